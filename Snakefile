@@ -1,0 +1,33 @@
+# FlashLab: attention benchmarks, from a list of runs to a bilingual report.
+#
+#   snakemake --cores 1 report/lab5.pdf                          measure here, then report
+#   snakemake --cores 1 report/lab5.pdf --config dataset=h200    report a recorded dataset
+#   snakemake --cores 1 records                                  measure only
+#   snakemake --cores 1 freeze --config name=NAME                keep the records as data/NAME
+#
+#   config -> plan -> records -> tables -> findings -> report
+#                                       -> figures  ->
+
+from snakemake.utils import min_version
+
+min_version("9.13")
+
+
+configfile: "config/config.yaml"
+
+
+include: "workflow/common.smk"
+
+
+rule report_target:
+    input:
+        "report/lab5.pdf",
+    default_target: True
+
+
+include: "workflow/rules/records.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/findings.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/report.smk"
+include: "workflow/rules/datasets.smk"

@@ -1,0 +1,56 @@
+"""FlashAttention-2: flash-attn where it is installed, else the kernel that PyTorch carries.
+
+B batch_size, N seq_len, H num_heads, D head_dim.
+"""
+
+import importlib.metadata
+import warnings
+
+import torch
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+NAME = "Flash2"
+LABEL = {"zh_TW": "FlashAttention-2", "en": "FlashAttention-2"}
+PACKAGES = ("flash-attn", "torch")
+
+try:
+    from flash_attn import flash_attn_qkvpacked_func
+except ImportError:
+    flash_attn_qkvpacked_func = None
+
+
+def provider(device: str) -> str:
+    """Whose FlashAttention-2 `attention` calls on this kind of device (``cuda`` or ``cpu``)."""
+    if device == "cuda" and flash_attn_qkvpacked_func is not None:
+        return f"flash-attn {importlib.metadata.version('flash-attn')}"
+    place = "CUDA" if device == "cuda" else "CPU"
+    return f"torch {torch.__version__} SDPBackend.FLASH_ATTENTION ({place})"
+
+
+def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Attention from one packed tensor.
+
+    Args:
+        qkv: (B, N, 3, H, D); float16 or bfloat16 on CUDA, float32 too on the CPU.
+        causal: whether position t is kept from seeing positions after t.
+
+    Returns:
+        (B, N, H, D) in qkv's dtype.
+
+    Raises:
+        NotImplementedError: the library has no kernel for this dtype or head_dim; its own reason.
+    """
+    if qkv.is_cuda and flash_attn_qkvpacked_func is not None:
+        return flash_attn_qkvpacked_func(qkv, causal=causal)  # (B, N, H, D)
+    q, k, v = qkv.transpose(1, 3).unbind(dim=2)  # each (B, H, N, D)
+    with warnings.catch_warnings(record=True) as reasons, sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        warnings.simplefilter("always")
+        try:
+            out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        except RuntimeError as error:
+            if "No available kernel" not in str(error):
+                raise
+            said = "; ".join(str(reason.message) for reason in reasons)
+            raise NotImplementedError(said or str(error)) from error
+    return out.transpose(1, 2)  # (B, N, H, D)

@@ -1,0 +1,86 @@
+# What the rules share: the prepared plan, the look-ups by wildcard, and the shell's environment.
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from flashlab import exclusive
+from flashlab.config import ConfigError
+from flashlab.datasets import DatasetError
+from flashlab.implementations import ImplementationError
+from flashlab.machine import MachineError
+from flashlab.measuring.supervise import WORKFLOW_PID
+from flashlab.plan import PlanError
+from flashlab.prepare import DATA, LOCAL, prepare
+from flashlab.sources import sources_of
+from snakemake.exceptions import WorkflowError
+
+ROOT = Path(workflow.basedir)
+CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
+FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
+LOCALES = ROOT.joinpath("templates", "locale")
+
+# Jobs run the package of this folder with the Python that runs Snakemake.
+os.environ["PATH"] = os.pathsep.join(
+    [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+)
+shell.prefix(f"export PYTHONPATH={str(ROOT.joinpath('workflow'))!r}; ")
+
+# A measuring job watches the call it belongs to, and ends when that ends.
+os.environ.update({WORKFLOW_PID: str(os.getpid())})
+
+if workflow.is_main_process:
+    CLAIM = exclusive.FolderClaim(Path(".snakemake"))
+    CLAIM.take()
+
+try:
+    PREPARED = prepare(
+        config,
+        [Path(file) for file in (*workflow.configfiles, *workflow.overwrite_configfiles)],
+        workflow.config_settings.config or {},
+    )
+except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
+    raise WorkflowError(str(error)) from None
+
+
+onstart:
+    if workflow.is_main_process:
+        CLAIM.keep()
+
+
+def sources(module):
+    """The package's files that a stage stands on: an edit to one of them reruns that stage."""
+    return [str(path) for path in sources_of(module)]
+
+
+def catalogs(domain):
+    """The message catalogs of a domain, one a language."""
+    return sorted(map(str, LOCALES.glob(f"*/LC_MESSAGES/{domain}.po")))
+
+
+def experiment_records(wildcards):
+    """The records that an experiment's tables are made of."""
+    return PREPARED.records[wildcards.experiment]
+
+
+def measure_order(wildcards):
+    """What to measure for a record: the run and the protocol."""
+    return json.dumps(PREPARED.orders[f"{wildcards.record}.json"])
+
+
+def import_entry(wildcards):
+    """What to convert into a record: the run, the protocol and the original file."""
+    return json.dumps(PREPARED.imports[f"{wildcards.record}.json"])
+
+
+def import_source(wildcards):
+    """The original file of an imported record."""
+    return PREPARED.imports[f"{wildcards.record}.json"]["source"]
+
+
+def freeze_name(wildcards):
+    """The name to freeze the local records under."""
+    if "name" not in config:
+        raise WorkflowError("freeze: say under which name: snakemake freeze --config name=NAME")
+    return config["name"]

@@ -1,0 +1,139 @@
+"""The command line behind the Snakemake rules: one command a stage, a function from files to a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+Arguments = argparse.Namespace
+
+
+def _measure(arguments: Arguments) -> None:
+    from flashlab import implementations, plan
+    from flashlab.measuring import supervise
+    from flashlab.records import Run
+
+    order = arguments.order
+    run, protocol = Run.from_json(order["run"]), order["protocol"]
+    implementation = implementations.find_implementations()[run.implementation]
+    identity = plan.identity(run, protocol, implementation)
+    name = plan.record_name(run, identity)
+    if name != arguments.output.name:
+        raise plan.PlanError(
+            f"{arguments.output}: the kernel, the measuring code or the environment has changed "
+            "since this run was planned; call snakemake again"
+        )
+    sources = {
+        "implementation_sha256": implementation.sha256,
+        "measuring_sha256": identity["measuring"],
+        "versions": identity["versions"],
+    }
+    record = supervise.measure_run(run, protocol, implementation, sources, arguments.output)
+    status, message = record["record"]["status"], record["record"]["message"]
+    print(f"{run}: {status}" + (f": {message}" if message else ""))
+
+
+def _import(arguments: Arguments) -> None:
+    from flashlab.datasets import import_record
+
+    import_record(arguments.entry, arguments.output)
+
+
+def _freeze(arguments: Arguments) -> None:
+    from flashlab.datasets import freeze
+
+    folder = freeze(arguments.plans, arguments.name, arguments.protocol, arguments.data)
+    print(f"{folder} now holds these records; render it with --config dataset={arguments.name}")
+
+
+def _tables(arguments: Arguments) -> None:
+    from flashlab.tables import write_tables
+
+    write_tables(arguments.plan, arguments.runs, arguments.passes, arguments.samples)
+
+
+def _figures(arguments: Arguments) -> None:
+    from flashlab.figures import draw_figures
+
+    draw_figures(arguments.plan, arguments.tables, arguments.output)
+
+
+def _findings(arguments: Arguments) -> None:
+    from flashlab.findings import write_findings
+
+    write_findings(arguments.plans, arguments.tables, arguments.output)
+
+
+def _report(arguments: Arguments) -> None:
+    from flashlab.report import write_report
+
+    write_report(arguments.config, arguments.results, arguments.output)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m flashlab",
+        description="FlashLab's stages, one command each. Snakemake calls them; so can you.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, function: Any, help: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=help, description=help)
+        added.set_defaults(function=function)
+        return added
+
+    measure = command("measure", _measure, "Measure one run and write its record.")
+    measure.add_argument("--order", type=json.loads, required=True, help="run and protocol, JSON")
+    measure.add_argument("--output", type=Path, required=True, help="the record to write")
+
+    imported = command("import", _import, "Turn a result of the course's script into a record.")
+    imported.add_argument("--entry", type=json.loads, required=True, help="what it is, JSON")
+    imported.add_argument("--output", type=Path, required=True, help="the record to write")
+
+    freeze = command("freeze", _freeze, "Copy the planned records into a recorded dataset.")
+    freeze.add_argument("--name", required=True, help="name of the dataset to make")
+    freeze.add_argument("--protocol", required=True, help="protocol that its report uses")
+    freeze.add_argument("--data", type=Path, required=True, help="folder of the datasets")
+    freeze.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
+
+    tables = command("tables", _tables, "Aggregate an experiment's records into CSV.")
+    tables.add_argument("--plan", type=Path, required=True, help="plan/<experiment>.json")
+    for name in ("runs", "passes", "samples"):
+        tables.add_argument(f"--{name}", type=Path, required=True, help="CSV file to write")
+
+    figures = command("figures", _figures, "Draw an experiment's figures as SVG.")
+    figures.add_argument("--plan", type=Path, required=True, help="plan/<experiment>.json")
+    figures.add_argument("--tables", type=Path, required=True, help="folder of its CSV tables")
+    figures.add_argument("--output", type=Path, required=True, help="folder to draw into")
+
+    findings = command("findings", _findings, "Derive the findings from the tables.")
+    findings.add_argument("--tables", type=Path, required=True, help="folder of all tables")
+    findings.add_argument("--output", type=Path, required=True, help="findings.json to write")
+    findings.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
+
+    report = command("report", _report, "Set the report in type.")
+    report.add_argument("--config", type=Path, required=True, help="the resolved configuration")
+    report.add_argument("--results", type=Path, required=True, help="folder of the dataset")
+    report.add_argument("--output", type=Path, required=True, help="PDF to write")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it did its work, 1 with one message when it could not."""
+    arguments = _parser().parse_args(argv)
+    try:
+        arguments.function(arguments)
+    except Exception as error:
+        if not type(error).__module__.startswith("flashlab") and not isinstance(error, OSError):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

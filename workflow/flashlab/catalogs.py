@@ -1,0 +1,47 @@
+"""The message catalogs: every text of the figures and the report, in each language.
+
+Messages are looked up by keys such as ``speedup.faster``; a key that a language lacks is an error,
+never its own text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from babel.messages import pofile
+
+LOCALES = Path(__file__).parents[2] / "templates" / "locale"
+
+
+class MissingMessageError(Exception):
+    """A message that a catalog does not have."""
+
+
+@cache
+def messages(language: str, domain: str) -> Mapping[str, str]:
+    """All messages of a domain (``figures`` or ``report``) in a language (``zh_TW`` or ``en``)."""
+    path = LOCALES / language / "LC_MESSAGES" / f"{domain}.po"
+    with path.open("rb") as file:
+        catalog = pofile.read_po(file, locale=language, domain=domain, abort_invalid=True)
+    return {
+        str(message.id): str(message.string)
+        for message in catalog
+        if message.id and message.string and not message.fuzzy
+    }
+
+
+def message(language: str, domain: str, key: str) -> str:
+    """The text of a key; MissingMessageError naming the catalog where it is missing."""
+    try:
+        return messages(language, domain)[key]
+    except KeyError:
+        raise MissingMessageError(
+            f"templates/locale/{language}/LC_MESSAGES/{domain}.po has no message {key!r}"
+        ) from None
+
+
+def in_all(languages: Sequence[str], domain: str, key: str) -> str:
+    """The text of a key in every language, once where they agree: ``時間 · Time``."""
+    return " · ".join(dict.fromkeys(message(language, domain, key) for language in languages))

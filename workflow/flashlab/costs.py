@@ -1,0 +1,64 @@
+"""What a run must cost: floating-point operations, bytes, and the exact memory of two of them.
+
+B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H throughout; memory in bytes.
+"""
+
+from __future__ import annotations
+
+from flashlab.records import Shape
+
+MIB = 1024**2
+BACKWARD_FLOPS_RATIO = 2.5
+"""Backward over forward: five matrix products of the same size against two (FlashAttention-2)."""
+
+GENERATOR_STATE = 512
+"""Bytes that flash-attn allocates for the random generator's state, dropout or not."""
+
+
+def forward_flops(shape: Shape) -> float:
+    """4·B·N²·H·d: two products of 2·N²·d operations a head; half of that when causal."""
+    s = shape
+    flops = 4.0 * s.batch_size * s.seq_len**2 * s.num_heads * s.head_dim
+    return flops / 2 if s.causal else flops
+
+
+def flops(shape: Shape) -> dict[str, float]:
+    """Operations of each pass by the course's definition: 1, 2.5 and 3.5 times the forward."""
+    forward = forward_flops(shape)
+    backward = BACKWARD_FLOPS_RATIO * forward
+    return {"forward": forward, "backward": backward, "forward_backward": forward + backward}
+
+
+def _rounded_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def flash2_peak_memory(shape: Shape) -> int:
+    """Peak bytes of flash-attn 2 in float16 on CUDA, exact for N ≥ 2d.
+
+    QKV and dQKV, O and dO, the log-sum-exp, the float32 dQ accumulator (rows padded to 128,
+    d to 32, above 128 to 64), softmax_d, and the generator's state; checked to the byte against
+    results of an RTX 3070 and an H200.
+    """
+    s = shape
+    qkv = 6 * s.batch_size * s.seq_len * s.emb_dim
+    out = 2 * s.batch_size * s.seq_len * s.emb_dim
+    log_sum_exp = 4 * s.batch_size * s.num_heads * s.seq_len
+    rows = _rounded_up(s.seq_len, 128)
+    columns = _rounded_up(s.head_dim, 32 if s.head_dim <= 128 else 64)
+    dq_accumulator = 4 * s.batch_size * rows * s.num_heads * columns
+    softmax_d = 4 * s.batch_size * s.num_heads * rows
+    return 2 * qkv + 2 * out + log_sum_exp + dq_accumulator + softmax_d + GENERATOR_STATE
+
+
+def naive_peak_memory(shape: Shape, workspace: int) -> int:
+    """Peak bytes of the naive implementation in float16 on CUDA, exact for N ≥ 2d.
+
+    Four N × N score tensors, qkv twice, the output three times, and `workspace`: the bytes of the
+    two cuBLAS workspaces (16.25 MiB on Ampere consumer cards, 64 MiB on Hopper).
+    """
+    s = shape
+    scores = 2 * s.batch_size * s.num_heads * s.seq_len**2
+    qkv = 6 * s.batch_size * s.seq_len * s.emb_dim
+    out = 2 * s.batch_size * s.seq_len * s.emb_dim
+    return 4 * scores + 2 * qkv + 3 * out + workspace

@@ -1,0 +1,300 @@
+"""The figures: one SVG a figure, drawn with seaborn in the report's own fonts.
+
+An implementation keeps its colour and marker throughout. Ticks stand at the measured values; bars
+are 95% intervals; a run without a result is marked with its status at the edge, never as zero.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("svg")
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib import font_manager, ticker
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from flashlab.catalogs import in_all
+from flashlab.tables import read_csv
+
+FONTS = Path(__file__).parents[2] / "templates" / "fonts"
+FONT_FAMILY = "Noto Sans TC"
+
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
+"""Okabe and Ito's palette, which stays apart under the common colour-vision deficiencies."""
+
+MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
+
+PANEL_INCHES = (2.75, 2.35)
+LABEL_INCHES = 1.35
+LABEL_POINTS = 8.0
+
+STYLE = {
+    "font.family": FONT_FAMILY,
+    "font.size": LABEL_POINTS,
+    "axes.labelsize": LABEL_POINTS,
+    "axes.titlesize": LABEL_POINTS + 0.5,
+    "axes.titleweight": "bold",
+    "axes.edgecolor": "#555555",
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.5,
+    "xtick.labelsize": LABEL_POINTS - 0.5,
+    "ytick.labelsize": LABEL_POINTS - 0.5,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "flashlab",
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is drawn: one panel for each of `passes`, from these columns of the tables."""
+
+    passes: tuple[str, ...]
+    value: str
+    low: str | None
+    high: str | None
+    unit: str
+    logarithmic: bool
+
+
+METRICS = {
+    "time": Metric(("forward", "backward"), "time_ms", "time_low_ms", "time_high_ms", "ms", True),
+    "rate": Metric(
+        ("forward", "backward"),
+        *("rate_TFLOPs", "rate_low_TFLOPs", "rate_high_TFLOPs", "TFLOP/s"),
+        logarithmic=False,
+    ),
+    "memory": Metric(("",), "peak_memory_MiB", None, None, "MiB", True),
+}
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a panel: its label, look, and rows of the table in order of the sweep."""
+
+    label: str
+    colour: str
+    marker: str
+    rows: list[dict[str, Any]]
+
+
+def _use_fonts() -> None:
+    for path in sorted(FONTS.glob("*.ttf")):
+        font_manager.fontManager.addfont(path)
+
+
+def _series(
+    plan: Mapping[str, Any],
+    chosen: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+) -> list[Series]:
+    """The lines of a panel: one for each implementation, or one each for causal and full."""
+    languages: list[str] = plan["languages"]
+    masks = sorted({bool(row["causal"]) for row in rows})
+    found = []
+    for entry in plan["implementations"]:
+        if entry["name"] not in chosen:
+            continue
+        name = " · ".join(dict.fromkeys(entry["label"][language] for language in languages))
+        for causal in masks:
+            mine = [
+                dict(row)
+                for row in rows
+                if row["implementation"] == entry["name"] and row["causal"] == causal
+            ]
+            label, style = name, entry["style"]
+            if len(masks) > 1:
+                mask = in_all(languages, "figures", "causal" if causal else "full")
+                label = mask if len(chosen) == 1 else f"{name}\n{mask}"
+                style = 2 * style + causal if len(chosen) > 1 else style + 4 * causal
+            found.append(
+                Series(
+                    label,
+                    COLOURS[style % len(COLOURS)],
+                    MARKERS[style % len(MARKERS)],
+                    sorted(mine, key=lambda row: row[plan["sweep"]]),
+                )
+            )
+    return found
+
+
+def _draw_line(axes: Axes, series: Series, sweep: str, metric: Metric) -> None:
+    measured = [row for row in series.rows if row[metric.value] is not None]
+    if not measured:
+        return
+    data = pd.DataFrame(measured)
+    sns.lineplot(
+        data=data,
+        x=sweep,
+        y=metric.value,
+        color=series.colour,
+        marker=series.marker,
+        markersize=5,
+        markeredgewidth=0.6,
+        linewidth=1.4,
+        errorbar=None,
+        legend=False,
+        ax=axes,
+    )
+    if metric.low and metric.high:
+        bounded = [row for row in measured if row[metric.low] is not None]
+        axes.errorbar(
+            [row[sweep] for row in bounded],
+            [row[metric.value] for row in bounded],
+            yerr=[
+                [row[metric.value] - row[metric.low] for row in bounded],
+                [row[metric.high] - row[metric.value] for row in bounded],
+            ],
+            fmt="none",
+            ecolor=series.colour,
+            elinewidth=0.8,
+            capsize=2,
+        )
+
+
+def _mark_failures(
+    axes: Axes, all_series: Sequence[Series], sweep: str, languages: Sequence[str]
+) -> None:
+    """Mark each run without a result at the upper edge, with its status."""
+    for level, series in enumerate(all_series):
+        for row in series.rows:
+            if row["status"] == "ok":
+                continue
+            axes.annotate(
+                f"× {in_all(languages, 'figures', row['status'])}",
+                (row[sweep], 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, -9 * level - 2),
+                textcoords="offset points",
+                ha="right",
+                va="top",
+                color=series.colour,
+                fontsize=LABEL_POINTS - 1.5,
+            )
+
+
+def _label_ends(axes: Axes, all_series: Sequence[Series], sweep: str, metric: Metric) -> None:
+    """Write each line's label beside its last point, moved apart where two would overlap."""
+    ends = []
+    for series in all_series:
+        measured = [row for row in series.rows if row[metric.value] is not None]
+        if measured:
+            last = measured[-1]
+            y = axes.transData.transform((last[sweep], last[metric.value]))[1]
+            ends.append([y, series, series.label.count("\n") + 1])
+    pixels_per_point = axes.figure.dpi / 72
+    bottom = float("-inf")
+    for end in sorted(ends, key=lambda end: end[0]):
+        height = (LABEL_POINTS + 2.5) * end[2] * pixels_per_point
+        end[0] = max(end[0], bottom + height / 2)
+        bottom = end[0] + height / 2
+        y = axes.transAxes.inverted().transform((0, end[0]))[1]
+        axes.annotate(
+            end[1].label,
+            (1.0, y),
+            xycoords="axes fraction",
+            xytext=(6, 0),
+            textcoords="offset points",
+            ha="left",
+            va="center",
+            color=end[1].colour,
+            fontweight="bold",
+            annotation_clip=False,
+        )
+
+
+def _scale_axes(axes: Axes, values: Sequence[int], metric: Metric) -> None:
+    if len(values) > 1 and all(b == 2 * a for a, b in zip(values, values[1:], strict=False)):
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(values, [str(value) for value in values])
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
+    if metric.logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+        axes.yaxis.set_minor_locator(ticker.NullLocator())
+    else:
+        axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _widen_narrow_range(axes: Axes) -> None:
+    """Give a logarithmic axis at least one octave either side, or nearly equal values look far."""
+    low, high = axes.get_ylim()
+    if high / low < 4:
+        centre = math.sqrt(low * high)
+        axes.set_ylim(centre / 2, centre * 2)
+
+
+def draw(
+    plan: Mapping[str, Any],
+    figure: Mapping[str, Any],
+    runs: Sequence[Mapping[str, Any]],
+    passes: Sequence[Mapping[str, Any]],
+) -> Figure:
+    """One figure of an experiment: a panel for each pass, a line for each implementation."""
+    metric = METRICS[figure["metric"]]
+    sweep, languages = plan["sweep"], plan["languages"]
+    count = len(metric.passes)
+    width = PANEL_INCHES[0] * (1.35 if count == 1 else count) + LABEL_INCHES
+    drawn, panels = plt.subplots(
+        1, count, figsize=(width, PANEL_INCHES[1]), sharey=True, squeeze=False, layout=None
+    )
+    drawn.subplots_adjust(
+        left=0.62 / width, right=1 - LABEL_INCHES / width, bottom=0.2, top=0.9, wspace=0.12
+    )
+    rows_of = {
+        name: [row for row in passes if row["pass"] == name] if name else runs
+        for name in metric.passes
+    }
+    lines = {name: _series(plan, figure["implementations"], rows_of[name]) for name in rows_of}
+    for axes, name in zip(panels[0], metric.passes, strict=True):
+        for series in lines[name]:
+            _draw_line(axes, series, sweep, metric)
+        _scale_axes(axes, sorted({row[sweep] for row in rows_of[name]}), metric)
+        axes.set_xlabel(in_all(languages, "figures", sweep))
+        axes.set_ylabel("")
+        if name:
+            axes.set_title(in_all(languages, "figures", name), loc="left")
+    if metric.logarithmic:
+        _widen_narrow_range(panels[0][0])
+    quantity = in_all(languages, "figures", figure["metric"])
+    panels[0][0].set_ylabel(f"{quantity} ({metric.unit})")
+    for axes, name in zip(panels[0], metric.passes, strict=True):
+        _mark_failures(axes, lines[name], sweep, languages)
+    _label_ends(panels[0][-1], lines[metric.passes[-1]], sweep, metric)
+    return drawn
+
+
+def draw_figures(plan_file: Path, tables: Path, output: Path) -> None:
+    """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
+
+    A character that the vendored fonts lack is an error, and the files are the same at every call.
+    """
+    plan = json.loads(plan_file.read_text(encoding="utf-8"))
+    runs, passes = read_csv(tables / "runs.csv"), read_csv(tables / "passes.csv")
+    output.mkdir(parents=True, exist_ok=True)
+    _use_fonts()
+    with warnings.catch_warnings(), plt.rc_context(STYLE):
+        warnings.filterwarnings("error", message=".*[Gg]lyph.*missing.*")
+        warnings.filterwarnings("error", message=".*findfont.*")
+        for figure in plan["figures"]:
+            drawn = draw(plan, figure, runs, passes)
+            drawn.savefig(output / f"{figure['id']}.svg", format="svg", metadata={"Date": None})
+            plt.close(drawn)

@@ -1,0 +1,80 @@
+"""The attention implementations in ``kernels/``: their names, labels and sources, without running them.
+
+Snakemake reads this at every call, so nothing here imports torch: name, label and packages are
+literals at the top of each kernel's file and are read from its syntax tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+
+
+class ImplementationError(Exception):
+    """A kernel file that does not say what it must, or a name that no kernel file has."""
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One file of ``kernels/``.
+
+    `packages` are the distributions whose versions decide what the kernel runs; a run is
+    measured again when one of them changes.
+    """
+
+    name: str
+    label: dict[str, str]
+    packages: tuple[str, ...]
+    path: Path
+    sha256: str
+
+
+def _literals(tree: ast.Module) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:
+                continue
+    return found
+
+
+def read_implementation(path: Path) -> Implementation:
+    """Read a kernel file's name, label (one for each language) and packages (torch if unsaid).
+
+    ImplementationError where one is missing or there is no function ``attention(qkv, causal)``.
+    """
+    source = path.read_bytes()
+    try:
+        tree = ast.parse(source, filename=str(path))
+    except SyntaxError as error:
+        raise ImplementationError(f"{path}: line {error.lineno}: {error.msg}") from error
+    literals = _literals(tree)
+    name, label = literals.get("NAME"), literals.get("LABEL")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ImplementationError(f'{path}: needs a line such as NAME = "MyKernel" (a word)')
+    if not isinstance(label, dict) or not {"zh_TW", "en"} <= label.keys():
+        raise ImplementationError(f'{path}: needs LABEL = {{"zh_TW": …, "en": …}}')
+    if not any(isinstance(n, ast.FunctionDef) and n.name == "attention" for n in tree.body):
+        raise ImplementationError(f"{path}: needs a function attention(qkv, causal)")
+    packages = tuple(literals.get("PACKAGES", ("torch",)))
+    return Implementation(name, label, packages, path, hashlib.sha256(source).hexdigest())
+
+
+def find_implementations(folder: Path = KERNELS) -> dict[str, Implementation]:
+    """All implementations of a folder by name; ImplementationError where two share one."""
+    found: dict[str, Implementation] = {}
+    for path in sorted(folder.glob("*.py")):
+        implementation = read_implementation(path)
+        if other := found.get(implementation.name):
+            raise ImplementationError(
+                f"{path}: the name {implementation.name} is taken by {other.path}"
+            )
+        found[implementation.name] = implementation
+    return found

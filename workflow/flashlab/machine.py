@@ -1,0 +1,135 @@
+"""What this machine is, told without importing torch: its devices and the versions on it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pynvml
+
+
+class MachineError(Exception):
+    """A device that was asked for and is not there."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One NVIDIA GPU as NVML names it."""
+
+    uuid: str
+    name: str
+
+
+@contextmanager
+def nvml() -> Iterator[bool]:
+    """NVML, initialised for the block; yields whether a driver is there."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def gpus() -> list[Gpu]:
+    """The GPUs of this machine that CUDA_VISIBLE_DEVICES leaves visible, in its order."""
+    with nvml() as present:
+        if not present:
+            return []
+        handles = [
+            pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())
+        ]
+        found = [Gpu(pynvml.nvmlDeviceGetUUID(h), pynvml.nvmlDeviceGetName(h)) for h in handles]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return found
+    chosen = []
+    for entry in filter(None, (part.strip() for part in visible.split(","))):
+        if entry.isdigit() and int(entry) < len(found):
+            chosen.append(found[int(entry)])
+        else:
+            chosen += [gpu for gpu in found if gpu.uuid.startswith(entry)]
+    return chosen
+
+
+@cache
+def driver_version() -> str | None:
+    """The NVIDIA driver's version, None without one."""
+    with nvml() as present:
+        return str(pynvml.nvmlSystemGetDriverVersion()) if present else None
+
+
+def package_version(name: str) -> str | None:
+    """The installed version of a distribution, None where it is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def torch_has_cuda() -> bool:
+    """Whether the installed torch is a CUDA build, read from its files without importing it."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return False
+    version = Path(spec.origin).parent / "version.py"
+    return re.search(r"^cuda[^=]*= *['\"]", version.read_text(), re.MULTILINE) is not None
+
+
+def cpu_count() -> int:
+    """Logical CPUs that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS has no affinity
+        return os.cpu_count() or 1
+
+
+@cache
+def cpu_model() -> str:
+    """The processor's name, as the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("model name", "Model")):
+                return " ".join(line.split(":", 1)[1].split())
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def detect_device(wanted: str) -> str:
+    """``cuda`` or ``cpu`` for the config's ``auto``, ``cuda`` or ``cpu``.
+
+    ``auto`` takes CUDA where there is a visible GPU and torch is built for it; ``cuda`` without
+    them is a MachineError that says which is missing.
+    """
+    if wanted == "cpu":
+        return "cpu"
+    present, built = bool(gpus()), torch_has_cuda()
+    if present and built:
+        return "cuda"
+    if wanted == "cuda":
+        lacking = "this torch is built without CUDA" if present else "no NVIDIA GPU is visible"
+        raise MachineError(
+            f"config: device: cuda was asked for, but {lacking}. "
+            "Use device: auto or device: cpu, or render a recorded dataset."
+        )
+    return "cpu"
+
+
+def device_name(device: str) -> str:
+    """The name that identifies the measured device: the GPU's, or the CPU's with its count."""
+    if device == "cuda":
+        return gpus()[0].name
+    return f"{cpu_model()} ({cpu_count()} CPUs)"

@@ -1,0 +1,170 @@
+"""The process that measures one run: imports torch and the kernel, checks, times, reports.
+
+It is given an order (the run, its protocol, the kernel's file) and answers with the measured part
+of a record. It dies with the process that started it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from flashlab import costs
+from flashlab.measuring import environment, gate, memory, protocols
+from flashlab.records import PASSES, Run, Shape, write_json
+
+_ALLOCATION_FAILURES = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
+
+
+def load_kernel(path: Path) -> ModuleType:
+    """Import a kernel's file by its path."""
+    spec = importlib.util.spec_from_file_location(f"kernels.{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _inputs(shape: Shape, dtype: str, device: str) -> torch.Tensor:
+    """The packed qkv (B, N, 3, H, D), random, with gradients on."""
+    size = (shape.batch_size, shape.seq_len, 3, shape.num_heads, shape.head_dim)
+    return torch.randn(size, dtype=getattr(torch, dtype), device=device, requires_grad=True)
+
+
+def _both_passes(attention: gate.Attention, run: Run) -> None:
+    qkv = _inputs(run.shape, run.dtype, run.device)
+    out = attention(qkv, run.shape.causal)
+    out.backward(torch.randn_like(out), retain_graph=True)
+
+
+def _time_passes(
+    attention: gate.Attention, run: Run, protocol: dict[str, Any]
+) -> dict[str, protocols.Timing]:
+    qkv = _inputs(run.shape, run.dtype, run.device)
+    time_pass = protocols.PROTOCOLS[protocol["name"]]
+    forward = time_pass(lambda: attention(qkv, run.shape.causal), protocol, run.device)
+    out = attention(qkv, run.shape.causal)
+    grad = torch.randn_like(out)
+
+    def backward() -> None:
+        qkv.grad = None
+        out.backward(grad, retain_graph=True)
+
+    return {"forward": forward, "backward": time_pass(backward, protocol, run.device)}
+
+
+def _failure(error: BaseException) -> tuple[str, str]:
+    """Status and message of a run that ended in an exception."""
+    said = str(error) or type(error).__name__
+    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
+        return "oom", said
+    if isinstance(error, gate.IncorrectError):
+        return "incorrect", said
+    if isinstance(error, NotImplementedError):
+        return "unsupported", said
+    if isinstance(error, RuntimeError) and any(part in said for part in _ALLOCATION_FAILURES):
+        return "oom", said
+    return "error", f"{type(error).__name__}: {said}"
+
+
+def _measured(
+    run: Run, timings: dict[str, protocols.Timing], peak_memory: int
+) -> dict[str, Any]:
+    """The four keys of the course's script."""
+    seconds = {name: timing.seconds for name, timing in timings.items()}
+    seconds["forward_backward"] = seconds["forward"] + seconds["backward"]
+    flops = costs.flops(run.shape)
+    return {
+        **{
+            name: {
+                "time(s)": seconds[name],
+                "FLOPS(TFLOPs/s)": flops[name] / seconds[name] / 1e12,
+            }
+            for name in PASSES
+        },
+        "peak_memory_usage(MB)": peak_memory / costs.MIB,
+    }
+
+
+def measure(run: Run, protocol: dict[str, Any], kernel: Path) -> dict[str, Any]:
+    """Check and time a run in this process; the measured part of its record.
+
+    Every failure of the implementation is an answer with a status of its own; only an
+    interpreter that dies gives none.
+    """
+    torch.manual_seed(int.from_bytes(os.urandom(6)))
+    found: dict[str, Any] = {
+        "environment": environment.environment(run.device),
+        "status": "ok",
+        "message": None,
+    }
+    try:
+        module = load_kernel(kernel)
+        attention: gate.Attention = module.attention
+        provider: Callable[[str], str] | None = getattr(module, "provider", None)
+        found["environment"]["provider"] = (
+            provider(run.device) if provider else f"torch {torch.__version__}"
+        )
+        found["gate"] = gate.check_correctness(attention, run.shape, run.dtype, run.device)
+        peak_memory = memory.peak_memory(lambda: _both_passes(attention, run), run.device)
+        load = environment.LoadMeter()
+        timings = _time_passes(attention, run, protocol)
+        foreign_share = load.foreign_share()
+        states = [environment.gpu_state()] if run.device == "cuda" else []
+    except Exception as error:  # the kernel is another's code: whatever it raises is its result
+        traceback.print_exc()
+        found["status"], found["message"] = _failure(error)
+        return found
+    found["measured"] = _measured(run, timings, peak_memory)
+    found["samples"] = {name: list(timing.samples) for name, timing in timings.items()}
+    found["stopped"] = {name: timing.stopped for name, timing in timings.items()}
+    found["warnings"] = [
+        *(w for name, t in timings.items() for w in environment.sample_warnings(name, t.samples)),
+        *(
+            {"code": "interval_not_reached", "pass": name}
+            for name, timing in timings.items()
+            if timing.stopped == "time"
+        ),
+        *environment.state_warnings(foreign_share, states),
+    ]
+    return found
+
+
+def die_with_parent(lifeline: int) -> None:
+    """End this process as soon as the other end of the pipe `lifeline` is closed."""
+
+    def wait() -> None:
+        os.read(lifeline, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def main() -> None:
+    """Measure one order; the answer is written whole to the file that the caller named."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--order", type=json.loads, required=True)
+    parser.add_argument("--answer", type=Path, required=True)
+    parser.add_argument("--lifeline", type=int, required=True)
+    arguments = parser.parse_args()
+    die_with_parent(arguments.lifeline)
+    order = arguments.order
+    answer = measure(Run.from_json(order["run"]), order["protocol"], Path(order["kernel"]))
+    write_json(arguments.answer, answer)
+
+
+if __name__ == "__main__":
+    main()

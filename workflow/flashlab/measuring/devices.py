@@ -1,0 +1,51 @@
+"""One run at a time on a device: a claim on the CPU or on one GPU, held under a file lock.
+
+The lock belongs to the open file, so it goes with the process that holds it, however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flashlab import machine
+
+POLL_SECONDS = 0.1
+
+
+def _try_lock(name: str) -> int | None:
+    """File descriptor of the lock of this name, or None where another process holds it."""
+    path = Path(tempfile.gettempdir()) / f"flashlab-{name}.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+@contextmanager
+def claimed(device: str) -> Iterator[dict[str, str]]:
+    """Claim the CPU, or whichever visible GPU is free first, for the block.
+
+    Yields the environment variables that confine a child process to the claimed device.
+    """
+    names = {"cpu": ""} if device == "cpu" else {gpu.uuid: gpu.uuid for gpu in machine.gpus()}
+    if not names:
+        raise machine.MachineError("no NVIDIA GPU is visible any more; check nvidia-smi")
+    while True:
+        for name, visible in names.items():
+            descriptor = _try_lock(name)
+            if descriptor is not None:
+                try:
+                    yield {"CUDA_VISIBLE_DEVICES": visible}
+                finally:
+                    os.close(descriptor)
+                return
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,147 @@
+"""What surrounded a measurement: versions, device state, and signs that it was disturbed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pynvml
+import torch
+
+from flashlab import machine
+
+PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "nvidia-cudnn-cu13", "numpy")
+MARGIN = 0.05
+"""Least relative change between a pass's first and last third that counts as drift."""
+
+OUTLIER_SHARE = 0.05
+"""Largest share of samples outside Tukey's fences (1.5 quartile ranges) that needs no warning."""
+
+FOREIGN_LOAD = 0.1
+"""Largest share of the machine's CPU time, used by other processes, that needs no warning."""
+
+_HARMLESS_CLOCK_REASONS = (
+    pynvml.nvmlClocksEventReasonGpuIdle | pynvml.nvmlClocksEventReasonApplicationsClocksSetting
+)
+
+
+def _commit() -> dict[str, Any]:
+    root = Path(__file__).parents[3]
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True
+            )
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return done.stdout.strip()
+
+    status = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
+
+
+def _gpu() -> Any:
+    """NVML's handle of the GPU that this process computes on, by its UUID."""
+    uuid = str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
+    return pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+
+
+def gpu_state() -> dict[str, Any]:
+    """Clocks (MHz), temperature (°C), power limit (W), clock reasons, other processes' count."""
+    with machine.nvml():
+        handle = _gpu()
+        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        return {
+            "sm_clock_MHz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+            "memory_clock_MHz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
+            "temperature_C": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+            "power_limit_W": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+            "clock_reasons": pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
+            "other_processes": sum(process.pid != os.getpid() for process in processes),
+        }
+
+
+def environment(device: str) -> dict[str, Any]:
+    """The machine and the software of this process, for the record."""
+    found: dict[str, Any] = {
+        "device_name": machine.device_name("cpu"),
+        "cpu": machine.cpu_model(),
+        "cpu_count": machine.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: machine.package_version(name) for name in PACKAGES},
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version() if device == "cuda" else None,
+        "driver": machine.driver_version(),
+        **_commit(),
+    }
+    if device == "cuda":
+        found |= {"device_name": torch.cuda.get_device_name(), "gpu": gpu_state()}
+    return found
+
+
+class LoadMeter:
+    """How much of the machine's CPU time went to other processes since the meter was made."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._before = self._read()
+
+    def _read(self) -> tuple[float, float, float]:
+        times = psutil.cpu_times()
+        idle = times.idle + getattr(times, "iowait", 0.0)
+        own = self._process.cpu_times()
+        return sum(times[:8]), idle, own.user + own.system
+
+    def foreign_share(self) -> float:
+        """Share between 0 and 1 of all CPU time; 0 over a time too short to tell."""
+        total, idle, own = (
+            after - before for after, before in zip(self._read(), self._before, strict=True)
+        )
+        return max(0.0, (total - idle - own) / total) if total > 0 else 0.0
+
+
+def sample_warnings(name: str, samples: Sequence[float]) -> list[dict[str, Any]]:
+    """Warnings that one pass's samples give: drift over the pass, too many outliers."""
+    values = np.asarray(samples)
+    third = len(values) // 3
+    if third < 3:
+        return []
+    warnings: list[dict[str, Any]] = []
+    drift = float(np.median(values[-third:]) / np.median(values[:third])) - 1
+    if abs(drift) > MARGIN:
+        warnings.append({"code": "drift", "pass": name, "share": round(drift, 4)})
+    low, high = np.quantile(values, [0.25, 0.75])
+    reach = 1.5 * (high - low)
+    outside = int(np.sum((values < low - reach) | (values > high + reach)))
+    if outside > OUTLIER_SHARE * len(values):
+        warnings.append(
+            {"code": "outliers", "pass": name, "count": outside, "samples": len(values)}
+        )
+    return warnings
+
+
+def state_warnings(
+    foreign_share: float, gpu_states: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Warnings that the machine's state gives: load from elsewhere, throttling, a shared GPU."""
+    warnings: list[dict[str, Any]] = []
+    if foreign_share > FOREIGN_LOAD:
+        warnings.append({"code": "cpu_load", "share": round(foreign_share, 3)})
+    reasons = 0
+    for state in gpu_states:
+        reasons |= state["clock_reasons"] & ~_HARMLESS_CLOCK_REASONS
+    if reasons:
+        warnings.append({"code": "throttled", "reasons": reasons})
+    others = max((state["other_processes"] for state in gpu_states), default=0)
+    if others:
+        warnings.append({"code": "shared_device", "processes": others})
+    return warnings

@@ -1,0 +1,136 @@
+"""The correctness gate: an implementation against a float64 reference, before it is timed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from flashlab.records import Shape
+
+Attention = Callable[[torch.Tensor, bool], torch.Tensor]
+
+TOLERANCES = {"float16": 5e-3, "bfloat16": 2e-2, "float32": 1e-4}
+"""Largest relative error, as the norm of the difference over the norm of the reference. A dtype's
+own rounding stays several times below it; a wrong mask, scale or missing head lies far above."""
+
+MAX_SCORES = {"cpu": 2**24, "cuda": 2**31}
+"""Most elements of the score matrices, B·H·N², that the reference computes on a device."""
+
+CHUNK_SCORES = {"cpu": 2**22, "cuda": 2**28}
+"""Elements of the score matrices that the reference holds at once (8 bytes each, a few copies)."""
+
+REMAINDER = 128
+"""Kernels tile sequences by at most this; a smaller sequence keeps the remainder modulo it."""
+
+
+class IncorrectError(Exception):
+    """An implementation whose output or gradient is wrong."""
+
+
+def gate_shape(shape: Shape, device: str) -> Shape:
+    """The shape itself where the reference fits, else one with fewer batches, heads, tiles.
+
+    head_dim, causal and seq_len's remainder modulo 128 stay as they are.
+    """
+    batch_size, num_heads, seq_len = shape.batch_size, shape.num_heads, shape.seq_len
+    limit = MAX_SCORES[device]
+    batch_size = max(1, min(batch_size, limit // (num_heads * seq_len**2)))
+    num_heads = max(1, min(num_heads, limit // (batch_size * seq_len**2)))
+    tiles = math.isqrt(limit // (batch_size * num_heads)) // REMAINDER
+    if seq_len > tiles * REMAINDER:
+        seq_len = seq_len % REMAINDER + (tiles - 1) * REMAINDER
+    return Shape(batch_size, seq_len, num_heads, num_heads * shape.head_dim, shape.causal)
+
+
+def reference_passes(
+    qkv: torch.Tensor, grad: torch.Tensor, causal: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output (B, N, H, D) and gradient (B, N, 3, H, D) in float64 of standard attention.
+
+    softmax(q·kᵀ/√D)·v and its derivative by hand, a few heads at a time, so that the score
+    matrices never exceed `CHUNK_SCORES`.
+    """
+    B, N, _, H, D = qkv.shape
+    scale = D**-0.5
+    heads = qkv.detach().permute(2, 0, 3, 1, 4).reshape(3, B * H, N, D)
+    grads = grad.detach().permute(0, 2, 1, 3).reshape(B * H, N, D)
+    out = torch.empty(B * H, N, D, dtype=torch.float64, device=qkv.device)
+    dqkv = torch.empty(3, B * H, N, D, dtype=torch.float64, device=qkv.device)
+    hidden = torch.ones(N, N, dtype=torch.bool, device=qkv.device).triu(1) if causal else None
+    step = max(1, CHUNK_SCORES[qkv.device.type] // N**2)
+    for i in range(0, B * H, step):
+        q, k, v = heads[:, i : i + step].double()  # each (C, N, D)
+        g = grads[i : i + step].double()  # (C, N, D)
+        scores = q @ k.mT * scale  # (C, T, S)
+        if hidden is not None:
+            scores.masked_fill_(hidden, -torch.inf)
+        p = torch.softmax(scores, dim=-1)  # (C, T, S)
+        del scores
+        o = p @ v  # (C, T, D)
+        dp = g @ v.mT  # (C, T, S)
+        ds = p * (dp - (g * o).sum(-1, keepdim=True))  # (C, T, S)
+        out[i : i + step] = o
+        dqkv[0, i : i + step] = ds @ k * scale
+        dqkv[1, i : i + step] = ds.mT @ q * scale
+        dqkv[2, i : i + step] = p.mT @ g
+    return (
+        out.view(B, H, N, D).transpose(1, 2),
+        dqkv.view(3, B, H, N, D).permute(1, 3, 0, 2, 4),
+    )
+
+
+def relative_error(found: torch.Tensor, reference: torch.Tensor) -> float:
+    """‖found − reference‖ / ‖reference‖ in float64; NaN where anything found is NaN."""
+    difference = torch.linalg.vector_norm(found.double() - reference)
+    return float(difference / torch.linalg.vector_norm(reference))
+
+
+def check_correctness(attention: Attention, shape: Shape, dtype: str, device: str) -> dict[str, Any]:
+    """Hold an implementation's output and gradient against the reference on fresh inputs.
+
+    Returns what was compared, for the record: the shape, the seed, the tolerance, the relative
+    errors of ``out`` (B, N, H, D) and ``dqkv`` (B, N, 3, H, D).
+
+    Raises:
+        IncorrectError: an error above the tolerance, NaN, or an output of the wrong form.
+    """
+    checked = gate_shape(shape, device)
+    seed = torch.initial_seed()
+    size = (checked.batch_size, checked.seq_len, 3, checked.num_heads, checked.head_dim)
+    qkv = torch.randn(size, dtype=getattr(torch, dtype), device=device, requires_grad=True)
+    out = attention(qkv, checked.causal)
+    expected = (*size[:2], *size[3:])
+    if out.shape != expected or out.dtype != qkv.dtype:
+        raise IncorrectError(
+            f"the output is {tuple(out.shape)} {out.dtype}; it must be {expected} {qkv.dtype}"
+        )
+    grad = torch.randn_like(out)
+    out.backward(grad)
+    if qkv.grad is None:
+        raise IncorrectError("the output has no gradient with respect to qkv")
+    out_reference, dqkv_reference = reference_passes(qkv, grad, checked.causal)
+    errors = {
+        "out": relative_error(out.detach(), out_reference),
+        "dqkv": relative_error(qkv.grad, dqkv_reference),
+    }
+    tolerance = TOLERANCES[dtype]
+    wrong = [name for name, error in errors.items() if not error <= tolerance]
+    if wrong:
+        found = ", ".join(f"{name} {errors[name]:.3g}" for name in wrong)
+        raise IncorrectError(
+            f"relative error against float64: {found}; at most {tolerance:g} is allowed "
+            f"(batch_size {checked.batch_size}, seq_len {checked.seq_len}, "
+            f"num_heads {checked.num_heads}, head_dim {checked.head_dim}, seed {seed})"
+        )
+    return {
+        "reference": "float64",
+        "batch_size": checked.batch_size,
+        "seq_len": checked.seq_len,
+        "num_heads": checked.num_heads,
+        "seed": seed,
+        "tolerance": tolerance,
+        "errors": errors,
+    }

@@ -1,0 +1,120 @@
+"""How a pass is timed: `lab5`, the course's mean of back-to-back calls, and `sampled`.
+
+`sampled` times every call alone until the 95% interval of the median is narrow enough or the time
+is spent, and keeps every sample in order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from flashlab.statistics import MIN_SAMPLES, median_interval
+
+BATCH = 5
+"""Calls between two looks at the clock and the interval."""
+
+WARM_UP_CALLS = 3
+WARM_UP_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One pass as timed: its time in seconds, every sample, and why sampling stopped."""
+
+    seconds: float
+    samples: tuple[float, ...]
+    stopped: str
+
+
+def _synchronize(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def _flush_buffer() -> torch.Tensor:
+    """A buffer of twice the L2 cache; overwriting it leaves nothing of the inputs in the cache."""
+    size = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
+    return torch.empty(2 * size, dtype=torch.int8, device="cuda")
+
+
+def _sample_cuda(call: Callable[[], Any], count: int, flush: torch.Tensor) -> list[float]:
+    events = [
+        (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+        for _ in range(count)
+    ]
+    for start, end in events:
+        flush.zero_()
+        start.record()
+        call()
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) / 1e3 for start, end in events]
+
+
+def _sample_cpu(call: Callable[[], Any], count: int) -> list[float]:
+    samples = []
+    for _ in range(count):
+        start = time.perf_counter_ns()
+        call()
+        samples.append((time.perf_counter_ns() - start) / 1e9)
+    return samples
+
+
+def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -> Timing:
+    """Time `call` by the `sampled` protocol.
+
+    Args:
+        call: the pass, without synchronisation of its own.
+        protocol: ``relative_interval``, the half-width of the median's 95% interval to reach as a
+            share of it, and ``max_seconds``, after which to stop without.
+        device: ``cuda`` (CUDA events, L2 flushed before each call) or ``cpu`` (perf_counter_ns).
+
+    Returns:
+        The median, with at least `MIN_SAMPLES` samples whatever the time spent.
+    """
+    flush = _flush_buffer() if device == "cuda" else None
+
+    def sample() -> list[float]:
+        return _sample_cpu(call, BATCH) if flush is None else _sample_cuda(call, BATCH, flush)
+
+    begin = time.perf_counter()
+    calls = 0
+    while calls < WARM_UP_CALLS or time.perf_counter() - begin < WARM_UP_SECONDS:
+        call()
+        calls += 1
+    _synchronize(device)
+    samples: list[float] = []
+    begin = time.perf_counter()
+    while True:
+        samples += sample()
+        if len(samples) < MIN_SAMPLES:
+            continue
+        interval = median_interval(samples)
+        if interval.relative_half_width <= protocol["relative_interval"]:
+            return Timing(interval.median, tuple(samples), "interval")
+        if time.perf_counter() - begin >= protocol["max_seconds"]:
+            return Timing(interval.median, tuple(samples), "time")
+
+
+def lab5(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -> Timing:
+    """Time `call` as the course's script does: the mean of ``repeats`` back-to-back calls.
+
+    max(2, repeats // 100) warm-up calls, then the calls between two synchronisations.
+    """
+    repeats = protocol["repeats"]
+    for _ in range(max(2, repeats // 100)):
+        call()
+    _synchronize(device)
+    begin = time.perf_counter_ns()
+    for _ in range(repeats):
+        call()
+    _synchronize(device)
+    return Timing((time.perf_counter_ns() - begin) / 1e9 / repeats, (), "count")
+
+
+PROTOCOLS = {"sampled": sampled, "lab5": lab5}

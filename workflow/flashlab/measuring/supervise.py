@@ -1,0 +1,163 @@
+"""One run from order to record: claims the device, starts the measuring process, waits for it.
+
+Whatever becomes of that process (out of memory, wrong, crashed, hung) becomes a record with its
+status, so that a sweep goes on past it. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from flashlab.implementations import Implementation
+from flashlab.measuring.devices import claimed
+from flashlab.records import PASSES, VERSION, Run, write_record
+
+WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
+"""Environment variable with the process id of the Snakemake call that a job belongs to."""
+
+POLL_SECONDS = 0.2
+
+
+class WorkflowGoneError(Exception):
+    """The Snakemake call that ordered a run has ended; the run was stopped without a record."""
+
+
+def _workflow() -> psutil.Process | None:
+    pid = os.environ.get(WORKFLOW_PID)
+    if pid is None:
+        return None
+    try:
+        return psutil.Process(int(pid))
+    except psutil.NoSuchProcess as error:
+        raise WorkflowGoneError(f"the Snakemake call {pid} has ended") from error
+
+
+def _kernel_oom_kills() -> int:
+    """How many processes Linux has killed for memory since boot; 0 where it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def _ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[str, Any]:
+    """Status and message of a measuring process that died before it could answer."""
+    if returncode < 0:
+        name = signal.Signals(-returncode).name
+        if name == "SIGKILL" and oom_kills:
+            return {"status": "oom", "message": "killed by the system for lack of memory (SIGKILL)"}
+        return {"status": "error", "message": f"crashed: ended by signal {name}"}
+    last = errors.read_text(errors="replace").strip().splitlines()[-1:]
+    said = last[0] if last else "no message"
+    return {"status": "error", "message": f"ended with status {returncode}: {said}"}
+
+
+def _run_child(
+    order: Mapping[str, Any], environment: Mapping[str, str], timeout_s: float
+) -> dict[str, Any]:
+    """Run the measuring process to its end, its time-out, or the workflow's death."""
+    workflow = _workflow()
+    before = _kernel_oom_kills()
+    read_end, write_end = os.pipe()  # closed by the system when this process dies, however it dies
+    with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
+        answer, errors = Path(folder, "answer.json"), Path(folder, "stderr")
+        with errors.open("wb") as stderr:
+            child = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "flashlab.measuring.child"),
+                    *("--order", json.dumps(order)),
+                    *("--answer", str(answer)),
+                    *("--lifeline", str(read_end)),
+                ],
+                env={**os.environ, **environment},
+                stdout=stderr,
+                stderr=stderr,
+                pass_fds=(read_end,),
+            )
+        os.close(read_end)
+        try:
+            waited = 0.0
+            while True:
+                try:
+                    returncode = child.wait(POLL_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    waited += POLL_SECONDS
+                if workflow is not None and not workflow.is_running():
+                    raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
+                if waited >= timeout_s:
+                    return {"status": "error", "message": f"timed out after {timeout_s:g} s"}
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+            os.close(write_end)
+            sys.stderr.write(errors.read_text(errors="replace"))
+        if answer.exists():
+            answered: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+            return answered
+        return _ended_without_answer(returncode, _kernel_oom_kills() - before, errors)
+
+
+def _null_passes() -> dict[str, Any]:
+    return {
+        **{name: {"time(s)": None, "FLOPS(TFLOPs/s)": None} for name in PASSES},
+        "peak_memory_usage(MB)": None,
+    }
+
+
+def measure_run(
+    run: Run,
+    protocol: Mapping[str, Any],
+    implementation: Implementation,
+    sources: Mapping[str, Any],
+    output: Path,
+) -> dict[str, Any]:
+    """Measure `run` in a process of its own and write its record to `output`.
+
+    The device is claimed for as long as the process runs; waiting for it is not part of the
+    time-out. Returns the record.
+
+    Raises:
+        WorkflowGoneError: the Snakemake call that ordered the run has ended; nothing is written.
+        OSError: the record cannot be written; nothing half written is left.
+    """
+    order = {
+        "run": run.to_json(),
+        "protocol": dict(protocol),
+        "kernel": str(implementation.path),
+    }
+    with claimed(run.device) as environment:
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        found = _run_child(order, environment, protocol["timeout_s"])
+    record = {
+        **found.get("measured", _null_passes()),
+        "record": {
+            "version": VERSION,
+            "status": found["status"],
+            "message": found["message"],
+            "run": order["run"],
+            "protocol": order["protocol"],
+            "samples": found.get("samples", {"forward": [], "backward": []}),
+            "stopped": found.get("stopped", {}),
+            "gate": found.get("gate"),
+            "warnings": found.get("warnings", []),
+            "environment": found.get("environment", {}),
+            "sources": dict(sources),
+            "started": started,
+        },
+    }
+    write_record(output, record)
+    return record

@@ -1,0 +1,131 @@
+"""From the configuration to the files that the rules stand on, at each call of Snakemake.
+
+Everything is written only where it changed, so that a file's time of change means a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flashlab import datasets, machine, plan
+from flashlab.config import ConfigError, resolve_config
+from flashlab.implementations import find_implementations
+from flashlab.records import write_json_if_changed
+
+RESULTS = Path("results")
+DATA = Path("data")
+LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the rules look up: the dataset, its experiments, and what makes each record.
+
+    `orders` is what to measure and `imports` what to convert, by record file name; both are empty
+    for a recorded dataset.
+    """
+
+    dataset: str
+    device: str
+    protocol: str
+    experiments: tuple[str, ...]
+    drawn: tuple[str, ...]
+    records: dict[str, list[str]]
+    orders: dict[str, dict[str, Any]]
+    imports: dict[str, dict[str, Any]]
+    remarks: tuple[str, ...]
+
+
+def _imported(config: Mapping[str, Any]) -> tuple[str, datasets.Dataset, dict[str, Any]]:
+    """Name, dataset and orders of the folder that ``import`` names."""
+    folder = Path(config["import"])
+    name = config.get("name") or folder.resolve().name
+    if name == LOCAL or (DATA / name).exists():
+        raise ConfigError(
+            f"--config: import: the name {name} is taken; give another one with name=NAME"
+        )
+    manifest = datasets.import_plan(folder, name)
+    home = RESULTS / name
+    entries = tuple(
+        datasets.Entry(
+            datasets.Run.from_json(entry["run"]), entry["protocol"], home / entry["file"], ""
+        )
+        for entry in manifest["records"]
+    )
+    orders = {Path(entry["file"]).name: entry for entry in manifest["records"]}
+    device, dtype = manifest["device"], manifest["dtype"]
+    return name, datasets.Dataset(name, device, dtype, manifest["protocol"], entries), orders
+
+
+def prepare(
+    config: Mapping[str, Any], files: Sequence[Path], overrides: Mapping[str, Any]
+) -> Prepared:
+    """Check the configuration, plan its runs, and write the plan and the resolved configuration.
+
+    Writes ``results/<dataset>/plan/<experiment>.json`` and ``report/config.json``.
+
+    Raises:
+        ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
+            message that says what is wrong, where, and what to do.
+    """
+    implementations = find_implementations()
+    resolved = resolve_config(config, implementations, files, overrides)
+    for experiment, by_language in resolved["remarks"].items():
+        for language, path in by_language.items():
+            if not Path(path).is_file():
+                raise ConfigError(
+                    f"config: remarks.{experiment}.{language}: there is no file {path}"
+                )
+    dataset, imports = resolved["dataset"], {}
+    recorded: datasets.Dataset | None = None
+    if "import" in resolved:
+        dataset, recorded, imports = _imported(resolved)
+    elif dataset != LOCAL:
+        recorded = datasets.read_dataset(DATA / dataset)
+    if recorded:
+        device, dtype = recorded.device, recorded.dtype
+    else:
+        device = machine.detect_device(resolved["device"])
+        dtype = plan.AUTO_DTYPE[device] if resolved["dtype"] == "auto" else resolved["dtype"]
+    protocol = plan.protocol_of(resolved)
+    experiments = plan.experiments(resolved, device)
+    runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
+    home = RESULTS / dataset
+    if recorded:
+        planned = plan.plan_recorded(runs, protocol["name"], recorded, dataset)
+        if imports:
+            planned = {
+                run: plan.PlannedRun(run, entry.path) for run, entry in planned.items()
+            }
+    else:
+        planned = plan.plan_local(runs, protocol, implementations, home / "records")
+    for experiment in experiments:
+        document = plan.plan_document(experiment, planned, implementations, resolved, dtype, device)
+        write_json_if_changed(home / "plan" / f"{experiment.name}.json", document)
+    write_json_if_changed(Path("report/config.json"), {**resolved, "dataset": dataset})
+    return Prepared(
+        dataset=dataset,
+        device=device,
+        protocol=protocol["name"],
+        experiments=tuple(experiment.name for experiment in experiments),
+        drawn=tuple(experiment.name for experiment in experiments if experiment.figures),
+        records={
+            experiment.name: [
+                planned[run].path.as_posix() for run in experiment.runs(dtype, device)
+            ]
+            for experiment in experiments
+        },
+        orders={}
+        if recorded
+        else {
+            entry.path.name: {"run": run.to_json(), "protocol": protocol}
+            for run, entry in planned.items()
+        },
+        imports={name: entry for name, entry in imports.items()},
+        remarks=tuple(
+            path for by_language in resolved["remarks"].values() for path in by_language.values()
+        ),
+    )

@@ -1,0 +1,64 @@
+"""Which files of the package a module stands on, read from its imports.
+
+The rules name these as inputs, so that an edit reruns the stages that it touches and no other.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+
+
+def _path(module: str) -> Path | None:
+    """The file of a module of ours, None for anything else."""
+    if module != PACKAGE.name and not module.startswith(f"{PACKAGE.name}."):
+        return None
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a file of the package."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Full names of all that a file imports anywhere in it, names within modules too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_bytes(), filename=str(path))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(found)
+
+
+def imported_files(path: Path) -> frozenset[Path]:
+    """The files of ours that a file imports directly."""
+    return frozenset(found for name in imports(path) if (found := _path(name)) is not None)
+
+
+def sources_of(module: str) -> list[Path]:
+    """A module's file and every file of the package that it imports, directly or not.
+
+    ModuleNotFoundError for a name that is no module of the package.
+    """
+    start = _path(module)
+    if start is None:
+        raise ModuleNotFoundError(f"{module} is no module of {PACKAGE.name}")
+    found, waiting = set(), [start]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting.extend(imported_files(path))
+    return sorted(found)

@@ -1,0 +1,101 @@
+"""Medians, ratios and scaling exponents with 95% intervals, by the methods of scipy and statsmodels.
+
+What these intervals hold for, and why no mean and no pooled fit is among them, is measured in
+``docs/findings.md``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.stats
+
+MIN_SAMPLES = 10
+"""Fewest samples that the measuring takes."""
+
+MIN_INTERVAL_SAMPLES = 5
+"""Fewest samples for which any interval is given."""
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median and its 95% interval, in the samples' unit; low and high are None for few samples."""
+
+    median: float
+    low: float | None
+    high: float | None
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half the interval's width over the median; infinite where there is no interval."""
+        if self.low is None or self.high is None:
+            return float("inf")
+        return (self.high - self.low) / 2 / self.median
+
+
+@functools.lru_cache(maxsize=4096)
+def _interval_ranks(count: int) -> tuple[int, int] | None:
+    """0-based ranks of the order statistics that bound the median of `count` samples.
+
+    They are read off scipy's quantile_test, whose interval depends on the count alone; None where
+    no pair of order statistics has the confidence.
+    """
+    ranks = np.arange(count, dtype=float)
+    interval = scipy.stats.quantile_test(ranks, q=0, p=0.5).confidence_interval(CONFIDENCE)
+    if not (np.isfinite(interval.low) and np.isfinite(interval.high)):
+        return None
+    return int(interval.low), int(interval.high)
+
+
+def median_interval(samples: Sequence[float]) -> Interval:
+    """The median with its 95% interval from order statistics (no assumption on the distribution)."""
+    ordered = np.sort(np.asarray(samples, dtype=float))
+    ranks = _interval_ranks(len(ordered)) if len(ordered) >= MIN_INTERVAL_SAMPLES else None
+    low, high = (ordered[ranks[0]], ordered[ranks[1]]) if ranks else (None, None)
+    return Interval(float(np.median(ordered)), *(None if x is None else float(x) for x in (low, high)))
+
+
+def bootstrap_interval(
+    statistic: object, samples: Sequence[Sequence[float]]
+) -> tuple[float, float] | None:
+    """95% percentile-bootstrap interval of a statistic of independent samples.
+
+    `statistic` takes one array a sample, with the axis to reduce as `axis`. None where one of the
+    samples is too small. The resampling is seeded, so equal input gives equal intervals.
+    """
+    if any(len(sample) < MIN_SAMPLES for sample in samples):
+        return None
+    result = scipy.stats.bootstrap(
+        [np.asarray(sample, dtype=float) for sample in samples],
+        statistic,
+        n_resamples=999,
+        confidence_level=CONFIDENCE,
+        method="percentile",
+        vectorized=True,
+        random_state=np.random.default_rng(0),
+    )
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def ratio_of_medians(
+    numerator: npt.NDArray[np.float64], denominator: npt.NDArray[np.float64], axis: int = -1
+) -> npt.NDArray[np.float64]:
+    """Median over median, for `bootstrap_interval`."""
+    ratio: npt.NDArray[np.float64] = np.median(numerator, axis=axis) / np.median(
+        denominator, axis=axis
+    )
+    return ratio
+
+
+def sum_of_medians(
+    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], axis: int = -1
+) -> npt.NDArray[np.float64]:
+    """Median plus median, for `bootstrap_interval`."""
+    total: npt.NDArray[np.float64] = np.median(first, axis=axis) + np.median(second, axis=axis)
+    return total

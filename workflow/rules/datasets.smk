@@ -1,0 +1,44 @@
+# Keeping local records as a recorded dataset, and taking in results of the course's script.
+
+if PREPARED.imports:
+
+    rule import_record:
+        input:
+            import_source,
+        output:
+            "results/{dataset}/records/{record}.json",
+        log:
+            "results/{dataset}/logs/import/{record}.log",
+        params:
+            entry=import_entry,
+        conda:
+            CONDA
+        message:
+            "Importing {input}"
+        shell:
+            "python -m flashlab import --entry {params.entry:q} --output {output:q} > {log:q} 2>&1"
+
+
+if PREPARED.dataset == LOCAL:
+
+    rule freeze:
+        input:
+            records=rules.records.input,
+            plans=expand(
+                "results/{dataset}/plan/{experiment}.json",
+                dataset=PREPARED.dataset,
+                experiment=PREPARED.experiments,
+            ),
+        log:
+            "results/local/logs/freeze.log",
+        params:
+            name=freeze_name,
+            protocol=PREPARED.protocol,
+            data=str(DATA),
+        conda:
+            CONDA
+        message:
+            "Freezing the local records as data/{params.name}"
+        shell:
+            "python -m flashlab freeze --name {params.name:q} --protocol {params.protocol} "
+            "--data {params.data} {input.plans:q} > {log:q} 2>&1"

@@ -1,0 +1,30 @@
+# tables -> figures: the SVG files of each experiment.
+
+
+rule figures:
+    input:
+        plan="results/{dataset}/plan/{experiment}.json",
+        tables=multiext("results/{dataset}/tables/{experiment}/", "runs.csv", "passes.csv"),
+        sources=sources("flashlab.figures"),
+        catalogs=catalogs("figures"),
+        fonts=FONTS,
+    output:
+        report(
+            directory("results/{dataset}/figures/{experiment}"),
+            patterns=["{figure}.svg"],
+            caption=str(ROOT.joinpath("report", "captions", "figures.rst")),
+            category="Experiments",
+            subcategory="{experiment}",
+            labels={"experiment": "{experiment}", "figure": "{figure}"},
+        ),
+    log:
+        "results/{dataset}/logs/figures/{experiment}.log",
+    params:
+        tables="results/{dataset}/tables/{experiment}",
+    conda:
+        CONDA
+    message:
+        "Drawing {wildcards.experiment}"
+    shell:
+        "python -m flashlab figures --plan {input.plan:q} --tables {params.tables:q} "
+        "--output {output:q} > {log:q} 2>&1"

@@ -1,0 +1,27 @@
+# config -> records: one job for each run. Where the records are recorded, nothing is measured.
+
+if PREPARED.orders:
+
+    # On the CPU a run takes every core, so that no other job is beside it. A record has no input
+    # files: everything that decides its numbers is in its name.
+    rule measure:
+        output:
+            "results/{dataset}/records/{record}.json",
+        log:
+            "results/{dataset}/logs/measure/{record}.log",
+        params:
+            order=measure_order,
+        conda:
+            CONDA
+        threads: workflow.cores if PREPARED.device == "cpu" else 1
+        resources:
+            gpu=0 if PREPARED.device == "cpu" else 1,
+        message:
+            "Measuring {wildcards.record}"
+        shell:
+            "python -m flashlab measure --order {params.order:q} --output {output:q} > {log:q} 2>&1"
+
+
+rule records:
+    input:
+        sorted({path for paths in PREPARED.records.values() for path in paths}),
