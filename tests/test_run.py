@@ -1,0 +1,330 @@
+"""The set-up of `./run`, on a stub of Python that records what is asked of pip: no network."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TOOLS = "sh env cat cksum dirname id uname grep mkdir rm mv cp sleep chmod flock dpkg-query"
+
+# Stands for the system's Python and for .venv's: real in `-c`, a stub in `-m`.
+PYTHON = f"""#!/bin/sh
+echo "$*" | head -n 1 >>"$CALLS"
+case "$*" in
+*"-m venv"*) mkdir -p .venv/bin && cp "$0" .venv/bin/python
+    printf '%s\\n' '#!/bin/sh' 'echo snakemake; for a; do echo "<$a>"; done' >.venv/bin/snakemake
+    chmod +x .venv/bin/snakemake ;;
+*"-m pip"*) sleep "${{PIP_SECONDS:-0}}"
+    case "$*" in *"${{PIP_FAILS:-nothing}}"*) echo "pip: no" >&2; exit 1 ;; esac ;;
+*"-m pytest"*) shift 2; echo pytest; for a; do echo "<$a>"; done ;;
+*sysconfig*) mkdir -p .venv/site && echo .venv/site ;;
+*ctypes*) [ -e "$LIBRARIES" ] ;;
+*"import flash_attn"*) ;;
+*) exec '{sys.executable}' "$@" ;;
+esac
+"""
+
+
+class Checkout:
+    """A copy of `run` and `envs`, and a PATH with nothing on it but the tools that `run` needs."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.folder = tmp_path / "a folder"
+        self.folder.mkdir()
+        shutil.copy(ROOT / "run", self.folder)
+        shutil.copytree(ROOT / "envs", self.folder / "envs")
+        self.bin = tmp_path / "bin"
+        self.bin.mkdir()
+        for tool in [*TOOLS.split(), "head"]:
+            if found := shutil.which(tool):
+                (self.bin / tool).symlink_to(found)
+        self.stub("python3", PYTHON)
+        self.libraries = tmp_path / "libraries"
+        self.libraries.touch()
+        self.calls_file = tmp_path / "calls"
+        self.cwd = tmp_path
+        self.env = {
+            "PATH": str(self.bin),
+            "CALLS": str(self.calls_file),
+            "LIBRARIES": str(self.libraries),
+        }
+
+    def stub(self, name: str, text: str) -> None:
+        path = self.bin / name
+        path.unlink(missing_ok=True)
+        path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def start(self, *args: str, **env: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [str(self.folder / "run"), *args],
+            cwd=self.cwd,
+            env=self.env | env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *args: str, **env: str) -> "subprocess.CompletedProcess[str]":
+        process = self.start(*args, **env)
+        out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+    def calls(self, what: str) -> list[str]:
+        """What Python was asked for since the last look."""
+        lines = self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
+        self.calls_file.unlink(missing_ok=True)
+        return [line for line in lines if what in line]
+
+    @property
+    def stamp(self) -> Path:
+        return self.folder / ".venv" / "stamp"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+@pytest.mark.parametrize("args", [[], ["--help"], ["-h"], ["help"]])
+def test_help(checkout: Checkout, args: list[str]) -> None:
+    done = checkout.run(*args)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "./run report" in done.stdout
+    assert not (checkout.folder / ".venv").exists()
+
+
+def test_unknown_verb(checkout: Checkout) -> None:
+    done = checkout.run("reprot")
+    assert done.returncode == 2
+    assert "./run report" in done.stderr and "no such verb: reprot" in done.stderr
+    assert not (checkout.folder / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("verb", "before"),
+    [("report", ["snakemake", "<--cores>", "<1>", "<report/lab5.pdf>"]), ("test", ["pytest"])],
+)
+def test_arguments_go_through_unaltered(checkout: Checkout, verb: str, before: list[str]) -> None:
+    args = ["--config", "author=A  B", "*", "$HOME", "", "it's"]
+    done = checkout.run(verb, *args)
+    assert done.stdout.splitlines() == [*before, *(f"<{arg}>" for arg in args)], done.stderr
+
+
+def test_second_call_adds_under_a_second(checkout: Checkout) -> None:
+    assert checkout.run("test").returncode == 0
+    assert len(checkout.calls("-m pip")) >= 1
+    begin = time.monotonic()
+    done = checkout.run("test")
+    assert time.monotonic() - begin < 1
+    assert (done.returncode, done.stderr) == (0, "")
+    assert checkout.calls("-m pip") + checkout.calls("-m venv") == []
+
+
+def test_package_is_importable(checkout: Checkout) -> None:
+    checkout.run("test")
+    pth = checkout.folder / ".venv" / "site" / "flashlab.pth"
+    assert pth.read_text().splitlines()[0] == str(checkout.folder / "workflow")
+
+
+def lock_changes(checkout: Checkout) -> None:
+    with (checkout.folder / "envs/cpu/requirements.txt").open("a") as lock:
+        lock.write("another==1.0\n")
+
+
+def folder_moves(checkout: Checkout) -> None:
+    checkout.folder = checkout.folder.rename(checkout.folder.parent / "elsewhere")
+
+
+def python_goes(checkout: Checkout) -> None:
+    (checkout.folder / ".venv/bin/python").unlink()
+
+
+@pytest.mark.parametrize("change", [lock_changes, folder_moves, python_goes])
+def test_set_up_again(checkout: Checkout, change: Callable[[Checkout], None]) -> None:
+    checkout.run("test")
+    checkout.calls("")
+    change(checkout)
+    assert checkout.run("test").returncode == 0
+    assert len(checkout.calls("-m venv")) == 1
+    assert checkout.run("test").stderr == ""
+
+
+@pytest.mark.parametrize("step", ["torch==", "-r envs/cpu"])
+def test_failed_step_is_named_and_repaired(checkout: Checkout, step: str) -> None:
+    if step == "torch==" and sys.platform != "linux":
+        pytest.skip("PyTorch's CPU index is for Linux")
+    done = checkout.run("test", PIP_FAILS=step)
+    assert done.returncode == 1 and "pip: no" in done.stderr
+    assert re.search(rf"run: installing .*{step.removeprefix('-r ')}.* failed", done.stderr)
+    assert not checkout.stamp.exists() and "pytest" not in done.stdout
+    assert checkout.run("test").returncode == 0
+
+
+def test_killed_set_up_repairs_itself(checkout: Checkout) -> None:
+    killed = checkout.start("test", PIP_SECONDS="1")
+    wait_for(lambda: (checkout.folder / ".venv/bin/python").exists())
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not checkout.stamp.exists()
+    assert checkout.run("test").returncode == 0
+    assert checkout.stamp.exists()
+    assert len(checkout.calls("-m venv")) == 2
+    killed.communicate()
+
+
+def test_two_at_once_set_up_once(checkout: Checkout) -> None:
+    both = [checkout.start("test", PIP_SECONDS="0.3") for _ in range(2)]
+    errors = [process.communicate(timeout=60)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], errors
+    assert len(checkout.calls("-m venv")) == 1
+
+
+def test_libraries_lacking_without_apt(checkout: Checkout) -> None:
+    checkout.libraries.unlink()
+    checkout.stub("uname", "case $1 in -s) echo Linux ;; *) echo x86_64 ;; esac")
+    done = checkout.run("report")
+    assert done.returncode == 1
+    assert "Pango" in done.stderr and "dnf install" in done.stderr
+    assert not (checkout.folder / ".venv").exists()
+
+
+def test_packages_lacking_without_root(checkout: Checkout) -> None:
+    checkout.libraries.unlink()
+    checkout.stub("apt-get", "echo called >&2; exit 1")
+    checkout.stub("dpkg-query", "exit 1")
+    checkout.stub("id", "echo 1000")
+    done = checkout.run("report")
+    assert done.returncode == 1
+    assert "called" not in done.stderr
+    packages = "python3-venv libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0"
+    assert done.stderr.endswith(f"    sudo apt-get install {packages}\n")
+
+
+@pytest.mark.parametrize("root", [True, False], ids=["root", "sudo"])
+def test_apt_installs_what_is_lacking(checkout: Checkout, root: bool) -> None:
+    checkout.libraries.unlink()
+    checkout.stub("id", f"echo {0 if root else 1000}")
+    checkout.stub("sudo", '[ "$1" = -n ] || exit 9; shift; exec "$@"' if not root else "exit 9")
+    (checkout.bin / "true").symlink_to(shutil.which("true") or "/bin/true")
+    checkout.stub(
+        "dpkg-query", 'case "$*" in *python3-venv) echo "install ok installed" ;; *) exit 1 ;; esac'
+    )
+    checkout.stub("touch", ': >"$1"')
+    checkout.stub(
+        "apt-get",
+        'echo "apt-get $*" >>"$CALLS"; case "$*" in *libpango-1*) touch "$LIBRARIES" ;; esac',
+    )
+    done = checkout.run("test")
+    assert done.returncode == 0, done.stderr
+    (install,) = [call for call in checkout.calls("apt-get") if " install " in call]
+    assert install.split()[-3:] == ["libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0"]
+    assert "python3-venv" not in install
+
+
+def test_no_python(checkout: Checkout) -> None:
+    checkout.stub("python3", "exit 1")
+    done = checkout.run("test")
+    assert done.returncode == 1
+    assert "Python 3.11 or newer" in done.stderr
+
+
+def nvidia(checkout: Checkout) -> None:
+    checkout.stub("uname", "case $1 in -s) echo Linux ;; *) echo x86_64 ;; esac")
+    checkout.stub("nvidia-smi", "echo 'GPU 0: NVIDIA H200'")
+
+
+def test_driver_takes_the_cuda_lock(checkout: Checkout) -> None:
+    nvidia(checkout)
+    assert checkout.run("test").returncode == 0
+    pip = checkout.calls("-m pip")
+    assert any("-r envs/cuda/requirements.txt" in call for call in pip)
+    assert any("--no-build-isolation" in call for call in pip)
+    assert not any("download.pytorch.org" in call for call in pip)
+    # A node without a GPU that shares the folder takes it as it is
+    (checkout.bin / "nvidia-smi").unlink()
+    assert checkout.run("test").stderr == ""
+
+
+def test_flash_attn_failure_is_a_warning(checkout: Checkout) -> None:
+    nvidia(checkout)
+    done = checkout.run("test", PIP_FAILS="envs/cuda/flash-attn.txt")
+    assert done.returncode == 0
+    assert "PyTorch's FlashAttention kernel" in done.stderr
+    checkout.calls("")
+    checkout.stamp.unlink()
+    checkout.run("test", FLASHLAB_FLASH_ATTN="no")
+    assert not [call for call in checkout.calls("-m pip") if "flash-attn" in call]
+
+
+def test_mac_looks_where_homebrew_puts_its_libraries(checkout: Checkout) -> None:
+    checkout.libraries.unlink()
+    checkout.stub("uname", "case $1 in -s) echo Darwin ;; *) echo arm64 ;; esac")
+    checkout.stub("brew", '[ "$1" = --prefix ] && echo /brew || : >"$LIBRARIES"')
+    done = checkout.run("test")
+    assert done.returncode == 0, done.stderr
+    pth = (checkout.folder / ".venv/site/flashlab.pth").read_text()
+    assert "'DYLD_FALLBACK_LIBRARY_PATH', '/brew/lib:" in pth
+    assert not any("download.pytorch.org" in call for call in checkout.calls("-m pip"))
+
+
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash"])
+def test_script_parses(shell: str) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} here")
+    subprocess.run([shell, "-n", "run"], cwd=ROOT, check=True)
+
+
+def pins(lock: str) -> dict[str, str]:
+    lines = (ROOT / "envs" / lock).read_text().splitlines()
+    wanted = [line for line in lines if not line.lstrip().startswith(("#", "-r"))]
+    assert all(re.match(r"[a-z0-9-]+==\S+( ; |$)", line) for line in wanted)
+    return dict(line.split(" ; ")[0].split("==") for line in wanted)
+
+
+def test_locks_pin_all_direct_dependencies() -> None:
+    locked = pins("cpu/requirements.txt") | pins("cuda/requirements.txt")
+    for variant in ["cpu", "cuda"]:
+        text = (ROOT / f"envs/{variant}/requirements.in").read_text()
+        assert set(re.findall(r"^[a-z][a-z0-9-]*", text, re.MULTILINE)) <= locked.keys()
+
+
+def test_cpu_lock_draws_in_no_cuda_package() -> None:
+    names = pins("cpu/requirements.txt").keys() - {"nvidia-ml-py"}
+    assert not [name for name in names if name.startswith(("nvidia", "cuda", "triton"))]
+
+
+def test_cuda_lock_adds_to_the_cpu_lock() -> None:
+    assert not pins("cpu/requirements.txt").keys() & pins("cuda/requirements.txt").keys()
+    assert "\n-r ../cpu/requirements.txt\n" in (ROOT / "envs/cuda/requirements.txt").read_text()
+
+
+def test_no_machine_of_ours_is_named() -> None:
+    for path in [ROOT / "run", ROOT / ".ci/run", *(ROOT / "envs").rglob("*")]:
+        if path.is_file():
+            text = path.read_text()
+            hosts = set(re.findall(r"https?://([^/\s)]+)", text))
+            assert hosts <= {"download.pytorch.org", "brew.sh", "docs.astral.sh"}, path
+            assert not re.search(r"(?<![\w.])/(home|root|work|tmp)/", text), path
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def test_path_holds_what_run_needs(checkout: Checkout) -> None:
+    """The stubbed PATH is complete: no `not found` in a first set-up."""
+    assert "not found" not in checkout.run("test").stderr
+    assert os.access(checkout.stamp, os.R_OK)

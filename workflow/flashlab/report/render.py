@@ -1,0 +1,123 @@
+"""Setting the report in type: Jinja to HTML, WeasyPrint to PDF, and nothing wrong let through.
+
+WeasyPrint only logs a missing glyph, font, image or alt text; here each of them is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import jinja2
+from weasyprint import HTML
+from weasyprint.text.fonts import FontConfiguration
+from weasyprint.urls import URLFetcher, URLFetcherResponse
+
+from flashlab.report.content import Report, compose, texts_joined
+from flashlab.report.wording import Words
+
+TEMPLATES = Path(__file__).parents[3] / "templates"
+LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
+
+
+class RenderError(Exception):
+    """Something that the report needs is missing: a glyph, a font, an image."""
+
+
+class ProjectFetcher(URLFetcher):  # type: ignore[misc]
+    """Fetches files under the allowed folders and ``data:`` URLs, and nothing else."""
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        super().__init__(allowed_protocols=("file", "data"), fail_on_errors=True)
+        self._folders = tuple(folder.resolve() for folder in folders)
+
+    def fetch(self, url: str, headers: dict[str, str] | None = None) -> URLFetcherResponse:
+        """The resource; ValueError for a file outside the folders, symbolic links resolved."""
+        parts = urlsplit(url)
+        if parts.scheme == "file":
+            path = Path(unquote(parts.path)).resolve()
+            if parts.netloc or not any(path.is_relative_to(folder) for folder in self._folders):
+                raise ValueError(f"{url} is outside the project's folders")
+        return super().fetch(url, headers)
+
+
+class _Collector(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@contextmanager
+def _nothing_missing() -> Iterator[None]:
+    """RenderError with all that WeasyPrint logged in the block, if it logged anything."""
+    logger, collector = logging.getLogger("weasyprint"), _Collector()
+    logger.addHandler(collector)
+    try:
+        yield
+    finally:
+        logger.removeHandler(collector)
+    if collector.messages:
+        said = "\n  ".join(dict.fromkeys(collector.messages))
+        raise RenderError(
+            f"The report cannot be set in type as it should be:\n  {said}\n"
+            "A missing glyph is a character that templates/fonts/ does not cover; its README.md "
+            "says how to add it."
+        )
+
+
+def to_html(report: Report) -> str:
+    """The report as one HTML document; an undefined variable in the template is an error."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {
+        "words": Words(report.languages),
+        "joined": lambda texts: texts_joined(texts, report.languages),
+        "tags": LANGUAGE_TAGS,
+    }
+    return environment.get_template("report.html.j2").render(report=report)
+
+
+def to_pdf(html: str, results: Path) -> bytes:
+    """The HTML as PDF; RenderError for anything missing."""
+    fonts = FontConfiguration()
+    with _nothing_missing():
+        document = HTML(
+            string=html,
+            base_url=TEMPLATES.as_uri() + "/",
+            url_fetcher=ProjectFetcher((TEMPLATES, results)),
+        )
+        pdf: bytes = document.write_pdf(
+            font_config=fonts, pdf_variant="pdf/a-3a", optimize_images=False
+        )
+    return pdf
+
+
+def write_report(config_file: Path, results: Path, output: Path) -> None:
+    """Write the PDF of the dataset in `results`, whole or not at all."""
+    config = json.loads(config_file.read_text(encoding="utf-8"))
+    pdf = to_pdf(to_html(compose(config, results)), results)
+    descriptor, name = tempfile.mkstemp(dir=output.parent, suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(pdf)
+        os.chmod(name, 0o644)
+        os.replace(name, output)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+

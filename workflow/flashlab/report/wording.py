@@ -1,0 +1,112 @@
+"""Findings and numbers in words: the same numbers in every language, by Babel and the catalogs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from babel.numbers import format_decimal
+
+from flashlab.catalogs import message
+
+Texts = dict[str, str]
+"""One text for each language of the report."""
+
+SYMBOLS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "emb_dim": "E"}
+
+_ALL_DIGITS = "#,##0.############"
+
+
+def number(value: float | None, language: str, digits: int | None = None) -> str:
+    """A number as the language writes it, at most `digits` significant ones; a dash for None."""
+    if value is None:
+        return "–"
+    if digits is not None:
+        value = float(f"{value:.{digits}g}")
+    return str(format_decimal(value, format=_ALL_DIGITS, locale=language))
+
+
+def text(key: str, language: str, **params: Any) -> str:
+    """The report's message in a language, with the parameters set in."""
+    return message(language, "report", key).format_map(params)
+
+
+class Words:
+    """The report's languages: every text in each of them."""
+
+    def __init__(self, languages: Sequence[str]) -> None:
+        self.languages = tuple(languages)
+
+    def each(self, key: str, **params: Any) -> Texts:
+        """A message in every language; a parameter that is itself `Texts` is taken by language."""
+        return {
+            language: text(
+                key,
+                language,
+                **{
+                    name: value[language] if isinstance(value, dict) else value
+                    for name, value in params.items()
+                },
+            )
+            for language in self.languages
+        }
+
+    def listed(self, items: Sequence[Any]) -> Texts:
+        """Items joined as the language joins them, or its word for none."""
+        return {
+            language: text("list.separator", language).join(
+                item[language] if isinstance(item, dict) else _printed(item, language)
+                for item in items
+            )
+            if items
+            else text("none", language)
+            for language in self.languages
+        }
+
+    def finding(self, finding: Mapping[str, Any], symbol: str) -> Texts:
+        """A finding's sentences: the verdict's, the trend's, and what to doubt about it."""
+        params = {
+            name: self.listed(value) if isinstance(value, list) else _by_language(self, value)
+            for name, value in finding["params"].items()
+        }
+        subject = finding["subject"]
+        for name in ("implementation", "baseline"):
+            if name in subject:
+                params[name] = dict.fromkeys(self.languages, subject[name])
+        for name in ("pass", "mask", "quantity"):
+            if name in subject:
+                params[name] = self.each(f"{name}.{subject[name]}")
+        params["symbol"] = dict.fromkeys(self.languages, symbol)
+        single = finding["params"].get("count") == 1
+        key = f"{finding['kind']}.{finding['verdict']}{'.one' if single else ''}"
+        sentences = [self.each(key, **params)]
+        trend = finding["params"].get("trend", "none")
+        if trend != "none":
+            sentences.append(self.each(f"{finding['kind']}.trend.{trend}", **params))
+        if "no_samples" in finding["reasons"]:
+            sentences.append(self.each("no_samples"))
+        excluded = [
+            reason.removeprefix("excluded: ")
+            for reason in finding["reasons"]
+            if reason.startswith("excluded: ")
+        ]
+        if excluded:
+            sentences.append(self.each("excluded", runs=self.listed(excluded)))
+        return {
+            language: (" " if language == "en" else "").join(s[language] for s in sentences)
+            for language in self.languages
+        }
+
+    def warnings(self, codes: Sequence[str]) -> Texts:
+        """The names of warnings, joined."""
+        return self.listed([self.each(f"warning.{code}") for code in codes])
+
+
+def _printed(value: Any, language: str) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return number(value, language)
+    return str(value)
+
+
+def _by_language(words: Words, value: Any) -> Texts:
+    return {language: _printed(value, language) for language in words.languages}
