@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from flashlab import costs
 from flashlab.records import PASSES, Run, Shape, write_record
 

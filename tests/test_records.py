@@ -10,9 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from flashlab.records import (
     STATUSES,
     RecordError,
@@ -26,8 +30,6 @@ from flashlab.records import (
     write_json_if_changed,
     write_record,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 Build = Callable[..., dict[str, Any]]
 
@@ -41,7 +43,10 @@ runs = st.builds(
     st.sampled_from(["cuda", "cpu"]),
 )
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
@@ -54,7 +59,9 @@ def test_a_run_survives_its_json(run: Run) -> None:
 
 
 @given(st.dictionaries(st.text(), json_values), st.randoms())
-def test_canonical_text_does_not_depend_on_the_order_of_keys(value: dict[str, Any], random: Any) -> None:
+def test_canonical_text_does_not_depend_on_the_order_of_keys(
+    value: dict[str, Any], random: Random
+) -> None:
     items = list(value.items())
     random.shuffle(items)
     assert canonical(dict(items)) == canonical(value)
@@ -172,7 +179,9 @@ def test_an_unchanged_document_keeps_its_time_of_change(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == {"a": 2}
 
 
-def test_killed_in_the_middle_of_writing_the_old_file_stays_whole(tmp_path: Path, root: Path) -> None:
+def test_killed_in_the_middle_of_writing_the_old_file_stays_whole(
+    tmp_path: Path, root: Path
+) -> None:
     path = tmp_path / "r.json"
     path.write_text("old")
     code = (
@@ -195,18 +204,26 @@ def test_killed_in_the_middle_of_writing_the_old_file_stays_whole(tmp_path: Path
 def test_a_reader_never_meets_half_a_file(tmp_path: Path) -> None:
     path, documents = tmp_path / "r.json", [["a" * 200_000], ["b" * 300_000]]
     write_json(path, documents[0])
-    reader = os.fork()
-    if reader == 0:  # read as often as possible until told to stop
-        while not (tmp_path / "stop").exists():
-            if json.loads(path.read_text()) not in documents:
-                os._exit(1)
-        os._exit(0)
+    code = (  # reads as often as possible until told to stop
+        "import json, sys; from pathlib import Path\n"
+        "path, stop, reads = Path(sys.argv[1]), Path(sys.argv[2]), 0\n"
+        "while not stop.exists():\n"
+        "    assert len(json.loads(path.read_text())[0]) in (200_000, 300_000)\n"
+        "    reads += 1\n"
+        "print(reads)"
+    )
+    stop = tmp_path / "stop"
+    reader = subprocess.Popen(
+        [sys.executable, "-c", code, str(path), str(stop)], stdout=subprocess.PIPE, text=True
+    )
     end = time.monotonic() + 0.5
     while time.monotonic() < end:
         write_json(path, documents[1])
         write_json(path, documents[0])
-    (tmp_path / "stop").touch()
-    assert os.waitpid(reader, 0)[1] == 0
+    stop.touch()
+    reads, _ = reader.communicate()
+    assert reader.returncode == 0
+    assert int(reads) > 10
 
 
 @pytest.fixture

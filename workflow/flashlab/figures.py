@@ -36,7 +36,7 @@ COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
 
-PANEL_INCHES = (2.75, 2.35)
+PANEL_INCHES = (2.75, 2.0)
 LABEL_INCHES = 1.35
 LABEL_POINTS = 8.0
 
@@ -112,7 +112,7 @@ def _series(
     for entry in plan["implementations"]:
         if entry["name"] not in chosen:
             continue
-        name = " · ".join(dict.fromkeys(entry["label"][language] for language in languages))
+        name = "\n".join(dict.fromkeys(entry["label"][language] for language in languages))
         for causal in masks:
             mine = [
                 dict(row)

@@ -99,7 +99,7 @@ def speedups(sweep: Sweep) -> Iterator[Finding]:
                         sweep, found, implementation=[baseline, name], causal=causal, **{"pass": timed}
                     ),
                     reasons=reasons,
-                    warnings=sweep.warnings([name, baseline]),
+                    warnings=sweep.warnings([name, baseline], [causal], timed),
                 )
 
 
@@ -131,7 +131,7 @@ def causal_effects(sweep: Sweep) -> Iterator[Finding]:
                 },
                 evidence=_evidence(sweep, found, implementation=[name], **{"pass": timed}),
                 reasons=sweep.excluded([name]),
-                warnings=sweep.warnings([name]),
+                warnings=sweep.warnings([name], sweep.masks, timed),
             )
 
 

@@ -13,12 +13,12 @@ from flashlab.findings.comparisons import causal_effects, memory_limits, memory_
 from flashlab.findings.model import Finding, Sweep
 from flashlab.findings.scaling import scalings
 from flashlab.plan import SUMMARY
-from flashlab.records import canonical, write_json
+from flashlab.records import write_json
 from flashlab.tables import read_csv
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "finding.schema.json"
 
-SWEEP_KINDS = (scalings, speedups, memory_ratios, causal_effects, memory_limits)
+SWEEP_KINDS = (causal_effects, speedups, memory_ratios, memory_limits, scalings)
 SUMMARY_KINDS = (speedups, memory_ratios)
 
 
@@ -40,7 +40,7 @@ def derive(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
     """All findings, experiment by experiment in the plan's order."""
     for sweep in sweeps:
         for kind in SUMMARY_KINDS if sweep.name == SUMMARY else SWEEP_KINDS:
-            yield from sorted(kind(sweep), key=lambda finding: canonical(finding.subject))
+            yield from kind(sweep)
 
 
 def write_findings(plan_files: Sequence[Path], tables: Path, output: Path) -> None:

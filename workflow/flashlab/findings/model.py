@@ -91,15 +91,18 @@ class Sweep:
                 found[row[self.parameter]] = self.samples.get(key) or [row["time_ms"]]
         return dict(sorted(found.items()))
 
-    def warnings(self, implementations: Iterable[str]) -> list[str]:
-        """The codes of all warnings on these implementations' records, each once."""
-        chosen = set(implementations)
+    def warnings(
+        self, implementations: Iterable[str], masks: Iterable[bool], name: str
+    ) -> list[str]:
+        """The codes of all warnings on the records behind a pass of these runs, each once."""
+        chosen, masked = set(implementations), set(masks)
         return sorted(
             {
                 warning["code"]
                 for row in self.runs
-                if row["implementation"] in chosen
+                if row["implementation"] in chosen and row["causal"] in masked
                 for warning in row["warnings"] or ()
+                if warning.get("pass", name) == name
             }
         )
 

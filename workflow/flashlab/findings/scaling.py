@@ -149,7 +149,9 @@ def _finding(
             ],
         },
         reasons=reasons,
-        warnings=[] if exact else sweep.warnings([name]),
+        warnings=[]
+        if exact
+        else sweep.warnings([name], [subject["mask"] == "causal"], subject["quantity"]),
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import string
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from markupsafe import Markup
 
 from flashlab.plan import SUMMARY
 from flashlab.records import Run
-from flashlab.report.wording import SYMBOLS, Texts, Words, number
+from flashlab.report.wording import SYMBOLS, Texts, Words, number, sentences
 from flashlab.tables import read_csv
 
 TIME_DIGITS = 4
@@ -52,10 +53,18 @@ class FigureEntry:
 
 @dataclass(frozen=True)
 class Statement:
-    """A finding in words, and the names of the warnings that it carries."""
+    """A finding in words, and the mark of the doubts that it carries."""
 
     text: Texts
-    warnings: Texts | None
+    mark: str
+
+
+@dataclass(frozen=True)
+class Statements:
+    """Findings in words, and what each mark stands for: the warnings of the records behind them."""
+
+    entries: list[Statement]
+    doubts: list[tuple[str, Texts]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ class Section:
     title: Texts
     setting: Texts
     figures: list[FigureEntry]
-    statements: list[Statement]
+    statements: Statements
     none_found: Texts | None
     remarks: dict[str, Markup]
     table: Table
@@ -84,7 +93,7 @@ class Report:
     notices: list[Texts]
     headline_setting: Texts
     headline: Table
-    headline_statements: list[Statement]
+    headline_statements: Statements
     sections: list[Section]
     method: list[Texts]
     environment: list[tuple[Texts, str]]
@@ -148,8 +157,10 @@ class _Composer:
     def _distinct(self, column: str) -> list[str]:
         return sorted({str(row[column]) for row in self.runs if row[column] is not None})
 
-    def _statements(self, experiment: str, symbol: str, said: set[str]) -> Iterator[Statement]:
+    def _statements(self, experiment: str, symbol: str, said: set[str]) -> Statements:
         """The experiment's findings in words, less those that an earlier section has said."""
+        items: list[Statement] = []
+        marks: dict[tuple[str, ...], str] = {}
         for finding in self.findings:
             if finding["experiment"] != experiment or finding["verdict"] == "none":
                 continue
@@ -158,11 +169,15 @@ class _Composer:
             if key in said:
                 continue
             said.add(key)
-            warned = self.words.warnings(finding["warnings"]) if finding["warnings"] else None
-            yield Statement(
-                self.words.finding(finding, symbol),
-                self.words.each("warned", warnings=warned) if warned else None,
-            )
+            codes = tuple(finding["warnings"])
+            if codes and codes not in marks:
+                marks[codes] = string.ascii_lowercase[len(marks)]
+            items.append(Statement(self.words.finding(finding, symbol), marks.get(codes, "")))
+        doubts = [
+            (mark, self.words.each("warned", warnings=self.words.warnings(codes)))
+            for codes, mark in marks.items()
+        ]
+        return Statements(items, doubts)
 
     def _pass_row(
         self, experiment: _Experiment, run: Mapping[str, Any], name: str
@@ -314,7 +329,7 @@ class _Composer:
         with_it = words.each(
             "setting.varied", parameters=words.listed([words.each(key) for key in varied])
         )
-        return {language: f"{setting[language]} {with_it[language]}" for language in setting}
+        return sentences([setting, with_it])
 
     def _figure(
         self, experiment: _Experiment, figure: Mapping[str, Any], number_: str
@@ -329,8 +344,7 @@ class _Composer:
         sampled = any(row["time_low_ms"] is not None for row in experiment.passes)
         if figure["metric"] != "memory" and sampled:
             bars = words.each("caption.interval")
-            caption = {language: f"{caption[language]}{bars[language]}" if language == "zh_TW"
-                       else f"{caption[language]} {bars[language]}" for language in caption}
+            caption = sentences([caption, bars])
         return FigureEntry(
             id=f"figure-{number_}",
             number=number_,
@@ -377,8 +391,9 @@ class _Composer:
         numbers = self._numbered_figures()
         said: set[str] = set()
         found = []
-        for experiment in self.experiments:
+        for position, experiment in enumerate(self.experiments, start=1):
             name, symbol = experiment.plan["name"], experiment.symbol
+            ordinal = self.words.each("experiment", number=position)
             nothing = sum(
                 finding["experiment"] == name and finding["verdict"] == "none"
                 for finding in self.findings
@@ -387,7 +402,7 @@ class _Composer:
                 Section(
                     id=f"experiment-{name}",
                     title={
-                        language: experiment.plan["title"][language]
+                        language: ordinal[language] + experiment.plan["title"][language]
                         for language in self.words.languages
                     },
                     setting=self._setting(experiment),
@@ -395,7 +410,7 @@ class _Composer:
                         self._figure(experiment, figure, numbers[name, figure["id"]])
                         for figure in experiment.plan["figures"]
                     ],
-                    statements=list(self._statements(name, symbol, said)),
+                    statements=self._statements(name, symbol, said),
                     none_found=self.words.each("checks.none", count=nothing) if nothing else None,
                     remarks=self._remarks(name),
                     table=self._table(experiment),
@@ -487,7 +502,7 @@ class _Composer:
             notices=self.notices(),
             headline_setting=self.headline_setting(),
             headline=self.headline(),
-            headline_statements=list(self._statements(SUMMARY, "N", set())),
+            headline_statements=self._statements(SUMMARY, "N", set()),
             sections=self.sections(),
             method=self.method(),
             environment=self.environment(),

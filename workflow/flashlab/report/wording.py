@@ -31,6 +31,14 @@ def text(key: str, language: str, **params: Any) -> str:
     return message(language, "report", key).format_map(params)
 
 
+def sentences(said: Sequence[Texts]) -> Texts:
+    """Sentences one after the other: with a space in Latin script, without in Chinese."""
+    return {
+        language: ("" if language == "zh_TW" else " ").join(texts[language] for texts in said)
+        for language in said[0]
+    }
+
+
 class Words:
     """The report's languages: every text in each of them."""
 
@@ -77,35 +85,38 @@ class Words:
             if name in subject:
                 params[name] = self.each(f"{name}.{subject[name]}")
         params["symbol"] = dict.fromkeys(self.languages, symbol)
-        single = finding["params"].get("count") == 1
-        key = f"{finding['kind']}.{finding['verdict']}{'.one' if single else ''}"
-        sentences = [self.each(key, **params)]
+        said = [self.each(_key(finding), **params)]
         trend = finding["params"].get("trend", "none")
         if trend != "none":
-            sentences.append(self.each(f"{finding['kind']}.trend.{trend}", **params))
+            said.append(self.each(f"{finding['kind']}.trend.{trend}", **params))
         if "no_samples" in finding["reasons"]:
-            sentences.append(self.each("no_samples"))
+            said.append(self.each("no_samples"))
         excluded = [
             reason.removeprefix("excluded: ")
             for reason in finding["reasons"]
             if reason.startswith("excluded: ")
         ]
         if excluded:
-            sentences.append(self.each("excluded", runs=self.listed(excluded)))
-        return {
-            language: (" " if language == "en" else "").join(s[language] for s in sentences)
-            for language in self.languages
-        }
+            said.append(self.each("excluded", runs=self.listed(excluded)))
+        return sentences(said)
 
     def warnings(self, codes: Sequence[str]) -> Texts:
         """The names of warnings, joined."""
         return self.listed([self.each(f"warning.{code}") for code in codes])
 
 
+def _key(finding: Mapping[str, Any]) -> str:
+    """The message of a finding's verdict, with its own form for one value and for exact numbers."""
+    params, key = finding["params"], f"{finding['kind']}.{finding['verdict']}"
+    if params.get("count") == 1:
+        return f"{key}.one"
+    if key == "scaling.power_law" and params["exponent_low"] == params["exponent_high"]:
+        return f"{key}.exact"
+    return key
+
+
 def _printed(value: Any, language: str) -> str:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return number(value, language)
-    return str(value)
+    return number(value, language) if isinstance(value, float) else str(value)
 
 
 def _by_language(words: Words, value: Any) -> Texts:

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashlab.costs import MIB, flash2_peak_memory, flops, forward_flops, naive_peak_memory
+from flashlab.records import Shape
+
+HEADLINE = Shape(batch_size=32, seq_len=1024, num_heads=32, emb_dim=2048, causal=False)
+
+small = st.integers(1, 64)
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    heads = draw(small)
+    return Shape(
+        draw(small), draw(st.integers(1, 4096)), heads, heads * draw(st.integers(1, 256)), False
+    )
+
+
+def test_flash2_holds_at_the_headline_shape_what_was_published() -> None:
+    assert flash2_peak_memory(HEADLINE) / MIB == 1288.00048828125
+
+
+def test_naive_holds_at_the_headline_shape_what_was_published() -> None:
+    assert naive_peak_memory(HEADLINE, workspace=64 * MIB) / MIB == 9408
+
+
+def test_memory_does_not_depend_on_the_mask() -> None:
+    causal = replace(HEADLINE, causal=True)
+    assert flash2_peak_memory(causal) == flash2_peak_memory(HEADLINE)
+    assert naive_peak_memory(causal, 0) == naive_peak_memory(HEADLINE, 0)
+
+
+def test_a_forward_pass_takes_4bn2hd_operations_and_half_when_causal() -> None:
+    assert forward_flops(HEADLINE) == 4 * 32 * 1024**2 * 32 * 64
+    assert forward_flops(replace(HEADLINE, causal=True)) == 2 * 32 * 1024**2 * 32 * 64
+
+
+@given(shapes())
+def test_backward_takes_two_and_a_half_forwards(shape: Shape) -> None:
+    forward = forward_flops(shape)
+    assert flops(shape) == {
+        "forward": forward,
+        "backward": 2.5 * forward,
+        "forward_backward": 3.5 * forward,
+    }
+
+
+@given(shapes(), st.sampled_from(["batch_size", "seq_len", "emb_dim"]))
+def test_a_larger_shape_costs_more(shape: Shape, parameter: str) -> None:
+    step = shape.num_heads if parameter == "emb_dim" else 1
+    larger = replace(shape, **{parameter: getattr(shape, parameter) + step})
+    assert forward_flops(larger) > forward_flops(shape)
+    assert flash2_peak_memory(larger) > flash2_peak_memory(shape)
+    assert naive_peak_memory(larger, 0) > naive_peak_memory(shape, 0)
+
+
+@given(shapes())
+def test_batches_and_heads_of_one_size_are_interchangeable(shape: Shape) -> None:
+    doubled = replace(shape, batch_size=2 * shape.batch_size)
+    wider = replace(shape, num_heads=2 * shape.num_heads, emb_dim=2 * shape.emb_dim)
+    assert flops(doubled) == flops(wider)
+    assert flash2_peak_memory(doubled) == flash2_peak_memory(wider)
+    assert naive_peak_memory(doubled, 0) == naive_peak_memory(wider, 0)
+
+
+@given(shapes())
+def test_naive_holds_four_score_matrices_beside_what_is_linear_in_n(shape: Shape) -> None:
+    scores = 2 * shape.batch_size * shape.num_heads * shape.seq_len**2
+    linear = shape.batch_size * shape.seq_len * shape.emb_dim
+    assert naive_peak_memory(shape, 7) == 4 * scores + (2 * 6 + 3 * 2) * linear + 7
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "columns"), [(32, 32), (40, 64), (64, 64), (96, 96), (128, 128), (160, 192)]
+)
+def test_the_dq_accumulator_is_padded_as_flash_attn_pads_it(head_dim: int, columns: int) -> None:
+    shape = Shape(1, 1024, 1, head_dim, False)
+    plain = 1024 * head_dim * (2 * 6 + 2 * 2) + 4 * 1024 + 4 * 1024 + 512
+    assert flash2_peak_memory(shape) == plain + 4 * 1024 * columns
+
+
+def test_rows_are_padded_to_128() -> None:
+    shape = Shape(1, 129, 1, 32, False)
+    assert flash2_peak_memory(shape) == (129 * 32 * 16 + 4 * 129 + 4 * 256 * 32 + 4 * 256 + 512)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from flashlab.implementations import (
+    ImplementationError,
+    find_implementations,
+    read_implementation,
+)
+
+KERNEL = """
+import a_library_that_nobody_has
+NAME = "Mine"
+LABEL = {"zh_TW": "我的", "en": "Mine"}
+PACKAGES = ("triton", "torch")
+def attention(qkv, causal): ...
+"""
+
+
+def kernel(folder: Path, source: str, name: str = "mine.py") -> Path:
+    path = folder / name
+    path.write_text(source, encoding="utf-8")
+    return path
+
+
+def test_a_kernel_is_read_without_being_run(tmp_path: Path) -> None:
+    path = kernel(tmp_path, KERNEL)
+    found = read_implementation(path)
+    assert (found.name, found.label["zh_TW"]) == ("Mine", "我的")
+    assert found.packages == ("triton", "torch")
+    assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_kernel_depends_on_torch_if_it_does_not_say(tmp_path: Path) -> None:
+    source = KERNEL.replace('PACKAGES = ("triton", "torch")', "")
+    assert read_implementation(kernel(tmp_path, source)).packages == ("torch",)
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "said"),
+    [
+        ('NAME = "Mine"', "", "NAME"),
+        ('NAME = "Mine"', 'NAME = "a/b"', "NAME"),
+        ('NAME = "Mine"', "NAME = name()", "NAME"),
+        ('"zh_TW": "我的", ', "", "zh_TW"),
+        ('"我的"', "3", "LABEL"),
+        ("def attention", "def attend", "attention"),
+        ("def attention", "def", "line 6"),
+        ('("triton", "torch")', '"torch"', "PACKAGES"),
+        ('("triton", "torch")', "3", "PACKAGES"),
+    ],
+)
+def test_a_kernel_that_does_not_say_what_it_must_is_named(
+    tmp_path: Path, line: str, instead: str, said: str
+) -> None:
+    path = kernel(tmp_path, KERNEL.replace(line, instead))
+    with pytest.raises(ImplementationError) as caught:
+        read_implementation(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("source", [b"\xff\xfe\xff", b"NAME = '\x00'\n"])
+def test_a_kernel_that_is_no_python_is_named(tmp_path: Path, source: bytes) -> None:
+    (tmp_path / "mine.py").write_bytes(source)
+    with pytest.raises(ImplementationError, match=r"mine\.py"):
+        read_implementation(tmp_path / "mine.py")
+
+
+def test_two_kernels_of_one_name_are_an_error(tmp_path: Path) -> None:
+    kernel(tmp_path, KERNEL, "one.py")
+    kernel(tmp_path, KERNEL, "two.py")
+    with pytest.raises(ImplementationError, match=r"two\.py: the name Mine is taken by .*one\.py"):
+        find_implementations(tmp_path)
+
+
+def test_two_kernels_whose_names_differ_only_in_case_would_share_file_names(
+    tmp_path: Path,
+) -> None:
+    kernel(tmp_path, KERNEL, "one.py")
+    kernel(tmp_path, KERNEL.replace('"Mine"', '"MINE"', 1), "two.py")
+    with pytest.raises(ImplementationError, match=r"two\.py"):
+        find_implementations(tmp_path)
+
+
+def test_the_repository_has_the_courses_two_implementations() -> None:
+    found = find_implementations()
+    assert {"Pytorch", "Flash2"} <= found.keys()
+    assert "flash-attn" in found["Flash2"].packages

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from flashlab import machine
+from flashlab.machine import Gpu, MachineError
+
+GPUS = [Gpu(f"GPU-{digit * 4}", f"NVIDIA H{digit}00") for digit in "123"]
+
+
+@pytest.fixture
+def three_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVML as it answers on a machine with three GPUs, which a test cannot have for real."""
+    nvml = machine.pynvml
+    for name, answer in {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetCount": lambda: len(GPUS),
+        "nvmlDeviceGetHandleByIndex": lambda index: GPUS[index],
+        "nvmlDeviceGetUUID": lambda gpu: gpu.uuid,
+        "nvmlDeviceGetName": lambda gpu: gpu.name,
+    }.items():
+        monkeypatch.setattr(nvml, name, answer)
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("-1", []),
+        ("2,0", [2, 0]),
+        ("GPU-2222", [1]),
+        ("GPU-3, 0", [2, 0]),
+        ("0,7,1", [0]),
+    ],
+)
+def test_visible_gpus_are_those_that_cuda_would_see(
+    three_gpus: None,
+    monkeypatch: pytest.MonkeyPatch,
+    visible: str | None,
+    expected: list[int],
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert machine.gpus() == [GPUS[index] for index in expected]
+
+
+def test_auto_takes_cuda_only_where_gpu_and_torch_both_have_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for present in ([], GPUS):
+        for built in (False, True):
+            monkeypatch.setattr(machine, "gpus", lambda present=present: present)
+            monkeypatch.setattr(machine, "torch_has_cuda", lambda built=built: built)
+            assert machine.detect_device("auto") == ("cuda" if present and built else "cpu")
+            assert machine.detect_device("cpu") == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("present", "lacking"), [([], "no NVIDIA GPU is visible"), (GPUS, "built without CUDA")]
+)
+def test_cuda_that_was_asked_for_and_is_not_there_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, present: list[Gpu], lacking: str
+) -> None:
+    monkeypatch.setattr(machine, "gpus", lambda: present)
+    monkeypatch.setattr(machine, "torch_has_cuda", lambda: False)
+    with pytest.raises(MachineError, match=lacking):
+        machine.detect_device("cuda")
+
+
+def test_whether_torch_is_built_for_cuda_is_read_as_torch_says_it() -> None:
+    assert machine.torch_has_cuda() == (torch.version.cuda is not None)
+
+
+def test_versions_are_told_without_importing_the_package(root: Path) -> None:
+    code = (
+        "import sys; from flashlab import machine\n"
+        "print(machine.package_version('torch'), machine.package_version('no-such-package'))\n"
+        "machine.torch_has_cuda(); machine.device_name('cpu')\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [torch.__version__, "None"]
+
+
+def test_the_cpus_name_says_how_many_may_be_used() -> None:
+    name, _, count = machine.device_name("cpu").rpartition(" (")
+    assert name == machine.cpu_model() != ""
+    assert count == f"{machine.cpu_count()} CPUs)"
+
+
+def test_the_gpus_name_is_nvmls(three_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert machine.device_name("cuda") == "NVIDIA H200"

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flashlab.sources import PACKAGE, imports, module_name, sources_of
+
+
+def names(module: str) -> set[str]:
+    return {module_name(path) for path in sources_of(module)}
+
+
+def test_a_module_stands_on_itself_and_on_all_that_it_imports() -> None:
+    assert names("flashlab.records") == {"flashlab.records"}
+    assert names("flashlab.costs") == {"flashlab.costs", "flashlab.records"}
+
+
+def test_what_is_imported_by_what_is_imported_counts_too() -> None:
+    assert {"flashlab.figures", "flashlab.tables", "flashlab.costs"} <= names("flashlab.figures")
+
+
+def test_a_package_stands_on_the_modules_that_it_gathers() -> None:
+    expected = {"flashlab.findings", "flashlab.findings.derive", "flashlab.findings.scaling"}
+    assert expected <= names("flashlab.findings")
+
+
+def test_figures_do_not_stand_on_findings_nor_findings_on_figures() -> None:
+    assert not any(name.startswith("flashlab.findings") for name in names("flashlab.figures"))
+    assert "flashlab.figures" not in names("flashlab.findings")
+
+
+@pytest.mark.parametrize("module", ["flashlab.no_such_stage", "json", "flashlabels"])
+def test_what_is_no_module_of_the_package_is_an_error(module: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=module):
+        sources_of(module)
+
+
+def test_imports_anywhere_in_a_file_are_seen_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(
+        "import a.b as c\nfrom d import e\n# import f\ndef g():\n    import h\n    'import i'\n"
+    )
+    assert imports(path) == {"a.b", "d", "d.e", "h"}
+
+
+def test_every_file_of_the_package_has_one_name() -> None:
+    files = list(PACKAGE.rglob("*.py"))
+    found = {module_name(path) for path in files}
+    assert len(found) == len(files)
+    assert {"flashlab", "flashlab.measuring", "flashlab.measuring.gate"} <= found
