@@ -20,9 +20,9 @@ include: "workflow/common.smk"
 
 
 rule report_target:
+    default_target: True
     input:
         "report/lab5.pdf",
-    default_target: True
 
 
 include: "workflow/rules/records.smk"

@@ -77,15 +77,6 @@ def test_two_kernels_of_one_name_are_an_error(tmp_path: Path) -> None:
         find_implementations(tmp_path)
 
 
-def test_two_kernels_whose_names_differ_only_in_case_would_share_file_names(
-    tmp_path: Path,
-) -> None:
-    kernel(tmp_path, KERNEL, "one.py")
-    kernel(tmp_path, KERNEL.replace('"Mine"', '"MINE"', 1), "two.py")
-    with pytest.raises(ImplementationError, match=r"two\.py"):
-        find_implementations(tmp_path)
-
-
 def test_the_repository_has_the_courses_two_implementations() -> None:
     found = find_implementations()
     assert {"Pytorch", "Flash2"} <= found.keys()

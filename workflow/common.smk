@@ -64,6 +64,16 @@ def experiment_records(wildcards):
     return PREPARED.records[wildcards.experiment]
 
 
+def tables_folder(wildcards, input):
+    """The folder of an experiment's tables."""
+    return str(Path(input.plan).parents[1].joinpath("tables", wildcards.experiment))
+
+
+def results_folder(wildcards, input):
+    """The folder of the dataset's results."""
+    return str(Path(input.findings).parent)
+
+
 def measure_order(wildcards):
     """What to measure for a record: the run and the protocol."""
     return json.dumps(PREPARED.orders[f"{wildcards.record}.json"])

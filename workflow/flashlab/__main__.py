@@ -1,4 +1,4 @@
-"""The command line behind the Snakemake rules: one command a stage, a function from files to a file."""
+"""The command line behind the Snakemake rules: one command for each stage."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if key in seen:
                 line = key_node.start_mark.line + 1
                 raise _DuplicateKey(f"line {line}: the key {key} is given twice; keep one of them")
@@ -82,7 +82,7 @@ class _Origins:
             try:
                 text = file.read_text(encoding="utf-8")
                 # The loader is a SafeLoader that refuses duplicate keys.
-                document = yaml.load(text, Loader=_StrictLoader)  # noqa: S506
+                document = yaml.load(text, Loader=_StrictLoader)
             except _DuplicateKey as error:
                 raise ConfigError(f"{file}: {error}") from error
             except (OSError, yaml.YAMLError) as error:
@@ -120,7 +120,8 @@ def _nearest(word: str, known: Collection[str]) -> str:
 def _in_words(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath, str]]:
     """A schema error as (key path, what is wrong and what would be right)."""
     path: KeyPath = tuple(error.absolute_path)
-    value, rule = error.instance, error.validator_value
+    value: Any = error.instance
+    rule: Any = error.validator_value
     match error.validator:
         case "additionalProperties" if isinstance(error.schema, dict):
             known = list(error.schema.get("properties", {}))
@@ -189,7 +190,9 @@ def _check_sweep(
             )
             return
         columns[size] = column
-    for emb_dim, num_heads in sorted(set(zip(columns["emb_dim"], columns["num_heads"], strict=True))):
+    for emb_dim, num_heads in sorted(
+        set(zip(columns["emb_dim"], columns["num_heads"], strict=True))
+    ):
         yield from _check_divisible(path, emb_dim, num_heads)
 
 
@@ -241,7 +244,10 @@ def _check_relations(
                         )
     for name in config["remarks"]:
         if name not in names:
-            yield ("remarks", name), f"no experiment has this name; known: {', '.join(sorted(names))}"
+            yield (
+                ("remarks", name),
+                f"no experiment has this name; known: {', '.join(sorted(names))}",
+            )
 
 
 def resolve_config(

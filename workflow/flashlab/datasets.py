@@ -196,7 +196,9 @@ def _declared_run(row: Mapping[str, str], where: str, dtype: str, device: str) -
     return Run(row["impl"], Shape(causal=causal, **sizes), dtype, device)
 
 
-def read_runs_csv(folder: Path, device: str = "cuda", dtype: str = "float16") -> dict[Run, dict[str, str]]:
+def read_runs_csv(
+    folder: Path, device: str = "cuda", dtype: str = "float16"
+) -> dict[Run, dict[str, str]]:
     """What ``folder/runs.csv`` declares: each run with its row (``file`` and optional ``device``).
 
     Columns: file, impl, batch_size, seq_len, num_heads, emb_dim, causal, and optionally device
@@ -296,5 +298,3 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
         write_record(output, result)
     except RecordError as error:
         raise DatasetError(str(error)) from error
-
-

@@ -6,6 +6,7 @@ are 95% intervals; a run without a result is marked with its status at the edge,
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import warnings
@@ -40,7 +41,7 @@ PANEL_INCHES = (2.75, 2.0)
 LABEL_INCHES = 1.35
 LABEL_POINTS = 8.0
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": FONT_FAMILY,
     "font.size": LABEL_POINTS,
     "axes.labelsize": LABEL_POINTS,
@@ -221,7 +222,7 @@ def _label_ends(axes: Axes, all_series: Sequence[Series], sweep: str, metric: Me
 
 
 def _scale_axes(axes: Axes, values: Sequence[int], metric: Metric) -> None:
-    if len(values) > 1 and all(b == 2 * a for a, b in zip(values, values[1:], strict=False)):
+    if len(values) > 1 and all(b == 2 * a for a, b in itertools.pairwise(values)):
         axes.set_xscale("log", base=2)
     axes.set_xticks(values, [str(value) for value in values])
     axes.xaxis.set_minor_locator(ticker.NullLocator())
@@ -229,8 +230,6 @@ def _scale_axes(axes: Axes, values: Sequence[int], metric: Metric) -> None:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
         axes.yaxis.set_minor_locator(ticker.NullLocator())
-    else:
-        axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
 
 
@@ -257,7 +256,7 @@ def draw(
         1, count, figsize=(width, PANEL_INCHES[1]), sharey=True, squeeze=False, layout=None
     )
     drawn.subplots_adjust(
-        left=0.62 / width, right=1 - LABEL_INCHES / width, bottom=0.2, top=0.9, wspace=0.12
+        left=0.72 / width, right=1 - LABEL_INCHES / width, bottom=0.2, top=0.9, wspace=0.12
     )
     rows_of = {
         name: [row for row in passes if row["pass"] == name] if name else runs
@@ -274,7 +273,9 @@ def draw(
             axes.set_title(in_all(languages, "figures", name), loc="left")
     if metric.logarithmic:
         _widen_narrow_range(panels[0][0])
-    quantity = in_all(languages, "figures", figure["metric"])
+    else:
+        panels[0][0].set_ylim(bottom=0)
+    quantity = in_all(languages, "figures", figure["metric"], "\n")
     panels[0][0].set_ylabel(f"{quantity} ({metric.unit})")
     for axes, name in zip(panels[0], metric.passes, strict=True):
         _mark_failures(axes, lines[name], sweep, languages)

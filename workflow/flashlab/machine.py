@@ -7,8 +7,8 @@ import importlib.util
 import os
 import platform
 import re
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -47,9 +47,7 @@ def gpus() -> list[Gpu]:
     with nvml() as present:
         if not present:
             return []
-        handles = [
-            pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())
-        ]
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         found = [Gpu(pynvml.nvmlDeviceGetUUID(h), pynvml.nvmlDeviceGetName(h)) for h in handles]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:

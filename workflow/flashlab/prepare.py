@@ -13,7 +13,7 @@ from typing import Any
 from flashlab import datasets, machine, plan
 from flashlab.config import ConfigError, resolve_config
 from flashlab.implementations import find_implementations
-from flashlab.records import write_json_if_changed
+from flashlab.records import Run, write_json_if_changed
 
 RESULTS = Path("results")
 DATA = Path("data")
@@ -39,7 +39,9 @@ class Prepared:
     remarks: tuple[str, ...]
 
 
-def _imported(config: Mapping[str, Any]) -> tuple[str, datasets.Dataset, dict[str, Any]]:
+def _imported(
+    config: Mapping[str, Any],
+) -> tuple[str, datasets.Dataset, dict[str, dict[str, Any]]]:
     """Name, dataset and orders of the folder that ``import`` names."""
     folder = Path(config["import"])
     name = config.get("name") or folder.resolve().name
@@ -50,9 +52,7 @@ def _imported(config: Mapping[str, Any]) -> tuple[str, datasets.Dataset, dict[st
     manifest = datasets.import_plan(folder, name)
     home = RESULTS / name
     entries = tuple(
-        datasets.Entry(
-            datasets.Run.from_json(entry["run"]), entry["protocol"], home / entry["file"], ""
-        )
+        datasets.Entry(Run.from_json(entry["run"]), entry["protocol"], home / entry["file"], "")
         for entry in manifest["records"]
     )
     orders = {Path(entry["file"]).name: entry for entry in manifest["records"]}
@@ -79,7 +79,8 @@ def prepare(
                 raise ConfigError(
                     f"config: remarks.{experiment}.{language}: there is no file {path}"
                 )
-    dataset, imports = resolved["dataset"], {}
+    dataset = resolved["dataset"]
+    imports: dict[str, dict[str, Any]] = {}
     recorded: datasets.Dataset | None = None
     if "import" in resolved:
         dataset, recorded, imports = _imported(resolved)
@@ -97,9 +98,7 @@ def prepare(
     if recorded:
         planned = plan.plan_recorded(runs, protocol["name"], recorded, dataset)
         if imports:
-            planned = {
-                run: plan.PlannedRun(run, entry.path) for run, entry in planned.items()
-            }
+            planned = {run: plan.PlannedRun(run, entry.path) for run, entry in planned.items()}
     else:
         planned = plan.plan_local(runs, protocol, implementations, home / "records")
     for experiment in experiments:
@@ -124,7 +123,7 @@ def prepare(
             entry.path.name: {"run": run.to_json(), "protocol": protocol}
             for run, entry in planned.items()
         },
-        imports={name: entry for name, entry in imports.items()},
+        imports=imports,
         remarks=tuple(
             path for by_language in resolved["remarks"].values() for path in by_language.values()
         ),

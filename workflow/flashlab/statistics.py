@@ -1,4 +1,4 @@
-"""Medians, ratios and scaling exponents with 95% intervals, by the methods of scipy and statsmodels.
+"""Medians, ratios and sums of medians with 95% intervals, by the methods of scipy.
 
 What these intervals hold for, and why no mean and no pooled fit is among them, is measured in
 ``docs/findings.md``.
@@ -7,12 +7,15 @@ What these intervals hold for, and why no mean and no pooled fit is among them, 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.stats
+
+Floats = npt.NDArray[np.float64]
 
 MIN_SAMPLES = 10
 """Fewest samples that the measuring takes."""
@@ -25,7 +28,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """A median and its 95% interval, in the samples' unit; low and high are None for few samples."""
+    """A median and its 95% interval, in the samples' unit; None for few samples."""
 
     median: float
     low: float | None
@@ -47,22 +50,24 @@ def _interval_ranks(count: int) -> tuple[int, int] | None:
     no pair of order statistics has the confidence.
     """
     ranks = np.arange(count, dtype=float)
-    interval = scipy.stats.quantile_test(ranks, q=0, p=0.5).confidence_interval(CONFIDENCE)
+    interval: Any = scipy.stats.quantile_test(ranks, q=0, p=0.5).confidence_interval(CONFIDENCE)
     if not (np.isfinite(interval.low) and np.isfinite(interval.high)):
         return None
     return int(interval.low), int(interval.high)
 
 
 def median_interval(samples: Sequence[float]) -> Interval:
-    """The median with its 95% interval from order statistics (no assumption on the distribution)."""
+    """The median with its 95% interval from order statistics, whatever the distribution."""
     ordered = np.sort(np.asarray(samples, dtype=float))
     ranks = _interval_ranks(len(ordered)) if len(ordered) >= MIN_INTERVAL_SAMPLES else None
     low, high = (ordered[ranks[0]], ordered[ranks[1]]) if ranks else (None, None)
-    return Interval(float(np.median(ordered)), *(None if x is None else float(x) for x in (low, high)))
+    return Interval(
+        float(np.median(ordered)), *(None if x is None else float(x) for x in (low, high))
+    )
 
 
 def bootstrap_interval(
-    statistic: object, samples: Sequence[Sequence[float]]
+    statistic: Callable[..., Floats], samples: Sequence[Sequence[float]]
 ) -> tuple[float, float] | None:
     """95% percentile-bootstrap interval of a statistic of independent samples.
 
@@ -71,7 +76,8 @@ def bootstrap_interval(
     """
     if any(len(sample) < MIN_SAMPLES for sample in samples):
         return None
-    result = scipy.stats.bootstrap(
+    resample: Any = scipy.stats.bootstrap  # its stub knows no statistic of several samples
+    result = resample(
         [np.asarray(sample, dtype=float) for sample in samples],
         statistic,
         n_resamples=999,
@@ -84,18 +90,18 @@ def bootstrap_interval(
 
 
 def ratio_of_medians(
-    numerator: npt.NDArray[np.float64], denominator: npt.NDArray[np.float64], axis: int = -1
-) -> npt.NDArray[np.float64]:
+    numerator: npt.ArrayLike, denominator: npt.ArrayLike, axis: int = -1
+) -> Floats:
     """Median over median, for `bootstrap_interval`."""
-    ratio: npt.NDArray[np.float64] = np.median(numerator, axis=axis) / np.median(
-        denominator, axis=axis
+    ratio: Floats = np.median(np.asarray(numerator), axis=axis) / np.median(
+        np.asarray(denominator), axis=axis
     )
     return ratio
 
 
-def sum_of_medians(
-    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], axis: int = -1
-) -> npt.NDArray[np.float64]:
+def sum_of_medians(first: npt.ArrayLike, second: npt.ArrayLike, axis: int = -1) -> Floats:
     """Median plus median, for `bootstrap_interval`."""
-    total: npt.NDArray[np.float64] = np.median(first, axis=axis) + np.median(second, axis=axis)
+    total: Floats = np.median(np.asarray(first), axis=axis) + np.median(
+        np.asarray(second), axis=axis
+    )
     return total

@@ -112,9 +112,7 @@ def _pass_row(name: str, run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _run_row(
-    run: Run, record: Mapping[str, Any], path: Path, source_sha256: str
-) -> dict[str, Any]:
+def _run_row(run: Run, record: Mapping[str, Any], path: Path, source_sha256: str) -> dict[str, Any]:
     inner = record["record"]
     environment, sources = inner["environment"], inner["sources"]
     recorded_source = sources.get("implementation_sha256")

@@ -9,10 +9,10 @@ if PREPARED.imports:
             "results/{dataset}/records/{record}.json",
         log:
             "results/{dataset}/logs/import/{record}.log",
-        params:
-            entry=import_entry,
         conda:
             CONDA
+        params:
+            entry=import_entry,
         message:
             "Importing {input}"
         shell:
@@ -31,12 +31,12 @@ if PREPARED.dataset == LOCAL:
             ),
         log:
             "results/local/logs/freeze.log",
+        conda:
+            CONDA
         params:
             name=freeze_name,
             protocol=PREPARED.protocol,
             data=str(DATA),
-        conda:
-            CONDA
         message:
             "Freezing the local records as data/{params.name}"
         shell:

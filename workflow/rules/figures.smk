@@ -19,10 +19,10 @@ rule figures:
         ),
     log:
         "results/{dataset}/logs/figures/{experiment}.log",
-    params:
-        tables="results/{dataset}/tables/{experiment}",
     conda:
         CONDA
+    params:
+        tables=tables_folder,
     message:
         "Drawing {wildcards.experiment}"
     shell:

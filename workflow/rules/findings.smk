@@ -3,9 +3,7 @@
 
 rule findings:
     input:
-        plans=expand(
-            "results/{{dataset}}/plan/{experiment}.json", experiment=PREPARED.experiments
-        ),
+        plans=expand("results/{{dataset}}/plan/{experiment}.json", experiment=PREPARED.experiments),
         tables=expand(
             "results/{{dataset}}/tables/{experiment}/{table}.csv",
             experiment=PREPARED.experiments,
@@ -16,10 +14,10 @@ rule findings:
         "results/{dataset}/findings.json",
     log:
         "results/{dataset}/logs/findings.log",
-    params:
-        tables="results/{dataset}/tables",
     conda:
         CONDA
+    params:
+        tables="results/{dataset}/tables",
     message:
         "Deriving the findings"
     shell:

@@ -9,13 +9,13 @@ if PREPARED.orders:
             "results/{dataset}/records/{record}.json",
         log:
             "results/{dataset}/logs/measure/{record}.log",
-        params:
-            order=measure_order,
         conda:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1
         resources:
             gpu=0 if PREPARED.device == "cpu" else 1,
+        params:
+            order=measure_order,
         message:
             "Measuring {wildcards.record}"
         shell:

@@ -36,10 +36,10 @@ rule report:
         ),
     log:
         f"results/{PREPARED.dataset}/logs/report.log",
-    params:
-        results=f"results/{PREPARED.dataset}",
     conda:
         CONDA
+    params:
+        results=results_folder,
     message:
         "Setting report/lab5.pdf in type"
     shell:

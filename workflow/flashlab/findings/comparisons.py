@@ -1,4 +1,4 @@
-"""Findings that compare: an implementation with the baseline, causal with full, memory with memory."""
+"""Findings that compare: an implementation with the baseline, causal with full attention."""
 
 from __future__ import annotations
 
@@ -96,7 +96,11 @@ def speedups(sweep: Sweep) -> Iterator[Finding]:
                         "undecided_at": with_verdict(found, "inconclusive"),
                     },
                     evidence=_evidence(
-                        sweep, found, implementation=[baseline, name], causal=causal, **{"pass": timed}
+                        sweep,
+                        found,
+                        implementation=[baseline, name],
+                        causal=causal,
+                        **{"pass": timed},
                     ),
                     reasons=reasons,
                     warnings=sweep.warnings([name, baseline], [causal], timed),
@@ -156,7 +160,10 @@ def memory_ratios(sweep: Sweep) -> Iterator[Finding]:
             if not common:
                 continue
             shares = {value: rounded(peaks[0][value] / peaks[1][value]) for value in common}
-            low_at, high_at = min(common, key=shares.__getitem__), max(common, key=shares.__getitem__)
+            low_at, high_at = (
+                min(common, key=shares.__getitem__),
+                max(common, key=shares.__getitem__),
+            )
             verdict = "mixed"
             if all(share < 1 for share in shares.values()):
                 verdict = "less"
@@ -197,7 +204,7 @@ def memory_ratios(sweep: Sweep) -> Iterator[Finding]:
 
 
 def memory_limits(sweep: Sweep) -> Iterator[Finding]:
-    """Where an implementation ran out of memory: the largest that fit, the smallest that did not."""
+    """Where an implementation ran out of memory: the largest that fit and what did not."""
     for name in sweep.implementations:
         for causal in sweep.masks:
             rows = sweep.run_rows(name, causal)

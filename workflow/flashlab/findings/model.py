@@ -84,7 +84,11 @@ class Sweep:
         """
         found = {}
         for row in self.passes:
-            if (row["implementation"], row["causal"], row["pass"]) != (implementation, causal, name):
+            if (row["implementation"], row["causal"], row["pass"]) != (
+                implementation,
+                causal,
+                name,
+            ):
                 continue
             if row["status"] == "ok":
                 key = (implementation, causal, name, row[self.parameter])

@@ -46,9 +46,7 @@ def _bend_interval(
     """Interval of the difference of two adjacent local exponents, from three sizes' samples."""
     first, second = (math.log(b / a) for a, b in itertools.pairwise(sizes))
 
-    def bend(
-        *resampled: npt.NDArray[np.float64], axis: int = -1
-    ) -> npt.NDArray[np.float64]:
+    def bend(*resampled: npt.NDArray[np.float64], axis: int = -1) -> npt.NDArray[np.float64]:
         a, b, c = (np.log(np.median(sample, axis=axis)) for sample in resampled)
         difference: npt.NDArray[np.float64] = (c - b) / second - (b - a) / first
         return difference
@@ -156,7 +154,7 @@ def _finding(
 
 
 def scalings(sweep: Sweep) -> Iterator[Finding]:
-    """Growth of time (forward and backward) and of peak memory, for each implementation and mask."""
+    """Growth of both passes' time and of peak memory, for each implementation and mask."""
     for name in sweep.implementations:
         for causal in sweep.masks:
             mask = "causal" if causal else "full"

@@ -80,9 +80,7 @@ def _failure(error: BaseException) -> tuple[str, str]:
     return "error", f"{type(error).__name__}: {said}"
 
 
-def _measured(
-    run: Run, timings: dict[str, protocols.Timing], peak_memory: int
-) -> dict[str, Any]:
+def _measured(run: Run, timings: dict[str, protocols.Timing], peak_memory: int) -> dict[str, Any]:
     """The four keys of the course's script."""
     seconds = {name: timing.seconds for name, timing in timings.items()}
     seconds["forward_backward"] = seconds["forward"] + seconds["backward"]

@@ -88,7 +88,9 @@ def relative_error(found: torch.Tensor, reference: torch.Tensor) -> float:
     return float(difference / torch.linalg.vector_norm(reference))
 
 
-def check_correctness(attention: Attention, shape: Shape, dtype: str, device: str) -> dict[str, Any]:
+def check_correctness(
+    attention: Attention, shape: Shape, dtype: str, device: str
+) -> dict[str, Any]:
     """Hold an implementation's output and gradient against the reference on fresh inputs.
 
     Returns what was compared, for the record: the shape, the seed, the tolerance, the relative

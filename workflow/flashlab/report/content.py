@@ -242,9 +242,7 @@ class _Composer:
         columns = [words.each("column.quantity"), *(self._same(name) for name in by_name)]
         if compared:
             columns += [
-                self._same(name)
-                if len(others) > 1
-                else words.each("ratio", baseline=baseline)
+                self._same(name) if len(others) > 1 else words.each("ratio", baseline=baseline)
                 for name in others
             ]
         rows: list[list[Cell | Texts]] = []
@@ -307,9 +305,7 @@ class _Composer:
     def _setting(self, experiment: _Experiment) -> Texts:
         sweep, runs = experiment.plan["sweep"], experiment.runs
         words = self.words
-        varied = [
-            key for key in SYMBOLS if key != sweep and len({row[key] for row in runs}) > 1
-        ]
+        varied = [key for key in SYMBOLS if key != sweep and len({row[key] for row in runs}) > 1]
         fixed = [
             f"{symbol} = {runs[0][key]}"
             for key, symbol in SYMBOLS.items()
@@ -424,7 +420,7 @@ class _Composer:
         files = self.config["remarks"].get(experiment, {})
         return {
             # The Markdown renderer escapes everything that it does not mark up itself.
-            language: Markup(markdown.render(Path(path).read_text(encoding="utf-8")))  # noqa: S704
+            language: Markup(markdown.render(Path(path).read_text(encoding="utf-8")))
             for language, path in files.items()
             if language in self.words.languages
         }
@@ -473,7 +469,9 @@ class _Composer:
             shape = str(Run.from_json(row)).removeprefix(f"{row['implementation']} ")
             status: Texts = words.each(f"status.{row['status']}")
             if row["message"]:
-                status = {language: f"{word}: {row['message']}" for language, word in status.items()}
+                status = {
+                    language: f"{word}: {row['message']}" for language, word in status.items()
+                }
             codes = sorted({warning["code"] for warning in row["warnings"] or ()})
             rows.append(
                 [

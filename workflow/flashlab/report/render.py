@@ -119,5 +119,3 @@ def write_report(config_file: Path, results: Path, output: Path) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-

@@ -1,0 +1,121 @@
+"""The design's floors: who may import whom."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from flashlab.sources import PACKAGE, imported_files, imports, module_name, sources_of
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+MEASURING = {name for name in MODULES if name.startswith("flashlab.measuring")}
+TORCHLESS_MEASURING = {
+    "flashlab.measuring",
+    "flashlab.measuring.devices",
+    "flashlab.measuring.supervise",
+}
+KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
+
+
+def ours(name: str) -> set[str]:
+    """The modules that a module imports directly, without the package's own name."""
+    return {module_name(path) for path in imported_files(MODULES[name])} - {"flashlab", name}
+
+
+def names_torch(path: Path) -> bool:
+    return any(name == "torch" or name.startswith("torch.") for name in imports(path))
+
+
+def test_the_import_graph_has_no_circle() -> None:
+    graph = {name: ours(name) for name in MODULES}
+    assert sum(map(len, graph.values())) > 20
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {error.args[1]}")
+
+
+def test_imports_are_absolute_so_that_the_graph_sees_them_all() -> None:
+    relative = [
+        name
+        for name, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert relative == []
+
+
+@pytest.mark.parametrize(
+    ("module", "stands_on"),
+    [
+        ("flashlab.records", set()),
+        ("flashlab.sources", set()),
+        ("flashlab.statistics", set()),
+        ("flashlab.catalogs", set()),
+        ("flashlab.machine", set()),
+        ("flashlab.implementations", set()),
+        ("flashlab.exclusive", set()),
+        ("flashlab.config", set()),
+        ("flashlab.costs", {"flashlab.records"}),
+        ("flashlab.tables", {"flashlab.costs", "flashlab.records", "flashlab.statistics"}),
+    ],
+)
+def test_the_ground_floor_stands_on_nothing_else(module: str, stands_on: set[str]) -> None:
+    assert ours(module) == stands_on
+
+
+def test_no_stage_imports_a_later_one() -> None:
+    order = ["tables", "findings", "report"]
+    for earlier, later in zip(order, order[1:], strict=False):
+        above = {module_name(path) for path in sources_of(f"flashlab.{earlier}")}
+        assert not any(name.startswith(f"flashlab.{later}") for name in above)
+
+
+def test_what_measures_is_imported_by_the_command_line_alone() -> None:
+    importers = {name for name in set(MODULES) - MEASURING if ours(name) & MEASURING}
+    assert importers == {"flashlab.__main__"}
+
+
+def test_only_measuring_and_kernels_import_torch() -> None:
+    importers = {name for name, path in MODULES.items() if names_torch(path)}
+    assert importers <= MEASURING - TORCHLESS_MEASURING
+    assert "flashlab.measuring.child" in importers
+    assert all(names_torch(path) for path in KERNELS)
+
+
+def test_torch_is_not_even_loaded_by_anything_but_the_measuring_process(root: Path) -> None:
+    torchless = sorted(set(MODULES) - MEASURING | TORCHLESS_MEASURING)
+    code = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    importlib.import_module(name)\n"
+        "    assert 'torch' not in sys.modules, name"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, *torchless],
+        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
+        check=True,
+    )
+
+
+def test_kernels_import_nothing_of_ours() -> None:
+    assert KERNELS
+    for path in KERNELS:
+        assert not any(name.split(".")[0] in ("flashlab", "kernels") for name in imports(path))
+
+
+def test_the_pages_on_the_architecture_name_every_module(root: Path) -> None:
+    page = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = {
+        name: path.relative_to(PACKAGE).as_posix()
+        for name, path in MODULES.items()
+        if path.name != "__init__.py"
+    }
+    missing = [name for name, file in named.items() if Path(file).name not in page]
+    assert missing == []

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab.figures import COLOURS, MARKERS, METRICS, draw_figures
+from flashlab.records import Run
+from flashlab.tables import write_tables
+
+Build = Callable[..., dict[str, Any]]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(svg: Path) -> list[str]:
+    return ["".join(node.itertext()) for node in ElementTree.parse(svg).iter(f"{SVG}text")]
+
+
+def experiment(record_of: Build, run: Run, masks: tuple[bool, ...] = (False,)) -> list[Any]:
+    """Records of two implementations at four lengths; the naive one runs out of memory."""
+    records = []
+    for size in (128, 256, 512, 1024):
+        for mask in masks:
+            shape = replace(run.shape, seq_len=size, causal=mask)
+            fast = tuple(size**2 * 1e-9 * (1 + 0.01 * i) for i in range(12))
+            slow = tuple(4 * time for time in fast)
+            flash = Run("Flash2", shape, run.dtype, run.device)
+            naive = Run("Pytorch", shape, run.dtype, run.device)
+            records.append(record_of(flash, "ok", fast, slow, size / 16))
+            records.append(
+                record_of(naive, "oom")
+                if size == 1024
+                else record_of(naive, "ok", slow, slow, size**2 / 256)
+            )
+    return records
+
+
+@pytest.fixture
+def draw(tmp_path: Path, planned: Build) -> Callable[..., dict[str, Path]]:
+    """Writes the plan and tables of some records and draws figures of them."""
+
+    def drawn(records: list[Any], figures: list[Any], **plan: Any) -> dict[str, Path]:
+        document = planned(records, figures=figures) | plan
+        (tmp_path / "plan.json").write_text(json.dumps(document), encoding="utf-8")
+        tables = [tmp_path / f"{name}.csv" for name in ("runs", "passes", "samples")]
+        write_tables(tmp_path / "plan.json", *tables)
+        draw_figures(tmp_path / "plan.json", tmp_path, tmp_path / "figures")
+        return {figure["id"]: tmp_path / "figures" / f"{figure['id']}.svg" for figure in figures}
+
+    return drawn
+
+
+def figure(metric: str, *implementations: str) -> dict[str, Any]:
+    chosen = list(implementations or ("Flash2", "Pytorch"))
+    return {"id": metric, "metric": metric, "implementations": chosen, "supplement": False}
+
+
+def test_a_figure_says_in_text_what_it_shows_in_both_languages(
+    draw: Build, record_of: Build, run: Run
+) -> None:
+    files = draw(experiment(record_of, run), [figure(metric) for metric in METRICS])
+    for metric, quantity in {
+        "time": ("時間", "Time (ms)"),
+        "rate": ("運算速率", "Rate (TFLOP/s)"),
+        "memory": ("峰值記憶體", "Peak memory (MiB)"),
+    }.items():
+        found = texts(files[metric])
+        assert {"128", "256", "512", "1024"} <= set(found)
+        for words in (
+            *quantity,
+            *("序列長度 N", "Sequence length N"),
+            *("Flash2實作", "Flash2 kernel", "Pytorch實作", "Pytorch kernel"),
+        ):
+            assert words in " ".join(found)
+    assert {"前向 · Forward", "反向 · Backward"} <= set(texts(files["time"]))
+
+
+def test_a_figure_speaks_only_the_languages_that_were_asked_for(
+    draw: Build, record_of: Build, run: Run
+) -> None:
+    files = draw(experiment(record_of, run), [figure("time")], languages=["en"])
+    found = texts(files["time"])
+    assert {"Time (ms)", "Flash2 kernel"} <= set(found)
+    assert not any(ord(character) > 0x2E80 for character in "".join(found))
+
+
+def test_a_run_out_of_memory_is_marked_and_not_drawn_as_a_point(
+    draw: Build, record_of: Build, run: Run
+) -> None:
+    files = draw(experiment(record_of, run), [figure("time"), figure("memory")])
+    assert texts(files["time"]).count("× 記憶體不足 · out of memory") == 2  # a panel each
+    assert texts(files["memory"]).count("× 記憶體不足 · out of memory") == 1
+
+
+def test_a_figure_of_nothing_but_failures_is_drawn_with_its_marks(
+    draw: Build, record_of: Build, run: Run
+) -> None:
+    files = draw([record_of(run, "incorrect")], [figure("rate", "Flash2"), figure("time")])
+    for file in files.values():
+        assert texts(file).count("× 結果錯誤 · incorrect") == 2
+
+
+def test_a_run_without_samples_is_drawn_without_a_bar(
+    draw: Build, record_of: Build, run: Run
+) -> None:
+    record = record_of(run, samples={"forward": [], "backward": []})
+    (file,) = draw([record], [figure("rate", "Flash2")]).values()
+    assert "Flash2 kernel" in " ".join(texts(file))
+
+
+def test_causal_and_full_are_told_apart_by_their_labels(
+    draw: Build, record_of: Build, run: Run
+) -> None:
+    records = experiment(record_of, run, masks=(False, True))
+    files = draw(records, [figure("rate", "Flash2"), figure("time")])
+    assert {"因果 · Causal", "完整 · Full"} <= set(texts(files["rate"]))
+    source = files["time"].read_text(encoding="utf-8").upper()
+    assert sum(colour in source for colour in COLOURS if colour != "#000000") == 4
+
+
+def test_text_stays_text_in_the_reports_own_font(draw: Build, record_of: Build, run: Run) -> None:
+    (file,) = draw(experiment(record_of, run), [figure("time")]).values()
+    source = file.read_text(encoding="utf-8")
+    assert "Noto Sans TC" in source
+    assert "DejaVu" not in source
+    assert "<date>" not in source and "dc:date" not in source
+
+
+def test_a_character_that_the_fonts_lack_is_an_error(
+    draw: Build, record_of: Build, run: Run, planned: Build
+) -> None:
+    records = [record_of(run)]
+    labelled = planned(records)["implementations"]
+    labelled[0]["label"] = {"zh_TW": "快🚀", "en": "fast"}
+    with pytest.raises(UserWarning, match="128640"):
+        draw(records, [figure("time")], implementations=labelled)
+
+
+def test_the_same_tables_give_the_same_bytes_in_another_process(
+    draw: Build, record_of: Build, run: Run, tmp_path: Path, root: Path
+) -> None:
+    figures = [figure(metric) for metric in METRICS]
+    files = draw(experiment(record_of, run, masks=(False, True)), figures)
+    code = (
+        "import sys; from pathlib import Path; from flashlab.figures import draw_figures\n"
+        "draw_figures(Path(sys.argv[1], 'plan.json'), Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    again = tmp_path / "again"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root / "workflow"),
+        "PYTHONHASHSEED": "7",
+        "TZ": "Asia/Taipei",
+        "LC_ALL": "C",
+    }
+    subprocess.run([sys.executable, "-c", code, tmp_path, again], env=environment, check=True)
+    for file in files.values():
+        assert (again / file.name).read_bytes() == file.read_bytes()
+
+
+def test_every_implementation_has_a_look_of_its_own() -> None:
+    assert len(set(COLOURS)) == len(COLOURS) == len(set(MARKERS)) == len(MARKERS)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashlab.statistics import (
+    bootstrap_interval,
+    median_interval,
+    ratio_of_medians,
+    sum_of_medians,
+)
+
+times = st.floats(1e-9, 1e3)
+
+
+def test_the_medians_interval_covers_it_as_often_as_it_says() -> None:
+    random = np.random.default_rng(5)
+    draws = random.lognormal(mean=0.0, sigma=0.5, size=(2000, 30))  # median 1
+    slow = random.random(draws.shape) < 0.05
+    for samples in (draws, np.where(slow, draws * 1.2, draws)):
+        intervals = [median_interval(sample) for sample in samples]
+        true_median = 1.0 if samples is draws else 1.008
+        covered = [i.low <= true_median <= i.high for i in intervals if i.low and i.high]
+        assert len(covered) == 2000
+        assert np.mean(covered) >= 0.93
+
+
+def test_the_median_of_two_thousand_equal_samples_is_known_exactly() -> None:
+    interval = median_interval([0.25] * 2000)
+    assert (interval.low, interval.median, interval.high) == (0.25, 0.25, 0.25)
+    assert interval.relative_half_width == 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_there_is_no_interval_under_five_samples(count: int) -> None:
+    interval = median_interval(range(1, count + 1))
+    assert (interval.low, interval.high) == (None, None)
+    assert interval.median == (count + 1) / 2
+    assert interval.relative_half_width == float("inf")
+
+
+def test_ten_samples_give_the_interval_of_the_second_and_ninth() -> None:
+    interval = median_interval([5, 3, 1, 2, 10, 9, 8, 7, 6, 4])
+    assert (interval.low, interval.median, interval.high) == (2, 5.5, 9)
+
+
+@given(st.lists(times, min_size=6, max_size=60), st.randoms())
+def test_the_interval_holds_the_median_and_knows_no_order(samples: list[float], random) -> None:
+    interval = median_interval(samples)
+    assert interval.low is not None and interval.high is not None
+    assert min(samples) <= interval.low <= interval.median <= interval.high <= max(samples)
+    shuffled = list(samples)
+    random.shuffle(shuffled)
+    assert median_interval(shuffled) == interval
+
+
+def test_more_samples_give_a_narrower_interval() -> None:
+    samples = np.random.default_rng(1).lognormal(size=4000)
+    widths = [median_interval(samples[:n]).relative_half_width for n in (40, 400, 4000)]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_the_bootstrap_gives_the_same_interval_at_every_call() -> None:
+    pair = np.random.default_rng(2).lognormal(size=(2, 20))
+    first = bootstrap_interval(ratio_of_medians, pair)
+    assert first == bootstrap_interval(ratio_of_medians, pair.copy())
+
+
+def test_the_bootstraps_interval_of_a_ratio_covers_it_as_often_as_it_says() -> None:
+    random = np.random.default_rng(3)
+    covered = 0
+    for _ in range(150):
+        pair = random.lognormal(sigma=0.2, size=(2, 30)) * np.array([[3.0], [1.0]])
+        low, high = bootstrap_interval(ratio_of_medians, pair) or (0, 0)
+        covered += low <= 3.0 <= high
+    assert covered >= 0.9 * 150
+
+
+@pytest.mark.parametrize("statistic", [ratio_of_medians, sum_of_medians])
+def test_there_is_no_bootstrap_under_ten_samples(statistic: object) -> None:
+    enough, few = [1.0] * 10, [1.0] * 9
+    assert bootstrap_interval(statistic, [enough, few]) is None
+    assert bootstrap_interval(statistic, [few, enough]) is None
+    assert bootstrap_interval(statistic, [enough, enough]) is not None
+
+
+def test_equal_samples_give_an_interval_without_width() -> None:
+    assert bootstrap_interval(ratio_of_medians, [[3.0] * 12, [2.0] * 15]) == (1.5, 1.5)
+    assert bootstrap_interval(sum_of_medians, [[3.0] * 12, [2.0] * 15]) == (5.0, 5.0)
