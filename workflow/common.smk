@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -21,14 +22,11 @@ CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
 FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
 LOCALES = ROOT.joinpath("templates", "locale")
 
-# Jobs run the package of this folder with the Python that runs Snakemake.
-os.environ["PATH"] = os.pathsep.join(
-    [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-)
-shell.prefix(f"export PYTHONPATH={str(ROOT.joinpath('workflow'))!r}; ")
-
-# A measuring job watches the call it belongs to, and ends when that ends.
-os.environ.update({WORKFLOW_PID: str(os.getpid())})
+# Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches
+# the call it belongs to, and ends when that ends.
+SEARCH_PATH = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+os.environ.update({"PATH": os.pathsep.join(SEARCH_PATH), WORKFLOW_PID: str(os.getpid())})
+shell.prefix(f"export PYTHONPATH={shlex.quote(str(ROOT.joinpath('workflow')))}; ")
 
 if workflow.is_main_process:
     CLAIM = exclusive.FolderClaim(Path(".snakemake"))
@@ -67,6 +65,11 @@ def experiment_records(wildcards):
 def tables_folder(wildcards, input):
     """The folder of an experiment's tables."""
     return str(Path(input.plan).parents[1].joinpath("tables", wildcards.experiment))
+
+
+def all_tables_folder(wildcards):
+    """The folder of all experiments' tables."""
+    return f"results/{wildcards.dataset}/tables"
 
 
 def results_folder(wildcards, input):

@@ -17,7 +17,7 @@ rule findings:
     conda:
         CONDA
     params:
-        tables="results/{dataset}/tables",
+        tables=all_tables_folder,
     message:
         "Deriving the findings"
     shell:

@@ -93,7 +93,6 @@ class Report:
     notices: list[Texts]
     headline_setting: Texts
     headline: Table
-    headline_statements: Statements
     sections: list[Section]
     method: list[Texts]
     environment: list[tuple[Texts, str]]
@@ -500,7 +499,6 @@ class _Composer:
             notices=self.notices(),
             headline_setting=self.headline_setting(),
             headline=self.headline(),
-            headline_statements=self._statements(SUMMARY, "N", set()),
             sections=self.sections(),
             method=self.method(),
             environment=self.environment(),
