@@ -1,67 +1,74 @@
-"""Sweeps with a planted truth."""
+"""Sweeps with a planted truth, by way of real records and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from flashlab.findings.derive import read_sweep
 from flashlab.findings.model import Sweep
 from flashlab.records import Run, Shape
+from flashlab.tables import write_tables
 
 SHAPE = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
-Runs = Mapping[tuple[str, bool, int], Mapping[str, Any] | str]
+Planted = Mapping[tuple[str, bool, int], Mapping[str, Any] | str]
 
 
-def noisy(median: float, count: int = 40, spread: float = 0.01, seed: int = 0) -> list[float]:
-    """Times around `median`, in seconds, with some outliers as a real machine gives them."""
-    random = np.random.default_rng([seed, int(median * 1e12)])
-    samples = median * random.lognormal(sigma=spread, size=count)
-    return list(samples * np.where(random.random(count) < 0.05, 1.2, 1.0))
+@pytest.fixture(scope="session")
+def noisy() -> Callable[..., list[float]]:
+    """Samples around a median, with 5% slow ones as a real machine gives them."""
 
-
-@pytest.fixture(scope="session", name="noisy")
-def _noisy() -> Callable[..., list[float]]:
-    return noisy
-
-
-@pytest.fixture
-def records(record_of: Callable[..., dict[str, Any]]) -> Callable[[Runs], list[dict[str, Any]]]:
-    """The records of a sweep over seq_len: times and peak for (implementation, causal, value),
-    or the status of a run that failed."""
-
-    def build(runs: Runs) -> list[dict[str, Any]]:
-        found = []
-        for (implementation, causal, value), planted in runs.items():
-            shape = replace(SHAPE, seq_len=value, causal=causal)
-            run = Run(implementation, shape, "float32", "cpu")
-            if isinstance(planted, str):
-                found.append(record_of(run, planted))
-            else:
-                found.append(record_of(run, **{"backward": planted.get("forward"), **planted}))
-        return found
+    def build(median: float, count: int = 40, spread: float = 0.01) -> list[float]:
+        random = np.random.default_rng(int(median * 1e12))
+        slow = np.where(random.random(count) < 0.05, 1.2, 1.0)
+        return [float(x) for x in median * random.lognormal(sigma=spread, size=count) * slow]
 
     return build
 
 
 @pytest.fixture
-def sweep(
-    records: Callable[[Runs], list[dict[str, Any]]], planned: Callable[..., dict[str, Any]]
-) -> Callable[[Runs], Sweep]:
-    """The sweep that findings are derived from, by way of the real tables."""
-    from flashlab.tables import tables_of
+def planted(
+    tmp_path: Path,
+    record_of: Callable[..., dict[str, Any]],
+    planned: Callable[..., dict[str, Any]],
+) -> Callable[..., Path]:
+    """Writes a sweep over seq_len as plan and tables and returns the plan's file.
 
-    def build(runs: Runs, names: Sequence[str] = ("Pytorch", "Flash2")) -> Sweep:
-        plan = planned(records(runs))
-        tables = tables_of(plan)
-        samples: dict[tuple[Any, ...], list[float]] = {}
-        for row in tables.samples:
-            key = (row["implementation"], row["causal"], row["pass"], row["seq_len"])
-            samples.setdefault(key, []).append(row["time_ms"])
-        read = [{**row, "warnings": None} for row in tables.runs]
-        return Sweep(plan, read, tables.passes, samples)
+    What is planted for (implementation, causal, value) is a record's samples and peak (backward
+    as forward if unsaid), or the status of a run that failed.
+    """
+
+    def build(runs: Planted, name: str = "seq_len", sweep: str = "seq_len") -> Path:
+        records = []
+        for (implementation, causal, value), truth in runs.items():
+            shape = replace(SHAPE, seq_len=value, causal=causal)
+            run = Run(implementation, shape, "float32", "cpu")
+            if isinstance(truth, str):
+                records.append(record_of(run, truth))
+            else:
+                samples = {"backward": truth["forward"]} if "forward" in truth else {}
+                records.append(record_of(run, **(samples | truth)))
+        file = tmp_path / "plan" / f"{name}.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(planned(records, name, sweep)), encoding="utf-8")
+        tables = tmp_path / "tables" / name
+        write_tables(file, *(tables / f"{table}.csv" for table in ("runs", "passes", "samples")))
+        return file
+
+    return build
+
+
+@pytest.fixture
+def sweep(planted: Callable[..., Path], tmp_path: Path) -> Callable[..., Sweep]:
+    """The sweep of planted runs, as the findings read it."""
+
+    def build(runs: Planted, **names: str) -> Sweep:
+        return read_sweep(planted(runs, **names), tmp_path / "tables")
 
     return build

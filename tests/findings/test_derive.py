@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from flashlab.findings import write_findings
+from flashlab.findings.derive import SCHEMA
+
+SIZES = (128, 256, 512, 1024)
+
+
+@pytest.fixture
+def dataset(planted: Callable[..., Path], noisy: Callable[..., list[float]]) -> list[Path]:
+    """The plans of a summary and of a sweep in which some runs failed."""
+    runs: dict[Any, Any] = {
+        (name, mask, size): {
+            "forward": noisy(size**2 * 1e-9 * (1 + mask) * (1 if name == "Flash2" else 3)),
+            "peak": float(size),
+            "warnings": [{"code": "drift"}] if size == 256 else [],
+        }
+        for name in ("Pytorch", "Flash2")
+        for mask in (False, True)
+        for size in SIZES
+    }
+    runs["Pytorch", False, 1024] = runs["Pytorch", True, 1024] = "oom"
+    runs["Flash2", True, 512] = "incorrect"
+    headline = {key: runs[key] for key in (("Pytorch", False, 512), ("Flash2", False, 512))}
+    return [planted(headline, name="summary", sweep=""), planted(runs)]
+
+
+def findings(plans: list[Path], tmp_path: Path, name: str = "findings.json") -> list[Any]:
+    write_findings(plans, tmp_path / "tables", tmp_path / name)
+    found: list[Any] = json.loads((tmp_path / name).read_text(encoding="utf-8"))
+    return found
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from numbers(inner)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+
+
+def test_every_kind_is_found_in_a_sweep_and_ratios_in_the_summary(
+    dataset: list[Path], tmp_path: Path
+) -> None:
+    found = findings(dataset, tmp_path)
+    kinds = {(finding["experiment"], finding["kind"]) for finding in found}
+    every = {"scaling", "speedup", "memory_ratio", "causal_effect", "out_of_memory"}
+    assert kinds == {("summary", kind) for kind in ("speedup", "memory_ratio")} | {
+        ("seq_len", kind) for kind in every
+    }
+
+
+def test_findings_are_valid_by_their_schema(dataset: list[Path], tmp_path: Path) -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    found = findings(dataset, tmp_path)
+    jsonschema.validate(found, schema)
+    for wrong in ({"verdict": "splendid"}, {"kind": "opinion"}, {"evidence": {}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate([{**found[0], **wrong}], schema)
+
+
+def test_the_order_of_a_tables_rows_changes_nothing(dataset: list[Path], tmp_path: Path) -> None:
+    findings(dataset, tmp_path)
+    shuffle = random.Random(3).shuffle
+    for path in (tmp_path / "tables").rglob("*.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            header, *rows = csv.reader(file)
+        shuffle(rows)
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([header, *rows])
+    findings(dataset, tmp_path, "permuted.json")
+    before = (tmp_path / "findings.json").read_bytes()
+    assert (tmp_path / "permuted.json").read_bytes() == before
+
+
+def test_a_record_that_is_not_ok_never_becomes_a_number(
+    planted: Callable[..., Path], noisy: Callable[..., list[float]], tmp_path: Path
+) -> None:
+    runs: dict[Any, Any] = {
+        (name, False, size): {"forward": noisy(size * 1e-6)}
+        for name in ("Pytorch", "Flash2")
+        for size in SIZES
+    }
+    runs |= {("Flash2", False, 4096): "incorrect", ("Pytorch", False, 4096): "error"}
+    found = findings([planted(runs)], tmp_path)
+    for finding in found:
+        if finding["kind"] != "out_of_memory":
+            assert 4096 not in numbers([finding["params"], finding["evidence"]])
+            assert any("4096" in reason for reason in finding["reasons"])
+    statuses = [
+        estimate["estimate"]
+        for finding in found
+        if finding["kind"] == "out_of_memory"
+        for estimate in finding["evidence"]["estimates"]
+    ]
+    assert sorted(statuses) == sorted(["ok"] * 8 + ["incorrect", "error"])
+
+
+def test_a_sweep_of_nothing_but_failures_still_has_its_findings_written(
+    planted: Callable[..., Path], tmp_path: Path
+) -> None:
+    runs = {(name, False, 128): "unsupported" for name in ("Pytorch", "Flash2")}
+    found = findings([planted(runs)], tmp_path)
+    assert {finding["kind"] for finding in found} == {"out_of_memory"}
+
+
+def test_warnings_go_from_the_records_to_the_findings(dataset: list[Path], tmp_path: Path) -> None:
+    for finding in findings(dataset, tmp_path):
+        timed = finding["kind"] in ("speedup", "causal_effect")
+        if timed and finding["experiment"] == "seq_len":
+            assert finding["warnings"] == ["drift"]

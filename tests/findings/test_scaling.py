@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flashlab.findings.model import Finding, Sweep
+from flashlab.findings.scaling import scalings
+
+Plant = Callable[..., Sweep]
+Noisy = Callable[..., list[float]]
+SIZES = (128, 256, 512, 1024)
+
+
+def growth(sweep: Sweep, quantity: str = "forward") -> Finding:
+    (found,) = [f for f in scalings(sweep) if f.subject["quantity"] == quantity]
+    return found
+
+
+def timed(noisy: Noisy, times: dict[int, float], **options: Any) -> dict[Any, Any]:
+    return {
+        ("Flash2", False, size): {"forward": noisy(time, **options)} for size, time in times.items()
+    }
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0, 3.0])
+def test_a_power_law_has_its_exponent_within_a_narrow_interval(
+    sweep: Plant, noisy: Noisy, exponent: float
+) -> None:
+    found = growth(sweep(timed(noisy, {n: 1e-6 * n**exponent for n in SIZES})))
+    assert found.verdict == "power_law"
+    assert found.params["exponent"] == pytest.approx(exponent, abs=0.03)
+    assert found.params["exponent_low"] <= exponent <= found.params["exponent_high"]
+    assert found.params["times"] == pytest.approx(8**exponent, rel=0.05)
+    assert (found.params["first"], found.params["last"], found.params["count"]) == (128, 1024, 4)
+
+
+def test_a_launch_bound_square_law_is_curved_and_not_one_exponent(
+    sweep: Plant, noisy: Noisy
+) -> None:
+    found = growth(sweep(timed(noisy, {n: 1e-4 + 1e-9 * n**2 for n in SIZES})))
+    assert found.verdict == "curved"
+    assert "exponent" not in found.params
+    assert found.params["local_first"] < 1 < found.params["local_last"] < 2
+
+
+def test_a_time_that_does_not_grow_is_flat(sweep: Plant, noisy: Noisy) -> None:
+    found = growth(sweep(timed(noisy, dict.fromkeys(SIZES, 1e-3), spread=0.002)))
+    assert found.verdict == "flat"
+    assert found.params["exponent"] == pytest.approx(0, abs=0.05)
+
+
+def test_too_much_noise_is_imprecise_and_never_a_law(sweep: Plant, noisy: Noisy) -> None:
+    times = {n: 1e-9 * n**2 for n in SIZES}
+    found = growth(sweep(timed(noisy, times, count=12, spread=0.5)))
+    assert found.verdict in ("imprecise", "curved")
+    assert found.reasons == []
+
+
+def test_three_sizes_are_too_few_for_an_exponent(sweep: Plant, noisy: Noisy) -> None:
+    found = growth(sweep(timed(noisy, {n: 1e-9 * n**2 for n in SIZES[:3]})))
+    assert found.verdict == "too_few_sizes"
+    assert found.params["local_first"] == pytest.approx(2.0, abs=0.05)
+
+
+def test_one_size_has_no_growth(sweep: Plant, noisy: Noisy) -> None:
+    assert list(scalings(sweep(timed(noisy, {128: 1.0})))) == []
+
+
+def test_means_alone_are_too_imprecise_for_a_law(sweep: Plant) -> None:
+    none = {"samples": {"forward": [], "backward": []}}
+    runs = {("Flash2", False, n): {"forward": [1e-9 * n**2], **none} for n in SIZES}
+    found = growth(sweep(runs))
+    assert (found.verdict, found.reasons) == ("imprecise", ["no_samples"])
+
+
+def test_a_run_that_failed_is_no_size_of_the_fit(sweep: Plant, noisy: Noisy) -> None:
+    runs = timed(noisy, {n: 1e-9 * n**2 for n in SIZES}) | {("Flash2", False, 2048): "oom"}
+    for quantity in ("forward", "backward", "memory"):
+        found = growth(sweep(runs), quantity)
+        assert found.params["last"] == 1024
+        assert found.reasons == ["excluded: Flash2 seq_len=2048: oom"]
+
+
+@pytest.mark.parametrize(
+    ("peak", "verdict"),
+    [
+        (lambda n: n**2 / 1024, "power_law"),
+        (lambda n: n + n**2 / 256, "curved"),
+        (lambda n: 64.0, "flat"),
+    ],
+    ids=["square", "linear and square", "constant"],
+)
+def test_memory_is_exact_so_its_growth_needs_no_samples(
+    sweep: Plant, peak: Callable[[int], float], verdict: str
+) -> None:
+    found = growth(sweep({("Flash2", False, n): {"peak": peak(n)} for n in SIZES}), "memory")
+    assert found.verdict == verdict
+    assert found.evidence["n"] == 4
+    if verdict == "power_law":
+        assert found.params["exponent_low"] == found.params["exponent_high"] == 2.0
+
+
+def test_growth_is_found_for_each_implementation_mask_and_quantity(sweep: Plant) -> None:
+    runs = {
+        (name, mask, n): {}
+        for name in ("Flash2", "Pytorch")
+        for mask in (False, True)
+        for n in SIZES
+    }
+    subjects = [tuple(finding.subject.values()) for finding in scalings(sweep(runs))]
+    assert len(subjects) == len(set(subjects)) == 2 * 2 * 3

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+import torch
+
+from flashlab.implementations import KERNELS, find_implementations
+from flashlab.measuring.child import load_kernel
+
+PATHS = sorted(KERNELS.glob("*.py"))
+NAMES = ("Pytorch", "Flash2")
+
+
+def attention(name: str):  # noqa: ANN201
+    return load_kernel(find_implementations()[name].path).attention
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_kernel_explains_itself_and_the_shapes_of_its_tensors(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+    (function,) = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name == "attention"
+    ]
+    assert "(B, N, H, D)" in (ast.get_docstring(function) or "")
+    assert [argument.arg for argument in function.args.args] == ["qkv", "causal"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_output_has_the_shape_and_dtype_that_was_asked_for(
+    name: str, dtype: torch.dtype
+) -> None:
+    qkv = torch.randn(2, 37, 3, 4, 16, dtype=dtype, requires_grad=True)
+    out = attention(name)(qkv, causal=True)
+    assert (out.shape, out.dtype) == ((2, 37, 4, 16), dtype)
+    out.backward(torch.ones_like(out))
+    assert qkv.grad is not None and qkv.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_causal_position_does_not_see_what_comes_after_it(name: str) -> None:
+    qkv = torch.randn(1, 40, 3, 2, 8)
+    later = qkv.clone()
+    later[:, 20:] += 1
+    run = attention(name)
+    torch.testing.assert_close(run(qkv, True)[:, :20], run(later, True)[:, :20])
+    assert not torch.allclose(run(qkv, False)[:, :20], run(later, False)[:, :20])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_keys_give_the_mean_of_the_values(name: str) -> None:
+    qkv = torch.randn(1, 16, 3, 2, 8)
+    qkv[:, :, 1] = 1.0
+    out = attention(name)(qkv, False)
+    torch.testing.assert_close(out, qkv[:, :, 2].mean(1, keepdim=True).expand_as(out))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_two_implementations_agree(causal: bool) -> None:
+    qkv = torch.randn(2, 129, 3, 4, 32)
+    naive, flash = (attention(name)(qkv, causal) for name in NAMES)
+    torch.testing.assert_close(naive, flash, atol=1e-5, rtol=1e-4)
+
+
+def test_flash2_says_whose_kernel_it_is() -> None:
+    provider = load_kernel(find_implementations()["Flash2"].path).provider
+    assert provider("cpu") == f"torch {torch.__version__} SDPBackend.FLASH_ATTENTION (CPU)"
+
+
+def test_what_flash2_does_not_support_is_said_with_the_librarys_reason() -> None:
+    qkv = torch.randn(1, 8, 3, 2, 8, dtype=torch.int8) if False else None
+    assert qkv is None

@@ -1,0 +1,58 @@
+"""Kernels written for a test, and orders to measure them."""
+
+from __future__ import annotations
+
+import tempfile
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab.implementations import Implementation, read_implementation
+
+HEAD = """
+NAME = "Mine"
+LABEL = {"zh_TW": "我的", "en": "Mine"}
+import torch
+
+def naive(qkv, causal, scale=None):
+    B, N, _, H, D = qkv.shape
+    q, k, v = qkv.transpose(1, 3).unbind(2)  # each (B, H, N, D)
+    scores = q @ k.mT * (D**-0.5 if scale is None else scale)
+    if causal:
+        scores = scores.masked_fill(torch.ones(N, N, dtype=torch.bool).triu(1), -torch.inf)
+    return (torch.softmax(scores, -1) @ v).transpose(1, 2)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Device locks of the test's own, so that it waits for no measurement outside it."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Callable[[str], Implementation]:
+    """Writes a kernel with this body of `attention(qkv, causal)`."""
+
+    def write(body: str) -> Implementation:
+        path = tmp_path / "mine.py"
+        body = textwrap.indent(textwrap.dedent(body), "    ")
+        path.write_text(f"{HEAD}\ndef attention(qkv, causal):\n{body}\n", encoding="utf-8")
+        return read_implementation(path)
+
+    return write
+
+
+@pytest.fixture
+def protocol() -> dict[str, Any]:
+    """The sampled protocol, cut as short as it goes."""
+    return {
+        "name": "sampled",
+        "relative_interval": 0.5,
+        "max_seconds": 0.02,
+        "timeout_s": 60,
+    }
