@@ -4,7 +4,6 @@ B batch_size, N seq_len, H num_heads, D head_dim.
 """
 
 import importlib.metadata
-import warnings
 
 import torch
 from torch.nn import functional
@@ -39,18 +38,11 @@ def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
         (B, N, H, D) in qkv's dtype.
 
     Raises:
-        NotImplementedError: the library has no kernel for this dtype or head_dim; its own reason.
+        RuntimeError: "No available kernel" for this dtype or head_dim; the reasons are warnings.
     """
     if qkv.is_cuda and flash_attn_qkvpacked_func is not None:
         return flash_attn_qkvpacked_func(qkv, causal=causal)  # (B, N, H, D)
     q, k, v = qkv.transpose(1, 3).unbind(dim=2)  # each (B, H, N, D)
-    with warnings.catch_warnings(record=True) as reasons, sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        warnings.simplefilter("always")
-        try:
-            out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-        except RuntimeError as error:
-            if "No available kernel" not in str(error):
-                raise
-            said = "; ".join(str(reason.message) for reason in reasons)
-            raise NotImplementedError(said or str(error)) from error
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # (B, H, N, D)
     return out.transpose(1, 2)  # (B, N, H, D)

@@ -11,9 +11,7 @@ from fontTools import subset
 EXTRA = ""
 """Characters beyond Big5 level 1 that a name or a remark needs."""
 
-SIGNS = (
-    "αβγδεζηθικλμνξπρστυφχψωΔΣΩ∞≈≠≤≥±×÷·−–—‘’“”…•→←↑↓↔√∝∈½¼¾²³¹⁴₂✓□■▲△●○◆◇※"  # noqa: RUF001
-)
+SIGNS = "αβγδεζηθικλμνξπρστυφχψωΔΣΩ∞≈≠≤≥±×÷·−–—‘’“”…•→←↑↓↔√∝∈½¼¾²³¹⁴₂✓□■▲△●○◆◇※"
 WEIGHTS = {"Regular": "400Regular", "Bold": "700Bold"}
 LAYOUT_FEATURES = "kern,palt,halt,vert,locl,ccmp,liga,mark,tnum"
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ PATHS = sorted(KERNELS.glob("*.py"))
 NAMES = ("Pytorch", "Flash2")
 
 
-def attention(name: str):  # noqa: ANN201
-    return load_kernel(find_implementations()[name].path).attention
+def attention(name: str) -> Callable[..., torch.Tensor]:
+    found: Callable[..., torch.Tensor] = load_kernel(find_implementations()[name].path).attention
+    return found
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -22,9 +24,7 @@ def test_a_kernel_explains_itself_and_the_shapes_of_its_tensors(path: Path) -> N
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert ast.get_docstring(tree)
     (function,) = [
-        node
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.name == "attention"
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "attention"
     ]
     assert "(B, N, H, D)" in (ast.get_docstring(function) or "")
     assert [argument.arg for argument in function.args.args] == ["qkv", "causal"]
@@ -73,5 +73,6 @@ def test_flash2_says_whose_kernel_it_is() -> None:
 
 
 def test_what_flash2_does_not_support_is_said_with_the_librarys_reason() -> None:
-    qkv = torch.randn(1, 8, 3, 2, 8, dtype=torch.int8) if False else None
-    assert qkv is None
+    qkv = torch.ones(1, 8, 3, 2, 8, dtype=torch.int32)
+    with pytest.raises(NotImplementedError, match="Got Query dtype: int"):
+        attention("Flash2")(qkv, False)

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +25,7 @@ from flashlab import costs
 from flashlab.measuring import environment, gate, memory, protocols
 from flashlab.records import PASSES, Run, Shape, write_json
 
+_NO_KERNEL = ("No available kernel", "No viable backend")
 _ALLOCATION_FAILURES = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
 
 
@@ -66,9 +68,14 @@ def _time_passes(
     return {"forward": forward, "backward": time_pass(backward, protocol, run.device)}
 
 
-def _failure(error: BaseException) -> tuple[str, str]:
-    """Status and message of a run that ended in an exception."""
+def _failure(error: BaseException, reasons: list[str]) -> tuple[str, str]:
+    """Status and message of a run that ended in an exception, after these warnings.
+
+    PyTorch says in warnings why none of the kernels that a backend has will do.
+    """
     said = str(error) or type(error).__name__
+    if any(part in said for part in _NO_KERNEL):
+        return "unsupported", "; ".join([said, *reasons])
     if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
         return "oom", said
     if isinstance(error, gate.IncorrectError):
@@ -97,6 +104,38 @@ def _measured(run: Run, timings: dict[str, protocols.Timing], peak_memory: int) 
     }
 
 
+def _checked_and_timed(run: Run, protocol: dict[str, Any], kernel: Path) -> dict[str, Any]:
+    """Check, then measure memory, then time; each raises what the implementation raises."""
+    module = load_kernel(kernel)
+    attention: gate.Attention = module.attention
+    checked = gate.check_correctness(attention, run.shape, run.dtype, run.device)
+    provider: Callable[[str], str] | None = getattr(module, "provider", None)
+    peak_memory = memory.peak_memory(lambda: _both_passes(attention, run), run.device)
+    load, states = environment.LoadMeter(), environment.gpu_states(run.device)
+    timings = _time_passes(attention, run, protocol)
+    states += environment.gpu_states(run.device)
+    return {
+        "measured": _measured(run, timings, peak_memory),
+        "gate": checked,
+        "provider": provider(run.device) if provider else f"torch {torch.__version__}",
+        "samples": {name: list(timing.samples) for name, timing in timings.items()},
+        "stopped": {name: timing.stopped for name, timing in timings.items()},
+        "warnings": [
+            *(
+                warning
+                for name, timing in timings.items()
+                for warning in environment.sample_warnings(name, timing.samples)
+            ),
+            *(
+                {"code": "interval_not_reached", "pass": name}
+                for name, timing in timings.items()
+                if timing.stopped == "time"
+            ),
+            *environment.state_warnings(load.foreign_share(), states),
+        ],
+    }
+
+
 def measure(run: Run, protocol: dict[str, Any], kernel: Path) -> dict[str, Any]:
     """Check and time a run in this process; the measured part of its record.
 
@@ -109,35 +148,16 @@ def measure(run: Run, protocol: dict[str, Any], kernel: Path) -> dict[str, Any]:
         "status": "ok",
         "message": None,
     }
-    try:
-        module = load_kernel(kernel)
-        attention: gate.Attention = module.attention
-        provider: Callable[[str], str] | None = getattr(module, "provider", None)
-        found["environment"]["provider"] = (
-            provider(run.device) if provider else f"torch {torch.__version__}"
-        )
-        found["gate"] = gate.check_correctness(attention, run.shape, run.dtype, run.device)
-        peak_memory = memory.peak_memory(lambda: _both_passes(attention, run), run.device)
-        load = environment.LoadMeter()
-        timings = _time_passes(attention, run, protocol)
-        foreign_share = load.foreign_share()
-        states = [environment.gpu_state()] if run.device == "cuda" else []
-    except Exception as error:  # the kernel is another's code: whatever it raises is its result
-        traceback.print_exc()
-        found["status"], found["message"] = _failure(error)
-        return found
-    found["measured"] = _measured(run, timings, peak_memory)
-    found["samples"] = {name: list(timing.samples) for name, timing in timings.items()}
-    found["stopped"] = {name: timing.stopped for name, timing in timings.items()}
-    found["warnings"] = [
-        *(w for name, t in timings.items() for w in environment.sample_warnings(name, t.samples)),
-        *(
-            {"code": "interval_not_reached", "pass": name}
-            for name, timing in timings.items()
-            if timing.stopped == "time"
-        ),
-        *environment.state_warnings(foreign_share, states),
-    ]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found |= _checked_and_timed(run, protocol, kernel)
+        except Exception as error:  # the kernel is another's code: what it raises is its result
+            traceback.print_exc()
+            reasons = [str(warning.message) for warning in caught]
+            found["status"], found["message"] = _failure(error, reasons)
+            return found
+    found["environment"]["provider"] = found.pop("provider")
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from collections.abc import Sequence
@@ -64,8 +63,14 @@ def gpu_state() -> dict[str, Any]:
             "temperature_C": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
             "power_limit_W": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
             "clock_reasons": pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
-            "other_processes": sum(process.pid != os.getpid() for process in processes),
+            # Counted, not told by their ids, which are the host's where this is a container.
+            "other_processes": max(0, len(processes) - 1),
         }
+
+
+def gpu_states(device: str) -> list[dict[str, Any]]:
+    """The state of the GPU that this process computes on, as a list; empty on the CPU."""
+    return [gpu_state()] if device == "cuda" else []
 
 
 def environment(device: str) -> dict[str, Any]:

@@ -1,0 +1,24 @@
+"""PyTorch's scaled_dot_product_attention, pinned to cuDNN's fused kernel.
+
+B batch_size, N seq_len, H num_heads, D head_dim.
+"""
+
+import torch
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+NAME = "SdpaCudnn"
+LABEL = {"zh_TW": "SDPA cuDNN", "en": "SDPA cuDNN"}
+PACKAGES = ("torch",)
+
+
+def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Attention from one packed tensor, qkv (B, N, 3, H, D), to (B, N, H, D).
+
+    RuntimeError "No available kernel" where the backend does not serve this device, dtype or
+    head_dim; its reasons are warnings.
+    """
+    q, k, v = qkv.transpose(1, 3).unbind(dim=2)  # each (B, H, N, D)
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # (B, H, N, D)
+    return out.transpose(1, 2)  # (B, N, H, D)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from flashlab.implementations import Implementation
+from flashlab.measuring.child import _failure, load_kernel, measure
+from flashlab.measuring.gate import IncorrectError
+from flashlab.records import Run, Shape
+
+Kernel = Callable[[str], Implementation]
+RUN = Run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.cuda.OutOfMemoryError("CUDA out of memory."), ("oom", "CUDA out of memory.")),
+        (MemoryError(), ("oom", "MemoryError")),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
+            ("oom", "DefaultCPUAllocator: can't allocate memory: you tried"),
+        ),
+        (
+            RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"),
+            ("oom", "CUBLAS_STATUS_ALLOC_FAILED when calling"),
+        ),
+        (IncorrectError("wrong"), ("incorrect", "wrong")),
+        (NotImplementedError("head_dim 7"), ("unsupported", "head_dim 7")),
+        (NotImplementedError(), ("unsupported", "NotImplementedError")),
+        (RuntimeError("shape"), ("error", "RuntimeError: shape")),
+        (ValueError("out of memory"), ("error", "ValueError: out of memory")),
+    ],
+)
+def test_a_failure_has_a_status_and_always_a_message(
+    error: Exception, expected: tuple[str, str]
+) -> None:
+    assert _failure(error) == expected
+
+
+def test_times_are_the_samples_medians_and_forward_backward_is_their_sum(
+    kernel: Kernel, protocol: dict[str, Any]
+) -> None:
+    answer = measure(RUN, protocol, kernel("return naive(qkv, causal)").path)
+    seconds = {name: pass_["time(s)"] for name, pass_ in list(answer["measured"].items())[:3]}
+    assert answer["status"] == "ok"
+    for name, samples in answer["samples"].items():
+        assert seconds[name] == statistics.median(samples)
+    assert seconds["forward_backward"] == seconds["forward"] + seconds["backward"]
+
+
+def test_a_kernel_says_whose_code_it_runs(kernel: Kernel, protocol: dict[str, Any]) -> None:
+    path = kernel("return naive(qkv, causal)").path
+    assert measure(RUN, protocol, path)["environment"]["provider"] == f"torch {torch.__version__}"
+    path.write_text(path.read_text() + "\ndef provider(device): return f'me on {device}'\n")
+    assert measure(RUN, protocol, path)["environment"]["provider"] == "me on cpu"
+
+
+def test_backward_starts_from_a_cleared_gradient_and_is_not_a_forward(
+    kernel: Kernel, protocol: dict[str, Any]
+) -> None:
+    path = kernel(
+        """
+        calls.append(qkv.grad is None)
+        return naive(qkv, causal)
+        """
+    ).path
+    path.write_text(path.read_text() + "\ncalls = []\n")
+    answer = measure(RUN, protocol | {"name": "lab5", "repeats": 7}, path)
+    calls = sys.modules["kernels.mine"].calls  # type: ignore[attr-defined]
+    # gate, memory, warm-up and timed forwards, and one forward outside the clock
+    assert len(calls) == 1 + 1 + (2 + 7) + 1
+    assert all(calls)
+    assert answer["stopped"] == {"forward": "count", "backward": "count"}
+
+
+def test_a_kernel_that_cannot_be_imported_is_a_result_too(
+    tmp_path: Path, protocol: dict[str, Any]
+) -> None:
+    path = tmp_path / "mine.py"
+    for source, said in {
+        "import a_library_that_nobody_has": "ModuleNotFoundError",
+        "x = 1": "AttributeError",
+        "def (": "SyntaxError",
+    }.items():
+        path.write_text(source)
+        answer = measure(RUN, protocol, path)
+        assert answer["status"] == "error"
+        assert answer["message"].startswith(said)
+
+
+def test_a_kernel_is_imported_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("X = 5")
+    assert load_kernel(tmp_path / "mine.py").X == 5
+
+
+def test_a_process_ends_when_the_other_end_of_its_lifeline_is_closed(root: Path) -> None:
+    code = (
+        "import sys, time; from flashlab.measuring.child import die_with_parent\n"
+        "die_with_parent(int(sys.argv[1])); print('alive', flush=True)\n"
+        "while True: pass"
+    )
+    read_end, write_end = os.pipe()
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(read_end)],
+        stdout=subprocess.PIPE,
+        pass_fds=(read_end,),
+        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
+    ) as process:
+        assert process.stdout and process.stdout.readline() == b"alive\n"
+        time.sleep(0.3)
+        assert process.poll() is None
+        os.close(write_end)
+        assert process.wait(5) == 1
+    os.close(read_end)
+
+
+def test_an_answer_is_json(kernel: Kernel, protocol: dict[str, Any]) -> None:
+    answer = measure(RUN, protocol, kernel("return naive(qkv, causal)").path)
+    assert json.loads(json.dumps(answer, allow_nan=False)) == answer

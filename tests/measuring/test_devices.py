@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from flashlab import machine
+from flashlab.measuring.devices import claimed
+
+CODE = """
+import sys, time
+from flashlab.measuring.devices import claimed
+with claimed("cpu"):
+    print("claimed", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_claim(root: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A second process, which says "claimed" once it has the CPU and keeps it till its stdin
+    ends."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CODE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def says_claimed(process: subprocess.Popen[bytes]) -> bool:
+    return process.stdout is not None and process.stdout.readline() == b"claimed\n"
+
+
+def test_two_processes_that_claim_the_cpu_exclude_each_other(root: Path) -> None:
+    with another_claim(root) as first:
+        assert says_claimed(first)
+        with another_claim(root) as second:
+            assert second.stdout is not None
+            os.set_blocking(second.stdout.fileno(), False)
+            time.sleep(1.0)
+            assert second.stdout.read() is None
+            assert second.poll() is None
+            os.set_blocking(second.stdout.fileno(), True)
+            assert first.stdin
+            first.stdin.close()
+            assert says_claimed(second)
+
+
+def test_a_claim_goes_with_a_process_that_is_killed(root: Path) -> None:
+    with another_claim(root) as first:
+        assert says_claimed(first)
+        os.kill(first.pid, signal.SIGKILL)
+        begin = time.monotonic()
+        with claimed("cpu") as environment:
+            assert environment == {"CUDA_VISIBLE_DEVICES": ""}
+        assert time.monotonic() - begin < 2
+
+
+def test_a_claim_ends_with_its_block_also_where_it_fails() -> None:
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), claimed("cpu"):
+            _ = 1 / 0
+
+
+def test_each_claim_on_a_gpu_gets_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = [machine.Gpu("GPU-a", "H200"), machine.Gpu("GPU-b", "H200")]
+    monkeypatch.setattr(machine, "gpus", lambda: gpus)
+    with claimed("cuda") as first, claimed("cuda") as second:
+        assert [first, second] == [{"CUDA_VISIBLE_DEVICES": gpu.uuid} for gpu in gpus]
+    with claimed("cuda") as again:
+        assert again == first
+
+
+def test_without_a_gpu_there_is_nothing_to_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "gpus", list)
+    with pytest.raises(machine.MachineError, match="no NVIDIA GPU is visible"), claimed("cuda"):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_of_the_machine_can_claim_the_device_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as shared:
+        Path(shared).chmod(0o1777)  # as /tmp is
+        monkeypatch.setattr(tempfile, "tempdir", shared)
+        with claimed("cpu"):
+            pass
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.setuid(pwd.getpwnam("nobody").pw_uid)
+                with claimed("cpu"):
+                    status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from flashlab.measuring.environment import (
+    LoadMeter,
+    environment,
+    sample_warnings,
+    state_warnings,
+)
+
+
+def steady(count: int = 60) -> list[float]:
+    return [1.0 + 0.001 * random.Random(i).random() for i in range(count)]
+
+
+def codes(samples: list[float]) -> list[str]:
+    return [warning["code"] for warning in sample_warnings("forward", samples)]
+
+
+def test_steady_samples_give_no_warning() -> None:
+    assert codes(steady()) == []
+
+
+def test_times_that_rise_or_fall_over_a_pass_are_drift() -> None:
+    rising = [time * (1 + 0.002 * i) for i, time in enumerate(steady())]
+    (warning,) = sample_warnings("backward", rising)
+    assert (warning["code"], warning["pass"]) == ("drift", "backward")
+    assert warning["share"] == pytest.approx(0.08, abs=0.01)
+    assert codes(rising[::-1]) == ["drift"]
+
+
+def test_a_tenth_of_slow_samples_are_too_many_outliers_and_one_is_not() -> None:
+    slow = [time * (2 if i % 10 == 5 else 1) for i, time in enumerate(steady())]
+    assert codes(slow) == ["outliers"]
+    assert codes([*steady(), 2.0]) == []
+
+
+def test_too_few_samples_show_nothing() -> None:
+    assert codes([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) == []
+
+
+def test_a_busy_machine_a_throttled_and_a_shared_gpu_are_named() -> None:
+    idle, power_cap = 0x1, 0x4
+    quiet = {"clock_reasons": idle, "other_processes": 0}
+    capped = {"clock_reasons": idle | power_cap, "other_processes": 2}
+    assert state_warnings(0.05, [quiet]) == []
+    assert state_warnings(0.5, [quiet, capped]) == [
+        {"code": "cpu_load", "share": 0.5},
+        {"code": "throttled", "reasons": power_cap},
+        {"code": "shared_device", "processes": 2},
+    ]
+
+
+def test_the_meter_sees_the_load_of_another_process() -> None:
+    meter = LoadMeter()
+    burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    time.sleep(1)
+    burner.kill()
+    burner.wait()
+    assert meter.foreign_share() > 0.5 / psutil.cpu_count()
+
+
+def test_the_meter_does_not_count_this_process_itself() -> None:
+    meter, own, begin = LoadMeter(), time.process_time(), time.perf_counter()
+    while time.perf_counter() - begin < 1:
+        pass
+    own_share = (time.process_time() - own) / psutil.cpu_count()
+    assert meter.foreign_share() <= 1 - own_share + 0.1
+
+
+def test_the_environment_says_what_was_measured_and_is_json() -> None:
+    found = environment("cpu")
+    assert json.loads(json.dumps(found)) == found
+    assert found["device_name"].endswith("CPUs)")
+    assert found["packages"]["torch"]
+    assert found["cudnn"] is None

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashlab.implementations import find_implementations
+from flashlab.measuring.child import load_kernel
+from flashlab.measuring.gate import (
+    MAX_SCORES,
+    TOLERANCES,
+    IncorrectError,
+    check_correctness,
+    gate_shape,
+    reference_passes,
+)
+from flashlab.records import Shape
+
+Attention = Callable[[torch.Tensor, bool], torch.Tensor]
+
+
+def naive(qkv: torch.Tensor, causal: bool, scale: float | None = None) -> torch.Tensor:
+    q, k, v = qkv.transpose(1, 3).unbind(2)  # each (B, H, N, D)
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)  # (B, H, T, S)
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf)
+    return (torch.softmax(scores, -1) @ v).transpose(1, 2)  # (B, N, H, D)
+
+
+# What passes
+
+
+@pytest.mark.parametrize("name", ["Pytorch", "Flash2"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("seq_len", [1, 37, 129, 256])
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_courses_implementations_pass(
+    name: str, dtype: str, seq_len: int, causal: bool
+) -> None:
+    attention = load_kernel(find_implementations()[name].path).attention
+    shape = Shape(2, seq_len, 4, 4 * 40, causal)
+    checked = check_correctness(attention, shape, dtype, "cpu")
+    assert checked["tolerance"] == TOLERANCES[dtype]
+    assert max(checked["errors"].values()) < TOLERANCES[dtype] / 2
+    assert (checked["seq_len"], checked["num_heads"]) == (seq_len, 4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("size", [(1, 1, 3, 1, 1), (2, 37, 3, 3, 8), (1, 1100, 3, 5, 4)])
+def test_the_reference_is_float64_attention_and_its_derivative(
+    size: tuple[int, ...], causal: bool
+) -> None:
+    qkv = torch.randn(size, dtype=torch.float64, requires_grad=True)
+    grad = torch.randn((*size[:2], *size[3:]), dtype=torch.float64)
+    expected = naive(qkv, causal)
+    expected.backward(grad)
+    out, dqkv = reference_passes(qkv, grad, causal)
+    torch.testing.assert_close(out, expected.detach())
+    torch.testing.assert_close(dqkv, qkv.grad)
+
+
+# What does not
+
+
+def future(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Lets each position see one position too many."""
+    q, k, v = qkv.transpose(1, 3).unbind(2)
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(2).bool(), -torch.inf)
+    return (torch.softmax(scores, -1) @ v).transpose(1, 2)
+
+
+def headless(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    heads = torch.ones(qkv.shape[3], 1)
+    heads[-1] = 0
+    return naive(qkv, causal) * heads
+
+
+def tail(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Forgets the last row, as a kernel does that is wrong about ragged lengths."""
+    rows = torch.ones(qkv.shape[1], 1, 1)
+    rows[-1] = 0
+    return naive(qkv, causal) * rows
+
+
+class Halved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: object, grad: torch.Tensor) -> torch.Tensor:
+        return grad / 2
+
+
+def without_keys(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    q, k, v = qkv.unbind(2)
+    return naive(torch.stack([q, k.detach(), v], 2), causal)
+
+
+WRONG: dict[str, tuple[Attention, str]] = {
+    "no scale": (lambda qkv, causal: naive(qkv, causal, 1.0), "out .*dqkv"),
+    "no mask": (lambda qkv, causal: naive(qkv, False), "out .*dqkv"),
+    "a mask off by one": (future, "out .*dqkv"),
+    "a head zeroed": (headless, "out .*dqkv"),
+    "the last row zeroed": (tail, "out .*dqkv"),
+    "NaN": (lambda qkv, causal: naive(qkv, causal) * torch.nan, "out nan, dqkv nan"),
+    "one NaN": (
+        lambda qkv, causal: naive(qkv, causal).index_fill(1, torch.tensor([0]), torch.nan),
+        "out nan",
+    ),
+    "a wrong shape": (lambda qkv, causal: naive(qkv, causal).transpose(1, 2), "must be"),
+    "a wrong dtype": (lambda qkv, causal: naive(qkv, causal).double(), "torch.float64"),
+    "no gradient": (lambda qkv, causal: naive(qkv, causal).detach(), "no gradient"),
+    "half the gradient": (lambda qkv, causal: Halved.apply(naive(qkv, causal)), ": dqkv 0.5;"),
+    "no gradient for keys": (without_keys, ": dqkv"),
+    "of something else": (
+        lambda qkv, causal: naive(qkv.detach(), causal).requires_grad_(),
+        "no gradient",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_kernel_is_refused_with_its_error(wrong: str) -> None:
+    attention, said = WRONG[wrong]
+    with pytest.raises(IncorrectError, match=said):
+        check_correctness(attention, Shape(2, 37, 4, 64, True), "float32", "cpu")
+
+
+def test_every_check_has_fresh_inputs() -> None:
+    seen: list[torch.Tensor] = []
+
+    def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+        seen.append(qkv.detach().clone())
+        return naive(qkv, causal)
+
+    for _ in range(2):
+        check_correctness(attention, Shape(1, 8, 1, 8, False), "float32", "cpu")
+    assert not torch.equal(*seen)
+
+
+# At which shape
+
+sizes = st.integers(1, 2**14)
+
+
+@given(st.sampled_from(["cpu", "cuda"]), sizes, sizes, st.integers(1, 512), st.booleans())
+def test_the_gates_shape_keeps_head_dim_mask_and_remainder_and_fits(
+    device: str, batch_size: int, seq_len: int, num_heads: int, causal: bool
+) -> None:
+    shape = Shape(batch_size, seq_len, num_heads, num_heads * 64, causal)
+    checked = gate_shape(shape, device)
+    assert (checked.head_dim, checked.causal) == (64, causal)
+    assert checked.seq_len % 128 == seq_len % 128
+    assert 1 <= checked.seq_len <= seq_len
+    assert 1 <= checked.batch_size <= batch_size
+    assert 1 <= checked.num_heads <= num_heads
+    scores = checked.batch_size * checked.num_heads * checked.seq_len**2
+    assert scores <= MAX_SCORES[device]
+    if batch_size * num_heads * seq_len**2 <= MAX_SCORES[device]:
+        assert checked == shape
+
+
+@pytest.mark.parametrize(
+    "shape", [Shape(64, 37, 64, 64 * 32, False), Shape(8, 129, 120, 120 * 64, False)]
+)
+def test_a_shape_that_fits_is_checked_as_it_is(shape: Shape) -> None:
+    assert gate_shape(shape, "cpu") == shape
+
+
+def test_a_long_sequence_is_cut_by_whole_tiles() -> None:
+    assert gate_shape(Shape(1, 2**14 + 5, 1, 64, False), "cpu").seq_len == 31 * 128 + 5

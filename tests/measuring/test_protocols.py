@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+import pytest
+
+from flashlab.measuring.protocols import PROTOCOLS, WARM_UP_CALLS, lab5, sampled
+from flashlab.statistics import MIN_SAMPLES, median_interval
+
+
+class Counted:
+    """A call that takes a millisecond, or as long as it is told, and counts itself."""
+
+    def __init__(self, *milliseconds: float) -> None:
+        self.milliseconds = milliseconds or (1.0,)
+        self.calls = 0
+
+    def __call__(self) -> None:
+        end = time.perf_counter() + self.milliseconds[self.calls % len(self.milliseconds)] / 1e3
+        self.calls += 1
+        while time.perf_counter() < end:
+            pass
+
+
+def limits(**changes: float) -> dict[str, Any]:
+    return {"relative_interval": 1.0, "max_seconds": 5.0, **changes}
+
+
+def test_sampling_stops_once_the_interval_is_narrow_enough() -> None:
+    timing = sampled(Counted(), limits(relative_interval=0.5), "cpu")
+    assert timing.stopped == "interval"
+    assert median_interval(timing.samples).relative_half_width <= 0.5
+    assert len(sampled(Counted(), limits(relative_interval=99), "cpu").samples) == MIN_SAMPLES
+
+
+def test_sampling_stops_when_its_time_is_spent() -> None:
+    begin = time.perf_counter()
+    timing = sampled(Counted(1.0, 3.0), limits(relative_interval=1e-9, max_seconds=0.1), "cpu")
+    assert timing.stopped == "time"
+    assert 0.1 < time.perf_counter() - begin < 2
+    assert len(timing.samples) > MIN_SAMPLES
+
+
+def test_there_are_ten_samples_however_slow_a_call_is() -> None:
+    timing = sampled(Counted(20.0, 40.0), limits(relative_interval=1e-9, max_seconds=1e-6), "cpu")
+    assert (timing.stopped, len(timing.samples)) == ("time", MIN_SAMPLES)
+
+
+def test_the_time_is_the_median_of_samples_that_each_time_one_call() -> None:
+    call = Counted()
+    timing = sampled(call, limits(), "cpu")
+    assert timing.seconds == statistics.median(timing.samples)
+    assert 1e-3 <= timing.seconds < 5e-3
+    assert call.calls >= len(timing.samples) + WARM_UP_CALLS
+
+
+def test_samples_stay_in_the_order_of_measurement() -> None:
+    timing = sampled(Counted(1.0, 1.0, 1.0, 1.0, 60.0), limits(relative_interval=99), "cpu")
+    slow = [index for index, sample in enumerate(timing.samples) if sample > 0.05]
+    assert [index - slow[0] for index in slow] == [0, 5]
+
+
+@pytest.mark.parametrize(("repeats", "warm_up"), [(1, 2), (30, 2), (300, 3)])
+def test_lab5_means_back_to_back_calls_after_a_short_warm_up(repeats: int, warm_up: int) -> None:
+    call = Counted(0.2)
+    timing = lab5(call, {"repeats": repeats}, "cpu")
+    assert call.calls == repeats + warm_up
+    assert (timing.stopped, timing.samples) == ("count", ())
+    assert 0.2e-3 <= timing.seconds < 0.05
+
+
+def test_lab5_gives_the_mean_and_not_the_median() -> None:
+    timing = lab5(Counted(1.0, 1.0, 1.0, 9.0), {"repeats": 40}, "cpu")
+    assert 3e-3 <= timing.seconds < 8e-3
+
+
+def test_the_protocols_have_the_names_of_the_configuration() -> None:
+    assert {"sampled": sampled, "lab5": lab5} == PROTOCOLS
