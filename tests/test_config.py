@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from flashlab import costs, plan
 from flashlab.config import SCHEMA, ConfigError, resolve_config
+from flashlab.records import canonical
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2")
 FILE = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -216,7 +217,7 @@ def test_a_wild_value_is_refused_in_words_or_can_be_planned(path: Any, value: An
         for planned in plan.experiments(resolved, device):
             for run in planned.runs("float16", device):
                 assert costs.flops(run.shape)["forward"] > 0
-                plan.canonical({"run": run.to_json(), "protocol": plan.protocol_of(resolved)})
+                canonical({"run": run.to_json(), "protocol": plan.protocol_of(resolved)})
 
 
 @pytest.mark.parametrize("value", [datetime.date(2026, 1, 1), {1}, b"x", {None: 1}, [[]]])

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pynvml
 import pytest
 import torch
 
@@ -17,7 +18,6 @@ GPUS = [Gpu(f"GPU-{digit * 4}", f"NVIDIA H{digit}00") for digit in "123"]
 @pytest.fixture
 def three_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """NVML as it answers on a machine with three GPUs, which a test cannot have for real."""
-    nvml = machine.pynvml
     for name, answer in {
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
@@ -26,7 +26,7 @@ def three_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         "nvmlDeviceGetUUID": lambda gpu: gpu.uuid,
         "nvmlDeviceGetName": lambda gpu: gpu.name,
     }.items():
-        monkeypatch.setattr(nvml, name, answer)
+        monkeypatch.setattr(pynvml, name, answer)
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def planted(
             if isinstance(truth, str):
                 records.append(record_of(run, truth))
             else:
-                samples = {"backward": truth["forward"]} if "forward" in truth else {}
-                records.append(record_of(run, **(samples | truth)))
+                samples: dict[str, Any] = {"backward": truth.get("forward", [1.0] * 12)}
+                records.append(record_of(run, **(samples | dict(truth))))
         file = tmp_path / "plan" / f"{name}.json"
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(planned(records, name, sweep)), encoding="utf-8")

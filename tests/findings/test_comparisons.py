@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ Noisy = Callable[..., list[float]]
 SIZES = (128, 256, 512, 1024)
 
 
-def forward(findings: Any) -> Finding:
+def forward(findings: Iterable[Finding]) -> Finding:
     """The one finding on the forward pass."""
     (found,) = [finding for finding in findings if finding.subject["pass"] == "forward"]
     return found
@@ -93,7 +93,7 @@ def test_a_kernel_that_wins_here_and_loses_there_is_mixed(sweep: Plant, noisy: N
 
 
 def test_means_alone_decide_nothing_and_say_why(sweep: Plant) -> None:
-    none = {"samples": {"forward": [], "backward": []}}
+    none: dict[str, Any] = {"samples": {"forward": [], "backward": []}}
     runs = {
         ("Pytorch", False, 128): {"forward": [1.0], **none},
         ("Flash2", False, 128): {"forward": [0.1], **none},

@@ -69,7 +69,7 @@ def test_one_size_has_no_growth(sweep: Plant, noisy: Noisy) -> None:
 
 
 def test_means_alone_are_too_imprecise_for_a_law(sweep: Plant) -> None:
-    none = {"samples": {"forward": [], "backward": []}}
+    none: dict[str, Any] = {"samples": {"forward": [], "backward": []}}
     runs = {("Flash2", False, n): {"forward": [1e-9 * n**2], **none} for n in SIZES}
     found = growth(sweep(runs))
     assert (found.verdict, found.reasons) == ("imprecise", ["no_samples"])
@@ -103,7 +103,7 @@ def test_memory_is_exact_so_its_growth_needs_no_samples(
 
 
 def test_growth_is_found_for_each_implementation_mask_and_quantity(sweep: Plant) -> None:
-    runs = {
+    runs: dict[Any, Any] = {
         (name, mask, n): {}
         for name in ("Flash2", "Pytorch")
         for mask in (False, True)

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from flashlab.implementations import KERNELS, find_implementations
-from flashlab.measuring.child import load_kernel
+from flashlab.measuring.child import load_kernel, measure
+from flashlab.records import Run, Shape
 
 PATHS = sorted(KERNELS.glob("*.py"))
-NAMES = ("Pytorch", "Flash2")
+NAMES = ("Pytorch", "Flash2", "SdpaMath")
 
 
 def attention(name: str) -> Callable[..., torch.Tensor]:
@@ -61,10 +62,11 @@ def test_equal_keys_give_the_mean_of_the_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_two_implementations_agree(causal: bool) -> None:
+def test_the_implementations_agree(causal: bool) -> None:
     qkv = torch.randn(2, 129, 3, 4, 32)
-    naive, flash = (attention(name)(qkv, causal) for name in NAMES)
-    torch.testing.assert_close(naive, flash, atol=1e-5, rtol=1e-4)
+    naive, *others = (attention(name)(qkv, causal) for name in NAMES)
+    for other in others:
+        torch.testing.assert_close(naive, other, atol=1e-5, rtol=1e-4)
 
 
 def test_flash2_says_whose_kernel_it_is() -> None:
@@ -72,7 +74,18 @@ def test_flash2_says_whose_kernel_it_is() -> None:
     assert provider("cpu") == f"torch {torch.__version__} SDPBackend.FLASH_ATTENTION (CPU)"
 
 
+@pytest.mark.parametrize("name", ["SdpaEfficient", "SdpaCudnn", "Flash4", "Flex"])
+def test_what_needs_a_gpu_is_unsupported_without_one_and_says_so(name: str) -> None:
+    run = Run(name, Shape(1, 16, 2, 32, False), "float32", "cpu")
+    answer = measure(run, {"name": "lab5", "repeats": 1}, find_implementations()[name].path)
+    assert answer["status"] == "unsupported"
+    assert len(answer["message"]) > 20
+
+
 def test_what_flash2_does_not_support_is_said_with_the_librarys_reason() -> None:
     qkv = torch.ones(1, 8, 3, 2, 8, dtype=torch.int32)
-    with pytest.raises(NotImplementedError, match="Got Query dtype: int"):
+    with (
+        pytest.warns(UserWarning, match="Got Query dtype: int"),
+        pytest.raises(RuntimeError, match="No available kernel"),
+    ):
         attention("Flash2")(qkv, False)

@@ -45,7 +45,15 @@ RUN = Run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")
 def test_a_failure_has_a_status_and_always_a_message(
     error: Exception, expected: tuple[str, str]
 ) -> None:
-    assert _failure(error) == expected
+    assert _failure(error, []) == expected
+
+
+def test_a_backend_without_a_kernel_is_unsupported_for_the_reasons_that_pytorch_warns_of() -> None:
+    error = RuntimeError("No available kernel. Aborting execution.")
+    assert _failure(error, ["head_dim 7", "no GPU"]) == (
+        "unsupported",
+        "No available kernel. Aborting execution.; head_dim 7; no GPU",
+    )
 
 
 def test_times_are_the_samples_medians_and_forward_backward_is_their_sum(
@@ -77,7 +85,7 @@ def test_backward_starts_from_a_cleared_gradient_and_is_not_a_forward(
     ).path
     path.write_text(path.read_text() + "\ncalls = []\n")
     answer = measure(RUN, protocol | {"name": "lab5", "repeats": 7}, path)
-    calls = sys.modules["kernels.mine"].calls  # type: ignore[attr-defined]
+    calls = sys.modules["kernels.mine"].calls
     # gate, memory, warm-up and timed forwards, and one forward outside the clock
     assert len(calls) == 1 + 1 + (2 + 7) + 1
     assert all(calls)

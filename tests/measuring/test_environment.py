@@ -16,6 +16,8 @@ from flashlab.measuring.environment import (
     state_warnings,
 )
 
+CPUS = psutil.cpu_count() or 1
+
 
 def steady(count: int = 60) -> list[float]:
     return [1.0 + 0.001 * random.Random(i).random() for i in range(count)]
@@ -65,14 +67,14 @@ def test_the_meter_sees_the_load_of_another_process() -> None:
     time.sleep(1)
     burner.kill()
     burner.wait()
-    assert meter.foreign_share() > 0.5 / psutil.cpu_count()
+    assert meter.foreign_share() > 0.5 / CPUS
 
 
 def test_the_meter_does_not_count_this_process_itself() -> None:
     meter, own, begin = LoadMeter(), time.process_time(), time.perf_counter()
     while time.perf_counter() - begin < 1:
         pass
-    own_share = (time.process_time() - own) / psutil.cpu_count()
+    own_share = (time.process_time() - own) / CPUS
     assert meter.foreign_share() <= 1 - own_share + 0.1
 
 

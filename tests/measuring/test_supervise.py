@@ -47,7 +47,7 @@ def measured(
     return measure
 
 
-def status(record: dict[str, Any]) -> tuple[str, str]:
+def status(record: dict[str, Any]) -> tuple[str, Any]:
     return record["record"]["status"], record["record"]["message"]
 
 

@@ -27,11 +27,7 @@ def _measure(arguments: Arguments) -> None:
             f"{arguments.output}: the kernel, the measuring code or the environment has changed "
             "since this run was planned; call snakemake again"
         )
-    sources = {
-        "implementation_sha256": implementation.sha256,
-        "measuring_sha256": identity["measuring"],
-        "versions": identity["versions"],
-    }
+    sources = plan.sources(identity)
     record = supervise.measure_run(run, protocol, implementation, sources, arguments.output)
     status, message = record["record"]["status"], record["record"]["message"]
     print(f"{run}: {status}" + (f": {message}" if message else ""))

@@ -165,6 +165,15 @@ def identity(
     }
 
 
+def sources(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record keeps of its identity beside the run and the protocol."""
+    return {
+        "implementation_sha256": identity["implementation"],
+        "measuring_sha256": identity["measuring"],
+        "versions": identity["versions"],
+    }
+
+
 def record_name(run: Run, identity: Mapping[str, Any]) -> str:
     """File name of a local record: the run in words and twelve digits of its identity's hash."""
     return f"{run.slug}-{hashlib.sha256(canonical(identity).encode()).hexdigest()[:12]}.json"

@@ -14,7 +14,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -161,6 +161,13 @@ def measure(run: Run, protocol: dict[str, Any], kernel: Path) -> dict[str, Any]:
     return found
 
 
+def answer(order: Mapping[str, Any], path: Path, started_warm: bool) -> None:
+    """Measure an order (run, protocol, kernel) and write the answer whole to `path`."""
+    found = measure(Run.from_json(order["run"]), order["protocol"], Path(order["kernel"]))
+    found["environment"]["started_warm"] = started_warm
+    write_json(path, found)
+
+
 def die_with_parent(lifeline: int) -> None:
     """End this process as soon as the other end of the pipe `lifeline` is closed."""
 
@@ -172,16 +179,14 @@ def die_with_parent(lifeline: int) -> None:
 
 
 def main() -> None:
-    """Measure one order; the answer is written whole to the file that the caller named."""
+    """Measure the order on the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--order", type=json.loads, required=True)
     parser.add_argument("--answer", type=Path, required=True)
     parser.add_argument("--lifeline", type=int, required=True)
     arguments = parser.parse_args()
     die_with_parent(arguments.lifeline)
-    order = arguments.order
-    answer = measure(Run.from_json(order["run"]), order["protocol"], Path(order["kernel"]))
-    write_json(arguments.answer, answer)
+    answer(arguments.order, arguments.answer, started_warm=False)
 
 
 if __name__ == "__main__":

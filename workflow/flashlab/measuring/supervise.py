@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,15 +19,13 @@ from typing import Any
 
 import psutil
 
-from flashlab import machine
 from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
+from flashlab.measuring.start import POLL_SECONDS, start
 from flashlab.records import PASSES, VERSION, Run, write_record
 
 WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
 """Environment variable with the process id of the Snakemake call that a job belongs to."""
-
-POLL_SECONDS = 0.2
 
 
 class WorkflowGoneError(Exception):
@@ -65,54 +63,25 @@ def _ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict
     return {"status": "error", "message": f"ended with status {returncode}: {said}"}
 
 
-def _threads() -> dict[str, str]:
-    """Every CPU, whatever Snakemake counts for the job, and threads that sleep while they wait.
-
-    Threads that spin instead cost a busy machine up to a hundred times the time of a short call.
-    """
-    return {"OMP_NUM_THREADS": str(machine.cpu_count()), "OMP_WAIT_POLICY": "passive"}
-
-
 def _run_child(
-    order: Mapping[str, Any], environment: Mapping[str, str], timeout_s: float
+    order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
 ) -> dict[str, Any]:
     """Run the measuring process to its end, its time-out, or the workflow's death."""
     workflow = _workflow()
     before = _kernel_oom_kills()
-    read_end, write_end = os.pipe()  # closed by the system when this process dies, however it dies
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
-        answer, errors = Path(folder, "answer.json"), Path(folder, "stderr")
-        with errors.open("wb") as stderr:
-            child = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "flashlab.measuring.child"),
-                    *("--order", json.dumps(order)),
-                    *("--answer", str(answer)),
-                    *("--lifeline", str(read_end)),
-                ],
-                env={**os.environ, **_threads(), **environment},
-                stdout=stderr,
-                stderr=stderr,
-                pass_fds=(read_end,),
-            )
-        os.close(read_end)
+        answer, errors = Path(folder, "answer.json"), Path(folder, "errors")
+        errors.touch()
+        started = start(workflow, order, variables, answer, errors)
+        deadline = time.monotonic() + timeout_s
         try:
-            waited = 0.0
-            while True:
-                try:
-                    returncode = child.wait(POLL_SECONDS)
-                    break
-                except subprocess.TimeoutExpired:
-                    waited += POLL_SECONDS
+            while (returncode := started.wait(POLL_SECONDS)) is None:
                 if workflow is not None and not workflow.is_running():
                     raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
-                if waited >= timeout_s:
+                if time.monotonic() >= deadline:
                     return {"status": "error", "message": f"timed out after {timeout_s:g} s"}
         finally:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-            os.close(write_end)
+            started.kill()
             sys.stderr.write(errors.read_text(errors="replace"))
         if answer.exists():
             answered: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""The course's benchmark script: the same flags, defaults and JSON keys, measured by FlashLab.
+
+One run, by the protocol `lab5` (the mean of back-to-back calls). The JSON file has the script's
+four keys, and beside them `record`: the run, its environment, and how it went.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "workflow"))
+
+from flashlab import machine, plan
+from flashlab.implementations import Implementation, find_implementations
+from flashlab.measuring.supervise import measure_run
+from flashlab.records import Run, Shape
+
+TIMEOUT_SECONDS = 3600
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, found {value}")
+    return value
+
+
+def json_file(text: str) -> Path:
+    """A path that ends in .json and can be written."""
+    path = Path(text)
+    if path.suffix != ".json":
+        raise argparse.ArgumentTypeError(f"{text} must end in .json")
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"the folder {path.parent} does not exist")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text} cannot be written")
+    return path
+
+
+def parse(implementations: dict[str, Implementation]) -> argparse.Namespace:
+    """The command line; a wrong one ends the process with status 2 and one message."""
+    parser = argparse.ArgumentParser(description="Benchmark one attention implementation.")
+    parser.add_argument("--batch_size", type=positive, default=32, help="batch size (32)")
+    parser.add_argument("--seq_len", type=positive, default=1024, help="sequence length (1024)")
+    parser.add_argument("--num_heads", type=positive, default=32, help="attention heads (32)")
+    parser.add_argument("--emb_dim", type=positive, default=2048, help="embedding size (2048)")
+    parser.add_argument(
+        "--impl", choices=list(implementations), default="Flash2", help="implementation (Flash2)"
+    )
+    parser.add_argument("--causal", action="store_true", help="use a causal mask")
+    parser.add_argument("--repeats", type=positive, default=30, help="calls averaged (30)")
+    parser.add_argument(
+        "--output",
+        type=json_file,
+        default="benchmark_result.json",
+        help="JSON file to write (benchmark_result.json)",
+    )
+    arguments = parser.parse_args()
+    if arguments.emb_dim % arguments.num_heads:
+        parser.error(
+            f"argument --emb_dim: {arguments.emb_dim} is not divisible by "
+            f"--num_heads {arguments.num_heads}"
+        )
+    return arguments
+
+
+def main() -> int:
+    """Measure and write; 0 when there are numbers, 1 when the record says why there are none."""
+    implementations = find_implementations()
+    arguments = parse(implementations)
+    implementation = implementations[arguments.impl]
+    device = machine.detect_device("auto")
+    shape = Shape(
+        arguments.batch_size,
+        arguments.seq_len,
+        arguments.num_heads,
+        arguments.emb_dim,
+        arguments.causal,
+    )
+    run = Run(arguments.impl, shape, plan.AUTO_DTYPE[device], device)
+    protocol = {"name": "lab5", "repeats": arguments.repeats, "timeout_s": TIMEOUT_SECONDS}
+    sources = plan.sources(plan.identity(run, protocol, implementation))
+    record = measure_run(run, protocol, implementation, sources, arguments.output)
+    status, message = record["record"]["status"], record["record"]["message"]
+    if status != "ok":
+        print(f"{run}: {status}: {message}", file=sys.stderr)
+        return 1
+    for name in ("forward", "backward", "forward_backward"):
+        seconds, rate = record[name]["time(s)"], record[name]["FLOPS(TFLOPs/s)"]
+        print(f"{name}: {seconds:.6f} s, {rate:.2f} TFLOPs/s")
+    print(f"peak memory: {record['peak_memory_usage(MB)']} MB; written to {arguments.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

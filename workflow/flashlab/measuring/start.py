@@ -1,0 +1,249 @@
+"""Starting the measuring process: forked from the warm parent where there is one, else cold.
+
+Both ways give the same record but for ``started_warm``. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+from flashlab import machine
+from flashlab.sources import sources_of
+
+POLL_SECONDS = 0.2
+START_SECONDS = 120.0
+"""How long to wait for a warm parent to import torch before running cold."""
+
+PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "numpy", "scipy")
+JOB_VARIABLES = ("_", "PWD", "OLDPWD", "SHLVL")
+"""Environment variables that differ from job to job and decide nothing."""
+
+
+class Started(Protocol):
+    """A measuring process that is under way."""
+
+    def wait(self, seconds: float) -> int | None:
+        """Its exit status (negative: the signal), or None while it runs on after `seconds`."""
+
+    def kill(self) -> None:
+        """End it, if it still runs, and wait until it is gone."""
+
+
+def thread_variables() -> dict[str, str]:
+    """Every CPU, whatever Snakemake counts for the job, and threads that sleep while they wait.
+
+    Threads that spin instead cost a busy machine up to a hundred times the time of a short call.
+    """
+    return {"OMP_NUM_THREADS": str(machine.cpu_count()), "OMP_WAIT_POLICY": "passive"}
+
+
+def job_environment() -> dict[str, str]:
+    """This process's environment, with the package importable and the threads set."""
+    package = str(Path(__file__).parents[2])
+    search = [package, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    search_path = os.pathsep.join(filter(None, dict.fromkeys(search)))
+    return {**os.environ, "PYTHONPATH": search_path, **thread_variables()}
+
+
+def fingerprint() -> str:
+    """Hash of what a warm parent has in memory: sources, environment, interpreter, versions."""
+    environment = {k: v for k, v in job_environment().items() if k not in JOB_VARIABLES}
+    threads = [name for name in environment if name.endswith("_NUM_THREADS")]
+    for name in threads:
+        del environment[name]  # Snakemake sets them by the job; ours is always the same
+    content = {
+        "sources": {
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+            for module in ("flashlab.measuring.child", "flashlab.measuring.warm")
+            for path in sources_of(module)
+        },
+        "environment": environment,
+        "python": sys.executable,
+        "versions": {name: machine.package_version(name) for name in PACKAGES},
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def send_message(connection: socket.socket, message: Mapping[str, Any]) -> None:
+    """One JSON object as one line."""
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def read_message(connection: socket.socket) -> dict[str, Any] | None:
+    """One line as a JSON object; None where the other end closed first."""
+    line = b""
+    while not line.endswith(b"\n"):
+        # Byte by byte: what follows the line belongs to the next reader.
+        part = connection.recv(1)
+        if not part:
+            return None
+        line += part
+    message: dict[str, Any] = json.loads(line)
+    return message
+
+
+class _Cold:
+    def __init__(
+        self, order: Mapping[str, Any], variables: Mapping[str, str], answer: Path, errors: Path
+    ) -> None:
+        read_end, self._lifeline = os.pipe()  # closed by the system however this process ends
+        with errors.open("ab") as output:
+            self._child = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "flashlab.measuring.child"),
+                    *("--order", json.dumps(order)),
+                    *("--answer", str(answer)),
+                    *("--lifeline", str(read_end)),
+                ],
+                env={**job_environment(), **variables},
+                stdout=output,
+                stderr=output,
+                pass_fds=(read_end,),
+            )
+        os.close(read_end)
+
+    def wait(self, seconds: float) -> int | None:
+        try:
+            return self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        if self._child.poll() is None:
+            self._child.kill()
+            self._child.wait()
+        os.close(self._lifeline)
+
+
+class _Warm:
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def wait(self, seconds: float) -> int | None:
+        self._connection.settimeout(seconds)
+        try:
+            message = read_message(self._connection)
+        except TimeoutError:
+            return None
+        # Without a last word the keeper itself was killed, and the measuring process with it.
+        return int(message["returncode"]) if message else -signal.SIGKILL
+
+    def kill(self) -> None:
+        self._connection.close()  # the keeper kills the measuring process then
+
+
+def _socket_path(workflow: psutil.Process) -> Path:
+    """Where this workflow's warm parent listens: in a folder that only this user can enter."""
+    folder = Path(tempfile.gettempdir()) / f"flashlab-{os.getuid()}-{workflow.pid}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not this user's alone")
+    return folder / "warm"
+
+
+def _connect(path: Path) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def _connect_or_start(workflow: psutil.Process) -> socket.socket | None:
+    """A connection to the workflow's warm parent, started if there is none yet."""
+    path = _socket_path(workflow)
+    with open(path.parent / "lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        connection = _connect(path)
+        if connection is not None:
+            return connection
+        path.unlink(missing_ok=True)
+        with open(path.parent / "log", "ab") as log:
+            server = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "flashlab.measuring.warm"),
+                    *("--socket", str(path)),
+                    *("--workflow", json.dumps([workflow.pid, workflow.create_time()])),
+                ],
+                env=job_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while server.poll() is None and time.monotonic() < deadline:
+            connection = _connect(path)
+            if connection is not None:
+                return connection
+            time.sleep(0.05)
+    return None
+
+
+def _start_warm(
+    workflow: psutil.Process,
+    order: Mapping[str, Any],
+    variables: Mapping[str, str],
+    answer: Path,
+    errors: Path,
+) -> Started | None:
+    connection = _connect_or_start(workflow)
+    if connection is None:
+        return None
+    request = {
+        "fingerprint": fingerprint(),
+        "order": order,
+        "environment": {**thread_variables(), **variables},
+        "answer": str(answer),
+        "errors": str(errors),
+    }
+    send_message(connection, request)
+    reply = read_message(connection)
+    if reply is None or not reply.get("accepted"):
+        connection.close()
+        return None
+    return _Warm(connection)
+
+
+def start(
+    workflow: psutil.Process | None,
+    order: Mapping[str, Any],
+    variables: Mapping[str, str],
+    answer: Path,
+    errors: Path,
+) -> Started:
+    """Start measuring an order in a process of its own.
+
+    Args:
+        workflow: the Snakemake call whose warm parent may be used; None starts cold.
+        order: run, protocol and the kernel's file.
+        variables: environment variables that confine the process to its device.
+        answer: file that the process writes its answer to.
+        errors: file that its output is appended to.
+    """
+    if workflow is not None:
+        try:
+            warm = _start_warm(workflow, order, variables, answer, errors)
+        except OSError as error:
+            print(f"no warm start: {error}", file=sys.stderr)
+            warm = None
+        if warm is not None:
+            return warm
+    return _Cold(order, variables, answer, errors)

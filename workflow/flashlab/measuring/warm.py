@@ -1,0 +1,109 @@
+"""The warm parent: it has imported torch, touched no device, and forks the measuring processes.
+
+Importing torch is most of a short run's time in a fresh interpreter. A fork of this process has it
+imported and still makes a device context of its own. It serves one Snakemake call, over a socket
+that only this user can reach, and ends with that call, however it ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from flashlab.measuring import child
+from flashlab.measuring.start import POLL_SECONDS, fingerprint, read_message, send_message
+
+
+def _measure_in_fork(request: dict[str, Any]) -> None:
+    """What a forked process does: takes on the job's environment and measures its order."""
+    os.environ.update(request["environment"])
+    with open(request["errors"], "ab") as errors:
+        os.dup2(errors.fileno(), 1)
+        os.dup2(errors.fileno(), 2)
+    child.answer(request["order"], Path(request["answer"]), started_warm=True)
+
+
+def _keep(connection: socket.socket, request: dict[str, Any]) -> None:
+    """Fork the measuring process, tell its id, wait for it; kill it if the caller goes."""
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        code = 1
+        try:
+            _measure_in_fork(request)
+            code = 0
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            with contextlib.suppress(OSError):
+                send_message(connection, {"returncode": os.waitstatus_to_exitcode(status)})
+            return
+        if select.select([connection], [], [], POLL_SECONDS / 4)[0]:
+            os.kill(pid, signal.SIGKILL)  # the caller closed its end
+            os.waitpid(pid, 0)
+            return
+
+
+def serve(path: Path, workflow: psutil.Process) -> None:
+    """Fork a process for each request until the workflow has ended."""
+    mine = fingerprint()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(POLL_SECONDS)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no burial
+        while workflow.is_running():
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                continue
+            with connection:
+                connection.settimeout(None)
+                request = read_message(connection)
+                if request is None:
+                    continue
+                if request["fingerprint"] != mine:
+                    send_message(connection, {"refused": "sources or environment differ"})
+                    continue
+                send_message(connection, {"accepted": True})
+                if os.fork() == 0:
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    listener.close()
+                    try:
+                        _keep(connection, request)
+                    finally:
+                        os._exit(0)
+
+
+def main() -> None:
+    """Serve the Snakemake call that the command line names."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--socket", type=Path, required=True)
+    parser.add_argument("--workflow", type=json.loads, required=True, help="process id and birth")
+    arguments = parser.parse_args()
+    pid, born = arguments.workflow
+    try:
+        workflow = psutil.Process(pid)
+        if workflow.create_time() == born:
+            serve(arguments.socket, workflow)
+    finally:
+        arguments.socket.unlink(missing_ok=True)
+        shutil.rmtree(arguments.socket.parent, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
