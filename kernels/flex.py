@@ -6,12 +6,15 @@ B batch_size, N seq_len, H num_heads, D head_dim.
 from functools import cache
 
 import torch
+import torch._functorch.config
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 NAME = "Flex"
 LABEL = {"zh_TW": "FlexAttention", "en": "FlexAttention"}
 PACKAGES = ("torch", "triton")
 
+# The backward pass is called again on one graph, so its buffers may not be reused.
+torch._functorch.config.donated_buffer = False
 compiled = torch.compile(flex_attention, dynamic=False)
 
 

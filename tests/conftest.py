@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from flashlab import costs
-from flashlab.records import PASSES, Run, Shape, write_record
+from flashlab.records import PASSES, Run, Shape, canonical, write_record
 
 ROOT = Path(__file__).parents[1]
 
@@ -95,7 +96,8 @@ def planned(
         runs = [Run.from_json(record["record"]["run"]) for record in records]
         entries = []
         for run, record in zip(runs, records, strict=True):
-            path = tmp_path / "records" / f"{run.slug}.json"
+            digest = hashlib.sha256(canonical(record).encode()).hexdigest()[:12]
+            path = tmp_path / "records" / f"{run.slug}-{digest}.json"
             write_record(path, record)
             entries.append({"run": run.to_json(), "path": str(path), "sha256": None})
         return {

@@ -197,7 +197,7 @@ def test_the_protocol_holds_only_what_it_depends_on() -> None:
 def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks() -> None:
     other = replace(RUN, implementation="Other")
     entry = Entry(RUN, {"name": "sampled"}, Path("data/x/records/r.json"), "abc")
-    dataset = Dataset("x", "cuda", "float16", "sampled", (entry,))
+    dataset = Dataset("x", "cuda", "float16", "sampled", {}, None, (entry,))
     found = plan.plan_recorded([RUN, RUN], "sampled", dataset, "x")
     assert found == {RUN: plan.PlannedRun(RUN, entry.path, "abc")}
     with pytest.raises(plan.PlanError) as caught:

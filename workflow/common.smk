@@ -15,6 +15,7 @@ from flashlab.measuring.supervise import WORKFLOW_PID
 from flashlab.plan import PlanError
 from flashlab.prepare import DATA, LOCAL, prepare
 from flashlab.sources import sources_of
+from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
 
 ROOT = Path(workflow.basedir)
@@ -32,12 +33,12 @@ if workflow.is_main_process:
     CLAIM = exclusive.FolderClaim(Path(".snakemake"))
     CLAIM.take()
 
+OVERRIDES = workflow.config_settings.config or {}
+OWN_FILES = [Path(file) for file in workflow.overwrite_configfiles]
+OWN_KEYS = {key for file in OWN_FILES for key in load_configfile(file)} | OVERRIDES.keys()
+
 try:
-    PREPARED = prepare(
-        config,
-        [Path(file) for file in (*workflow.configfiles, *workflow.overwrite_configfiles)],
-        workflow.config_settings.config or {},
-    )
+    PREPARED = prepare(config, [*map(Path, workflow.configfiles), *OWN_FILES], OVERRIDES, OWN_KEYS)
 except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
     raise WorkflowError(str(error)) from None
 
@@ -92,8 +93,8 @@ def import_source(wildcards):
     return PREPARED.imports[f"{wildcards.record}.json"]["source"]
 
 
-def freeze_name(wildcards):
-    """The name to freeze the local records under."""
+def freeze_config(wildcards):
+    """The resolved configuration, which must say under which name to freeze."""
     if "name" not in config:
         raise WorkflowError("freeze: say under which name: snakemake freeze --config name=NAME")
-    return config["name"]
+    return "report/config.json"

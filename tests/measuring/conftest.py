@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flashlab.implementations import Implementation, read_implementation
+from flashlab.measuring.supervise import WORKFLOW_PID
 
 HEAD = """
 NAME = "Mine"
@@ -32,6 +34,36 @@ def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Device locks of the test's own, so that it waits for no measurement outside it."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.delenv(WORKFLOW_PID, raising=False)
+
+
+@pytest.fixture(scope="session")
+def workflow() -> Iterator[subprocess.Popen[bytes]]:
+    """A process in the place of Snakemake's."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture(scope="session")
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("warm")
+
+
+@pytest.fixture
+def in_workflow(
+    workflow: subprocess.Popen[bytes], _shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Makes this process a job of the workflow, whose jobs share a warm parent."""
+    monkeypatch.setenv(WORKFLOW_PID, str(workflow.pid))
+    monkeypatch.setenv("TMPDIR", str(_shared))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+@pytest.fixture
+def hang() -> str:
+    """Body of a kernel that hangs, once it has written its process id beside its file."""
+    return "import os, time; open(__file__ + '.pid', 'w').write(str(os.getpid())); time.sleep(600)"
 
 
 @pytest.fixture

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +20,25 @@ Kernel = Callable[[str], Implementation]
 RUN = Run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(root / "workflow"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.delenv(WORKFLOW_PID, raising=False)
-
-
-@pytest.fixture
+@pytest.fixture(params=["cold", "warm"])
 def measured(
-    kernel: Kernel, protocol: dict[str, Any], tmp_path: Path
+    request: pytest.FixtureRequest,
+    kernel: Kernel,
+    protocol: dict[str, Any],
+    tmp_path: Path,
 ) -> Callable[..., dict[str, Any]]:
     """Measures a kernel with this body and reads the record from its file."""
+    if request.param == "warm":
+        request.getfixturevalue("in_workflow")
 
     def measure(body: str, run: Run = RUN, **limits: float) -> dict[str, Any]:
+        os.environ.pop("PYTEST_CURRENT_TEST", None)  # jobs have one environment
         output = tmp_path / "records" / "r.json"
         record = measure_run(run, protocol | limits, kernel(body), {"torch": "2"}, output)
         assert read_record(output, run) == record
         assert [path.name for path in output.parent.iterdir()] == ["r.json"]
+        started_warm = record["record"]["environment"].get("started_warm")
+        assert started_warm in (None, request.param == "warm")
         return record
 
     return measure
@@ -107,103 +104,29 @@ def test_a_crash_is_an_error_with_its_signal(measured: Callable[..., dict[str, A
     assert status(record) == ("error", "crashed: ended by signal SIGSEGV")
 
 
-def test_a_kernel_that_ends_its_process_is_an_error(
-    measured: Callable[..., dict[str, Any]],
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("import os; os.write(2, b'I give up'); os._exit(3)", "ended with status 3: I give up"),
+        ("raise SystemExit('I give up')", "ended with status 1: I give up"),
+    ],
+)
+def test_a_kernel_that_ends_its_process_is_an_error_with_its_last_words(
+    measured: Callable[..., dict[str, Any]], end: str, said: str
 ) -> None:
-    record = measured(
-        "import os, sys; print('I give up', file=sys.stderr, flush=True); os._exit(3)"
-    )
-    assert status(record) == ("error", "ended with status 3: I give up")
+    found, message = status(measured(end))
+    assert found == "error"
+    assert said in message
 
 
-def test_a_kernel_that_hangs_is_ended_after_its_time(
-    measured: Callable[..., dict[str, Any]],
+def test_a_kernel_that_hangs_is_ended_after_its_time_and_gone_before_the_device_is_free(
+    measured: Callable[..., dict[str, Any]], hang: str, tmp_path: Path
 ) -> None:
     begin = time.monotonic()
-    record = measured("while True: pass", timeout_s=3)
+    record = measured(f"held = torch.ones(2**27); {hang}", timeout_s=3)
+    assert not psutil.pid_exists(int((tmp_path / "mine.py.pid").read_text()))
     assert status(record) == ("error", "timed out after 3 s")
     assert time.monotonic() - begin < 10
-
-
-# Nothing is left of a run whose workflow has gone
-
-HANG = "import pathlib, time; pathlib.Path(__file__ + '.here').touch(); time.sleep(600)"
-SUPERVISOR = """
-import json, sys
-from pathlib import Path
-from flashlab.implementations import read_implementation
-from flashlab.measuring.supervise import measure_run
-from flashlab.records import Run
-order = json.loads(sys.argv[1])
-kernel = read_implementation(Path(order["kernel"]))
-measure_run(Run.from_json(order["run"]), order["protocol"], kernel, {}, Path(order["output"]))
-"""
-
-
-@contextmanager
-def hanging(
-    kernel: Implementation, protocol: dict[str, Any], output: Path
-) -> Iterator[tuple[subprocess.Popen[bytes], psutil.Process]]:
-    """A supervisor in a process of its own, and its measuring child, deep in a hanging kernel."""
-    order = {
-        "run": RUN.to_json(),
-        "protocol": protocol,
-        "kernel": str(kernel.path),
-        "output": str(output),
-    }
-    supervisor = subprocess.Popen([sys.executable, "-c", SUPERVISOR, json.dumps(order)])
-    try:
-        wait_until(Path(f"{kernel.path}.here").exists)
-        (child,) = psutil.Process(supervisor.pid).children()
-        yield supervisor, child
-    finally:
-        supervisor.kill()
-        supervisor.wait()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-
-
-def ended(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-
-
-def test_the_measuring_process_dies_with_a_killed_supervisor(
-    kernel: Kernel, protocol: dict[str, Any], tmp_path: Path
-) -> None:
-    output = tmp_path / "records" / "r.json"
-    with hanging(kernel(HANG), protocol, output) as (supervisor, child):
-        os.kill(supervisor.pid, signal.SIGKILL)
-        wait_until(lambda: ended(child), 5)
-    assert not output.exists()
-
-
-@pytest.mark.parametrize("reaped", [True, False], ids=["reaped", "left as a zombie"])
-def test_everything_dies_with_a_killed_workflow(
-    kernel: Kernel,
-    protocol: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    reaped: bool,
-) -> None:
-    output = tmp_path / "records" / "r.json"
-    workflow = subprocess.Popen(["sleep", "600"])
-    monkeypatch.setenv(WORKFLOW_PID, str(workflow.pid))
-    try:
-        with hanging(kernel(HANG), protocol, output) as (supervisor, child):
-            os.kill(workflow.pid, signal.SIGKILL)
-            if reaped:
-                workflow.wait()
-            assert supervisor.wait(5) != 0
-            assert ended(child)
-    finally:
-        workflow.kill()
-        workflow.wait()
-    assert not output.exists()
 
 
 def test_nothing_starts_for_a_workflow_that_has_gone(

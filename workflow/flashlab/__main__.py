@@ -33,6 +33,12 @@ def _measure(arguments: Arguments) -> None:
     print(f"{run}: {status}" + (f": {message}" if message else ""))
 
 
+def _ceilings(arguments: Arguments) -> None:
+    from flashlab.measuring import supervise
+
+    supervise.measure_ceilings(arguments.device, arguments.output)
+
+
 def _import(arguments: Arguments) -> None:
     from flashlab.datasets import import_record
 
@@ -42,8 +48,8 @@ def _import(arguments: Arguments) -> None:
 def _freeze(arguments: Arguments) -> None:
     from flashlab.datasets import freeze
 
-    folder = freeze(arguments.plans, arguments.name, arguments.protocol, arguments.data)
-    print(f"{folder} now holds these records; render it with --config dataset={arguments.name}")
+    folder = freeze(arguments.config, arguments.plans, arguments.ceilings, arguments.data)
+    print(f"{folder} now holds these records; render it with --config dataset={folder.name}")
 
 
 def _tables(arguments: Arguments) -> None:
@@ -67,7 +73,7 @@ def _findings(arguments: Arguments) -> None:
 def _report(arguments: Arguments) -> None:
     from flashlab.report import write_report
 
-    write_report(arguments.config, arguments.results, arguments.output)
+    write_report(arguments.config, arguments.results, arguments.ceilings, arguments.output)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,13 +92,17 @@ def _parser() -> argparse.ArgumentParser:
     measure.add_argument("--order", type=json.loads, required=True, help="run and protocol, JSON")
     measure.add_argument("--output", type=Path, required=True, help="the record to write")
 
+    ceilings = command("ceilings", _ceilings, "Measure the device's ceilings.")
+    ceilings.add_argument("--device", choices=("cuda", "cpu"), required=True)
+    ceilings.add_argument("--output", type=Path, required=True, help="JSON file to write")
+
     imported = command("import", _import, "Turn a result of the course's script into a record.")
     imported.add_argument("--entry", type=json.loads, required=True, help="what it is, JSON")
     imported.add_argument("--output", type=Path, required=True, help="the record to write")
 
     freeze = command("freeze", _freeze, "Copy the planned records into a recorded dataset.")
-    freeze.add_argument("--name", required=True, help="name of the dataset to make")
-    freeze.add_argument("--protocol", required=True, help="protocol that its report uses")
+    freeze.add_argument("--config", type=Path, required=True, help="the resolved configuration")
+    freeze.add_argument("--ceilings", type=Path, required=True, help="the device's ceilings")
     freeze.add_argument("--data", type=Path, required=True, help="folder of the datasets")
     freeze.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
 
@@ -114,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     report = command("report", _report, "Set the report in type.")
     report.add_argument("--config", type=Path, required=True, help="the resolved configuration")
     report.add_argument("--results", type=Path, required=True, help="folder of the dataset")
+    report.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
     report.add_argument("--output", type=Path, required=True, help="PDF to write")
     return parser
 

@@ -32,6 +32,10 @@ from flashlab.records import (
 )
 
 MANIFEST = "manifest.json"
+CEILINGS = "ceilings.json"
+CONFIG_KEYS = ("baseline", "summary", "experiments")
+"""What a dataset keeps of the configuration that it was measured for."""
+
 COURSE_REPEATS = 30
 RUNS_CSV_COLUMNS = ("file", "impl", *SHAPE_PARAMETERS)
 MAX_RESULT_BYTES = 1024**2
@@ -59,6 +63,8 @@ class Dataset:
     device: str
     dtype: str
     protocol: str
+    config: dict[str, Any]
+    ceilings: Path | None
     entries: tuple[Entry, ...]
 
     def find(self, run: Run, protocol: str) -> Entry | None:
@@ -81,8 +87,15 @@ def read_dataset(folder: Path) -> Dataset:
             )
             for entry in manifest["records"]
         )
+        ceilings = manifest["ceilings"]
         return Dataset(
-            manifest["name"], manifest["device"], manifest["dtype"], manifest["protocol"], entries
+            name=manifest["name"],
+            device=manifest["device"],
+            dtype=manifest["dtype"],
+            protocol=manifest["protocol"],
+            config=manifest["config"],
+            ceilings=folder / ceilings["file"] if ceilings else None,
+            entries=entries,
         )
     except FileNotFoundError as error:
         known = sorted(p.parent.name for p in folder.parent.glob(f"*/{MANIFEST}"))
@@ -95,7 +108,13 @@ def read_dataset(folder: Path) -> Dataset:
 
 
 def _manifest(
-    name: str, device: str, dtype: str, protocol: str, records: Sequence[Mapping[str, Any]]
+    name: str,
+    device: str,
+    dtype: str,
+    protocol: str,
+    records: Sequence[Mapping[str, Any]],
+    config: Mapping[str, Any],
+    ceilings: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     return {
         "version": 1,
@@ -103,22 +122,14 @@ def _manifest(
         "device": device,
         "dtype": dtype,
         "protocol": protocol,
+        "config": config,
+        "ceilings": ceilings,
         "records": list(records),
     }
 
 
-def freeze(plan_files: Sequence[Path], name: str, protocol: str, data: Path) -> Path:
-    """Copy the records that the plans name into ``data/<name>/`` and write the manifest.
-
-    Returns the new folder. DatasetError where it exists already, or the records are of several
-    devices; nothing is left behind then.
-    """
-    folder = data / name
-    if folder.exists():
-        raise DatasetError(
-            f"{folder} exists already. Recorded datasets are never overwritten: choose another "
-            "name, or remove that folder yourself."
-        )
+def _collect(plan_files: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """The manifest's entries of all planned records, and their paths, by file name."""
     records: dict[str, dict[str, Any]] = {}
     for plan_file in plan_files:
         for entry in json.loads(plan_file.read_text(encoding="utf-8"))["records"]:
@@ -131,17 +142,71 @@ def freeze(plan_files: Sequence[Path], name: str, protocol: str, data: Path) -> 
                 "sha256": sha256_of(path),
                 "source": path,
             }
-    kinds = {(r["run"]["device"], r["run"]["dtype"]) for r in records.values()}
+    return records
+
+
+def _copy_records(records: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Copy the records into the folder; their entries as a manifest holds them."""
+    (folder / "records").mkdir(parents=True, exist_ok=True)
+    entries = []
+    for record in records:
+        shutil.copyfile(record["source"], folder / record["file"])
+        entries.append({key: value for key, value in record.items() if key != "source"})
+    return entries
+
+
+def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str]) -> None:
+    """Add to a dataset the records of a protocol that it does not hold yet."""
+    there = read_dataset(folder)
+    held = {(entry.run, entry.protocol["name"]) for entry in there.entries}
+    again = [r for r in records if (Run.from_json(r["run"]), r["protocol"]["name"]) in held]
+    if again or (there.device, there.dtype) != kind:
+        raise DatasetError(
+            f"{folder} exists already, and holds "
+            + (f"{len(again)} of these runs" if again else f"{there.device} {there.dtype} runs")
+            + ". Recorded datasets are never overwritten: choose another name, or remove that "
+            "folder yourself."
+        )
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest["records"] += _copy_records(records, folder)
+    write_json(folder / MANIFEST, manifest)
+
+
+def freeze(config_file: Path, plan_files: Sequence[Path], ceilings: Path, data: Path) -> Path:
+    """Keep the records that the plans name as ``data/<name>/``, with their manifest.
+
+    The manifest also keeps the experiments that the records were measured for, which a report of
+    the dataset shows. The name is the configuration's ``name``. A dataset that exists takes
+    records of a further protocol; what it holds is never overwritten.
+
+    Returns the folder. DatasetError where the records are of several devices or dtypes, or the
+    dataset holds some of these runs already; nothing is left behind then.
+    """
+    config = json.loads(config_file.read_text(encoding="utf-8"))
+    name: str = config["name"]
+    folder, part = data / name, data / f".{name}.part"
+    collected = _collect(plan_files)
+    records = [collected[key] for key in sorted(collected)]
+    kinds = {(r["run"]["device"], r["run"]["dtype"]) for r in records}
     if len(kinds) != 1:
         raise DatasetError(f"the records to freeze are of several devices or dtypes: {kinds}")
     ((device, dtype),) = kinds
-    part = data / f".{name}.part"
+    if folder.exists():
+        _add(folder, records, (device, dtype))
+        return folder
     shutil.rmtree(part, ignore_errors=True)
-    (part / "records").mkdir(parents=True)
-    ordered = [records[key] for key in sorted(records)]
-    for entry in ordered:
-        shutil.copyfile(entry.pop("source"), part / entry["file"])
-    write_json(part / MANIFEST, _manifest(name, device, dtype, protocol, ordered))
+    entries = _copy_records(records, part)
+    shutil.copyfile(ceilings, part / CEILINGS)
+    manifest = _manifest(
+        name,
+        device,
+        dtype,
+        config["measure"]["protocol"],
+        entries,
+        {key: config[key] for key in CONFIG_KEYS},
+        {"file": CEILINGS, "sha256": sha256_of(ceilings)},
+    )
+    write_json(part / MANIFEST, manifest)
     part.rename(folder)
     return folder
 
@@ -260,7 +325,7 @@ def import_plan(folder: Path, name: str) -> dict[str, Any]:
                 "device_name": row.get("device") or "",
             }
         )
-    return _manifest(name, "cuda", "float16", "lab5", records)
+    return _manifest(name, "cuda", "float16", "lab5", records, {}, None)
 
 
 def import_record(entry: Mapping[str, Any], output: Path) -> None:

@@ -174,6 +174,17 @@ def sources(identity: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def ceilings_name(device: str) -> str:
+    """File name of the machine's ceilings, which carries their identity as a record's does."""
+    identity = {
+        "measuring": measuring_digest(),
+        "device": machine.device_name(device),
+        "versions": {"torch": machine.package_version("torch"), "driver": machine.driver_version()},
+    }
+    digest = hashlib.sha256(canonical(identity).encode()).hexdigest()
+    return f"ceilings-{device}-{digest[:12]}.json"
+
+
 def record_name(run: Run, identity: Mapping[str, Any]) -> str:
     """File name of a local record: the run in words and twelve digits of its identity's hash."""
     return f"{run.slug}-{hashlib.sha256(canonical(identity).encode()).hexdigest()[:12]}.json"

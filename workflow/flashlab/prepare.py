@@ -5,7 +5,7 @@ Everything is written only where it changed, so that a file's time of change mea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class Prepared:
     experiments: tuple[str, ...]
     drawn: tuple[str, ...]
     records: dict[str, list[str]]
+    ceilings: str | None
     orders: dict[str, dict[str, Any]]
     imports: dict[str, dict[str, Any]]
     remarks: tuple[str, ...]
@@ -56,14 +57,32 @@ def _imported(
         for entry in manifest["records"]
     )
     orders = {Path(entry["file"]).name: entry for entry in manifest["records"]}
-    device, dtype = manifest["device"], manifest["dtype"]
-    return name, datasets.Dataset(name, device, dtype, manifest["protocol"], entries), orders
+    dataset = datasets.Dataset(
+        name=name,
+        device=manifest["device"],
+        dtype=manifest["dtype"],
+        protocol=manifest["protocol"],
+        config={},
+        ceilings=None,
+        entries=entries,
+    )
+    return name, dataset, orders
 
 
 def prepare(
-    config: Mapping[str, Any], files: Sequence[Path], overrides: Mapping[str, Any]
+    config: Mapping[str, Any],
+    files: Sequence[Path],
+    overrides: Mapping[str, Any],
+    own: Collection[str] = (),
 ) -> Prepared:
     """Check the configuration, plan its runs, and write the plan and the resolved configuration.
+
+    Args:
+        config: the merged configuration.
+        files: the files it was merged from, in order.
+        overrides: what ``--config`` gave.
+        own: the keys that this call itself gave (``--configfile`` or ``--config``); for the
+            others, a recorded dataset brings the experiments that it was recorded for.
 
     Writes ``results/<dataset>/plan/<experiment>.json`` and ``report/config.json``.
 
@@ -86,6 +105,8 @@ def prepare(
         dataset, recorded, imports = _imported(resolved)
     elif dataset != LOCAL:
         recorded = datasets.read_dataset(DATA / dataset)
+        kept = {key: value for key, value in recorded.config.items() if key not in own}
+        resolved = resolve_config({**config, **kept}, implementations, files, overrides)
     if recorded:
         device, dtype = recorded.device, recorded.dtype
     else:
@@ -95,6 +116,7 @@ def prepare(
     experiments = plan.experiments(resolved, device)
     runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
     home = RESULTS / dataset
+    ceilings = recorded.ceilings if recorded else home / "records" / plan.ceilings_name(device)
     if recorded:
         planned = plan.plan_recorded(runs, protocol["name"], recorded, dataset)
         if imports:
@@ -117,6 +139,7 @@ def prepare(
             ]
             for experiment in experiments
         },
+        ceilings=None if ceilings is None else ceilings.as_posix(),
         orders={}
         if recorded
         else {

@@ -23,7 +23,9 @@ if PREPARED.dataset == LOCAL:
 
     rule freeze:
         input:
-            records=rules.records.input,
+            config=freeze_config,
+            records=sorted({path for paths in PREPARED.records.values() for path in paths}),
+            ceilings=PREPARED.ceilings,
             plans=expand(
                 "results/{dataset}/plan/{experiment}.json",
                 dataset=PREPARED.dataset,
@@ -34,11 +36,9 @@ if PREPARED.dataset == LOCAL:
         conda:
             CONDA
         params:
-            name=freeze_name,
-            protocol=PREPARED.protocol,
             data=str(DATA),
         message:
-            "Freezing the local records as data/{params.name}"
+            "Freezing the local records into {params.data}"
         shell:
-            "python -m flashlab freeze --name {params.name:q} --protocol {params.protocol} "
-            "--data {params.data} {input.plans:q} > {log:q} 2>&1"
+            "python -m flashlab freeze --config {input.config:q} --ceilings {input.ceilings:q} "
+            "--data {params.data:q} {input.plans:q} > {log:q} 2>&1"

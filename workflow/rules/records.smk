@@ -21,7 +21,28 @@ if PREPARED.orders:
         shell:
             "python -m flashlab measure --order {params.order:q} --output {output:q} > {log:q} 2>&1"
 
+    rule ceilings:
+        output:
+            "results/{dataset}/records/ceilings-{identity}.json",
+        log:
+            "results/{dataset}/logs/measure/ceilings-{identity}.log",
+        conda:
+            CONDA
+        threads: workflow.cores if PREPARED.device == "cpu" else 1
+        resources:
+            gpu=0 if PREPARED.device == "cpu" else 1,
+        params:
+            device=PREPARED.device,
+        message:
+            "Measuring the machine's ceilings"
+        shell:
+            "python -m flashlab ceilings --device {params.device} --output {output:q} > {log:q} 2>&1"
+
+    # A run's name begins with its implementation, which is a word.
+    ruleorder: ceilings > measure
+
 
 rule records:
     input:
         sorted({path for paths in PREPARED.records.values() for path in paths}),
+        PREPARED.ceilings or [],

@@ -21,6 +21,7 @@ rule report:
             experiment=PREPARED.drawn,
         ),
         findings=f"results/{PREPARED.dataset}/findings.json",
+        ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.report"),
         templates=sorted(
             str(path) for path in ROOT.joinpath("templates").glob("*.*") if path.is_file()
@@ -40,8 +41,10 @@ rule report:
         CONDA
     params:
         results=results_folder,
+        ceilings=f"--ceilings {shlex.quote(PREPARED.ceilings)}" if PREPARED.ceilings else "",
     message:
         "Setting report/lab5.pdf in type"
     shell:
         "python -m flashlab report --config {input.config:q} --results {params.results:q} "
+        "{params.ceilings} "
         "--output {output:q} > {log:q} 2>&1"

@@ -6,7 +6,6 @@ of a record. It dies with the process that started it.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -180,13 +179,9 @@ def die_with_parent(lifeline: int) -> None:
 
 def main() -> None:
     """Measure the order on the command line."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--order", type=json.loads, required=True)
-    parser.add_argument("--answer", type=Path, required=True)
-    parser.add_argument("--lifeline", type=int, required=True)
-    arguments = parser.parse_args()
-    die_with_parent(arguments.lifeline)
-    answer(arguments.order, arguments.answer, started_warm=False)
+    order, path, lifeline = sys.argv[1:]
+    die_with_parent(int(lifeline))
+    answer(json.loads(order), Path(path), started_warm=False)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,17 @@ from typing import Any
 
 import torch
 
-from flashlab.statistics import MIN_SAMPLES, median_interval
+from flashlab.statistics import median_interval
 
-BATCH = 5
+BATCH = 10
 """Calls between two looks at the clock and the interval."""
+
+MIN_CALLS = 20
+"""Fewest calls of a pass, whatever the time spent: twice what any interval here needs."""
+
+HEAD_START = 8
+"""Flushes queued before a batch on the GPU, so that the first calls are launched ahead of it, as
+the later ones are; without them one sample in each batch holds the wait for its launch."""
 
 WARM_UP_CALLS = 3
 WARM_UP_SECONDS = 0.05
@@ -47,6 +54,8 @@ def _sample_cuda(call: Callable[[], Any], count: int, flush: torch.Tensor) -> li
         (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
         for _ in range(count)
     ]
+    for _ in range(HEAD_START):
+        flush.zero_()
     for start, end in events:
         flush.zero_()
         start.record()
@@ -75,7 +84,7 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
         device: ``cuda`` (CUDA events, L2 flushed before each call) or ``cpu`` (perf_counter_ns).
 
     Returns:
-        The median, with at least `MIN_SAMPLES` samples whatever the time spent.
+        The median, with at least `MIN_CALLS` samples whatever the time spent.
     """
     flush = _flush_buffer() if device == "cuda" else None
 
@@ -92,7 +101,7 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
     begin = time.perf_counter()
     while True:
         samples += sample()
-        if len(samples) < MIN_SAMPLES:
+        if len(samples) < MIN_CALLS:
             continue
         interval = median_interval(samples)
         if interval.relative_half_width <= protocol["relative_interval"]:

@@ -98,17 +98,12 @@ def read_message(connection: socket.socket) -> dict[str, Any] | None:
 
 class _Cold:
     def __init__(
-        self, order: Mapping[str, Any], variables: Mapping[str, str], answer: Path, errors: Path
+        self, module: str, arguments: list[str], variables: Mapping[str, str], errors: Path
     ) -> None:
         read_end, self._lifeline = os.pipe()  # closed by the system however this process ends
         with errors.open("ab") as output:
             self._child = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "flashlab.measuring.child"),
-                    *("--order", json.dumps(order)),
-                    *("--answer", str(answer)),
-                    *("--lifeline", str(read_end)),
-                ],
+                [sys.executable, "-m", module, *arguments, str(read_end)],
                 env={**job_environment(), **variables},
                 stdout=output,
                 stderr=output,
@@ -246,4 +241,14 @@ def start(
             warm = None
         if warm is not None:
             return warm
-    return _Cold(order, variables, answer, errors)
+    return start_cold("child", [json.dumps(order), str(answer)], variables, errors)
+
+
+def start_cold(
+    module: str, arguments: list[str], variables: Mapping[str, str], errors: Path
+) -> Started:
+    """Start a module of this package in a fresh interpreter.
+
+    Its last argument is the pipe whose closing tells it that this process has ended.
+    """
+    return _Cold(f"flashlab.measuring.{module}", arguments, variables, errors)

@@ -21,11 +21,18 @@ import psutil
 
 from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.start import POLL_SECONDS, start
+from flashlab.measuring.start import POLL_SECONDS, Started, start, start_cold
 from flashlab.records import PASSES, VERSION, Run, write_record
 
 WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
 """Environment variable with the process id of the Snakemake call that a job belongs to."""
+
+
+CEILINGS_TIMEOUT_SECONDS = 300.0
+
+
+class MeasuringError(Exception):
+    """A measurement that is not a run, and so has no record to say that it failed."""
 
 
 class WorkflowGoneError(Exception):
@@ -63,6 +70,20 @@ def _ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict
     return {"status": "error", "message": f"ended with status {returncode}: {said}"}
 
 
+def _wait(started: Started, workflow: psutil.Process | None, timeout_s: float) -> int | None:
+    """Exit status of a measuring process, None where it took too long; it is gone in any case."""
+    deadline = time.monotonic() + timeout_s
+    try:
+        while (returncode := started.wait(POLL_SECONDS)) is None:
+            if workflow is not None and not workflow.is_running():
+                raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
+            if time.monotonic() >= deadline:
+                return None
+        return returncode
+    finally:
+        started.kill()
+
+
 def _run_child(
     order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
 ) -> dict[str, Any]:
@@ -72,17 +93,13 @@ def _run_child(
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
         answer, errors = Path(folder, "answer.json"), Path(folder, "errors")
         errors.touch()
-        started = start(workflow, order, variables, answer, errors)
-        deadline = time.monotonic() + timeout_s
         try:
-            while (returncode := started.wait(POLL_SECONDS)) is None:
-                if workflow is not None and not workflow.is_running():
-                    raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
-                if time.monotonic() >= deadline:
-                    return {"status": "error", "message": f"timed out after {timeout_s:g} s"}
+            started = start(workflow, order, variables, answer, errors)
+            returncode = _wait(started, workflow, timeout_s)
         finally:
-            started.kill()
             sys.stderr.write(errors.read_text(errors="replace"))
+        if returncode is None:
+            return {"status": "error", "message": f"timed out after {timeout_s:g} s"}
         if answer.exists():
             answered: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
             return answered
@@ -139,3 +156,19 @@ def measure_run(
     }
     write_record(output, record)
     return record
+
+
+def measure_ceilings(device: str, output: Path) -> None:
+    """Measure the device's ceilings in a process of its own and write them to `output`.
+
+    Raises:
+        WorkflowGoneError: the Snakemake call that ordered it has ended; nothing is written.
+        MeasuringError: the process failed or took too long.
+    """
+    with claimed(device) as variables, tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
+        errors = Path(folder, "errors")
+        started = start_cold("ceilings", [device, str(output)], variables, errors)
+        returncode = _wait(started, _workflow(), CEILINGS_TIMEOUT_SECONDS)
+        if returncode != 0:
+            said = errors.read_text(errors="replace")
+            raise MeasuringError(f"the ceilings could not be measured ({returncode}):\n{said}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,8 @@ def _read_experiment(results: Path, name: str) -> _Experiment:
 
 
 class _Composer:
-    def __init__(self, config: Mapping[str, Any], results: Path) -> None:
+    def __init__(self, config: Mapping[str, Any], results: Path, ceilings: Path | None) -> None:
+        self.ceilings = json.loads(ceilings.read_text(encoding="utf-8")) if ceilings else None
         self.config = config
         self.results = results
         self.words = Words(config["languages"])
@@ -440,7 +441,20 @@ class _Composer:
             (words.each("device"), ", ".join(self._distinct("device_name"))),
             (words.each("environment.packages"), ", ".join(software)),
             (words.each("environment.protocol"), ", ".join(self._distinct("protocol"))),
+            *self._ceilings(),
         ]
+
+    def _ceilings(self) -> Iterator[tuple[Texts, str]]:
+        """The measured rate of a large matrix product for each dtype, and of a large copy."""
+        if self.ceilings is None:
+            return
+        rates = [
+            f"{dtype} {self._number(found['rate(TFLOPs/s)'], 3)} TFLOP/s"
+            for dtype, found in self.ceilings["matrix_product"].items()
+        ]
+        yield self.words.each("environment.matrix_product"), ", ".join(rates)
+        bandwidth = self._number(self.ceilings["copy"]["bandwidth(GB/s)"], 3)
+        yield self.words.each("environment.copy"), f"{bandwidth} GB/s"
 
     def environment_notices(self) -> list[Texts]:
         words, total = self.words, len(self.runs)
@@ -508,9 +522,12 @@ class _Composer:
         )
 
 
-def compose(config: Mapping[str, Any], results: Path) -> Report:
-    """The report of the dataset in `results`, from its plans, tables and findings."""
-    return _Composer(config, results).compose()
+def compose(config: Mapping[str, Any], results: Path, ceilings: Path | None) -> Report:
+    """The report of the dataset in `results`, from its plans, tables and findings.
+
+    `ceilings` is the file of the device's measured ceilings, if there is one.
+    """
+    return _Composer(config, results, ceilings).compose()
 
 
 def texts_joined(texts: Texts, languages: Sequence[str]) -> str:

@@ -106,10 +106,10 @@ def to_pdf(html: str, results: Path) -> bytes:
     return pdf
 
 
-def write_report(config_file: Path, results: Path, output: Path) -> None:
+def write_report(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
     """Write the PDF of the dataset in `results`, whole or not at all."""
     config = json.loads(config_file.read_text(encoding="utf-8"))
-    pdf = to_pdf(to_html(compose(config, results)), results)
+    pdf = to_pdf(to_html(compose(config, results, ceilings)), results)
     descriptor, name = tempfile.mkstemp(dir=output.parent, suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as file:

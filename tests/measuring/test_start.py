@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from flashlab.implementations import Implementation
+from flashlab.measuring.start import fingerprint
+from flashlab.measuring.supervise import WORKFLOW_PID, measure_run
+from flashlab.records import Run, Shape, read_record
+
+Kernel = Callable[[str], Implementation]
+RUN = Run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
+SUPERVISOR = """
+import json, sys
+from pathlib import Path
+from flashlab.implementations import read_implementation
+from flashlab.measuring.supervise import measure_run
+from flashlab.records import Run
+order = json.loads(sys.argv[1])
+kernel = read_implementation(Path(order["kernel"]))
+measure_run(Run.from_json(order["run"]), order["protocol"], kernel, {}, Path(order["output"]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _job(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(root / "workflow"))
+
+
+@pytest.fixture(params=["cold", "warm"])
+def _started(request: pytest.FixtureRequest) -> None:
+    if request.param == "warm":
+        request.getfixturevalue("in_workflow")
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "records" / "r.json"
+
+
+@contextmanager
+def hanging(
+    kernel: Implementation, protocol: dict[str, Any], output: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], psutil.Process]]:
+    """A supervisor in a process of its own, and the measuring process in a hanging kernel."""
+    order = {
+        "run": RUN.to_json(),
+        "protocol": protocol,
+        "kernel": str(kernel.path),
+        "output": str(output),
+    }
+    environment = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISOR, json.dumps(order)], env=environment
+    )
+    written = Path(f"{kernel.path}.pid")
+    try:
+        wait_until(lambda: written.exists() and written.read_text().isdigit())
+        measuring = psutil.Process(int(written.read_text()))
+        try:
+            yield supervisor, measuring
+        finally:
+            if not ended(measuring):
+                measuring.kill()
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def ended(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.usefixtures("_started")
+def test_the_measuring_process_dies_with_a_killed_supervisor(
+    kernel: Kernel, hang: str, protocol: dict[str, Any], output: Path
+) -> None:
+    with hanging(kernel(hang), protocol, output) as (supervisor, measuring):
+        os.kill(supervisor.pid, signal.SIGKILL)
+        wait_until(lambda: ended(measuring), 5)
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("reaped", [True, False], ids=["reaped", "left as a zombie"])
+def test_everything_dies_with_a_killed_workflow(
+    kernel: Kernel,
+    hang: str,
+    protocol: dict[str, Any],
+    output: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reaped: bool,
+) -> None:
+    workflow = subprocess.Popen(["sleep", "600"])
+    monkeypatch.setenv(WORKFLOW_PID, str(workflow.pid))
+    try:
+        with hanging(kernel(hang), protocol, output) as (supervisor, measuring):
+            warm = psutil.Process(measuring.ppid())
+            os.kill(workflow.pid, signal.SIGKILL)
+            if reaped:
+                workflow.wait()
+            assert supervisor.wait(5) != 0
+            wait_until(lambda: ended(measuring) and ended(warm), 5)
+            wait_until(lambda: not list(tmp_path.glob("flashlab-*/warm")), 5)
+    finally:
+        workflow.kill()
+        workflow.wait()
+    assert not output.exists()
+
+
+@pytest.mark.usefixtures("in_workflow")
+def test_the_measuring_process_dies_with_its_killed_keeper_and_is_an_error(
+    kernel: Kernel, hang: str, protocol: dict[str, Any], output: Path
+) -> None:
+    with hanging(kernel(hang), protocol, output) as (supervisor, measuring):
+        os.kill(measuring.ppid(), signal.SIGKILL)
+        assert supervisor.wait(5) == 0
+        assert ended(measuring)
+    assert read_record(output, RUN)["record"]["status"] == "error"
+
+
+@pytest.mark.usefixtures("in_workflow")
+def test_jobs_of_one_workflow_are_forked_from_one_parent_into_processes_of_their_own(
+    kernel: Kernel, protocol: dict[str, Any], output: Path, tmp_path: Path
+) -> None:
+    os.environ.pop("PYTEST_CURRENT_TEST", None)
+    mine = kernel(
+        """
+        import os
+        with open(__file__ + ".pids", "a") as file:
+            print(os.getpid(), os.getpgid(0), file=file)
+        return naive(qkv, causal)
+        """
+    )
+    for _ in range(2):
+        record = measure_run(RUN, protocol, mine, {}, output)
+        assert record["record"]["status"] == "ok"
+        assert record["record"]["environment"]["started_warm"]
+    processes, groups = zip(
+        *(line.split() for line in Path(f"{mine.path}.pids").read_text().splitlines()), strict=True
+    )
+    assert len(set(processes)) == 2
+    assert len(set(groups)) == 1
+    assert str(os.getpgid(0)) not in groups
+
+
+@pytest.mark.usefixtures("in_workflow")
+def test_a_job_in_another_environment_is_started_cold(
+    kernel: Kernel, protocol: dict[str, Any], output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.environ.pop("PYTEST_CURRENT_TEST", None)
+    mine = kernel("import os; assert os.environ['MKL_CBWR'] == 'X'; return naive(qkv, causal)")
+    before = fingerprint()
+    monkeypatch.setenv("MKL_CBWR", "X")
+    assert fingerprint() != before
+    record = measure_run(RUN, protocol, mine, {}, output)
+    assert record["record"]["status"] == "ok"
+
+
+def test_the_fingerprint_knows_no_threads_of_snakemakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fingerprint()
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("SHLVL", "9")
+    assert fingerprint() == before

@@ -1,0 +1,86 @@
+"""The machine's ceilings: matrix-product rate of each dtype and copy bandwidth, on random data."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flashlab.measuring import environment
+from flashlab.measuring.child import die_with_parent
+from flashlab.measuring.protocols import Timing, sampled
+from flashlab.records import write_json
+
+PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 2.0}
+MATRIX_SIZE = {"cuda": 8192, "cpu": 1024}
+COPY_BYTES = {"cuda": 2**32, "cpu": 2**28}
+DTYPES = {"cuda": ("float16", "bfloat16", "float32"), "cpu": ("float32",)}
+
+
+def _timed(timing: Timing) -> dict[str, Any]:
+    return {
+        "time(s)": timing.seconds,
+        "samples": list(timing.samples),
+        "stopped": timing.stopped,
+    }
+
+
+def _matrix_product(dtype: str, device: str) -> dict[str, Any]:
+    """C = A·B of n × n random matrices: 2·n³ operations."""
+    n = MATRIX_SIZE[device]
+    a, b = (torch.randn(n, n, dtype=getattr(torch, dtype), device=device) for _ in range(2))
+    out = torch.empty_like(a)
+    timing = sampled(lambda: torch.matmul(a, b, out=out), PROTOCOL, device)
+    return {
+        **_timed(timing),
+        "size": n,
+        "rate(TFLOPs/s)": 2 * n**3 / timing.seconds / 1e12,
+    }
+
+
+def _copy(device: str) -> dict[str, Any]:
+    """One large buffer to another: each byte is read once and written once."""
+    size = COPY_BYTES[device]
+    source = torch.randint(-128, 127, (size,), dtype=torch.int8, device=device)
+    target = torch.empty_like(source)
+    timing = sampled(lambda: target.copy_(source), PROTOCOL, device)
+    return {
+        **_timed(timing),
+        "bytes": size,
+        "bandwidth(GB/s)": 2 * size / timing.seconds / 1e9,
+    }
+
+
+def measure_ceilings(device: str, output: Path) -> None:
+    """Measure the ceilings of the device that this process sees, and write them to `output`.
+
+    float32 products are computed in float32, not in TF32 (torch's default).
+    """
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    matrix = {dtype: _matrix_product(dtype, device) for dtype in DTYPES[device]}
+    copy = _copy(device)
+    write_json(
+        output,
+        {
+            "version": 1,
+            "device": device,
+            "matrix_product": matrix,
+            "copy": copy,
+            "environment": environment.environment(device),
+            "started": started,
+        },
+    )
+
+
+def main() -> None:
+    """Measure the device that the command line names, for as long as the caller lives."""
+    device, output, lifeline = sys.argv[1:]
+    die_with_parent(int(lifeline))
+    measure_ceilings(device, Path(output))
+
+
+if __name__ == "__main__":
+    main()
