@@ -27,9 +27,8 @@ LOCALES = ROOT.joinpath("templates", "locale")
 # the call it belongs to, and ends when that ends.
 SEARCH_PATH = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
 os.environ.update({"PATH": os.pathsep.join(SEARCH_PATH), WORKFLOW_PID: str(os.getpid())})
-shell.prefix(
-    f"export PYTHONPATH={shlex.quote(str(ROOT.joinpath('workflow')))}${{PYTHONPATH:+:$PYTHONPATH}}; "
-)
+IMPORT_PATH = filter(None, [str(ROOT.joinpath("workflow")), os.environ.get("PYTHONPATH")])
+shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
 
 if workflow.is_main_process:
     CLAIM = exclusive.FolderClaim(Path(".snakemake"))
