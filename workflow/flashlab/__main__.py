@@ -39,6 +39,19 @@ def _ceilings(arguments: Arguments) -> None:
     supervise.measure_ceilings(arguments.device, arguments.output)
 
 
+def _check(arguments: Arguments) -> None:
+    from flashlab import implementations, machine
+    from flashlab.measuring.check import print_check
+
+    known = implementations.find_implementations()
+    if arguments.name not in known:
+        raise implementations.ImplementationError(
+            f"unknown implementation {arguments.name}; kernels/ has {', '.join(known)}"
+        )
+    if not print_check(known[arguments.name].path, machine.detect_device("auto")):
+        raise SystemExit(1)
+
+
 def _import(arguments: Arguments) -> None:
     from flashlab.datasets import import_record
 
@@ -95,6 +108,9 @@ def _parser() -> argparse.ArgumentParser:
     ceilings = command("ceilings", _ceilings, "Measure the device's ceilings.")
     ceilings.add_argument("--device", choices=("cuda", "cpu"), required=True)
     ceilings.add_argument("--output", type=Path, required=True, help="JSON file to write")
+
+    check = command("check", _check, "Hold one implementation against the reference.")
+    check.add_argument("name", help="its NAME in kernels/")
 
     imported = command("import", _import, "Turn a result of the course's script into a record.")
     imported.add_argument("--entry", type=json.loads, required=True, help="what it is, JSON")

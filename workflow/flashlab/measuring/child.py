@@ -67,7 +67,7 @@ def _time_passes(
     return {"forward": forward, "backward": time_pass(backward, protocol, run.device)}
 
 
-def _failure(error: BaseException, reasons: list[str]) -> tuple[str, str]:
+def describe_failure(error: BaseException, reasons: list[str]) -> tuple[str, str]:
     """Status and message of a run that ended in an exception, after these warnings.
 
     PyTorch says in warnings why none of the kernels that a backend has will do.
@@ -154,7 +154,7 @@ def measure(run: Run, protocol: dict[str, Any], kernel: Path) -> dict[str, Any]:
         except Exception as error:  # the kernel is another's code: what it raises is its result
             traceback.print_exc()
             reasons = [str(warning.message) for warning in caught]
-            found["status"], found["message"] = _failure(error, reasons)
+            found["status"], found["message"] = describe_failure(error, reasons)
             return found
     found["environment"]["provider"] = found.pop("provider")
     return found
