@@ -34,6 +34,22 @@ _TYPES = {
 }
 
 
+# YAML has numbers that JSON has not: sizes such as 16.0, and infinities.
+_Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+            "number": lambda _, value: (
+                isinstance(value, (int, float))
+                and not isinstance(value, bool)
+                and abs(value) < float("inf")
+            ),
+        }
+    ),
+)
+
+
 class ConfigError(Exception):
     """Everything that is wrong with a configuration, in one message."""
 
@@ -48,7 +64,11 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
             key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                break  # the safe loader says what is wrong with it
             if key in seen:
                 line = key_node.start_mark.line + 1
                 raise _DuplicateKey(f"line {line}: the key {key} is given twice; keep one of them")
@@ -85,7 +105,7 @@ class _Origins:
                 document = yaml.load(text, Loader=_StrictLoader)
             except _DuplicateKey as error:
                 raise ConfigError(f"{file}: {error}") from error
-            except (OSError, yaml.YAMLError) as error:
+            except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
                 raise ConfigError(f"{file}: {error}") from error
             self.documents.append((file, document))
 
@@ -110,6 +130,13 @@ def _fill_defaults(schema: Mapping[str, Any], document: Any) -> None:
     elif isinstance(document, list) and "items" in schema:
         for item in document:
             _fill_defaults(schema["items"], item)
+
+
+def _said(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):  # YAML has dates, sets and bytes, which JSON has not
+        return str(value)
 
 
 def _nearest(word: str, known: Collection[str]) -> str:
@@ -138,7 +165,7 @@ def _in_words(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath, str]
         case "type":
             wanted = [rule] if isinstance(rule, str) else rule
             words = " or ".join(_TYPES[name] for name in wanted)
-            yield path, f"must be {words}, found {json.dumps(value, ensure_ascii=False)}"
+            yield path, f"must be {words}, found {_said(value)}"
         case "enum":
             allowed = ", ".join(map(str, rule))
             yield path, f"must be one of {allowed}; found {value}{_nearest(str(value), rule)}"
@@ -147,6 +174,8 @@ def _in_words(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath, str]
         case "uniqueItems":
             twice = next(item for item in value if value.count(item) > 1)
             yield path, f"holds {twice} twice; keep one of them"
+        case "maximum":
+            yield path, f"must be at most {rule}, found {value}"
         case "minimum":
             yield path, f"must be at least {rule}, found {value}"
         case "exclusiveMinimum":
@@ -271,7 +300,7 @@ def resolve_config(
     resolved: dict[str, Any] = copy.deepcopy(dict(config))
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     _fill_defaults(schema, resolved)
-    validator = jsonschema.Draft202012Validator(schema)
+    validator = _Validator(schema)
     problems = [found for error in validator.iter_errors(resolved) for found in _in_words(error)]
     if not problems:
         problems = list(_check_relations(resolved, implementations))

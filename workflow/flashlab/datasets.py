@@ -11,6 +11,7 @@ import csv
 import json
 import math
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -150,7 +151,10 @@ def _copy_records(records: Sequence[dict[str, Any]], folder: Path) -> list[dict[
     (folder / "records").mkdir(parents=True, exist_ok=True)
     entries = []
     for record in records:
-        shutil.copyfile(record["source"], folder / record["file"])
+        target = folder / record["file"]
+        if target.exists():
+            raise DatasetError(f"{target} exists already, and is never overwritten")
+        shutil.copyfile(record["source"], target)
         entries.append({key: value for key, value in record.items() if key != "source"})
     return entries
 
@@ -215,7 +219,11 @@ def freeze(config_file: Path, plan_files: Sequence[Path], ceilings: Path, data: 
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not abs(value) <= sys.float_info.max
+    ):
         raise DatasetError(f"{where}: must be a finite number, found {value!r}")
     if value <= 0:
         raise DatasetError(f"{where}: must be positive, found {value!r}")
@@ -258,6 +266,10 @@ def _declared_run(row: Mapping[str, str], where: str, dtype: str, device: str) -
     causal = {"true": True, "1": True, "false": False, "0": False}.get(row["causal"].lower())
     if causal is None:
         raise DatasetError(f"{where}: causal: must be true or false, found {row['causal']!r}")
+    if not row["impl"]:
+        raise DatasetError(f"{where}: impl: is empty")
+    if sizes["emb_dim"] % sizes["num_heads"]:
+        raise DatasetError(f"{where}: num_heads does not divide emb_dim")
     return Run(row["impl"], Shape(causal=causal, **sizes), dtype, device)
 
 
@@ -296,6 +308,8 @@ def read_runs_csv(
         run = _declared_run(row, where, dtype, device)
         if run in declared:
             raise DatasetError(f"{where}: {run} is declared twice")
+        if "\0" in row["file"]:
+            raise DatasetError(f"{where}: file: holds a NUL")
         if not (folder / row["file"]).resolve().is_relative_to(folder.resolve()):
             raise DatasetError(f"{where}: {row['file']} lies outside {folder}")
         declared[run] = row

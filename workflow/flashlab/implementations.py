@@ -59,11 +59,17 @@ def read_implementation(path: Path) -> Implementation:
     name, label = literals.get("NAME"), literals.get("LABEL")
     if not isinstance(name, str) or not name.isidentifier():
         raise ImplementationError(f'{path}: needs a line such as NAME = "MyKernel" (a word)')
-    if not isinstance(label, dict) or not {"zh_TW", "en"} <= label.keys():
+    if (
+        not isinstance(label, dict)
+        or not {"zh_TW", "en"} <= label.keys()
+        or not all(isinstance(text, str) for text in label.values())
+    ):
         raise ImplementationError(f'{path}: needs LABEL = {{"zh_TW": …, "en": …}}')
     if not any(isinstance(n, ast.FunctionDef) and n.name == "attention" for n in tree.body):
         raise ImplementationError(f"{path}: needs a function attention(qkv, causal)")
-    packages = tuple(literals.get("PACKAGES", ("torch",)))
+    packages = literals.get("PACKAGES", ("torch",))
+    if not isinstance(packages, tuple) or not all(isinstance(p, str) for p in packages):
+        raise ImplementationError(f'{path}: PACKAGES must be a tuple such as ("torch",)')
     return Implementation(name, label, packages, path, hashlib.sha256(source).hexdigest())
 
 

@@ -57,7 +57,10 @@ def gpus() -> list[Gpu]:
         if entry.isdigit() and int(entry) < len(found):
             chosen.append(found[int(entry)])
         else:
-            chosen += [gpu for gpu in found if gpu.uuid.startswith(entry)]
+            named = [gpu for gpu in found if gpu.uuid.startswith(entry)]
+            if not named:
+                break  # as CUDA does
+            chosen += named
     return chosen
 
 

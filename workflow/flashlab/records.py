@@ -161,6 +161,10 @@ def write_record(path: Path, document: dict[str, Any]) -> None:
     write_json(path, check_record(document, str(path)))
 
 
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
 def read_record(path: Path, expected: Run, sha256: str | None = None) -> dict[str, Any]:
     """Read the record of the run `expected`.
 
@@ -177,8 +181,8 @@ def read_record(path: Path, expected: Run, sha256: str | None = None) -> dict[st
             "Restore it, or record the dataset again."
         )
     try:
-        document = json.loads(content)
-    except ValueError as error:
+        document = json.loads(content, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: not JSON: {error}") from error
     record = check_record(document, str(path))
     found = Run.from_json(record["record"]["run"])

@@ -113,10 +113,13 @@ class Sweep:
     def excluded(self, implementations: Iterable[str]) -> list[str]:
         """A reason for each run of these implementations that has no numbers, and its status."""
         chosen = set(implementations)
+        rows = sorted(
+            self.runs, key=lambda r: (r["implementation"], r["causal"], r[self.parameter])
+        )
         return [
             f"excluded: {row['implementation']} {self.parameter}={row[self.parameter]}: "
             f"{row['status']}"
-            for row in self.runs
+            for row in rows
             if row["implementation"] in chosen and row["status"] != "ok"
         ]
 

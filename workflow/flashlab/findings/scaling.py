@@ -97,7 +97,11 @@ def _growth(by_size: Mapping[int, Sequence[float]], exact: bool) -> _Growth:
     if low >= -FLAT and high <= FLAT:
         return _Growth("flat", local, (estimate, low, high))
     if high - low > 2 * MAX_BEND:
-        return _Growth("imprecise", local, (estimate, low, high))
+        return (
+            _Growth("curved", local, None)
+            if exact
+            else _Growth("imprecise", local, (estimate, low, high))
+        )
     return _Growth("power_law", local, (estimate, low, high))
 
 

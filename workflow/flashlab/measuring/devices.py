@@ -21,7 +21,10 @@ POLL_SECONDS = 0.1
 def _try_lock(name: str) -> int | None:
     """File descriptor of the lock of this name, or None where another process holds it."""
     path = Path(tempfile.gettempdir()) / f"flashlab-{name}.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except PermissionError:  # another user's, in a folder where the system protects it
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

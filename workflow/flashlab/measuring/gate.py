@@ -37,10 +37,12 @@ def gate_shape(shape: Shape, device: str) -> Shape:
     """
     batch_size, num_heads, seq_len = shape.batch_size, shape.num_heads, shape.seq_len
     limit = MAX_SCORES[device]
+    if batch_size * num_heads * seq_len**2 <= limit:
+        return shape
     batch_size = max(1, min(batch_size, limit // (num_heads * seq_len**2)))
     num_heads = max(1, min(num_heads, limit // (batch_size * seq_len**2)))
     tiles = math.isqrt(limit // (batch_size * num_heads)) // REMAINDER
-    if seq_len > tiles * REMAINDER:
+    if batch_size * num_heads * seq_len**2 > limit:
         seq_len = seq_len % REMAINDER + (tiles - 1) * REMAINDER
     return Shape(batch_size, seq_len, num_heads, num_heads * shape.head_dim, shape.causal)
 
@@ -109,6 +111,8 @@ def check_correctness(
         raise IncorrectError(
             f"the output is {tuple(out.shape)} {out.dtype}; it must be {expected} {qkv.dtype}"
         )
+    if not out.requires_grad:
+        raise IncorrectError("the output has no gradient with respect to qkv")
     grad = torch.randn_like(out)
     out.backward(grad)
     if qkv.grad is None:

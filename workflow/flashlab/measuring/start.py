@@ -5,6 +5,7 @@ Both ways give the same record but for ``started_warm``. Nothing here imports to
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -31,6 +32,14 @@ START_SECONDS = 120.0
 PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "numpy", "scipy")
 JOB_VARIABLES = ("_", "PWD", "OLDPWD", "SHLVL")
 """Environment variables that differ from job to job and decide nothing."""
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether a process is gone, or only waits to be buried by a parent that may never do it."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 class Started(Protocol):
@@ -138,7 +147,12 @@ class _Warm:
         return int(message["returncode"]) if message else -signal.SIGKILL
 
     def kill(self) -> None:
-        self._connection.close()  # the keeper kills the measuring process then
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_WR)  # the keeper kills the measuring process
+            self._connection.settimeout(None)
+            while self._connection.recv(64):  # and is gone when it has buried it
+                pass
+        self._connection.close()
 
 
 def _socket_path(workflow: psutil.Process) -> Path:

@@ -21,7 +21,7 @@ import psutil
 
 from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.start import POLL_SECONDS, Started, start, start_cold
+from flashlab.measuring.start import POLL_SECONDS, Started, has_ended, start, start_cold
 from flashlab.records import PASSES, VERSION, Run, write_record
 
 WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
@@ -61,7 +61,8 @@ def _kernel_oom_kills() -> int:
 def _ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[str, Any]:
     """Status and message of a measuring process that died before it could answer."""
     if returncode < 0:
-        name = signal.Signals(-returncode).name
+        known = -returncode in set(signal.Signals)
+        name = signal.Signals(-returncode).name if known else str(-returncode)
         if name == "SIGKILL" and oom_kills:
             return {"status": "oom", "message": "killed by the system for lack of memory (SIGKILL)"}
         return {"status": "error", "message": f"crashed: ended by signal {name}"}
@@ -75,7 +76,7 @@ def _wait(started: Started, workflow: psutil.Process | None, timeout_s: float) -
     deadline = time.monotonic() + timeout_s
     try:
         while (returncode := started.wait(POLL_SECONDS)) is None:
-            if workflow is not None and not workflow.is_running():
+            if workflow is not None and has_ended(workflow):
                 raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
             if time.monotonic() >= deadline:
                 return None
@@ -166,9 +167,9 @@ def measure_ceilings(device: str, output: Path) -> None:
         MeasuringError: the process failed or took too long.
     """
     with claimed(device) as variables, tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
-        errors = Path(folder, "errors")
+        errors, workflow = Path(folder, "errors"), _workflow()
         started = start_cold("ceilings", [device, str(output)], variables, errors)
-        returncode = _wait(started, _workflow(), CEILINGS_TIMEOUT_SECONDS)
+        returncode = _wait(started, workflow, CEILINGS_TIMEOUT_SECONDS)
         if returncode != 0:
             said = errors.read_text(errors="replace")
             raise MeasuringError(f"the ceilings could not be measured ({returncode}):\n{said}")

@@ -16,13 +16,20 @@ import shutil
 import signal
 import socket
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from flashlab.measuring import child
-from flashlab.measuring.start import POLL_SECONDS, fingerprint, read_message, send_message
+from flashlab.measuring.start import (
+    POLL_SECONDS,
+    fingerprint,
+    has_ended,
+    read_message,
+    send_message,
+)
 
 
 def _measure_in_fork(request: dict[str, Any]) -> None:
@@ -36,16 +43,25 @@ def _measure_in_fork(request: dict[str, Any]) -> None:
 
 def _keep(connection: socket.socket, request: dict[str, Any]) -> None:
     """Fork the measuring process, tell its id, wait for it; kill it if the caller goes."""
+    read_end, lifeline = os.pipe()  # closed by the system however this process ends
     pid = os.fork()
     if pid == 0:
         connection.close()
+        os.close(lifeline)
         code = 1
         try:
+            child.die_with_parent(read_end)
             _measure_in_fork(request)
             code = 0
+        except SystemExit as error:
+            print(error, file=sys.stderr)
+        except BaseException:
+            traceback.print_exc()
         finally:
+            sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
+    os.close(read_end)
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -66,7 +82,7 @@ def serve(path: Path, workflow: psutil.Process) -> None:
         listener.listen()
         listener.settimeout(POLL_SECONDS)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no burial
-        while workflow.is_running():
+        while not has_ended(workflow):
             try:
                 connection, _ = listener.accept()
             except TimeoutError:

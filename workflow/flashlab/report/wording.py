@@ -85,6 +85,7 @@ class Words:
             if name in subject:
                 params[name] = self.each(f"{name}.{subject[name]}")
         params["symbol"] = dict.fromkeys(self.languages, symbol)
+        params["clauses"] = self._clauses(finding["params"], symbol)
         said = [self.each(_key(finding), **params)]
         trend = finding["params"].get("trend", "none")
         if trend != "none":
@@ -99,6 +100,18 @@ class Words:
         if excluded:
             said.append(self.each("excluded", runs=self.listed(excluded)))
         return sentences(said)
+
+    def _clauses(self, params: Mapping[str, Any], symbol: str) -> Texts:
+        """Where a mixed finding is faster, slower, equal and undecided, without the empty ones."""
+        clauses = [
+            self.each(f"clause.{name}", symbol=symbol, values=self.listed(params[f"{name}_at"]))
+            for name in ("faster", "slower", "equal", "undecided")
+            if params.get(f"{name}_at")
+        ]
+        return {
+            language: text("clause.separator", language).join(c[language] for c in clauses)
+            for language in self.languages
+        }
 
     def warnings(self, codes: Sequence[str]) -> Texts:
         """The names of warnings, joined."""
