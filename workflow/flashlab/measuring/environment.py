@@ -19,7 +19,7 @@ PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "nvidia-cudnn-cu13"
 MARGIN = 0.05
 """Least relative change between a pass's first and last third that counts as drift."""
 
-OUTLIER_SHARE = 0.05
+OUTLIER_SHARE = 0.1
 """Largest share of samples outside Tukey's fences (1.5 quartile ranges) that needs no warning."""
 
 FOREIGN_LOAD = 0.1

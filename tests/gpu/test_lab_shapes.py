@@ -1,0 +1,59 @@
+"""On a real GPU: the lab's runs against the exact memory model, and each fault that needs one.
+
+Run by hand on a GPU host: python -m pytest tests/gpu
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flashlab import costs, machine
+from flashlab.implementations import find_implementations
+from flashlab.measuring.supervise import measure_run
+from flashlab.records import Run, Shape
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not machine.gpus() or not machine.torch_has_cuda(), reason="needs a GPU and torch for CUDA"
+    ),
+]
+
+LAB5 = {"name": "lab5", "repeats": 3, "timeout_s": 300}
+SLIDE = Shape(32, 1024, 32, 2048, causal=False)
+SHAPES = (SLIDE, Shape(16, 512, 32, 2048, causal=True), Shape(32, 512, 8, 2048, causal=True))
+WORKSPACES = {"NVIDIA H200": 64 * costs.MIB, "NVIDIA H100 80GB HBM3": 64 * costs.MIB}
+
+
+def measured(tmp_path: Path, name: str, shape: Shape) -> dict[str, object]:
+    run = Run(name, shape, "float16", "cuda")
+    implementation = find_implementations()[name]
+    return measure_run(run, LAB5, implementation, {}, tmp_path / "record.json")
+
+
+def test_the_slides_memory_to_the_byte(tmp_path: Path) -> None:
+    record = measured(tmp_path, "Flash2", SLIDE)
+    assert record["peak_memory_usage(MB)"] == 1288.00048828125
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_peak_memory_equals_the_model_to_the_byte(tmp_path: Path, shape: Shape) -> None:
+    flash2 = measured(tmp_path, "Flash2", shape)["peak_memory_usage(MB)"]
+    assert flash2 == costs.flash2_peak_memory(shape) / costs.MIB
+    workspace = WORKSPACES[machine.device_name("cuda")]
+    naive = measured(tmp_path, "Pytorch", shape)["peak_memory_usage(MB)"]
+    assert naive == costs.naive_peak_memory(shape, workspace) / costs.MIB
+
+
+@pytest.mark.parametrize("name", sorted(find_implementations()))
+def test_every_implementation_is_right_or_says_why_it_cannot(tmp_path: Path, name: str) -> None:
+    record = measured(tmp_path, name, Shape(2, 512, 4, 256, causal=True))["record"]
+    assert record["status"] in ("ok", "unsupported"), record["message"]
+
+
+def test_scores_that_do_not_fit_are_out_of_memory(tmp_path: Path) -> None:
+    record = measured(tmp_path, "Pytorch", Shape(8, 65536, 32, 2048, causal=False))
+    assert record["record"]["status"] == "oom"
+    assert record["forward"]["time(s)"] is None

@@ -1,0 +1,79 @@
+"""The drop-in for the course's script, run as its users run it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TINY = ("--batch_size", "1", "--seq_len", "32", "--num_heads", "2", "--emb_dim", "32")
+
+
+def lab5(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "lab5.py"), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_result_has_the_scripts_keys_and_definitions(tmp_path: Path, causal: bool) -> None:
+    mask = ["--causal"] if causal else []
+    done = lab5(*TINY, *mask, "--repeats", "3", "--impl", "Pytorch", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "benchmark_result.json").read_text())
+    flops = 4 * 32**2 * 32 / (2 if causal else 1)
+    for name, share in {"forward": 1, "backward": 2.5, "forward_backward": 3.5}.items():
+        measured = result[name]
+        rate = flops * share / measured["time(s)"] / 1e12
+        assert measured["FLOPS(TFLOPs/s)"] == pytest.approx(rate)
+    assert result["peak_memory_usage(MB)"] > 0
+    assert result["record"]["run"]["causal"] is causal
+    assert result["record"]["protocol"]["name"] == "lab5"
+    assert result["record"]["protocol"]["repeats"] == 3
+
+
+def test_any_implementation_of_kernels_can_be_named(tmp_path: Path) -> None:
+    done = lab5(*TINY, "--repeats", "2", "--impl", "SdpaMath", "--output", "o.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "o.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--emb_dim", "100"), "100 is not divisible by --num_heads 32"),
+        (("--impl", "Flash9"), "invalid choice: 'Flash9'"),
+        (("--output", "result.txt"), "must end in .json"),
+        (("--output", "missing/result.json"), "does not exist"),
+        (("--output", "folder.json"), "is a folder"),
+        (("--batch_size", "0"), "must be at least 1"),
+        (("--seq_len", "many"), "invalid positive value: 'many'"),
+    ],
+)
+def test_a_wrong_command_line_is_one_message_and_no_file(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "folder.json").mkdir()
+    before = sorted(tmp_path.iterdir())
+    done = lab5(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_run_without_numbers_says_why_and_keeps_its_record(tmp_path: Path) -> None:
+    done = lab5(*TINY, "--impl", "Flex", "--output", "o.json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "unsupported" in done.stderr
+    record = json.loads((tmp_path / "o.json").read_text())
+    assert record["forward"]["time(s)"] is None
+    assert record["record"]["status"] == "unsupported"

@@ -1,0 +1,71 @@
+"""What each call writes before any job: the plan and the resolved configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flashlab.config import ConfigError
+from flashlab.prepare import prepare
+
+CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.chdir(tmp_path)
+    loaded: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
+    return {**loaded, "device": "cpu"}
+
+
+def test_the_lab_is_34_runs_each_with_one_record(config: dict[str, Any]) -> None:
+    prepared = prepare(config, [CONFIG], {})
+    assert len(prepared.orders) == 34
+    assert {Path(p).name for paths in prepared.records.values() for p in paths} == set(
+        prepared.orders
+    )
+
+
+def test_nothing_is_written_again_where_nothing_changed(config: dict[str, Any]) -> None:
+    prepare(config, [CONFIG], {})
+    written = {path: path.stat().st_mtime_ns for path in Path().rglob("*.json")}
+    prepare(config, [CONFIG], {})
+    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*.json")} == written
+
+
+def test_a_changed_experiment_changes_its_own_plan_alone(config: dict[str, Any]) -> None:
+    prepare(config, [CONFIG], {})
+    before = {path: path.read_text() for path in Path("results/local/plan").iterdir()}
+    config["experiments"][2]["cpu"]["batch_size"] = [1, 2]
+    prepare(config, [CONFIG], {})
+    changed = [path.stem for path in before if path.read_text() != before[path]]
+    assert changed == ["batch_size"]
+
+
+def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
+    config: dict[str, Any],
+) -> None:
+    folder = Path("data/empty")
+    folder.mkdir(parents=True)
+    kept = {key: config[key] for key in ("baseline", "summary")}
+    kept["experiments"] = config["experiments"][:1]
+    manifest = {
+        **{"version": 1, "name": "empty", "device": "cpu", "dtype": "float32"},
+        **{"protocol": "sampled", "config": kept, "ceilings": None, "records": []},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    config["dataset"] = "empty"
+    with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
+        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset"})
+    with pytest.raises(Exception, match="lacks 34 of the 34 runs"):
+        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset", "experiments"})
+
+
+def test_a_missing_remarks_file_is_named(config: dict[str, Any]) -> None:
+    config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
+    with pytest.raises(ConfigError, match="there is no file remarks/seq_len.en.md"):
+        prepare(config, [CONFIG], {})
