@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import shutil
 import statistics
-from collections.abc import Callable, Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from flashlab import costs
 from flashlab.records import PASSES, Run, Shape, canonical, write_record
 
 ROOT = Path(__file__).parents[1]
+TINY = ("--configfile", "tests/tiny.yaml")
+RESULTS = (
+    *(f"results/local/{stage}" for stage in ("plan", "records", "tables", "figures")),
+    *("results/local/findings.json", "report/config.json", "report/lab5.pdf"),
+)
+"""What a whole run leaves, in the order in which it is made."""
 
 
 @pytest.fixture(scope="session")
@@ -122,3 +137,198 @@ def planned(
         }
 
     return build
+
+
+# The pipeline as a whole, on shapes that take no time: tests/tiny.yaml
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with FlashLab in it, and Snakemake called there on the tiny shapes."""
+
+    folder: Path
+    temporary: Path
+
+    def start(
+        self, *arguments: str, config: Sequence[str] = TINY, **environment: str
+    ) -> subprocess.Popen[str]:
+        """`snakemake` with these arguments, running; what it says on either stream is one text."""
+        own = {
+            "PYTHONPATH": str(self.folder / "workflow"),
+            "TMPDIR": str(self.temporary),  # device locks of our own: wait for nobody else's run
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "snakemake", *arguments, *config],
+            cwd=self.folder,
+            env={**os.environ, **own, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def snakemake(
+        self, *arguments: str, config: Sequence[str] = TINY, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments, config=config, **environment)
+        said, _ = process.communicate()
+        return subprocess.CompletedProcess(arguments, process.returncode, said)
+
+    def make(self, *arguments: str, config: Sequence[str] = TINY, **environment: str) -> str:
+        """`snakemake --cores 1` with these arguments, which must succeed; what it said."""
+        done = self.snakemake("--cores", "1", *arguments, config=config, **environment)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def plan(self, *arguments: str, **environment: str) -> set[str]:
+        """The jobs of a dry run, as Snakemake words them; records without what hashes they bear."""
+        done = self.snakemake("--dry-run", "report/lab5.pdf", *arguments, **environment)
+        assert done.returncode == 0, done.stdout
+        jobs = re.findall(r"^Job \d+: (.*)$", done.stdout, re.MULTILINE)
+        return {re.sub(r"-float32-cpu-[0-9a-f]{12}$", "", job) for job in jobs}
+
+    def replace(self, file: str, old: str, new: str) -> None:
+        """Edit a file: this text, which must be in it, becomes that."""
+        path = self.folder / file
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    def append(self, file: str, text: str) -> None:
+        with self.folder.joinpath(file).open("a", encoding="utf-8") as opened:
+            opened.write(text)
+
+    @contextmanager
+    def config(self) -> Iterator[dict[str, Any]]:
+        """The configuration of the tiny shapes, written back with whatever the block does to it."""
+        path = self.folder / "tests" / "tiny.yaml"
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        yield config
+        path.write_text(yaml.safe_dump(config, allow_unicode=True, sort_keys=False), encoding="utf-8")
+
+    @property
+    def pdf(self) -> Path:
+        return self.folder / "report" / "lab5.pdf"
+
+    @property
+    def records(self) -> dict[str, int]:
+        """The records there are, each with its time of change."""
+        folder = self.folder / "results" / "local" / "records"
+        return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="session")
+def files() -> list[Path]:
+    """What a clone of the working tree would hold, relative to its root."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-coz", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    return [Path(name) for name in listed.split("\0") if name and ROOT.joinpath(name).is_file()]
+
+
+def copy_files(files: Sequence[Path], source: Path, target: Path) -> None:
+    """Copy as `cp` does: what is new there is as old as the copy."""
+    for file in files:
+        target.joinpath(file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / file, target / file)
+
+
+@pytest.fixture(scope="session")
+def _temporary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("t")
+
+
+@pytest.fixture(scope="session")
+def _workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pipeline")
+
+
+@pytest.fixture(scope="session")
+def finished(files: Sequence[Path], _workplace: Path, _temporary: Path) -> Project:
+    """The folder after one whole run, down to the PDF. To be read only: `project` is for use."""
+    used = Project(_workplace / "used", _temporary)
+    copy_files(files, ROOT, used.folder)
+    used.make("report/lab5.pdf")
+    kept = _workplace / "finished"
+    shutil.copytree(used.folder, kept, symlinks=True)
+    return Project(kept, _temporary)
+
+
+@pytest.fixture
+def project(_workplace: Path, finished: Project) -> Project:
+    """The finished folder as it was left, with Snakemake's bookkeeping; at one place always."""
+    used = _workplace / "used"
+    shutil.rmtree(used)
+    shutil.copytree(finished.folder, used, symlinks=True)
+    return Project(used, finished.temporary)
+
+
+@pytest.fixture(scope="session")
+def copy_finished(finished: Project) -> Callable[[Path], Project]:
+    """Copies the finished folder, bookkeeping and times of change with it."""
+
+    def copy(folder: Path) -> Project:
+        shutil.copytree(finished.folder, folder, symlinks=True)
+        return Project(folder, finished.temporary)
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def make_clone(files: Sequence[Path], _temporary: Path) -> Callable[[Path], Project]:
+    """Makes a fresh clone, in which nothing was ever run."""
+
+    def make(folder: Path) -> Project:
+        copy_files(files, ROOT, folder)
+        return Project(folder, _temporary)
+
+    return make
+
+
+@pytest.fixture
+def clone(tmp_path: Path, files: Sequence[Path], finished: Project) -> Callable[..., Project]:
+    """Makes a fresh clone with the finished folder's results copied in, the last made last."""
+
+    def copied(backwards: bool = False) -> Project:
+        results = RESULTS[::-1] if backwards else RESULTS
+        project = Project(tmp_path / "clone", finished.temporary)
+        copy_files(files, finished.folder, project.folder)
+        groups = [[project.folder / file for file in files]]
+        for result in results:
+            source, target = finished.folder / result, project.folder / result
+            inside = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
+            if source.is_dir():
+                copy_files(inside, source, target)
+            else:
+                copy_files([target.relative_to(project.folder)], finished.folder, project.folder)
+            groups.append([*target.rglob("*"), target])
+        now = time.time()
+        for seconds, group in enumerate(reversed(groups)):  # only the order is to count
+            for path in group:
+                os.utime(path, (now - seconds, now - seconds))
+        return project
+
+    return copied
+
+
+@pytest.fixture(scope="session")
+def squeezed() -> Callable[[str], str]:
+    """Text without what line breaks leave in a PDF's: spaces and hyphens."""
+    return lambda text: re.sub(r"[\s\u00ad-]", "", text)
+
+
+@pytest.fixture(scope="session")
+def text_of(squeezed: Callable[[str], str]) -> Callable[[Path], str]:
+    """The text of a PDF, in reading order, squeezed."""
+
+    def read(pdf: Path) -> str:
+        done = subprocess.run(
+            ["pdftotext", "-raw", str(pdf), "-"], check=True, stdout=subprocess.PIPE, text=True
+        )
+        return squeezed(done.stdout)
+
+    return read
