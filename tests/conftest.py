@@ -120,7 +120,6 @@ def planned(
             "title": {"zh_TW": "調整", "en": "Sweep"},
             "sweep": sweep,
             "baseline": "Pytorch",
-            "languages": ["zh_TW", "en"],
             "implementations": [
                 {
                     "name": implementation,
@@ -204,7 +203,9 @@ class Project:
         path = self.folder / "tests" / "tiny.yaml"
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
         yield config
-        path.write_text(yaml.safe_dump(config, allow_unicode=True, sort_keys=False), encoding="utf-8")
+        path.write_text(
+            yaml.safe_dump(config, allow_unicode=True, sort_keys=False), encoding="utf-8"
+        )
 
     @property
     def pdf(self) -> Path:

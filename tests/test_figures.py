@@ -47,12 +47,19 @@ def experiment(record_of: Build, run: Run, masks: tuple[bool, ...] = (False,)) -
 def draw(tmp_path: Path, planned: Build) -> Callable[..., dict[str, Path]]:
     """Writes the plan and tables of some records and draws figures of them."""
 
-    def drawn(records: list[Any], figures: list[Any], **plan: Any) -> dict[str, Path]:
+    def drawn(
+        records: list[Any],
+        figures: list[Any],
+        languages: tuple[str, ...] = ("zh_TW", "en"),
+        **plan: Any,
+    ) -> dict[str, Path]:
+        (tmp_path / "languages.json").write_text(json.dumps(languages), encoding="utf-8")
         document = planned(records, figures=figures) | plan
         (tmp_path / "plan.json").write_text(json.dumps(document), encoding="utf-8")
         tables = [tmp_path / f"{name}.csv" for name in ("runs", "passes", "samples")]
         write_tables(tmp_path / "plan.json", *tables)
-        draw_figures(tmp_path / "plan.json", tmp_path, tmp_path / "figures")
+        chosen = tmp_path / "languages.json"
+        draw_figures(tmp_path / "plan.json", tmp_path, chosen, tmp_path / "figures")
         return {figure["id"]: tmp_path / "figures" / f"{figure['id']}.svg" for figure in figures}
 
     return drawn
@@ -86,7 +93,7 @@ def test_a_figure_says_in_text_what_it_shows_in_both_languages(
 def test_a_figure_speaks_only_the_languages_that_were_asked_for(
     draw: Build, record_of: Build, run: Run
 ) -> None:
-    files = draw(experiment(record_of, run), [figure("time")], languages=["en"])
+    files = draw(experiment(record_of, run), [figure("time")], languages=("en",))
     found = texts(files["time"])
     assert {"Time (ms)", "Flash2 kernel"} <= set(found)
     assert not any(ord(character) > 0x2E80 for character in "".join(found))
@@ -151,7 +158,8 @@ def test_the_same_tables_give_the_same_bytes_in_another_process(
     files = draw(experiment(record_of, run, masks=(False, True)), figures)
     code = (
         "import sys; from pathlib import Path; from flashlab.figures import draw_figures\n"
-        "draw_figures(Path(sys.argv[1], 'plan.json'), Path(sys.argv[1]), Path(sys.argv[2]))"
+        "folder, output = map(Path, sys.argv[1:])\n"
+        "draw_figures(folder / 'plan.json', folder, folder / 'languages.json', output)"
     )
     again = tmp_path / "again"
     environment = {

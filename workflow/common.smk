@@ -89,11 +89,6 @@ def import_entry(wildcards):
     return json.dumps(PREPARED.imports[f"{wildcards.record}.json"])
 
 
-def import_source(wildcards):
-    """The original file of an imported record."""
-    return PREPARED.imports[f"{wildcards.record}.json"]["source"]
-
-
 def freeze_config(wildcards):
     """The resolved configuration, which must say under which name to freeze."""
     if "name" not in config:

@@ -74,7 +74,7 @@ def _tables(arguments: Arguments) -> None:
 def _figures(arguments: Arguments) -> None:
     from flashlab.figures import draw_figures
 
-    draw_figures(arguments.plan, arguments.tables, arguments.output)
+    draw_figures(arguments.plan, arguments.tables, arguments.languages, arguments.output)
 
 
 def _findings(arguments: Arguments) -> None:
@@ -130,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     figures = command("figures", _figures, "Draw an experiment's figures as SVG.")
     figures.add_argument("--plan", type=Path, required=True, help="plan/<experiment>.json")
     figures.add_argument("--tables", type=Path, required=True, help="folder of its CSV tables")
+    figures.add_argument("--languages", type=Path, required=True, help="languages.json")
     figures.add_argument("--output", type=Path, required=True, help="folder to draw into")
 
     findings = command("findings", _findings, "Derive the findings from the tables.")

@@ -103,11 +103,11 @@ def _use_fonts() -> None:
 
 def _series(
     plan: Mapping[str, Any],
+    languages: Sequence[str],
     chosen: Sequence[str],
     rows: Sequence[Mapping[str, Any]],
 ) -> list[Series]:
     """The lines of a panel: one for each implementation, or one each for causal and full."""
-    languages: list[str] = plan["languages"]
     masks = sorted({bool(row["causal"]) for row in rows})
     found = []
     for entry in plan["implementations"]:
@@ -243,13 +243,14 @@ def _widen_narrow_range(axes: Axes) -> None:
 
 def draw(
     plan: Mapping[str, Any],
+    languages: Sequence[str],
     figure: Mapping[str, Any],
     runs: Sequence[Mapping[str, Any]],
     passes: Sequence[Mapping[str, Any]],
 ) -> Figure:
     """One figure of an experiment: a panel for each pass, a line for each implementation."""
     metric = METRICS[figure["metric"]]
-    sweep, languages = plan["sweep"], plan["languages"]
+    sweep = plan["sweep"]
     count = len(metric.passes)
     width = PANEL_INCHES[0] * (1.35 if count == 1 else count) + LABEL_INCHES
     drawn, panels = plt.subplots(
@@ -262,7 +263,9 @@ def draw(
         name: [row for row in passes if row["pass"] == name] if name else runs
         for name in metric.passes
     }
-    lines = {name: _series(plan, figure["implementations"], rows_of[name]) for name in rows_of}
+    lines = {
+        name: _series(plan, languages, figure["implementations"], rows_of[name]) for name in rows_of
+    }
     for axes, name in zip(panels[0], metric.passes, strict=True):
         for series in lines[name]:
             _draw_line(axes, series, sweep, metric)
@@ -283,12 +286,13 @@ def draw(
     return drawn
 
 
-def draw_figures(plan_file: Path, tables: Path, output: Path) -> None:
+def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Path) -> None:
     """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
 
     A character that the vendored fonts lack is an error, and the files are the same at every call.
     """
     plan = json.loads(plan_file.read_text(encoding="utf-8"))
+    languages = json.loads(languages_file.read_text(encoding="utf-8"))
     runs, passes = read_csv(tables / "runs.csv"), read_csv(tables / "passes.csv")
     output.mkdir(parents=True, exist_ok=True)
     _use_fonts()
@@ -296,6 +300,6 @@ def draw_figures(plan_file: Path, tables: Path, output: Path) -> None:
         warnings.filterwarnings("error", message=".*[Gg]lyph.*missing.*")
         warnings.filterwarnings("error", message=".*findfont.*")
         for figure in plan["figures"]:
-            drawn = draw(plan, figure, runs, passes)
+            drawn = draw(plan, languages, figure, runs, passes)
             drawn.savefig(output / f"{figure['id']}.svg", format="svg", metadata={"Date": None})
             plt.close(drawn)

@@ -252,7 +252,6 @@ def plan_document(
         "title": experiment.title,
         "sweep": experiment.sweep,
         "baseline": config["baseline"],
-        "languages": config["languages"],
         "implementations": [
             {
                 "name": name,

@@ -5,6 +5,7 @@ Everything is written only where it changed, so that a file's time of change mea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from flashlab.records import Run, write_json_if_changed
 RESULTS = Path("results")
 DATA = Path("data")
 LOCAL = "local"
+NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ def _imported(
     """Name, dataset and orders of the folder that ``import`` names."""
     folder = Path(config["import"])
     name = config.get("name") or folder.resolve().name
+    if not NAME.fullmatch(name):
+        raise ConfigError(
+            f"--config: import: the folder's name {name!r} is no name for a dataset (letters, "
+            "digits, - and _); give one with name=NAME"
+        )
     if name == LOCAL or (DATA / name).exists():
         raise ConfigError(
             f"--config: import: the name {name} is taken; give another one with name=NAME"
@@ -84,7 +91,8 @@ def prepare(
         own: the keys that this call itself gave (``--configfile`` or ``--config``); for the
             others, a recorded dataset brings the experiments that it was recorded for.
 
-    Writes ``results/<dataset>/plan/<experiment>.json`` and ``report/config.json``.
+    Writes ``results/<dataset>/plan/<experiment>.json``, ``results/<dataset>/languages.json`` and
+    ``report/config.json``.
 
     Raises:
         ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
@@ -126,6 +134,7 @@ def prepare(
     for experiment in experiments:
         document = plan.plan_document(experiment, planned, implementations, resolved, dtype, device)
         write_json_if_changed(home / "plan" / f"{experiment.name}.json", document)
+    write_json_if_changed(home / "languages.json", resolved["languages"])
     write_json_if_changed(Path("report/config.json"), {**resolved, "dataset": dataset})
     return Prepared(
         dataset=dataset,

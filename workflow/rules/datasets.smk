@@ -2,9 +2,8 @@
 
 if PREPARED.imports:
 
+    # The original is no input: its name may hold braces, and its hash is in the record's name.
     rule import_record:
-        input:
-            import_source,
         output:
             "results/{dataset}/records/{record}.json",
         log:
@@ -14,7 +13,7 @@ if PREPARED.imports:
         params:
             entry=import_entry,
         message:
-            "Importing {input}"
+            "Importing {wildcards.record}"
         shell:
             "python -m flashlab import --entry {params.entry:q} --output {output:q} > {log:q} 2>&1"
 

@@ -5,6 +5,7 @@ rule figures:
     input:
         plan="results/{dataset}/plan/{experiment}.json",
         tables=multiext("results/{dataset}/tables/{experiment}/", "runs.csv", "passes.csv"),
+        languages="results/{dataset}/languages.json",
         sources=sources("flashlab.figures"),
         catalogs=catalogs("figures"),
         fonts=FONTS,
@@ -27,4 +28,4 @@ rule figures:
         "Drawing {wildcards.experiment}"
     shell:
         "python -m flashlab figures --plan {input.plan:q} --tables {params.tables:q} "
-        "--output {output:q} > {log:q} 2>&1"
+        "--languages {input.languages:q} --output {output:q} > {log:q} 2>&1"

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import jinja2
 from weasyprint import HTML
 from weasyprint.text.fonts import FontConfiguration
-from weasyprint.urls import URLFetcher, URLFetcherResponse
+from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
 from flashlab.report.content import Report, compose, texts_joined
 from flashlab.report.wording import Words
@@ -63,6 +63,8 @@ def _nothing_missing() -> Iterator[None]:
     logger.addHandler(collector)
     try:
         yield
+    except FatalURLFetchingError as error:
+        collector.messages.append(f"{error}: {error.__cause__}")
     finally:
         logger.removeHandler(collector)
     if collector.messages:

@@ -1,0 +1,77 @@
+"""The workflow keeps to Snakemake's conventions."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_the_workflow_has_nothing_for_snakemake_to_complain_of(finished: Any) -> None:
+    done = finished.snakemake("--lint", config=())
+    assert done.returncode == 0, done.stdout
+    assert "in a good condition" in done.stdout
+
+
+def test_the_rule_files_are_formatted(root: Path) -> None:
+    snakefmt = shutil.which("snakefmt", path=str(Path(sys.executable).parent))
+    assert snakefmt, "snakefmt is in envs/, and not here"
+    done = subprocess.run(
+        [snakefmt, "--check", "Snakefile", "workflow"],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_rules_are_the_stages(finished: Any) -> None:
+    done = finished.snakemake("--list-rules")
+    assert done.returncode == 0
+    rules = {line for line in done.stdout.splitlines() if line.isidentifier()}
+    stages = {"measure", "ceilings", "records", "tables", "findings", "figures", "report"}
+    assert rules == stages | {"freeze", "report_target"}
+
+
+def test_the_report_is_made_without_naming_it(finished: Any) -> None:
+    """A bare `snakemake` takes the profile's core and the default target."""
+    assert "Nothing to be done" in finished.snakemake("--dry-run").stdout
+
+
+@pytest.mark.parametrize("suffix", [".html", ".zip"])
+def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
+    project: Any, tmp_path: Path, suffix: str
+) -> None:
+    page = tmp_path / f"page{suffix}"
+    nowhere = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "all_proxy")}
+    done = project.snakemake("report/lab5.pdf", "--report", str(page), **nowhere)
+    assert done.returncode == 0, done.stdout
+    if suffix == ".zip":
+        shutil.unpack_archive(page, tmp_path / "page")
+        files = [path for path in (tmp_path / "page").rglob("*") if path.is_file()]
+        said = "".join(path.read_text("utf-8", errors="ignore") for path in files)
+        assert {"time.svg", "rate.svg", "memory.svg", "lab5.pdf"} <= {path.name for path in files}
+    else:
+        said = page.read_text("utf-8")
+    for caption in ("The numbers behind it are in", "The bilingual report of the dataset"):
+        assert caption in said
+    assert "Experiments" in said and "seq_len" in said
+
+
+def test_every_rule_that_runs_has_its_log(finished: Any) -> None:
+    logs = finished.folder / "results" / "local" / "logs"
+    for stage in ("measure", "tables", "figures"):
+        assert list(logs.joinpath(stage).glob("*.log"))
+    for stage in ("findings", "report"):
+        assert logs.joinpath(f"{stage}.log").is_file()
+
+
+def test_the_workflow_catalog_knows_the_workflow(root: Path) -> None:
+    text = (root / ".snakemake-workflow-catalog.yml").read_text("utf-8")
+    assert "usage:" in text

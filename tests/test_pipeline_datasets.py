@@ -1,0 +1,202 @@
+"""Recorded datasets: kept from local records, or imported from the course's script's results."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab import costs
+from flashlab.datasets import RUNS_CSV_COLUMNS
+from flashlab.records import Shape
+
+LOCAL = ("在這台機器上量測", "measured on this machine")
+MINE = ("既有紀錄 mine", "recorded dataset mine")
+ON_DATASET = ("--config", "dataset=mine")
+NO_TORCH = 'raise ImportError("torch was imported to render a recorded dataset")\n'
+
+
+@pytest.fixture(scope="module")
+def frozen(copy_finished: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The finished folder, its records kept as data/mine."""
+    project = copy_finished(tmp_path_factory.mktemp("frozen") / "frozen")
+    project.make("freeze", "--config", "name=mine")
+    return project
+
+
+def manifest(project: Any) -> Any:
+    return json.loads(project.folder.joinpath("data", "mine", "manifest.json").read_text("utf-8"))
+
+
+def says(text: str, sentences: Sequence[str], squeezed: Callable[[str], str]) -> bool:
+    return all(squeezed(sentence) in text for sentence in sentences)
+
+
+# Keeping local records
+
+
+def test_freezing_keeps_every_planned_record_as_it_is(frozen: Any) -> None:
+    entries = manifest(frozen)["records"]
+    assert len(entries) == 14
+    for entry in entries:
+        kept = frozen.folder / "data" / "mine" / entry["file"]
+        measured = frozen.folder / "results" / "local" / entry["file"]
+        assert kept.read_bytes() == measured.read_bytes()
+    assert (manifest(frozen)["name"], manifest(frozen)["device"]) == ("mine", "cpu")
+
+
+def test_a_name_that_is_taken_is_refused_and_what_it_holds_is_kept(frozen: Any) -> None:
+    before = manifest(frozen)
+    done = frozen.snakemake("--cores", "1", "freeze", "--config", "name=mine")
+    assert done.returncode != 0
+    assert "mine exists already" in done.stdout
+    assert "never overwritten" in done.stdout
+    assert manifest(frozen) == before
+
+
+def test_freezing_without_a_name_says_how(frozen: Any) -> None:
+    done = frozen.snakemake("--cores", "1", "freeze")
+    assert done.returncode != 0
+    assert "snakemake freeze --config name=NAME" in done.stdout
+    assert "most recent call" not in done.stdout
+
+
+# Rendering them
+
+
+def test_a_recorded_dataset_has_no_measuring_rule(frozen: Any) -> None:
+    done = frozen.snakemake("--list-rules", *ON_DATASET)
+    rules = set(done.stdout.split())
+    assert {"tables", "figures", "findings", "report"} <= rules
+    assert rules.isdisjoint({"measure", "ceilings", "freeze"})
+
+
+def test_the_report_follows_the_dataset_there_and_back_and_needs_no_torch(
+    frozen: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+) -> None:
+    assert says(text_of(frozen.pdf), LOCAL, squeezed)
+
+    torch = frozen.folder / "workflow" / "torch.py"  # found before the real one
+    torch.write_text(NO_TORCH)
+    said = frozen.make("report/lab5.pdf", *ON_DATASET)
+    torch.unlink()
+    assert "Measuring" not in said
+    text = text_of(frozen.pdf)
+    assert says(text, MINE, squeezed) and not says(text, LOCAL[1:], squeezed)
+
+    assert frozen.plan() == {"Setting report/lab5.pdf in type"}
+    frozen.make("report/lab5.pdf")
+    text = text_of(frozen.pdf)
+    assert says(text, LOCAL, squeezed) and not says(text, MINE[1:], squeezed)
+
+
+def test_a_dataset_brings_the_experiments_that_it_was_recorded_for(
+    frozen: Any, make_clone: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    other = make_clone(tmp_path / "other")
+    shutil.copytree(frozen.folder / "data" / "mine", other.folder / "data" / "mine")
+    done = other.snakemake("--dry-run", "report/lab5.pdf", *ON_DATASET, config=())
+    assert done.returncode == 0, done.stdout
+    assert "Measuring" not in done.stdout
+    for experiment in ("summary", "seq_len", "causal", "batch_size", "num_heads", "emb_dim"):
+        assert f"Tabulating {experiment}\n" in done.stdout
+
+
+def test_runs_that_a_dataset_lacks_are_listed(frozen: Any) -> None:
+    path = frozen.folder / "tests" / "tiny.yaml"
+    before = path.read_bytes()
+    try:
+        with frozen.config() as config:
+            config["experiments"][0]["cpu"]["seq_len"] = [16, 48, 64]
+        done = frozen.snakemake("--cores", "1", "report/lab5.pdf", *ON_DATASET)
+    finally:
+        path.write_bytes(before)
+    assert done.returncode != 0
+    assert "The dataset mine lacks 2 of the 16 runs" in done.stdout
+    for implementation in ("Pytorch", "Flash2"):
+        assert f"  {implementation} B1 N48 H2 E32 full float32 cpu\n" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+# Results of the course's script
+
+NAMES = ("a.json", "b.json", "c.json", "d.json")
+WILD_NAMES = ("結果 {1}.json", "it's [n=64] & 100%.json", "${HOME} `id`.json", "{record}.json")
+SECONDS = {"forward": 2e-4, "backward": 5e-4, "forward_backward": 7e-4}
+
+
+def course_result(shape: Shape) -> dict[str, Any]:
+    """What the course's script writes: rates that follow from the times."""
+    flops = costs.flops(shape)
+    passes = {
+        name: {"time(s)": seconds, "FLOPS(TFLOPs/s)": flops[name] / seconds / 1e12}
+        for name, seconds in SECONDS.items()
+    }
+    return {**passes, "peak_memory_usage(MB)": 12.5}
+
+
+def write_results(folder: Path, names: Sequence[str] = NAMES) -> None:
+    """Four results under these names, and the `runs.csv` that says what they are."""
+    folder.mkdir()
+    shapes = [Shape(1, seq_len, 2, 32, causal=False) for seq_len in (16, 64)]
+    runs = [(name, shape) for name in ("Pytorch", "Flash2") for shape in shapes]
+    with folder.joinpath("runs.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*RUNS_CSV_COLUMNS, "device"])
+        for name, (implementation, shape) in zip(names, runs, strict=True):
+            folder.joinpath(name).write_text(json.dumps(course_result(shape)), "utf-8")
+            sizes = (shape.batch_size, shape.seq_len, shape.num_heads, shape.emb_dim)
+            writer.writerow([name, implementation, *sizes, "false", "NVIDIA GeForce RTX 3070"])
+
+
+@pytest.fixture
+def one_experiment(project: Any) -> Any:
+    with project.config() as config:
+        del config["experiments"][1:]
+    return project
+
+
+def test_results_of_the_courses_script_become_a_report_that_says_so(
+    one_experiment: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+) -> None:
+    write_results(one_experiment.folder / "ours")
+    said = one_experiment.make("report/lab5.pdf", "--config", "import=ours")
+    assert "Measuring" not in said and said.count("Importing") == len(NAMES)
+    text = text_of(one_experiment.pdf)
+    sentences = (
+        *("既有紀錄 ours", "recorded dataset ours", "NVIDIA GeForce RTX 3070"),
+        *("匯入自課程腳本的結果", "imported from the course's script"),
+    )
+    assert says(text, sentences, squeezed)
+    assert not says(text, ("No GPU was measured",), squeezed)
+
+
+def test_results_may_have_names_that_mean_something_elsewhere(one_experiment: Any) -> None:
+    write_results(one_experiment.folder / "my 結果 {a}", WILD_NAMES)
+    said = one_experiment.make("records", "--config", "import=my 結果 {a}", "name=ours")
+    assert said.count("Importing") == len(WILD_NAMES)
+
+
+def test_a_folder_whose_name_is_none_for_a_dataset_asks_for_one(one_experiment: Any) -> None:
+    write_results(one_experiment.folder / "my 結果 {a}")
+    done = one_experiment.snakemake("--dry-run", "records", "--config", "import=my 結果 {a}")
+    assert done.returncode != 0
+    assert "name=NAME" in done.stdout
+    assert "most recent call" not in done.stdout
+
+
+def test_a_result_that_is_not_of_the_declared_run_is_refused(one_experiment: Any) -> None:
+    folder = one_experiment.folder / "theirs"
+    write_results(folder)
+    wrong = course_result(Shape(2, 16, 2, 32, causal=False))
+    folder.joinpath(NAMES[0]).write_text(json.dumps(wrong), encoding="utf-8")
+    before = one_experiment.pdf.read_bytes()
+    done = one_experiment.snakemake("--cores", "1", "report/lab5.pdf", "--config", "import=theirs")
+    assert done.returncode != 0
+    assert "but runs.csv declares Pytorch B1 N16 H2 E32 full" in done.stdout
+    assert one_experiment.pdf.read_bytes() == before
