@@ -25,7 +25,10 @@ from flashlab.records import PASSES, Run, Shape, canonical, write_record
 ROOT = Path(__file__).parents[1]
 TINY = ("--configfile", "tests/tiny.yaml")
 RESULTS = (
-    *(f"results/local/{stage}" for stage in ("plan", "records", "tables", "figures")),
+    *(
+        f"results/local/{stage}"
+        for stage in ("languages.json", "plan", "records", "tables", "figures")
+    ),
     *("results/local/findings.json", "report/config.json", "report/lab5.pdf"),
 )
 """What a whole run leaves, in the order in which it is made."""

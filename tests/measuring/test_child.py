@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from flashlab.implementations import Implementation
-from flashlab.measuring.child import _failure, load_kernel, measure
+from flashlab.measuring.child import describe_failure, load_kernel, measure
 from flashlab.measuring.gate import IncorrectError
 from flashlab.records import Run, Shape
 
@@ -45,12 +45,12 @@ RUN = Run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")
 def test_a_failure_has_a_status_and_always_a_message(
     error: Exception, expected: tuple[str, str]
 ) -> None:
-    assert _failure(error, []) == expected
+    assert describe_failure(error, []) == expected
 
 
 def test_a_backend_without_a_kernel_is_unsupported_for_the_reasons_that_pytorch_warns_of() -> None:
     error = RuntimeError("No available kernel. Aborting execution.")
-    assert _failure(error, ["head_dim 7", "no GPU"]) == (
+    assert describe_failure(error, ["head_dim 7", "no GPU"]) == (
         "unsupported",
         "No available kernel. Aborting execution.; head_dim 7; no GPU",
     )
