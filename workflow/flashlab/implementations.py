@@ -55,6 +55,8 @@ def read_implementation(path: Path) -> Implementation:
         tree = ast.parse(source, filename=str(path))
     except SyntaxError as error:
         raise ImplementationError(f"{path}: line {error.lineno}: {error.msg}") from error
+    except ValueError as error:  # a NUL, before Python 3.11.4
+        raise ImplementationError(f"{path}: {error}") from error
     literals = _literals(tree)
     name, label = literals.get("NAME"), literals.get("LABEL")
     if not isinstance(name, str) or not name.isidentifier():

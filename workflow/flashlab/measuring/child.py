@@ -6,6 +6,7 @@ of a record. It dies with the process that started it.
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import json
 import os
@@ -15,7 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
@@ -28,9 +29,18 @@ _NO_KERNEL = ("No available kernel", "No viable backend")
 _ALLOCATION_FAILURES = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
 
 
+class _FromSource(importlib.machinery.SourceFileLoader):
+    """Loads a file as it stands: cached bytecode of an edit in the same second could be older."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def load_kernel(path: Path) -> ModuleType:
     """Import a kernel's file by its path."""
-    spec = importlib.util.spec_from_file_location(f"kernels.{path.stem}", path)
+    name = f"kernels.{path.stem}"
+    loader = _FromSource(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
