@@ -1,7 +1,7 @@
 """Medians, ratios and sums of medians with 95% intervals, by the methods of scipy.
 
-What these intervals hold for, and why no mean and no pooled fit is among them, is measured in
-``docs/findings.md``.
+With 5% of samples 20% slow, a nominal 95% interval of the mean holds the truth in 68 to 83% of
+cases, the median's in 95 to 96%: so there is no mean here.
 """
 
 from __future__ import annotations

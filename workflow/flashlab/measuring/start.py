@@ -247,7 +247,8 @@ def start(
         answer: file that the process writes its answer to.
         errors: file that its output is appended to.
     """
-    if workflow is not None:
+    # macOS's own libraries do not survive a fork without an exec.
+    if workflow is not None and sys.platform == "linux":
         try:
             warm = _start_warm(workflow, order, variables, answer, errors)
         except OSError as error:
