@@ -34,6 +34,16 @@ def _range(found: Sequence[Ratio]) -> dict[str, Any]:
     }
 
 
+def _where(found: Sequence[Ratio]) -> dict[str, list[int]]:
+    """The values of the sweep at which each verdict holds."""
+    return {
+        "faster_at": with_verdict(found, "above"),
+        "slower_at": with_verdict(found, "below"),
+        "equal_at": with_verdict(found, "equal"),
+        "undecided_at": with_verdict(found, "inconclusive"),
+    }
+
+
 def _trend(found: Sequence[Ratio]) -> str:
     """Whether the advantage grows from the first to the last value, beyond the intervals."""
     first, last = found[0], found[-1]
@@ -90,10 +100,7 @@ def speedups(sweep: Sweep) -> Iterator[Finding]:
                     params={
                         **_range(found),
                         "trend": _trend(found),
-                        "faster_at": with_verdict(found, "above"),
-                        "slower_at": with_verdict(found, "below"),
-                        "equal_at": with_verdict(found, "equal"),
-                        "undecided_at": with_verdict(found, "inconclusive"),
+                        **_where(found),
                     },
                     evidence=_evidence(
                         sweep,
@@ -128,10 +135,7 @@ def causal_effects(sweep: Sweep) -> Iterator[Finding]:
                     **span,
                     "rate_low": rounded(span["low"] / 2),
                     "rate_high": rounded(span["high"] / 2),
-                    "faster_at": with_verdict(found, "above"),
-                    "slower_at": with_verdict(found, "below"),
-                    "equal_at": with_verdict(found, "equal"),
-                    "undecided_at": with_verdict(found, "inconclusive"),
+                    **_where(found),
                 },
                 evidence=_evidence(sweep, found, implementation=[name], **{"pass": timed}),
                 reasons=sweep.excluded([name]),
