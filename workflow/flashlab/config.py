@@ -172,7 +172,8 @@ def _in_words(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath, str]
         case "minItems":
             yield path, "is empty: give at least one value"
         case "uniqueItems":
-            twice = next(item for item in value if value.count(item) > 1)
+            # Items that the schema calls equal need not be so for Python, such as [] and b"".
+            twice = next((item for item in value if value.count(item) > 1), "an item")
             yield path, f"holds {twice} twice; keep one of them"
         case "maximum":
             yield path, f"must be at most {rule}, found {value}"
