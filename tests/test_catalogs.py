@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -87,3 +88,26 @@ def test_a_text_in_all_languages_is_said_once_where_they_agree() -> None:
     assert in_all(["zh_TW", "en"], "figures", "time") == "時間 · Time"
     assert in_all(["en"], "figures", "time") == "Time"
     assert in_all(["en", "en"], "figures", "time") == "Time"
+
+
+SCHEMAS = LOCALES.parents[1] / "workflow" / "schemas"
+SINGLE_FORMS = {"speedup", "memory_ratio", "causal_effect"}
+"""Kinds of finding that are also made of a sweep in which one value alone has numbers."""
+
+
+def verdict_keys() -> list[str]:
+    schema = json.loads((SCHEMAS / "finding.schema.json").read_text(encoding="utf-8"))
+    keys = []
+    for rule in schema["items"]["allOf"]:
+        kind = rule["if"]["properties"]["kind"]["const"]
+        verdicts = rule["then"]["properties"]["verdict"]["enum"]
+        keys += [f"{kind}.{verdict}" for verdict in verdicts if verdict != "none"]
+        if kind in SINGLE_FORMS:
+            keys += [f"{kind}.{verdict}.one" for verdict in verdicts if verdict != "mixed"]
+    return keys
+
+
+@pytest.mark.parametrize("key", verdict_keys())
+def test_every_verdict_has_its_sentence(key: str) -> None:
+    for language in ("zh_TW", "en"):
+        assert message(language, "report", key)

@@ -215,9 +215,9 @@ class _Composer:
         found = []
         if self._distinct("device") == ["cpu"]:
             found.append(self.words.each("no_gpu"))
-        pairs = sorted({(row["implementation"], row["provider"]) for row in self.runs})
-        for implementation, provider in pairs:
-            if provider and implementation != self.config["baseline"]:
+        pairs = {(row["implementation"], row["provider"]) for row in self.runs if row["provider"]}
+        for implementation, provider in sorted(pairs):
+            if implementation != self.config["baseline"]:
                 found.append(
                     self.words.each("provider", implementation=implementation, provider=provider)
                 )
