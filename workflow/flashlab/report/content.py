@@ -216,11 +216,13 @@ class _Composer:
         if self._distinct("device") == ["cpu"]:
             found.append(self.words.each("no_gpu"))
         pairs = {(row["implementation"], row["provider"]) for row in self.runs if row["provider"]}
-        for implementation, provider in sorted(pairs):
-            if implementation != self.config["baseline"]:
-                found.append(
-                    self.words.each("provider", implementation=implementation, provider=provider)
-                )
+        provided = [
+            self.words.each("provider", implementation=implementation, provider=provider)
+            for implementation, provider in sorted(pairs)
+            if implementation != self.config["baseline"]
+        ]
+        if provided:
+            found.append(sentences(provided))
         for name in sorted({row["implementation"] for row in self.runs if row["source_changed"]}):
             found.append(self.words.each("source_changed", implementation=name))
         return found
