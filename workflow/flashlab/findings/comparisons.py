@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flashlab.findings.model import (
+    MARGIN,
     TIMED_PASSES,
     Finding,
     Ratio,
@@ -45,14 +46,14 @@ def _where(found: Sequence[Ratio]) -> dict[str, list[int]]:
 
 
 def _trend(found: Sequence[Ratio]) -> str:
-    """Whether the advantage grows from the first to the last value, beyond the intervals."""
+    """Whether the ratio grows from the first to the last value: beyond both intervals and 5%."""
     first, last = found[0], found[-1]
     if len(found) < 2 or None in (first.low, first.high, last.low, last.high):
         return "none"
     assert first.low and first.high and last.low and last.high
-    if last.low > first.high:
+    if last.low > first.high * (1 + MARGIN):
         return "widens"
-    if last.high < first.low:
+    if last.high < first.low * (1 - MARGIN):
         return "narrows"
     return "none"
 
