@@ -52,7 +52,9 @@ def flash2_peak_memory(shape: Shape) -> int:
 
 
 def naive_peak_memory(shape: Shape, workspace: int) -> int:
-    """Peak bytes of the naive implementation in float16 on CUDA, exact for N ≥ 2d.
+    """Peak bytes of the naive implementation in float16 on CUDA, exact for N ≥ 2d and B ≥ 2.
+
+    With B = 1 the heads need no copies, and the peak is lower by the size of q, k and v.
 
     Four N × N score tensors, qkv twice, the output three times, and `workspace`: the bytes of the
     two cuBLAS workspaces (16.25 MiB on Ampere consumer cards, 64 MiB on Hopper).

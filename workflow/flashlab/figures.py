@@ -201,11 +201,15 @@ def _label_ends(axes: Axes, all_series: Sequence[Series], sweep: str, metric: Me
             y = axes.transData.transform((last[sweep], last[metric.value]))[1]
             ends.append([y, series, series.label.count("\n") + 1])
     pixels_per_point = axes.figure.dpi / 72
-    bottom = float("-inf")
-    for end in sorted(ends, key=lambda end: end[0]):
-        height = (LABEL_POINTS + 2.5) * end[2] * pixels_per_point
-        end[0] = max(end[0], bottom + height / 2)
-        bottom = end[0] + height / 2
+    heights = {id(end): (LABEL_POINTS + 2.5) * end[2] * pixels_per_point for end in ends}
+    bottom, top = float("-inf"), axes.bbox.y1 + LABEL_POINTS * pixels_per_point
+    ends.sort(key=lambda end: end[0])
+    for end in ends:  # upwards, each above the one before
+        end[0] = max(end[0], bottom + heights[id(end)] / 2)
+        bottom = end[0] + heights[id(end)] / 2
+    for end in reversed(ends):  # and down again, where the upmost left the figure
+        end[0] = min(end[0], top - heights[id(end)] / 2)
+        top = end[0] - heights[id(end)] / 2
         y = axes.transAxes.inverted().transform((0, end[0]))[1]
         axes.annotate(
             end[1].label,

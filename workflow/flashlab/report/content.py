@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import string
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from flashlab.report.wording import SYMBOLS, Texts, Words, number, sentences
 from flashlab.tables import read_csv
 
 TIME_DIGITS = 4
+MESSAGE_CHARACTERS = 120
+"""Most of a failed run's message that the appendix shows; the record has the whole."""
+
 MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
 """Columns of the run table in which the records of one dataset must not differ."""
 
@@ -484,9 +488,8 @@ class _Composer:
             shape = str(Run.from_json(row)).removeprefix(f"{row['implementation']} ")
             status: Texts = words.each(f"status.{row['status']}")
             if row["message"]:
-                status = {
-                    language: f"{word}: {row['message']}" for language, word in status.items()
-                }
+                said = textwrap.shorten(row["message"], MESSAGE_CHARACTERS, placeholder=" …")
+                status = {language: f"{word}: {said}" for language, word in status.items()}
             codes = sorted({warning["code"] for warning in row["warnings"] or ()})
             rows.append(
                 [
