@@ -96,7 +96,7 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
     while calls < WARM_UP_CALLS or time.perf_counter() - begin < WARM_UP_SECONDS:
         call()
         calls += 1
-    _synchronize(device)
+        _synchronize(device)  # or the clock would see launches alone, hundreds of them queued
     samples: list[float] = []
     begin = time.perf_counter()
     while True:

@@ -1,0 +1,55 @@
+"""The recorded H200 dataset holds what its manifest says, and the memory that the model says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from flashlab import costs
+from flashlab.datasets import read_dataset
+from flashlab.records import read_record
+
+H200 = read_dataset(Path(__file__).parents[1] / "data" / "h200")
+WORKSPACE = 64 * costs.MIB
+
+
+def test_every_record_is_the_manifests() -> None:
+    for entry in H200.entries:
+        assert read_record(entry.path, entry.run, entry.sha256)["record"]["protocol"] == (
+            entry.protocol
+        )
+
+
+def test_the_labs_runs_and_the_slides_are_there_by_the_courses_protocol() -> None:
+    counts = Counter(e.run.implementation for e in H200.entries if e.protocol["name"] == "lab5")
+    assert counts == {"Flash2": 18, "Pytorch": 18}
+
+
+def test_peak_memory_equals_the_model_to_the_byte() -> None:
+    checked = 0
+    for entry in H200.entries:
+        name, shape = entry.run.implementation, entry.run.shape
+        record = read_record(entry.path, entry.run)
+        exact = shape.seq_len >= 2 * shape.head_dim and (name == "Flash2" or shape.batch_size > 1)
+        if name not in ("Flash2", "Pytorch") or record["record"]["status"] != "ok" or not exact:
+            continue
+        model = (
+            costs.flash2_peak_memory(shape)
+            if name == "Flash2"
+            else costs.naive_peak_memory(shape, WORKSPACE)
+        )
+        assert record["peak_memory_usage(MB)"] * costs.MIB == model, entry.run
+        checked += 1
+    assert checked == 105
+
+
+def test_the_naive_implementation_runs_out_of_memory_where_the_scores_need_256_gib() -> None:
+    statuses = {
+        entry.run.shape.seq_len: read_record(entry.path, entry.run)["record"]["status"]
+        for entry in H200.entries
+        if entry.run.implementation == "Pytorch"
+        and entry.run.shape.batch_size == 1
+        and entry.run.shape.num_heads == 32
+        and not entry.run.shape.causal
+    }
+    assert statuses == {4096: "ok", 8192: "ok", 16384: "ok", 32768: "oom"}
