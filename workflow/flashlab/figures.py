@@ -188,6 +188,7 @@ def _mark_failures(
                 va="top",
                 color=series.colour,
                 fontsize=LABEL_POINTS - 1.5,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.5},
             )
 
 
