@@ -173,8 +173,9 @@ def _draw_line(axes: Axes, series: Series, sweep: str, metric: Metric) -> None:
 def _mark_failures(
     axes: Axes, all_series: Sequence[Series], sweep: str, languages: Sequence[str]
 ) -> None:
-    """Mark each run without a result at the upper edge, with its status."""
-    for level, series in enumerate(all_series):
+    """Mark each run without a result above the upper edge, clear of the data, with its status."""
+    failed = [series for series in all_series if any(r["status"] != "ok" for r in series.rows)]
+    for level, series in enumerate(failed):
         for row in series.rows:
             if row["status"] == "ok":
                 continue
@@ -182,13 +183,12 @@ def _mark_failures(
                 f"× {in_all(languages, 'figures', row['status'])}",
                 (row[sweep], 1.0),
                 xycoords=("data", "axes fraction"),
-                xytext=(0, -9 * level - 2),
+                xytext=(0, 7 * level + 1),
                 textcoords="offset points",
                 ha="right",
-                va="top",
+                va="bottom",
                 color=series.colour,
-                fontsize=LABEL_POINTS - 1.5,
-                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.5},
+                fontsize=LABEL_POINTS - 2,
             )
 
 
