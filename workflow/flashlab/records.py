@@ -101,16 +101,18 @@ def sha256_of(path: Path) -> str:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[IO[str]]:
-    """Open a text file that appears under `path` whole, or not at all.
+def written_whole(path: Path, binary: bool = False) -> Iterator[IO[Any]]:
+    """Open a file, of text or of bytes, that appears under `path` whole, or not at all.
 
-    The text goes to a temporary file beside `path`, reaches the disk (fsync) and is then renamed,
+    The content goes to a temporary file beside `path`, reaches the disk (fsync), and is renamed,
     so that a reader, a full disk or a kill never meets half of it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        encoding, newline = (None, None) if binary else ("utf-8", "\n")
+        mode = "wb" if binary else "w"
+        with os.fdopen(descriptor, mode, encoding=encoding, newline=newline) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -121,23 +123,25 @@ def written_whole(path: Path) -> Iterator[IO[str]]:
         raise
 
 
+def _json_text(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def write_json(path: Path, document: Any) -> None:
     """Write a JSON document whole or not at all; NaN and infinity are refused (ValueError)."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = _json_text(document)
     with written_whole(path) as file:
         file.write(text)
 
 
 def write_json_if_changed(path: Path, document: Any) -> None:
     """Write a JSON document only where `path` holds another, so that its mtime means a change."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     try:
-        if path.read_text(encoding="utf-8") == text:
+        if path.read_text(encoding="utf-8") == _json_text(document):
             return
     except FileNotFoundError:
         pass
-    with written_whole(path) as file:
-        file.write(text)
+    write_json(path, document)
 
 
 @cache

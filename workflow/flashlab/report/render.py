@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +17,7 @@ from weasyprint import HTML
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
+from flashlab.records import written_whole
 from flashlab.report.content import Report, compose, texts_joined
 from flashlab.report.wording import Words
 
@@ -112,12 +111,5 @@ def write_report(config_file: Path, results: Path, ceilings: Path | None, output
     """Write the PDF of the dataset in `results`, whole or not at all."""
     config = json.loads(config_file.read_text(encoding="utf-8"))
     pdf = to_pdf(to_html(compose(config, results, ceilings)), results)
-    descriptor, name = tempfile.mkstemp(dir=output.parent, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pdf)
-        os.chmod(name, 0o644)
-        os.replace(name, output)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with written_whole(output, binary=True) as file:
+        file.write(pdf)
