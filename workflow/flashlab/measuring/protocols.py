@@ -6,9 +6,11 @@ is spent, and keeps every sample in order.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,9 +23,8 @@ BATCH = 10
 MIN_CALLS = 20
 """Fewest calls of a pass, whatever the time spent: twice what any interval here needs."""
 
-HEAD_START = 8
-"""Flushes queued before a batch on the GPU, so that the first calls are launched ahead of it, as
-the later ones are; without them one sample in each batch holds the wait for its launch."""
+MAX_HEAD_START = 400
+"""Most flushes queued before a batch; CUDA's queue holds 1,024 launches before it blocks."""
 
 WARM_UP_CALLS = 3
 WARM_UP_SECONDS = 0.05
@@ -49,25 +50,51 @@ def _flush_buffer() -> torch.Tensor:
     return torch.empty(2 * size, dtype=torch.int8, device="cuda")
 
 
-def _sample_cuda(call: Callable[[], Any], count: int, flush: torch.Tensor) -> list[float]:
+Launched = list[tuple[torch.cuda.Event, torch.cuda.Event]]
+
+
+def _launch(call: Callable[[], Any], count: int, flush: torch.Tensor) -> Launched:
+    """Queue `count` calls, each between two events and after a flush of the L2 cache."""
     events = [
         (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
         for _ in range(count)
     ]
-    for _ in range(HEAD_START):
-        flush.zero_()
     for start, end in events:
         flush.zero_()
         start.record()
         call()
         end.record()
+    return events
+
+
+def _seconds(events: Launched) -> list[float]:
     torch.cuda.synchronize()
     return [start.elapsed_time(end) / 1e3 for start, end in events]
 
 
-def _sample_cpu(call: Callable[[], Any], count: int) -> list[float]:
+def _head_start(call: Callable[[], Any], flush: torch.Tensor) -> int:
+    """How many flushes keep the GPU busy while the CPU launches a batch.
+
+    Where a call runs shorter than it takes to launch, its samples would otherwise hold the GPU's
+    wait for the next launch. Twice the time seen, because launching is the noisy part.
+    """
+    (flush_seconds,) = _seconds(_launch(flush.zero_, 1, flush))
+    begin = time.perf_counter()
+    events = _launch(call, BATCH, flush)
+    launch_seconds = time.perf_counter() - begin
+    _seconds(events)
+    return min(MAX_HEAD_START, math.ceil(2 * launch_seconds / flush_seconds))
+
+
+def _sample_cuda(call: Callable[[], Any], flush: torch.Tensor, head_start: int) -> list[float]:
+    for _ in range(head_start):
+        flush.zero_()
+    return _seconds(_launch(call, BATCH, flush))
+
+
+def _sample_cpu(call: Callable[[], Any]) -> list[float]:
     samples = []
-    for _ in range(count):
+    for _ in range(BATCH):
         start = time.perf_counter_ns()
         call()
         samples.append((time.perf_counter_ns() - start) / 1e9)
@@ -81,22 +108,22 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
         call: the pass, without synchronisation of its own.
         protocol: ``relative_interval``, the half-width of the median's 95% interval to reach as a
             share of it, and ``max_seconds``, after which to stop without.
-        device: ``cuda`` (CUDA events, L2 flushed before each call) or ``cpu`` (perf_counter_ns).
+        device: ``cuda`` (CUDA events, L2 flushed before each call, every call launched before the
+            GPU comes to it) or ``cpu`` (perf_counter_ns).
 
     Returns:
         The median, with at least `MIN_CALLS` samples whatever the time spent.
     """
-    flush = _flush_buffer() if device == "cuda" else None
-
-    def sample() -> list[float]:
-        return _sample_cpu(call, BATCH) if flush is None else _sample_cuda(call, BATCH, flush)
-
     begin = time.perf_counter()
     calls = 0
     while calls < WARM_UP_CALLS or time.perf_counter() - begin < WARM_UP_SECONDS:
         call()
         calls += 1
         _synchronize(device)  # or the clock would see launches alone, hundreds of them queued
+    sample = partial(_sample_cpu, call)
+    if device == "cuda":
+        flush = _flush_buffer()
+        sample = partial(_sample_cuda, call, flush, _head_start(call, flush))
     samples: list[float] = []
     begin = time.perf_counter()
     while True:

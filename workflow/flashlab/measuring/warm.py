@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import select
@@ -17,10 +18,12 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import psutil
+import torch
 
 from flashlab.measuring import child
 from flashlab.measuring.start import (
@@ -30,6 +33,23 @@ from flashlab.measuring.start import (
     read_message,
     send_message,
 )
+
+LAZY = ("torch._dynamo",)
+"""What PyTorch imports at the first backward pass (symbolic shapes, with sympy) and at the first
+call of a library's operator: several times a short run's own time."""
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Import modules that later forks will need.
+
+    One that cannot be imported is left to the run, whose record then says why. RuntimeError where
+    one has initialised CUDA, which no fork survives.
+    """
+    for name in modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    if torch.cuda.is_initialized():
+        raise RuntimeError(f"importing {', '.join(modules)} has touched a device")
 
 
 def _measure_in_fork(request: dict[str, Any]) -> None:
@@ -77,6 +97,7 @@ def _keep(connection: socket.socket, request: dict[str, Any]) -> None:
 def serve(path: Path, workflow: psutil.Process) -> None:
     """Fork a process for each request until the workflow has ended."""
     mine = fingerprint()
+    preload(LAZY)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
@@ -95,6 +116,7 @@ def serve(path: Path, workflow: psutil.Process) -> None:
                 if request["fingerprint"] != mine:
                     send_message(connection, {"refused": "sources or environment differ"})
                     continue
+                preload(request["order"].get("preloads", ()))
                 send_message(connection, {"accepted": True})
                 if os.fork() == 0:
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
