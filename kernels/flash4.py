@@ -10,7 +10,6 @@ import torch
 NAME = "Flash4"
 LABEL = {"zh_TW": "FlashAttention-4", "en": "FlashAttention-4"}
 PACKAGES = ("flash-attn-4", "nvidia-cutlass-dsl", "torch")
-PRELOADS = ("flash_attn.cute",)
 
 
 def provider(device: str) -> str:
