@@ -12,7 +12,6 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 NAME = "Flex"
 LABEL = {"zh_TW": "FlexAttention", "en": "FlexAttention"}
 PACKAGES = ("torch", "triton")
-PRELOADS = ("torch._inductor.compile_fx",)
 
 # The backward pass is called again on one graph, so its buffers may not be reused.
 torch._functorch.config.donated_buffer = False
