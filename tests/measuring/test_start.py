@@ -18,7 +18,7 @@ import pytest
 from flashlab.implementations import Implementation
 from flashlab.measuring.start import fingerprint
 from flashlab.measuring.supervise import WORKFLOW_PID, measure_run
-from flashlab.measuring.warm import preload
+from flashlab.measuring.warm import open_devices, preload
 from flashlab.records import Run, Shape, read_record
 
 Kernel = Callable[[str], Implementation]
@@ -186,9 +186,15 @@ def test_a_fork_finds_what_its_kernel_preloads_imported_once_and_not_by_itself(
     assert ahead.read_text() == "wave"
 
 
+def test_devices_held_open_are_told_by_their_files(tmp_path: Path) -> None:
+    assert open_devices() == []
+    with open(tmp_path / "nvidia0", "w"):
+        assert open_devices() == []
+
+
 def test_a_library_that_touches_a_device_is_not_preloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
-    with pytest.raises(RuntimeError, match="wave has touched a device"):
+    monkeypatch.setattr("flashlab.measuring.warm.open_devices", lambda: ["/dev/nvidia0"])
+    with pytest.raises(RuntimeError, match="wave has opened /dev/nvidia0"):
         preload(("wave",))
 
 

@@ -6,7 +6,6 @@ is spent, and keeps every sample in order.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,8 +22,8 @@ BATCH = 10
 MIN_CALLS = 20
 """Fewest calls of a pass, whatever the time spent: twice what any interval here needs."""
 
-MAX_HEAD_START = 400
-"""Most flushes queued before a batch; CUDA's queue holds 1,024 launches before it blocks."""
+HEAD_START, MAX_HEAD_START = 8, 512
+"""Fewest and most flushes queued before a batch; a launch blocks behind 1,024 others."""
 
 WARM_UP_CALLS = 3
 WARM_UP_SECONDS = 0.05
@@ -50,46 +49,42 @@ def _flush_buffer() -> torch.Tensor:
     return torch.empty(2 * size, dtype=torch.int8, device="cuda")
 
 
-Launched = list[tuple[torch.cuda.Event, torch.cuda.Event]]
+class _CudaSampler:
+    """Times batches of calls on the GPU, each call launched before the GPU comes to it.
 
-
-def _launch(call: Callable[[], Any], count: int, flush: torch.Tensor) -> Launched:
-    """Queue `count` calls, each between two events and after a flush of the L2 cache."""
-    events = [
-        (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
-        for _ in range(count)
-    ]
-    for start, end in events:
-        flush.zero_()
-        start.record()
-        call()
-        end.record()
-    return events
-
-
-def _seconds(events: Launched) -> list[float]:
-    torch.cuda.synchronize()
-    return [start.elapsed_time(end) / 1e3 for start, end in events]
-
-
-def _head_start(call: Callable[[], Any], flush: torch.Tensor) -> int:
-    """How many flushes keep the GPU busy while the CPU launches a batch.
-
-    Where a call runs shorter than it takes to launch, its samples would otherwise hold the GPU's
-    wait for the next launch. Twice the time seen, because launching is the noisy part.
+    Where a call runs shorter than it takes to launch, its sample would otherwise hold the GPU's
+    wait for the launch. So each batch waits behind as many flushes as keep the GPU busy while the
+    CPU launches it.
     """
-    (flush_seconds,) = _seconds(_launch(flush.zero_, 1, flush))
-    begin = time.perf_counter()
-    events = _launch(call, BATCH, flush)
-    launch_seconds = time.perf_counter() - begin
-    _seconds(events)
-    return min(MAX_HEAD_START, math.ceil(2 * launch_seconds / flush_seconds))
 
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call, self._flush, self._head_start = call, _flush_buffer(), HEAD_START
 
-def _sample_cuda(call: Callable[[], Any], flush: torch.Tensor, head_start: int) -> list[float]:
-    for _ in range(head_start):
-        flush.zero_()
-    return _seconds(_launch(call, BATCH, flush))
+    def _timed(self) -> tuple[list[float], bool]:
+        """Seconds of each call, and whether the GPU was ever there before a call's launch."""
+        events = [
+            (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+            for _ in range(BATCH)
+        ]
+        waited = False
+        for _ in range(self._head_start):
+            self._flush.zero_()
+        for start, end in events:
+            self._flush.zero_()
+            start.record()
+            self._call()
+            waited |= start.query()
+            end.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(end) / 1e3 for start, end in events], waited
+
+    def __call__(self) -> list[float]:
+        """One batch; a batch in which the GPU waited is timed again behind twice the flushes."""
+        samples, waited = self._timed()
+        while waited and self._head_start < MAX_HEAD_START:
+            self._head_start *= 2
+            samples, waited = self._timed()
+        return samples
 
 
 def _sample_cpu(call: Callable[[], Any]) -> list[float]:
@@ -120,10 +115,7 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
         call()
         calls += 1
         _synchronize(device)  # or the clock would see launches alone, hundreds of them queued
-    sample = partial(_sample_cpu, call)
-    if device == "cuda":
-        flush = _flush_buffer()
-        sample = partial(_sample_cuda, call, flush, _head_start(call, flush))
+    sample = _CudaSampler(call) if device == "cuda" else partial(_sample_cpu, call)
     samples: list[float] = []
     begin = time.perf_counter()
     while True:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import torch
 
 from flashlab.measuring import child
 from flashlab.measuring.start import (
@@ -39,17 +38,25 @@ LAZY = ("torch._dynamo",)
 call of a library's operator: several times a short run's own time."""
 
 
+def open_devices() -> list[str]:
+    """The GPU's device files that this process holds open."""
+    links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    # The folder's own descriptor is in its list, and closed by now.
+    opened = {os.readlink(link) for link in links if os.path.lexists(link)}
+    return sorted(path for path in opened if path.startswith("/dev/nvidia"))
+
+
 def preload(modules: Iterable[str]) -> None:
     """Import modules that later forks will need.
 
     One that cannot be imported is left to the run, whose record then says why. RuntimeError where
-    one has initialised CUDA, which no fork survives.
+    one has opened a GPU, which no fork survives.
     """
     for name in modules:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    if torch.cuda.is_initialized():
-        raise RuntimeError(f"importing {', '.join(modules)} has touched a device")
+    if touched := open_devices():
+        raise RuntimeError(f"importing {', '.join(modules)} has opened {', '.join(touched)}")
 
 
 def _measure_in_fork(request: dict[str, Any]) -> None:
