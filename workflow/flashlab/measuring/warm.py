@@ -71,10 +71,12 @@ def _measure_in_fork(request: dict[str, Any]) -> None:
 def _keep(connection: socket.socket, request: dict[str, Any]) -> None:
     """Fork the measuring process, tell its id, wait for it; kill it if the caller goes."""
     read_end, lifeline = os.pipe()  # closed by the system however this process ends
+    ended, alive = os.pipe()  # and this one however the measuring process does
     pid = os.fork()
     if pid == 0:
         connection.close()
         os.close(lifeline)
+        os.close(ended)
         code = 1
         try:
             child.die_with_parent(read_end)
@@ -89,16 +91,16 @@ def _keep(connection: socket.socket, request: dict[str, Any]) -> None:
             sys.stderr.flush()
             os._exit(code)
     os.close(read_end)
-    while True:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            with contextlib.suppress(OSError):
-                send_message(connection, {"returncode": os.waitstatus_to_exitcode(status)})
-            return
-        if select.select([connection], [], [], POLL_SECONDS / 4)[0]:
+    os.close(alive)
+    gone, status = 0, 0
+    while not gone:
+        # Looks again after a while: a process that the kernel left behind may hold `alive` open.
+        ready = select.select([connection.fileno(), ended], [], [], POLL_SECONDS)[0]
+        if connection.fileno() in ready:
             os.kill(pid, signal.SIGKILL)  # the caller closed its end
-            os.waitpid(pid, 0)
-            return
+        gone, status = os.waitpid(pid, 0 if ready else os.WNOHANG)
+    with contextlib.suppress(OSError):
+        send_message(connection, {"returncode": os.waitstatus_to_exitcode(status)})
 
 
 def serve(path: Path, workflow: psutil.Process) -> None:
