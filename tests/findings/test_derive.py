@@ -13,6 +13,7 @@ import pytest
 from flashlab.findings import write_findings
 from flashlab.findings.derive import SCHEMA
 
+CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 SIZES = (128, 256, 512, 1024)
 
 
@@ -35,8 +36,13 @@ def dataset(planted: Callable[..., Path], noisy: Callable[..., list[float]]) -> 
     return [planted(headline, name="summary", sweep=""), planted(runs)]
 
 
-def findings(plans: list[Path], tmp_path: Path, name: str = "findings.json") -> list[Any]:
-    write_findings(plans, tmp_path / "tables", tmp_path / name)
+def findings(
+    plans: list[Path],
+    tmp_path: Path,
+    name: str = "findings.json",
+    ceilings: Path | None = None,
+) -> list[Any]:
+    write_findings(plans, tmp_path / "tables", CLAIMS, ceilings, tmp_path / name)
     found: list[Any] = json.loads((tmp_path / name).read_text(encoding="utf-8"))
     return found
 
