@@ -101,6 +101,8 @@ class Words:
                 listed = self.listed(values)
                 key = f"memory_ratio.model.{side}"
                 said.append(self.each(key, symbol=symbol, values=listed))
+        if finding["kind"] == "roofline" and finding["params"]["undecided_at"]:
+            said.append(self.each("roofline.undecided", **params))
         covaried = finding["params"].get("covaried")
         if covaried:
             parameters = self.listed([self.each(name) for name in covaried])
