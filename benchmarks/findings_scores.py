@@ -25,6 +25,7 @@ import scipy.stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 from flashlab import costs
+from flashlab.findings.claims import claims, read_claims
 from flashlab.findings.derive import derive, read_sweep
 from flashlab.findings.model import Estimates
 from flashlab.findings.roofline import read_ceilings
@@ -212,11 +213,11 @@ def launch(random: np.random.Generator) -> Planted:
 
 
 def cliff(random: np.random.Generator) -> Planted:
-    """A step between two sizes, as where a cache ends: nothing wrong with any record."""
+    """A step, up or down, between two sizes, as where a cache ends: no record is wrong."""
     dataset = Planted("cliff")
     sizes = _sizes(random)
-    edge, height = int(random.choice(sizes[1:])), float(random.uniform(1.1, 3.0))
-    exponent = float(random.uniform(0.8, 2))
+    edge, height = int(random.choice(sizes[1:])), float(np.exp(random.uniform(-1.2, 1.1)))
+    exponent = float(random.uniform(0, 2))
 
     def step(n: int) -> float:
         return _power(0.05, exponent)(n) * (height if n >= edge else 1)
@@ -283,6 +284,37 @@ def tied(random: np.random.Generator) -> Planted:
     return dataset
 
 
+LAB = (
+    *(Shape(16, n, 32, 2048, mask) for n in (128, 256, 512, 1024) for mask in (False, True)),
+    *(Shape(b, 512, 32, 2048, True) for b in (8, 32, 64)),
+    *(Shape(32, 512, h, 2048, True) for h in (8, 16, 64)),
+    *(Shape(32, 512, 32, e, True) for e in (512, 1024, 4096)),
+)
+"""The shapes that the published claims are about."""
+
+
+def lab(random: np.random.Generator) -> Planted:
+    """The lab's shapes with times by some powers of their parameters: claims hold or do not."""
+    dataset = Planted("lab")
+    for name in NAMES:
+        powers = random.uniform([0, 0, 0, 0], [1.2, 2, 1.2, 1.2])
+        peaks = random.uniform([0.5, 0.5, 0, 0.1], [1, 2, 1, 1])
+        scale, masked = np.exp(random.uniform([-1.5, -0.7], [1, 0.7]))
+        for shape in LAB:
+            size = np.log2(
+                [
+                    *(shape.batch_size / 16, shape.seq_len / 512),
+                    *(shape.num_heads / 32, shape.emb_dim / 2048),
+                ]
+            )
+            dataset.peaks[name, shape] = float(f"{500 * scale * 2 ** (peaks @ size):.6g}")
+            time = scale * 2 ** (powers @ size) * (masked if shape.causal else 1)
+            for timed, factor in (("forward", 1.0), ("backward", 2.5)):
+                own = factor * float(random.uniform(0.97, 1.03))
+                dataset.passes[name, shape, timed] = Pass(float(time * own), 0.01)
+    return dataset
+
+
 PLANTS = (
     *(identical, faster, crossing, launch, cliff, spiked, unsteady, out_of_memory, tied),
     *(identical, faster, crossing),
@@ -293,9 +325,10 @@ PLANTS = (
 
 
 def write_dataset(
-    dataset: Planted, folder: Path, random: np.random.Generator, name: str = "sweep"
+    dataset: Planted, folder: Path, random: np.random.Generator, device: str = DEVICE
 ) -> Path:
     """Plan and tables of a planted sweep over seq_len; the plan's file."""
+    name = "sweep"
     tables = folder / "tables" / name
     runs, passes, samples = [], [], []
     shapes = sorted({shape for _, shape, _ in dataset.passes})
@@ -308,7 +341,7 @@ def write_dataset(
             "status": status,
             "peak_memory_MiB": dataset.peaks[implementation, shape] if status == "ok" else None,
             "protocol": "sampled",
-            "device_name": DEVICE,
+            "device_name": device,
             "record": "planted.json",
             "sha256": "0" * 64,
         }
@@ -614,6 +647,42 @@ def anomalies(
         yield "anomaly: outlier", said, said and factor == 1.0, not said if plain else None
 
 
+def judge_claim(finding: dict[str, Any], dataset: Planted, times: dict[Key, float]) -> Any:
+    """Whether a claim's verdict is false, whether it misses what is plain, and the intervals."""
+    params, verdict = finding["params"], finding["verdict"]
+    least, most = params["wanted_least"] or 0.0, params["wanted_most"] or math.inf
+    truths, intervals = [], []
+    for estimate in finding["evidence"]["estimates"]:
+        values = []
+        for name, shape in map(_parsed, estimate["runs"]):
+            timed, _, quantity = estimate["metric"].rpartition("_")
+            if estimate["metric"] == "memory":
+                values.append(dataset.peaks[name, shape])
+            elif quantity == "time":
+                values.append(times[name, shape, timed])
+            else:
+                values.append(costs.flops(shape)[timed] / 1e9 / times[name, shape, timed])
+        first, *others = values
+        truths.append(first * math.prod(v**p for v, p in zip(others, (-1, -1, 1), strict=False)))
+        if estimate["metric"] != "memory":
+            intervals.append((truths[-1], estimate))
+    holds = all(least <= truth <= most for truth in truths)
+    false = (verdict == "confirmed" and not holds) or (verdict == "contradicted" and holds)
+    missed = None
+    if verdict != "other_device":
+        room = 1 + 2 * MARGIN
+        if all(least * room <= truth <= most / room for truth in truths):
+            missed = verdict != "confirmed"
+        elif any(truth < least / room or truth > most * room for truth in truths):
+            missed = verdict != "contradicted"
+    return false, missed, intervals
+
+
+def _parsed(run: str) -> tuple[str, Shape]:
+    name, b, n, h, e, mask, *_ = run.split()
+    return name, Shape(int(b[1:]), int(n[1:]), int(h[1:]), int(e[1:]), mask == "causal")
+
+
 def differences(findings: Sequence[dict[str, Any]]) -> int:
     """How many findings claim any difference between implementations, or between masks."""
     return sum(
@@ -672,9 +741,14 @@ def score(
     folder: Path,
     seen: Callable[[list[dict[str, Any]]], None] = lambda findings: None,
 ) -> Scores:
-    """Plant datasets, derive their findings and hold each against the truth."""
+    """Plant datasets, derive their findings and hold each against the truth.
+
+    To these come a twelfth as many of the lab's shapes, for the published claims. `seen` is called
+    with each dataset's findings.
+    """
     scores = Scores()
-    claims = {"sources": {}, "claims": []}
+    published = read_claims(CLAIMS)
+    none: dict[str, Any] = {"sources": {}, "claims": []}
     for index in range(datasets):
         random = np.random.default_rng([seed, index])
         dataset = PLANTS[index % len(PLANTS)](random)
@@ -685,7 +759,7 @@ def score(
         sweep = read_sweep(plan, home / "tables", estimates)
         found = [
             finding.to_json()
-            for finding in derive([sweep], claims, read_ceilings(ceilings, estimates))
+            for finding in derive([sweep], none, read_ceilings(ceilings, estimates))
         ]
         seen(found)
         scores.datasets[dataset.kind] = scores.datasets.get(dataset.kind, 0) + 1
@@ -698,6 +772,20 @@ def score(
         if dataset.identical:
             scores.identical_checks += len(found)
             scores.identical_differences += differences(found)
+    for index in range(datasets // 12):
+        random = np.random.default_rng([seed, datasets + index])
+        dataset = lab(random)
+        device = ("NVIDIA GeForce RTX 3070", DEVICE)[index % 2]
+        home = folder / f"lab{index}"
+        plan = write_dataset(dataset, home, random, device)
+        sweep = read_sweep(plan, home / "tables", Estimates())
+        found = [finding.to_json() for finding in claims(published, [sweep])]
+        seen(found)
+        scores.datasets["lab"] = scores.datasets.get("lab", 0) + 1
+        times = {key: true_median(planted) for key, planted in dataset.passes.items()}
+        for finding in found:
+            if finding["evidence"]["estimates"]:
+                scores.of("claim").add(*judge_claim(finding, dataset, times))
     return scores
 
 

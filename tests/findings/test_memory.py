@@ -73,9 +73,9 @@ def test_the_limit_of_memory_lies_between_what_fitted_and_what_did_not(sweep: Pl
 # The exact model
 
 
-def row(implementation: str, **changes: Any) -> dict[str, Any]:
-    run = Run(implementation, SHAPE, "float16", "cuda").to_json()
-    provider = "flash-attn 2.8.3" if implementation == "Flash2" else "torch 2.11.0"
+def row(name: str, **changes: Any) -> dict[str, Any]:
+    run = Run(name, SHAPE, "float16", "cuda").to_json()
+    provider = "flash-attn 2.8.3" if name == "Flash2" else "torch 2.11.0"
     return {**run, "provider": provider, "device_name": "NVIDIA H200", **changes}
 
 
