@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from flashlab.records import SHAPE_PARAMETERS
@@ -42,7 +42,7 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """The finding as it stands in findings.json."""
-        return asdict(self)
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 class Estimates:
