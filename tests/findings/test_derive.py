@@ -150,6 +150,26 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(
     assert sorted(statuses) == sorted(["ok"] * 8 + ["incorrect", "error"])
 
 
+def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(
+    planted: Callable[..., Path], tmp_path: Path, ceilings: Path
+) -> None:
+    runs: dict[Any, Any] = {("Flash2", False, size): {} for size in SIZES}
+    plan = planted(runs | {("Flash2", False, 4096): "error"})
+    table = tmp_path / "tables" / "seq_len" / "runs.csv"
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(
+            {**row, "device_name": row["device_name"] if row["status"] == "ok" else ""}
+            for row in rows
+        )
+    found = findings([plan], tmp_path, ceilings=ceilings)
+    assert {finding["device"] for finding in found} == {"Abacus"}
+    assert "roofline" in {finding["kind"] for finding in found}
+
+
 def test_a_sweep_of_nothing_but_failures_still_has_its_findings_written(
     planted: Callable[..., Path], tmp_path: Path
 ) -> None:

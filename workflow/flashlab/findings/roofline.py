@@ -132,7 +132,9 @@ def rooflines(sweep: Sweep, ceilings: Ceilings) -> Iterator[Finding]:
 
     Nothing is said of another device than the one that the ceilings were measured on.
     """
-    if {row["device_name"] for row in sweep.runs} != {ceilings.device_name}:
+    if {row["device_name"] for row in sweep.runs if row["status"] == "ok"} != {
+        ceilings.device_name
+    }:
         return
     for name, causal, timed in itertools.product(sweep.implementations, sweep.masks, TIMED_PASSES):
         groups: dict[str, list[_Standing]] = {}
