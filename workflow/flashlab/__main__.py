@@ -80,7 +80,9 @@ def _figures(arguments: Arguments) -> None:
 def _findings(arguments: Arguments) -> None:
     from flashlab.findings import write_findings
 
-    write_findings(arguments.plans, arguments.tables, arguments.output)
+    write_findings(
+        arguments.plans, arguments.tables, arguments.claims, arguments.ceilings, arguments.output
+    )
 
 
 def _report(arguments: Arguments) -> None:
@@ -135,6 +137,8 @@ def _parser() -> argparse.ArgumentParser:
 
     findings = command("findings", _findings, "Derive the findings from the tables.")
     findings.add_argument("--tables", type=Path, required=True, help="folder of all tables")
+    findings.add_argument("--claims", type=Path, required=True, help="the published claims")
+    findings.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
     findings.add_argument("--output", type=Path, required=True, help="findings.json to write")
     findings.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
 

@@ -41,7 +41,7 @@ rule report:
         CONDA
     params:
         results=results_folder,
-        ceilings=f"--ceilings {shlex.quote(PREPARED.ceilings)}" if PREPARED.ceilings else "",
+        ceilings=ceilings_option,
     message:
         "Setting report/lab5.pdf in type"
     shell:

@@ -22,6 +22,9 @@ TIME_DIGITS = 4
 MESSAGE_CHARACTERS = 120
 """Most of a failed run's message that the appendix shows; the record has the whole."""
 
+NOTHING_FOUND = ("none", "none_in_range", "monotone")
+"""Verdicts of checks that found nothing: a section gives their number alone."""
+
 MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
 """Columns of the run table in which the records of one dataset must not differ."""
 
@@ -166,7 +169,7 @@ class _Composer:
         items: list[Statement] = []
         marks: dict[tuple[str, ...], str] = {}
         for finding in self.findings:
-            if finding["experiment"] != experiment or finding["verdict"] == "none":
+            if finding["experiment"] != experiment or finding["verdict"] in NOTHING_FOUND:
                 continue
             content = {key: finding[key] for key in ("kind", "subject", "params", "verdict")}
             key = json.dumps([content, symbol], sort_keys=True)
@@ -397,7 +400,7 @@ class _Composer:
             name, symbol = experiment.plan["name"], experiment.symbol
             ordinal = self.words.each("experiment", number=position)
             nothing = sum(
-                finding["experiment"] == name and finding["verdict"] == "none"
+                finding["experiment"] == name and finding["verdict"] in NOTHING_FOUND
                 for finding in self.findings
             )
             found.append(
