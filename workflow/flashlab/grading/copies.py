@@ -1,0 +1,183 @@
+"""Check 7, copies: times that agree beyond what two measurements can.
+
+Two measurements of one run differ by some thousandths at least. The logarithms of the ratios
+between two submissions' times therefore scatter; copied times have one ratio, 1 or the constant
+that they were scaled by, with what was jittered around it. Memory is exact by nature and is not
+looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.stats import binom
+
+from flashlab.grading.model import Line, Result
+
+PASSES = ("forward", "backward")
+
+RUN_TO_RUN = 0.002
+"""The least relative scatter between two measurements of one run that is assumed."""
+
+WINDOWS = (1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
+"""Relative widths within which ratios are counted as one and the same."""
+
+CHANCE = 1e-9
+"""The chance, for a pair of submissions, below which agreement is no coincidence."""
+
+DIGITS = 8
+"""Fewest significant digits of a time that says anything: a coarse clock gives equal times."""
+
+
+@dataclass(frozen=True)
+class _Agreement:
+    """`count` of `total` common times of two submissions have the ratio `ratio`, within `width`."""
+
+    count: int
+    total: int
+    ratio: float
+    width: float
+
+
+def _significant(seconds: float) -> bool:
+    return len(repr(seconds).partition("e")[0].replace(".", "").strip("0")) >= DIGITS
+
+
+def _needed(total: int, width: float) -> int:
+    """How many of `total` ratios must lie in one window, for it to be no coincidence."""
+    chance = width / (RUN_TO_RUN * math.sqrt(2 * math.pi))
+    counts = np.arange(2, total + 1)
+    # Any of the ratios can begin the window; the others must fall into it.
+    tails = total * binom.sf(counts - 2, total - 1, chance)
+    enough = counts[tails < CHANCE]
+    return int(enough[0]) if len(enough) else total + 1
+
+
+class _Needed:
+    """`_needed`, worked out once for each number of common times."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, list[int]] = {}
+
+    def __call__(self, total: int) -> list[int]:
+        if total not in self._known:
+            self._known[total] = [_needed(total, width) for width in WINDOWS]
+        return self._known[total]
+
+
+def _agreement(
+    log_ratios: np.ndarray[tuple[int], np.dtype[np.float64]], needed: Sequence[int]
+) -> _Agreement | None:
+    """The narrowest window with more ratios in it than chance can put there."""
+    ordered = np.sort(log_ratios)
+    for width, least in zip(WINDOWS, needed, strict=True):
+        ends = np.searchsorted(ordered, ordered + width, side="right")
+        counts = ends - np.arange(len(ordered))
+        start = int(counts.argmax())
+        if counts[start] >= least:
+            middle = float(np.median(ordered[start : ends[start]]))
+            return _Agreement(int(counts[start]), len(ordered), math.exp(middle), width)
+    return None
+
+
+def _key(result: Result) -> tuple[float, float]:
+    """What tells one run from another in any submission: its FLOPs and its memory."""
+    flops = float(f"{result.numbers.forward_flops:.9g}")
+    return flops, result.numbers.peak_mib
+
+
+def _logs(results: Sequence[Result]) -> dict[tuple[float, float, str], float]:
+    logs: dict[tuple[float, float, str], float] = {}
+    for result in results:
+        for name in PASSES:
+            seconds = result.numbers.seconds[name]
+            if _significant(seconds):
+                logs.setdefault((*_key(result), name), math.log(seconds))
+    return logs
+
+
+def _same_files(a: Sequence[Result], b: Sequence[Result]) -> list[tuple[str, str]]:
+    """Pairs of files of one run whose two times are the same to the last digit."""
+
+    def times(results: Sequence[Result]) -> dict[tuple[float, ...], str]:
+        return {
+            (*_key(r), *seconds): r.name
+            for r in results
+            if all(map(_significant, seconds := [r.numbers.seconds[name] for name in PASSES]))
+        }
+
+    mine, theirs = times(a), times(b)
+    return [(mine[key], theirs[key]) for key in mine if key in theirs]
+
+
+def copies_between(results: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
+    """A line for each submission of every pair whose times agree as only copies can.
+
+    A single file that is the same is a warning: two measurements by one coarse clock can do that.
+    """
+    logs = {submission: _logs(own) for submission, own in results.items()}
+    keys = {key: i for i, key in enumerate(sorted({key for own in logs.values() for key in own}))}
+    table = np.full((len(logs), len(keys)), np.nan)
+    for row, own in enumerate(logs.values()):
+        for key, value in own.items():
+            table[row, keys[key]] = value
+    present = ~np.isnan(table)
+    needed = _Needed()
+    names = list(logs)
+    for i, j in combinations(range(len(names)), 2):
+        common = present[i] & present[j]
+        total = int(common.sum())
+        if total < 2:
+            continue
+        agreement = _agreement((table[j] - table[i])[common], needed(total))
+        if agreement is None:
+            for mine, theirs in _same_files(results[names[i]], results[names[j]]):
+                for submission, file, other in (
+                    (names[i], mine, names[j]),
+                    (names[j], theirs, names[i]),
+                ):
+                    params = {"other": other}
+                    yield Line(submission, file, "copies", "warn", "copies.file", params)
+            continue
+        code = "copies.same" if abs(math.log(agreement.ratio)) < 1e-3 else "copies.scaled"
+        for submission, other, ratio in (
+            (names[i], names[j], 1 / agreement.ratio),
+            (names[j], names[i], agreement.ratio),
+        ):
+            yield Line(
+                *(submission, "", "copies", "fail", code),
+                {
+                    "other": other,
+                    "count": str(agreement.count),
+                    "total": str(agreement.total),
+                    "ratio": f"{ratio:.6g}",
+                    "width": f"{agreement.width:g}",
+                },
+                f"< {needed(total)[WINDOWS.index(agreement.width)]}",
+                f"{agreement.count} / {agreement.total}",
+            )
+
+
+def copies_within(submission: str, results: Sequence[Result]) -> Iterator[Line]:
+    """A line for each file with the times of another that is declared as another run."""
+    seen: dict[tuple[float, float], list[Result]] = defaultdict(list)
+    for result in results:
+        seconds = (result.numbers.seconds["forward"], result.numbers.seconds["backward"])
+        if not all(map(_significant, seconds)):
+            continue
+        for other in seen[seconds]:
+            said, before = result.declaration, other.declaration
+            if None not in (said.shape, before.shape) and said.said() != before.said():
+                yield Line(
+                    *(submission, result.name, "copies", "fail", "copies.within"),
+                    {"other": other.name},
+                    before.said(),
+                    said.said(),
+                )
+                break
+        seen[seconds].append(result)

@@ -1,0 +1,105 @@
+"""Check 6, coverage: the five experiments, both implementations, at least three values each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from flashlab.grading.declared import FLASH2, NAIVE
+from flashlab.grading.identity import Candidate
+from flashlab.grading.model import Line, Result, Verdict
+from flashlab.grading.points import possible_families
+from flashlab.records import Shape
+
+EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
+VALUES = 3
+
+
+def _most(groups: Iterable[tuple[object, object]]) -> set[object]:
+    """Of (the fixed, the varied) pairs, the varied values of the group that has most."""
+    found: dict[object, set[object]] = defaultdict(set)
+    for fixed, varied in groups:
+        found[fixed].add(varied)
+    return max(found.values(), key=len, default=set())
+
+
+def _both_masks(fixed_and_mask: Iterable[tuple[object, bool]]) -> set[object]:
+    masks: dict[object, set[bool]] = defaultdict(set)
+    for fixed, mask in fixed_and_mask:
+        masks[fixed].add(mask)
+    return {fixed for fixed, both in masks.items() if len(both) == 2}
+
+
+def _values(shapes: Sequence[Shape], experiment: str) -> set[object]:
+    """The values of an experiment: of the size that varies, or the shapes that have both masks."""
+    sizes = ("batch_size", "seq_len", "num_heads", "emb_dim")
+    if experiment == "causal":
+        return _both_masks((tuple(getattr(s, x) for x in sizes), s.causal) for s in shapes)
+    return _most(
+        (
+            (*(getattr(s, x) for x in sizes if x != experiment), s.causal),
+            getattr(s, experiment),
+        )
+        for s in shapes
+    )
+
+
+def _possible_values(families: Iterable[Candidate], experiment: str) -> set[object]:
+    """The most values that families could be an experiment of, whatever their B and H are."""
+    match experiment:
+        case "causal":
+            return _both_masks(((f.groups, f.seq_len, f.head_dim), f.causal) for f in families)
+        case "batch_size":
+            return _most(((f.seq_len, f.head_dim, f.causal), f.groups) for f in families)
+        case "seq_len":
+            return _most(((f.groups, f.head_dim, f.causal), f.seq_len) for f in families)
+        case "num_heads":
+            return _most(((f.groups * f.head_dim, f.seq_len, f.causal), f.groups) for f in families)
+        case _:
+            return _most(((f.groups, f.seq_len, f.causal), f.head_dim) for f in families)
+
+
+def check_coverage(
+    submission: str, results: Sequence[Result], candidates: Mapping[str, Sequence[Candidate]]
+) -> list[Line]:
+    """A line for each experiment and implementation: there, missing, or only possibly there.
+
+    Where files are not declared whole, an experiment counts as possibly there if their FLOPs and
+    memory allow it.
+    """
+    lines = []
+    for implementation in (NAIVE, FLASH2):
+        shapes = [
+            shape
+            for result in results
+            if result.declaration.implementation == implementation
+            and (shape := result.declaration.shape) is not None
+        ]
+        families = {
+            family
+            for result in results
+            for family in possible_families(result, candidates.get(result.name, ()))
+            if family.implementation == implementation
+        }
+        for experiment in EXPERIMENTS:
+            values = _values(shapes, experiment)
+            params = {"experiment": experiment, "implementation": implementation}
+            verdict: Verdict = "pass"
+            code = "coverage.pass"
+            if len(values) < VALUES:
+                possible = len(_possible_values(families, experiment))
+                if possible >= VALUES:
+                    verdict, code = "not_checked", "coverage.possible"
+                elif experiment == "causal" and values:
+                    verdict, code = "warn", "coverage.few_masks"
+                else:
+                    verdict, code = "fail", "coverage.missing"
+            lines.append(
+                Line(
+                    *(submission, "", "coverage", verdict, code),
+                    params,
+                    f"≥ {VALUES}",
+                    str(len(values)),
+                )
+            )
+    return lines

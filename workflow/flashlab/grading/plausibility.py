@@ -1,0 +1,194 @@
+"""Check 5, plausibility: points that their neighbours contradict, and that the class does.
+
+Times under 0.3 ms are mostly the launch of kernels, so their order proves nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from flashlab import costs
+from flashlab.grading.declared import FLASH2
+from flashlab.grading.identity import Candidate, naive_memory
+from flashlab.grading.model import Line
+from flashlab.grading.points import Point
+
+LAUNCH_SECONDS = 0.3e-3
+PASSES = ("forward", "backward")
+
+MORE_WORK = 1.5
+"""How many times the operations and the bytes a run must have that may not be the quicker one."""
+
+INVERSION = 1.05
+"""By how much a run must be slower than one of more work to be contradicted by it."""
+
+SPIKE = 1.8
+"""How many times a point lies above the line (log time over log size) through its neighbours."""
+
+PASS_RATIO = (0.3, 8.0)
+"""Backward over forward time of either implementation; 0.9 to 4 on the GPUs that were seen."""
+
+CLASS_SIZE = 5
+"""Fewest submissions with the same point whose median says something."""
+
+CLASS_FACTOR = 2.5
+"""How far a point may be from the class's median, its submission's own level taken out."""
+
+CLASS_LEVEL = 2.0
+"""How far a whole submission may be from the class, before its device is to be asked for."""
+
+
+def _work(family: Candidate) -> tuple[float, float]:
+    """Operations and bytes of a run, Flash2's with head sizes padded as its kernels pad them."""
+    shape = family.shape
+    if family.implementation == FLASH2:
+        d = -(-family.head_dim // 32) * 32
+        padded = replace(family, head_dim=d).shape
+        return costs.forward_flops(padded), costs.flash2_peak_memory(padded)
+    return costs.forward_flops(shape), naive_memory(shape, 0)
+
+
+def _sweeps(points: Sequence[Point]) -> Iterator[list[tuple[float, Point]]]:
+    """Points that differ in one size, in its order: along B·H, N, d, and d at the same B·H·d."""
+    groups: dict[tuple[object, ...], dict[float, Point]] = defaultdict(dict)
+    for point in points:
+        f = point.family
+        kind = (f.implementation, f.causal)
+        for key, size in (
+            (("B·H", f.seq_len, f.head_dim), f.groups),
+            (("N", f.groups, f.head_dim), f.seq_len),
+            (("d", f.groups, f.seq_len), f.head_dim),
+            (("H", f.groups * f.head_dim, f.seq_len), f.groups),
+        ):
+            # Of a run that was handed in more than once, the first stands for it.
+            groups[kind + key].setdefault(size, point)
+    for sweep in groups.values():
+        if len(sweep) > 1:
+            yield sorted(sweep.items(), key=lambda item: item[0])
+
+
+def _fault(
+    point: Point, code: str, name: str, expected: float, submission: str, other: str = ""
+) -> Line:
+    found = point.result.numbers.seconds[name]
+    limit = "≤" if code == "plausibility.spike" else "<"
+    return Line(
+        submission,
+        point.result.name,
+        "plausibility",
+        "fail",
+        code,
+        {"pass": name, "other": other},
+        f"{limit} {expected * 1e3:.4g} ms",
+        f"{found * 1e3:.4g} ms",
+    )
+
+
+def _contradictions(
+    sweep: Sequence[tuple[float, Point]], name: str, submission: str
+) -> Iterator[Line]:
+    """Neighbours of which the one with less work is slower."""
+    for (_, less), (_, more) in pairwise(sweep):
+        short, long = (p.result.numbers.seconds[name] for p in (less, more))
+        ratios = [b / a for a, b in zip(_work(less.family), _work(more.family), strict=True)]
+        if min(ratios) >= MORE_WORK and short >= LAUNCH_SECONDS and short > INVERSION * long:
+            yield _fault(less, "plausibility.order", name, long, submission, more.result.name)
+
+
+def _spikes(sweep: Sequence[tuple[float, Point]], name: str, submission: str) -> Iterator[Line]:
+    """Points far above the line through their two neighbours on logarithmic axes."""
+    for (x0, low), (x1, point), (x2, high) in zip(sweep, sweep[1:], sweep[2:], strict=False):
+        y0, y1, y2 = (math.log(p.result.numbers.seconds[name]) for p in (low, point, high))
+        share = math.log(x1 / x0) / math.log(x2 / x0)
+        between = y0 + share * (y2 - y0)
+        seconds = point.result.numbers.seconds[name]
+        if y1 - between > math.log(SPIKE) and seconds >= LAUNCH_SECONDS:
+            expected = SPIKE * math.exp(between)
+            yield _fault(point, "plausibility.spike", name, expected, submission)
+
+
+def _pass_ratio(point: Point, submission: str) -> Iterator[Line]:
+    seconds = point.result.numbers.seconds
+    ratio = seconds["backward"] / seconds["forward"]
+    low, high = PASS_RATIO
+    if not low <= ratio <= high and max(seconds["forward"], seconds["backward"]) >= LAUNCH_SECONDS:
+        yield Line(
+            *(submission, point.result.name, "plausibility", "fail", "plausibility.ratio"),
+            expected=f"{low:g} – {high:g}",
+            found=f"{ratio:.3g}",
+        )
+
+
+def check_plausibility(submission: str, points: Sequence[Point]) -> list[Line]:
+    """What a submission's own points say against one another; one line where there is nothing.
+
+    A file is named once, by the first that speaks against it.
+    """
+    found: dict[str, Line] = {}
+    for point in points:
+        for line in _pass_ratio(point, submission):
+            found.setdefault(line.file, line)
+    sweeps = list(_sweeps(points))
+    for check in (_spikes, _contradictions):
+        for sweep in sweeps:
+            # A point that something speaks against says nothing of its neighbours.
+            sound = [entry for entry in sweep if entry[1].result.name not in found]
+            for name in PASSES:
+                for line in check(sound, name, submission):
+                    found.setdefault(line.file, line)
+    if found:
+        return [found[name] for name in sorted(found)]
+    if not points:
+        return [Line(submission, "", "plausibility", "not_checked", "plausibility.no_points")]
+    count = {"count": str(len(points))}
+    return [Line(submission, "", "plausibility", "pass", "plausibility.pass", count)]
+
+
+# Against the class
+
+
+def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
+    """Warnings of points, and of whole submissions, that lie far from the class's medians.
+
+    `points` are those of each submission. A submission's own level, the median of its ratios to
+    the class, is taken out first, because another GPU moves all of its times.
+    """
+    times: dict[tuple[Candidate, str], dict[str, Point]] = defaultdict(dict)
+    for submission, own in points.items():
+        for point in own:
+            for name in PASSES:
+                times[point.family, name].setdefault(submission, point)
+    ratios: dict[str, list[tuple[float, float, str, Point]]] = defaultdict(list)
+    for (_, name), by_submission in times.items():
+        if len(by_submission) < CLASS_SIZE:
+            continue
+        seconds = {s: p.result.numbers.seconds[name] for s, p in by_submission.items()}
+        median = statistics.median(seconds.values())
+        for submission, value in seconds.items():
+            if value >= LAUNCH_SECONDS or median >= LAUNCH_SECONDS:
+                entry = (math.log(value / median), median, name, by_submission[submission])
+                ratios[submission].append(entry)
+    for submission, entries in ratios.items():
+        level = statistics.median(ratio for ratio, *_ in entries)
+        if abs(level) > math.log(CLASS_LEVEL):
+            yield Line(
+                *(submission, "", "plausibility", "warn", "plausibility.level"),
+                expected=f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}",
+                found=f"{math.exp(level):.3g}",
+            )
+        for ratio, median, name, point in entries:
+            if abs(ratio - level) > math.log(CLASS_FACTOR):
+                usual = median * math.exp(level)
+                seconds_ = point.result.numbers.seconds[name]
+                yield Line(
+                    *(submission, point.result.name, "plausibility", "warn"),
+                    "plausibility.class",
+                    {"pass": name, "factor": f"{CLASS_FACTOR:g}"},
+                    f"{usual * 1e3:.4g} ms",
+                    f"{seconds_ * 1e3:.4g} ms",
+                )

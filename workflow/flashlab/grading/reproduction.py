@@ -1,0 +1,172 @@
+"""Check 8, reproduction: a sample of the declared runs, measured here by protocol ``lab5``.
+
+On the device that a submission names, times must agree within `TOLERANCE`. On another one only the
+ratio between the two implementations can be compared, which is weak evidence and said to be so.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashlab.grading.declared import FLASH2, NAIVE
+from flashlab.grading.gpus import find_gpu
+from flashlab.grading.model import Line, Result, Verdict
+from flashlab.records import Run, Shape, read_record
+
+PASSES = ("forward", "backward")
+TOLERANCE = 0.25
+LAUNCH_SECONDS = 0.3e-3
+"""Times below are mostly launches, and vary by more than `TOLERANCE` from session to session."""
+
+OTHER_DEVICE_FACTOR = 3.0
+"""By what factor the ratio of the two implementations may differ between two devices."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run measured here: seconds of each pass, or the status that says why there are none."""
+
+    run: Run
+    status: str
+    seconds: Mapping[str, float]
+
+
+def read_measured(path: Path, run: Run) -> Measured:
+    """A record of this machine; RecordError where it is missing or another run's."""
+    record = read_record(path, run)
+    status = record["record"]["status"]
+    seconds = {name: record[name]["time(s)"] for name in PASSES} if status == "ok" else {}
+    return Measured(run, status, seconds)
+
+
+def _same_device(here: str, named: str | None) -> bool:
+    if named is None:
+        return False
+    mine, theirs = find_gpu(here), find_gpu(named)
+    return here == named or (mine is not None and mine == theirs)
+
+
+Declared = tuple[str, Shape]
+
+
+def declared_run(result: Result) -> Declared | None:
+    """Implementation and shape of a file that is declared whole."""
+    said = result.declaration
+    if said.shape is None or said.implementation is None:
+        return None
+    return said.implementation, said.shape
+
+
+def choose(
+    results: Iterable[Result], here: str, count: int, seed: int, known: Collection[str]
+) -> list[Declared]:
+    """A sample of `count` declared runs, the same for the same seed and submissions.
+
+    Runs of more than a launch's time are preferred. Where a run is declared for another device,
+    the other implementation at that shape is measured with it. `known` are the implementations
+    that can be measured.
+    """
+    longest: dict[Declared, float] = {}
+    elsewhere: set[Declared] = set()
+    for result in results:
+        run = declared_run(result)
+        if run is None or run[0] not in known:
+            continue
+        seconds = min(result.numbers.seconds[name] for name in PASSES)
+        longest[run] = max(seconds, longest.get(run, 0.0))
+        if not _same_device(here, result.declaration.device_name):
+            elsewhere.add(run)
+    order = sorted(longest)
+    random.Random(seed).shuffle(order)
+    order.sort(key=lambda run: longest[run] < LAUNCH_SECONDS)
+    chosen = dict.fromkeys(order[:count])
+    for implementation, shape in order[:count]:
+        other = {NAIVE: FLASH2, FLASH2: NAIVE}.get(implementation)
+        if (implementation, shape) in elsewhere and other is not None:
+            chosen[other, shape] = None
+    return list(chosen)
+
+
+def _against_here(submission: str, result: Result, measured: Measured) -> Line:
+    """One file of the same device, held against the measurement."""
+    params = {"run": result.declaration.said(), "tolerance": f"{TOLERANCE:.0%}"}
+    worst, texts = 0.0, ("", "")
+    for name in PASSES:
+        mine, theirs = measured.seconds[name], result.numbers.seconds[name]
+        off = abs(theirs / mine - 1)
+        if max(mine, theirs) >= LAUNCH_SECONDS and off >= worst:
+            worst, texts = off, (f"{mine * 1e3:.4g} ms", f"{theirs * 1e3:.4g} ms")
+            params["pass"] = name
+    if "pass" not in params:
+        code: tuple[Verdict, str] = ("not_checked", "reproduction.too_short")
+    elif worst > TOLERANCE:
+        code = ("fail", "reproduction.fail")
+    else:
+        code = ("pass", "reproduction.pass")
+    return Line(
+        *(submission, result.name, "reproduction", *code),
+        params,
+        *texts,
+    )
+
+
+def _ratios(
+    submission: str, results: Sequence[Result], measured: Mapping[Declared, Measured]
+) -> Iterator[Line]:
+    """Naive over Flash2, here and in the submission, of the shapes that both have."""
+    own = {run: result for result in results if (run := declared_run(result)) is not None}
+    for implementation, shape in sorted(own):
+        pair = ((NAIVE, shape), (FLASH2, shape))
+        if implementation != NAIVE or not all(run in own and run in measured for run in pair):
+            continue
+        naive, flash2 = (measured[run] for run in pair)
+        if (naive.status, flash2.status) != ("ok", "ok"):
+            continue
+        totals = [sum(m.seconds.values()) for m in (naive, flash2)]
+        theirs = [sum(own[run].numbers.seconds[name] for name in PASSES) for run in pair]
+        here, there = totals[0] / totals[1], theirs[0] / theirs[1]
+        agree = 1 / OTHER_DEVICE_FACTOR <= there / here <= OTHER_DEVICE_FACTOR
+        verdict: Verdict = "not_checked" if agree else "warn"
+        yield Line(
+            *(submission, own[pair[1]].name, "reproduction", verdict),
+            "reproduction.ratio_agrees" if agree else "reproduction.ratio_differs",
+            {"run": own[pair[1]].declaration.said(), "factor": f"{OTHER_DEVICE_FACTOR:g}"},
+            f"{here:.3g}",
+            f"{there:.3g}",
+        )
+
+
+def check_reproduction(
+    submission: str,
+    results: Sequence[Result],
+    measured: Sequence[Measured],
+    here: str,
+    device_name: str | None,
+) -> list[Line]:
+    """What the runs measured on the device `here` say of a submission's files."""
+
+    def nothing(code: str) -> list[Line]:
+        return [Line(submission, "", "reproduction", "not_checked", code)]
+
+    if not measured:
+        return nothing("reproduction.not_asked")
+    by_run: dict[Declared, Measured] = {(m.run.implementation, m.run.shape): m for m in measured}
+    lines, elsewhere = [], []
+    for result in results:
+        run = declared_run(result)
+        found = by_run.get(run) if run else None
+        if found is None:
+            continue
+        if not _same_device(here, result.declaration.device_name or device_name):
+            elsewhere.append(result)
+        elif found.status != "ok":
+            params = {"run": result.declaration.said(), "status": found.status}
+            code = "reproduction.not_measured"
+            lines.append(Line(submission, result.name, "reproduction", "not_checked", code, params))
+        else:
+            lines.append(_against_here(submission, result, found))
+    lines += _ratios(submission, elsewhere, by_run)
+    return lines or nothing("reproduction.none_sampled")

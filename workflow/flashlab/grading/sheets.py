@@ -1,0 +1,58 @@
+"""The grades as CSV: a row for each check of a file, and a row for each submission."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from flashlab.grading.grade import Grades
+from flashlab.grading.model import CHECKS
+from flashlab.grading.shown import cell
+from flashlab.grading.wording import sentence
+from flashlab.records import written_whole
+
+COLUMNS = ("submission", "file", "check", "verdict", "expected", "found", "message")
+SUMMARY_COLUMNS = (
+    *("submission", "device", "files", *CHECKS),
+    *("failed", "warned", "not_checked", "badges"),
+)
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    with written_whole(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([cell(text) for text in row] for row in rows)
+
+
+def write_grades(path: Path, grades: Grades, language: str) -> None:
+    """Write a row for each line, its message in `language`."""
+    _write(
+        path,
+        COLUMNS,
+        (
+            (
+                *(line.submission, line.file, line.check, line.verdict),
+                *(line.expected, line.found, sentence(line, language, str)),
+            )
+            for line in grades.lines
+        ),
+    )
+
+
+def write_summary(path: Path, grades: Grades) -> None:
+    """Write a row for each submission."""
+    _write(
+        path,
+        SUMMARY_COLUMNS,
+        (
+            (
+                *(summary.submission, summary.device, str(summary.files)),
+                *(summary.verdicts[check] for check in CHECKS),
+                *(str(summary.counts.get(v, 0)) for v in ("fail", "warn", "not_checked")),
+                " ".join(summary.badges),
+            )
+            for summary in grades.summaries
+        ),
+    )

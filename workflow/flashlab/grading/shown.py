@@ -1,0 +1,58 @@
+r"""Names and texts of others, made safe to show in a terminal, a CSV cell and a PDF.
+
+Control and format characters (newlines, ANSI escapes, marks that turn the direction of text),
+bytes that are no UTF-8, and characters that the report's font lacks become visible escapes such as
+``\u202e``. A backslash becomes two, so that two names never look alike.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+from pathlib import Path
+
+from fontTools.ttLib import TTFont
+
+FONT = Path(__file__).parents[3] / "templates" / "fonts" / "NotoSansTC-Regular.ttf"
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+MAX_CHARACTERS = 160
+"""Most characters of a name or text that are shown in a PDF; a CSV cell has all of it."""
+
+
+@cache
+def _font_characters() -> frozenset[int]:
+    with TTFont(FONT, lazy=True) as font:
+        return frozenset(font.getBestCmap())
+
+
+@cache
+def _escaped_character(character: str, needs_glyph: bool) -> str:
+    code = ord(character)
+    if character == "\\":
+        return "\\\\"
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    visible = character == " " or unicodedata.category(character)[0] in "LMNPS"
+    if visible and (not needs_glyph or code in _font_characters()):
+        return character
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def escaped(text: str, needs_glyph: bool = False) -> str:
+    """`text` with everything that could deceive or break a reader as a visible escape."""
+    return "".join(_escaped_character(character, needs_glyph) for character in text)
+
+
+def for_page(text: str) -> str:
+    """`text` for the PDF: escaped, with glyphs for all of it, and shortened in its middle."""
+    shown = escaped(text, needs_glyph=True)
+    if len(shown) <= MAX_CHARACTERS:
+        return shown
+    half = MAX_CHARACTERS // 2 - 2
+    return f"{shown[:half]} … {shown[-half:]}"
+
+
+def cell(text: str) -> str:
+    """`text` for a CSV cell: escaped, and never a spreadsheet's formula."""
+    shown = escaped(text)
+    return f"'{shown}" if shown.startswith(FORMULA_STARTS) else shown
