@@ -4,6 +4,7 @@
 #   snakemake --cores 1 report/lab5.pdf --config dataset=h200    report a recorded dataset
 #   snakemake --cores 1 records                                  measure only
 #   snakemake --cores 1 freeze --config name=NAME                keep the records as data/NAME
+#   snakemake --cores 1 report/grades.pdf --config submissions=DIR   grade a class
 #
 #   config -> plan -> records -> tables -> findings -> report
 #                                       -> figures  ->
@@ -31,3 +32,4 @@ include: "workflow/rules/findings.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/datasets.smk"
+include: "workflow/rules/grades.smk"

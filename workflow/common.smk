@@ -9,7 +9,8 @@ from pathlib import Path
 from flashlab import exclusive
 from flashlab.config import ConfigError
 from flashlab.datasets import DatasetError
-from flashlab.implementations import ImplementationError
+from flashlab.grading.order import order_grading
+from flashlab.implementations import ImplementationError, find_implementations
 from flashlab.machine import MachineError
 from flashlab.measuring.supervise import WORKFLOW_PID
 from flashlab.plan import PlanError
@@ -41,8 +42,12 @@ OWN_KEYS = {key for file in OWN_FILES for key in load_configfile(file)} | OVERRI
 
 try:
     PREPARED = prepare(config, [*map(Path, workflow.configfiles), *OWN_FILES], OVERRIDES, OWN_KEYS)
+    GRADING = order_grading(PREPARED.config, find_implementations(), workflow.is_main_process)
 except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
     raise WorkflowError(str(error)) from None
+
+# What to measure by record: the experiments' runs, and those that grading measures again.
+ORDERS = {**PREPARED.orders, **GRADING.orders}
 
 
 onstart:
@@ -87,7 +92,7 @@ def results_folder(wildcards, input):
 
 def measure_order(wildcards):
     """What to measure for a record: the run and the protocol."""
-    return json.dumps(PREPARED.orders[f"{wildcards.record}.json"])
+    return json.dumps(ORDERS[f"{wildcards.record}.json"])
 
 
 def import_entry(wildcards):
@@ -100,3 +105,12 @@ def freeze_config(wildcards):
     if "name" not in config:
         raise WorkflowError("freeze: say under which name: snakemake freeze --config name=NAME")
     return "report/config.json"
+
+
+def grading_order(wildcards):
+    """The order to grade, which there is only where a call names a folder of submissions."""
+    if GRADING.path is None:
+        raise WorkflowError(
+            "grades: say what to grade: snakemake report/grades.pdf --config submissions=DIR"
+        )
+    return str(GRADING.path)

@@ -91,6 +91,24 @@ def _report(arguments: Arguments) -> None:
     write_report(arguments.config, arguments.results, arguments.ceilings, arguments.output)
 
 
+def _grade(arguments: Arguments) -> None:
+    from collections import Counter
+
+    from flashlab.grading.stage import write_stage
+
+    outputs = (arguments.grades, arguments.summary, arguments.document)
+    grades = write_stage(arguments.order, *outputs)
+    counts = Counter(line.verdict for line in grades.lines)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    print(f"{len(grades.summaries)} submissions: {said}")
+
+
+def _grades_pdf(arguments: Arguments) -> None:
+    from flashlab.grading.pages import write_pages
+
+    write_pages(arguments.document, arguments.output)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m flashlab",
@@ -147,6 +165,16 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--results", type=Path, required=True, help="folder of the dataset")
     report.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
     report.add_argument("--output", type=Path, required=True, help="PDF to write")
+
+    grade = command("grade", _grade, "Grade a folder of submissions.")
+    grade.add_argument("--order", type=Path, required=True, help="what to grade, JSON")
+    grade.add_argument("--grades", type=Path, required=True, help="CSV file to write")
+    grade.add_argument("--summary", type=Path, required=True, help="CSV file to write")
+    grade.add_argument("--document", type=Path, required=True, help="the pages' content to write")
+
+    grades_pdf = command("grades-pdf", _grades_pdf, "Set the grades in type.")
+    grades_pdf.add_argument("--document", type=Path, required=True, help="the pages' content")
+    grades_pdf.add_argument("--output", type=Path, required=True, help="PDF to write")
     return parser
 
 

@@ -19,6 +19,9 @@ from flashlab.records import Run, write_json_if_changed
 RESULTS = Path("results")
 DATA = Path("data")
 LOCAL = "local"
+GRADING_KEYS = ("grading", "pdf", "reproduce", "submissions")
+"""Keys of the configuration that no report depends on."""
+
 NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -27,7 +30,7 @@ class Prepared:
     """What the rules look up: the dataset, its experiments, and what makes each record.
 
     `orders` is what to measure and `imports` what to convert, by record file name; both are empty
-    for a recorded dataset.
+    for a recorded dataset. `config` is the resolved configuration.
     """
 
     dataset: str
@@ -40,6 +43,7 @@ class Prepared:
     orders: dict[str, dict[str, Any]]
     imports: dict[str, dict[str, Any]]
     remarks: tuple[str, ...]
+    config: dict[str, Any]
 
 
 def _imported(
@@ -135,7 +139,8 @@ def prepare(
         document = plan.plan_document(experiment, planned, implementations, resolved, dtype, device)
         write_json_if_changed(home / "plan" / f"{experiment.name}.json", document)
     write_json_if_changed(home / "languages.json", resolved["languages"])
-    write_json_if_changed(Path("report/config.json"), {**resolved, "dataset": dataset})
+    reported = {key: value for key, value in resolved.items() if key not in GRADING_KEYS}
+    write_json_if_changed(Path("report/config.json"), {**reported, "dataset": dataset})
     return Prepared(
         dataset=dataset,
         device=device,
@@ -159,4 +164,5 @@ def prepare(
         remarks=tuple(
             path for by_language in resolved["remarks"].values() for path in by_language.values()
         ),
+        config=resolved,
     )

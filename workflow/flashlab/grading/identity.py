@@ -237,7 +237,7 @@ class _Judge:
         if said.shape is not None:
             wanted = costs.forward_flops(said.shape)
             if not math.isclose(flops, wanted, rel_tol=TOLERANCE):
-                texts = {"expected": f"{wanted:.9g}", "found": f"{flops:.9g}"}
+                texts = {"expected": f"{wanted:.9g} FLOPs", "found": f"{flops:.9g} FLOPs"}
                 return self._line("fail", "flops", declared=said.said(), **texts)
         if not said.gpu:
             return self._line("not_checked", "not_cuda")
@@ -279,8 +279,8 @@ class _Judge:
         found = self.result.numbers.peak_mib * costs.MIB
         return {
             "declared": self.said.said(),
-            "expected": " | ".join(map(str, wanted)),
-            "found": f"{found:.12g}",
+            "expected": " | ".join(f"{size} B" for size in wanted),
+            "found": f"{found:.12g} B",
         }
 
 

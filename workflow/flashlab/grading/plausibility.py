@@ -24,7 +24,7 @@ PASSES = ("forward", "backward")
 MORE_WORK = 1.5
 """How many times the operations and the bytes a run must have that may not be the quicker one."""
 
-INVERSION = 1.05
+INVERSION = 1.1
 """By how much a run must be slower than one of more work to be contradicted by it."""
 
 SPIKE = 1.8
@@ -96,7 +96,8 @@ def _contradictions(
     for (_, less), (_, more) in pairwise(sweep):
         short, long = (p.result.numbers.seconds[name] for p in (less, more))
         ratios = [b / a for a, b in zip(_work(less.family), _work(more.family), strict=True)]
-        if min(ratios) >= MORE_WORK and short >= LAUNCH_SECONDS and short > INVERSION * long:
+        measurable = min(short, long) >= LAUNCH_SECONDS
+        if measurable and min(ratios) >= MORE_WORK and short > INVERSION * long:
             yield _fault(less, "plausibility.order", name, long, submission, more.result.name)
 
 

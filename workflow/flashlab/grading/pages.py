@@ -1,0 +1,43 @@
+"""The grades set in type: a table of the class, then what did not pass in each submission."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jinja2
+
+from flashlab.grading.model import BADGES, CHECKS
+from flashlab.grading.wording import word
+from flashlab.records import written_whole
+from flashlab.report.render import LANGUAGE_TAGS, TEMPLATES, to_pdf
+
+MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
+
+
+def to_html(document: dict[str, object]) -> str:
+    """The pages as one HTML document; every text of others in `document` is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("grades.html.j2").render(
+        grades=document,
+        word=word,
+        tags=LANGUAGE_TAGS,
+        checks=CHECKS,
+        order=tuple(MARKS),
+        badges=BADGES,
+        marks=MARKS,
+    )
+
+
+def write_pages(document_file: Path, output: Path) -> None:
+    """Write the PDF, whole or not at all."""
+    document = json.loads(document_file.read_text(encoding="utf-8"))
+    pdf = to_pdf(to_html(document), TEMPLATES)
+    with written_whole(output, binary=True) as file:
+        file.write(pdf)

@@ -1,0 +1,124 @@
+"""The stage: from a call's order to the CSV files, and to what the pages hold."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flashlab.grading.grade import Grades, Summary, grade
+from flashlab.grading.model import BADGES, CHECKS, VERDICTS, Line
+from flashlab.grading.order import read_order
+from flashlab.grading.reproduction import read_measured
+from flashlab.grading.sheets import write_grades, write_summary
+from flashlab.grading.shown import for_page
+from flashlab.grading.submissions import read_submissions
+from flashlab.grading.wording import sentence
+from flashlab.records import Run, write_json
+
+SHOWN_OF_A_KIND = 6
+"""Most rows of one kind that a submission's section shows; the CSV has every line."""
+
+SHOWN = 24
+"""Most rows of a submission's section."""
+
+SHOWN_FILES = 8
+"""Most files that are named in a row."""
+
+
+def _row(line: Line, files: Sequence[str], languages: Sequence[str]) -> dict[str, Any]:
+    return {
+        "files": [for_page(file) for file in files[:SHOWN_FILES] if file],
+        "more_files": max(0, len(files) - SHOWN_FILES),
+        "check": line.check,
+        "verdict": line.verdict,
+        "said": {language: sentence(line, language, for_page) for language in languages},
+        "expected": for_page(line.expected),
+        "found": for_page(line.found),
+    }
+
+
+def _details(summary: Summary, lines: Sequence[Line], languages: Sequence[str]) -> dict[str, Any]:
+    """What did not pass, the worst first; files of which the same is said share a row."""
+    order = {"fail": 0, "warn": 1}
+    wrong = sorted(
+        (line for line in lines if line.verdict in order),
+        key=lambda line: (order[line.verdict], CHECKS.index(line.check)),
+    )
+    same: dict[tuple[object, ...], list[Line]] = defaultdict(list)
+    for line in wrong:
+        said = (line.code, *sorted(line.params.items()), line.expected, line.found)
+        same[line.verdict, said].append(line)
+    kinds: Counter[str] = Counter()
+    rows: list[dict[str, Any]] = []
+    more = 0
+    for group in same.values():
+        first = group[0]
+        kinds[first.code] += 1
+        if kinds[first.code] <= SHOWN_OF_A_KIND and len(rows) < SHOWN:
+            rows.append(_row(first, [line.file for line in group], languages))
+        else:
+            more += len(group)
+    return {
+        "submission": for_page(summary.submission),
+        "rows": rows,
+        "more": more,
+        "unchecked": sum(line.verdict == "not_checked" for line in lines),
+    }
+
+
+def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
+    """All that the pages show, with every text of others made safe."""
+    languages = order["languages"]
+    lines: dict[str, list[Line]] = defaultdict(list)
+    for line in grades.lines:
+        lines[line.submission].append(line)
+    details = [_details(s, lines[s.submission], languages) for s in grades.summaries]
+    return {
+        "languages": languages,
+        "files": sum(summary.files for summary in grades.summaries),
+        "submissions": [
+            {
+                "submission": for_page(summary.submission),
+                "device": for_page(summary.device),
+                "files": summary.files,
+                "verdicts": dict(summary.verdicts),
+                "badges": list(summary.badges),
+            }
+            for summary in grades.summaries
+        ],
+        "details": [detail for detail in details if detail["rows"]],
+        "clean": [detail["submission"] for detail in details if not detail["rows"]],
+        "counts": {
+            check: {
+                verdict: sum(s.verdicts[check] == verdict for s in grades.summaries)
+                for verdict in VERDICTS
+            }
+            for check in CHECKS
+        },
+        "badges": {badge: sum(badge in s.badges for s in grades.summaries) for badge in BADGES},
+        "reproduced": len(order["measured"]),
+        "here": order["here"],
+        "seed": order["seed"],
+    }
+
+
+def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document: Path) -> Grades:
+    """Grade what the order names and write the two CSV files and the pages' content.
+
+    Raises:
+        GradingError: the folder has no submissions.
+        RecordError: a run measured here has no record.
+    """
+    order = read_order(order_file)
+    measured = [
+        read_measured(Path(entry["path"]), Run.from_json(entry["run"]))
+        for entry in order["measured"]
+    ]
+    submissions = read_submissions(order["submissions"], order["device"])
+    grades = grade(submissions, measured, order["here"])
+    write_json(document, _document(grades, order))
+    write_summary(summary_csv, grades)
+    write_grades(grades_csv, grades, order["languages"][0])
+    return grades
