@@ -1,24 +1,280 @@
-"""A sound submission passes every check; altered in one respect it fails that check, and no other."""
+"""A sound submission passes every check; one altered in one respect fails that one alone."""
 
 from __future__ import annotations
 
+import copy
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flashlab import costs
+
 OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
+FLASH = "flash2-b16-n512-h32-e2048-full"
+NAIVE = "pytorch-b16-n512-h32-e2048-full"
+LONG = "pytorch-b32-n512-h32-e2048-causal"
+MEMORY = "peak_memory_usage(MB)"
+
+Change = Callable[[Any], Any]
 
 
 def test_a_sound_submission_passes_every_check(
     sound: Any, graded: Callable[..., Any], tmp_path: Path
 ) -> None:
-    sound.write(tmp_path / "class" / "ann")
-    found = graded(tmp_path / "class")
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
     assert found.alarms() == []
     assert [found.of("ann")[check] for check in OWN_CHECKS] == ["pass"] * 6
-    assert found.lines("not_checked") and {line.check for line in found.lines("not_checked")} == {
-        "copies",
-        "reproduction",
+    unchecked = {line.check for line in found.lines("not_checked")}
+    assert unchecked == {"copies", "reproduction"}
+
+
+def test_two_sound_submissions_are_no_copies(
+    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    sound.write(tmp_path / "ann")
+    measured_again(sound, 1).write(tmp_path / "ben")
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert found.of("ann")["copies"] == found.of("ben")["copies"] == "pass"
+
+
+def test_a_sound_submission_without_declarations_raises_no_alarm(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The course's script names nothing: any names, no runs.csv."""
+    sound.documents = {f"{i}.json": d for i, d in enumerate(sound.documents.values())}
+    sound.rows = None
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    told = [line for line in found.lines("not_checked") if line.check == "identity"]
+    assert len(told) == len(sound.documents)
+    assert all(line.code == "identity.undeclared" and line.found for line in told)
+
+
+def test_a_sound_submission_with_the_runs_in_its_names_passes(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    sound.rows = None  # flash2-b16-n512-h32-e2048-full-float16-cuda.json
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert [found.of("ann")[check] for check in OWN_CHECKS] == ["pass"] * 6
+
+
+# One thing altered: the change, the check that fails, and the message
+
+
+def text_for_a_number(own: Any) -> None:
+    own.document(FLASH)["forward"]["time(s)"] = "0.0001"
+
+
+def a_missing_key(own: Any) -> None:
+    del own.document(FLASH)["backward"]
+
+
+def a_rate(own: Any) -> None:
+    own.document(FLASH)["backward"]["FLOPS(TFLOPs/s)"] *= 1.01
+
+
+def a_time(own: Any) -> None:
+    own.document(FLASH)["forward"]["time(s)"] *= 0.99
+
+
+def a_sum(own: Any) -> None:
+    both = own.document(FLASH)["forward_backward"]
+    both["time(s)"] *= 0.99
+    both["FLOPS(TFLOPs/s)"] /= 0.99
+
+
+def memory_of_the_other(own: Any) -> None:
+    run = own.runs[own.file(NAIVE)]
+    own.document(NAIVE)[MEMORY] = costs.flash2_peak_memory(run.shape) / costs.MIB
+
+
+def rounded_memory(own: Any) -> None:
+    own.document(FLASH)[MEMORY] = round(own.document(FLASH)[MEMORY])
+
+
+def another_gpus_workspace(own: Any) -> None:
+    own.document(NAIVE)[MEMORY] += 16.25 - 64
+
+
+def declared_as_the_other(own: Any) -> None:
+    own.rows[own.file(FLASH)][1] = "Pytorch"
+
+
+def declared_as_another_shape(own: Any) -> None:
+    own.rows[own.file(FLASH)][5] = "4096"
+
+
+def declared_causal(own: Any) -> None:
+    own.rows[own.file(NAIVE)][6] = "true"
+
+
+def declared_twice(own: Any) -> None:
+    own.rows["again"] = own.rows[own.file(FLASH)]
+
+
+def too_fast(own: Any) -> None:
+    own.rescale(FLASH, 0.01)
+
+
+def too_fast_for_the_memory(own: Any) -> None:
+    own.rescale("pytorch-b16-n1024-h32-e2048-full", 0.12)
+
+
+def slower_than_twice_the_batch(own: Any) -> None:
+    own.rescale(LONG, 2.5)
+
+
+def far_above_both_neighbours(own: Any) -> None:
+    own.rescale("flash2-b32-n512-h32-e2048-causal", 1.95)
+
+
+def a_slow_backward_pass(own: Any) -> None:
+    own.rescale("flash2-b64-n512-h32-e2048-causal", 3, ["backward"])
+
+
+def without_the_heads(own: Any) -> None:
+    for name in list(own.documents):
+        if own.runs[name].shape.num_heads != 32:
+            del own.documents[name], own.rows[name]
+
+
+def one_file_as_two_runs(own: Any) -> None:
+    """Twins in FLOPs and memory: (B, H, E) and (B/2, 2H, 2E)."""
+    name = own.file("flash2-b16-n512-h32-e2048-causal")
+    own.documents["twin.json"] = copy.deepcopy(own.documents[name])
+    own.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
+
+
+ALTERED: dict[str, tuple[Change, str, str]] = {
+    "text for a number": (text_for_a_number, "form", "form.no_number"),
+    "a key left out": (a_missing_key, "form", "form.missing"),
+    "a rate": (a_rate, "arithmetic", "arithmetic.flops"),
+    "a time": (a_time, "arithmetic", "arithmetic.flops"),
+    "times that do not add up": (a_sum, "arithmetic", "arithmetic.sum"),
+    "FlashAttention's memory": (memory_of_the_other, "identity", "identity.implementation"),
+    "512 bytes rounded off": (rounded_memory, "identity", "identity.memory"),
+    "another GPU's workspace": (another_gpus_workspace, "identity", "identity.workspace"),
+    "another implementation": (declared_as_the_other, "identity", "identity.implementation"),
+    "another width": (declared_as_another_shape, "identity", "identity.flops"),
+    "the other mask": (declared_causal, "identity", "identity.flops"),
+    "a file declared twice": (declared_twice, "identity", "identity.declared_twice"),
+    "beyond the ceiling": (too_fast, "physics", "physics.rate"),
+    "beyond the memory": (too_fast_for_the_memory, "physics", "physics.bytes"),
+    "slower than more work": (slower_than_twice_the_batch, "plausibility", ""),
+    "above its neighbours": (far_above_both_neighbours, "plausibility", "plausibility.spike"),
+    "a slow backward pass": (a_slow_backward_pass, "plausibility", "plausibility.ratio"),
+    "an experiment left out": (without_the_heads, "coverage", "coverage.missing"),
+    "one file for two runs": (one_file_as_two_runs, "copies", "copies.within"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("altered", ALTERED)
+def test_one_thing_altered_fails_its_check_and_no_other(
+    altered: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    change, check, code = ALTERED[altered]
+    change(sound)
+    sound.write(tmp_path / "ann")
+    fails = graded(tmp_path).fails()
+    assert {name for name, _ in fails} == {check}, fails
+    assert not code or set(fails.values()) == {code}
+
+
+def test_of_two_copies_each_is_told_of_the_other(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for name in ("ann", "ben"):
+        sound.write(tmp_path / name)
+    found = graded(tmp_path)
+    assert found.fails() == {("copies", ""): "copies.same"}
+    assert [line.params["other"] for line in found.lines("fail")] == ["ben", "ann"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "jitter", "code"),
+    [(1.0, 1e-9, "copies.same"), (1.03, 0.0, "copies.scaled"), (0.9, 1e-6, "copies.scaled"),
+     (1.0, 3e-5, "copies.same")],
+)  # fmt: skip
+def test_a_copy_that_was_scaled_or_jittered_is_one(
+    factor: float, jitter: float, code: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    chance = random.Random(1)
+    sound.write(tmp_path / "ann")
+    for name in sound.documents:
+        sound.rescale(name, factor * (1 + chance.uniform(-jitter, jitter)))
+    sound.write(tmp_path / "ben")
+    found = graded(tmp_path)
+    assert set(found.fails().values()) == {code}
+    assert {line.submission for line in found.lines("fail")} == {"ann", "ben"}
+
+
+def test_a_few_copied_files_among_own_ones_are_found(
+    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    sound.write(tmp_path / "ann")
+    other = measured_again(sound, 2)
+    for name in sorted(sound.documents)[::9]:
+        other.documents[name] = sound.documents[name]
+    other.write(tmp_path / "ben")
+    found = graded(tmp_path)
+    assert set(found.fails().values()) == {"copies.same"}
+
+
+def test_a_single_file_that_is_the_same_is_a_warning(
+    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    sound.write(tmp_path / "ann")
+    other = measured_again(sound, 3)
+    other.documents[sound.file(LONG)] = sound.document(LONG)
+    other.write(tmp_path / "ben")
+    found = graded(tmp_path)
+    assert found.fails() == {}
+    assert {line.code for line in found.lines("warn")} == {"copies.file"}
+
+
+def test_a_class_of_sound_submissions_raises_no_alarm(
+    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for seed in range(12):
+        measured_again(sound, seed).write(tmp_path / f"s{seed:02}")
+    assert graded(tmp_path).alarms() == []
+
+
+def test_a_point_far_from_the_class_is_a_warning(
+    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for seed in range(6):
+        own = measured_again(sound, seed)
+        if seed == 3:  # the end of its sweeps, with no neighbour above
+            own.rescale("pytorch-b32-n1024-h32-e2048-full", 4)
+        own.write(tmp_path / f"s{seed}")
+    found = graded(tmp_path)
+    assert found.fails() == {}
+    assert {(line.submission, line.code) for line in found.lines("warn")} == {
+        ("s3", "plausibility.class")
     }
+
+
+def test_a_submission_of_another_gpu_is_told_once_and_not_point_by_point(
+    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for seed in range(6):
+        own = measured_again(sound, seed)
+        for name in list(own.documents):
+            if "pytorch" not in name or "n128" in name or "n256" in name:  # mostly launches
+                del own.documents[name], own.rows[name]
+            elif seed == 3:
+                own.rescale(name, 6)
+        own.write(tmp_path / f"s{seed}")
+    found = graded(tmp_path)
+    assert [
+        (line.submission, line.code) for line in found.alarms() if line.check == "plausibility"
+    ] == [("s3", "plausibility.level")]

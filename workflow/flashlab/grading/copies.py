@@ -30,7 +30,7 @@ WINDOWS = (1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
 CHANCE = 1e-9
 """The chance, for a pair of submissions, below which agreement is no coincidence."""
 
-DIGITS = 8
+DIGITS = 6
 """Fewest significant digits of a time that says anything: a coarse clock gives equal times."""
 
 

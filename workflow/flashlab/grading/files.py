@@ -74,8 +74,8 @@ def read_bounded(name: str, folder: int | None = None) -> bytes:
                 "form.too_large", size=str(before.st_size), most=str(MAX_FILE_BYTES)
             )
         content = bytearray()
-        while len(content) <= MAX_FILE_BYTES:
-            part = os.read(descriptor, MAX_FILE_BYTES + 1 - len(content))
+        while len(content) <= before.st_size:  # one byte more tells that it has grown
+            part = os.read(descriptor, before.st_size + 1 - len(content))
             if not part:
                 break
             content += part

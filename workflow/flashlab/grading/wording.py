@@ -12,7 +12,7 @@ TRANSLATED = ("pass", "experiment")
 """Parameters that are words of the catalog themselves."""
 
 
-def word(key: str, language: str, **params: object) -> str:
+def word(key: str, language: str, /, **params: object) -> str:
     """A message of the grades in a language, with the parameters set in."""
     return message(language, DOMAIN, key).format_map(params)
 

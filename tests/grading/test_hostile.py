@@ -1,0 +1,377 @@
+"""Submissions that mean harm: each bad file is a fail line, and everything else is graded."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab.grading import files
+from flashlab.grading.sheets import write_grades, write_summary
+from flashlab.grading.wording import sentence
+
+BAD = "bad.json"
+FLASH = "flash2-b16-n512-h32-e2048-full"
+
+
+def text_of(own: Any) -> str:
+    return json.dumps(own.document(FLASH))
+
+
+def of_text(text: str | bytes) -> Callable[[Path, Any], None]:
+    content = text.encode() if isinstance(text, str) else text
+    return lambda folder, own: folder.joinpath(BAD).write_bytes(content)
+
+
+def altered(old: str, new: str) -> Callable[[Path, Any], None]:
+    def write(folder: Path, own: Any) -> None:
+        text = text_of(own)
+        assert old in text
+        folder.joinpath(BAD).write_text(text.replace(old, new, 1))
+
+    return write
+
+
+def a_value(value: str) -> Callable[[Path, Any], None]:
+    """The peak memory as this JSON text."""
+
+    def write(folder: Path, own: Any) -> None:
+        document = {**own.document(FLASH), "peak_memory_usage(MB)": "HERE"}
+        folder.joinpath(BAD).write_text(json.dumps(document).replace('"HERE"', value))
+
+    return write
+
+
+def link_out(folder: Path, own: Any) -> None:
+    outside = folder.parents[1] / "outside.json"
+    outside.write_text(text_of(own))
+    folder.joinpath(BAD).symlink_to(outside)
+
+
+def link_to_nothing(folder: Path, own: Any) -> None:
+    folder.joinpath(BAD).symlink_to("nowhere.json")
+
+
+def fifo(folder: Path, own: Any) -> None:
+    os.mkfifo(folder / BAD)
+
+
+def device(folder: Path, own: Any) -> None:
+    try:
+        os.mknod(folder / BAD, 0o600 | 0o020000, os.makedev(1, 3))  # as /dev/null
+    except PermissionError:
+        pytest.skip("only root makes devices")
+
+
+def bound_socket(folder: Path, own: Any) -> None:
+    here = Path.cwd()
+    os.chdir(folder)  # a socket's path has 107 bytes at most
+    try:
+        socket.socket(socket.AF_UNIX).bind(BAD)
+    finally:
+        os.chdir(here)
+
+
+def huge(folder: Path, own: Any) -> None:
+    with folder.joinpath(BAD).open("wb") as file:
+        file.truncate(2**40)  # takes no room on the disk
+
+
+def unreadable(folder: Path, own: Any) -> None:
+    folder.joinpath(BAD).mkdir()
+    folder.joinpath(BAD).rmdir()
+    folder.joinpath(BAD).write_bytes(b"\xff\xfe{}")
+
+
+TRICKS: dict[str, tuple[Callable[[Path, Any], None], str]] = {
+    "a terabyte": (huge, "form.too_large"),
+    "nested lists": (of_text("[" * 100_000), "form.nested"),
+    "nested objects": (of_text('{"a":' * 100_000), "form.nested"),
+    "nested a little": (altered('"backward"', '"x": ' + "[" * 40 + "]" * 40 + ', "backward"'),
+                        "form.nested"),
+    "NaN": (a_value("NaN"), "form.not_finite"),
+    "Infinity": (a_value("-Infinity"), "form.not_finite"),
+    "an overflow": (a_value("1e999"), "form.not_finite"),
+    "5,000 digits": (a_value("9" * 5_000), "form.digits"),
+    "5,000 decimals": (a_value("1." + "9" * 5_000), "form.digits"),
+    "an integer beyond any double": (a_value("9" * 39), "form.range"),
+    "true": (a_value("true"), "form.no_number"),
+    "null": (a_value("null"), "form.no_number"),
+    "text": (a_value('"1288"'), "form.no_number"),
+    "zero": (a_value("0"), "form.range"),
+    "a negative": (a_value("-1288"), "form.range"),
+    "bytes for MiB": (a_value("1350566912"), "form.range"),
+    "a list": (a_value("[1288]"), "form.no_number"),
+    "a duplicate key": (altered('"forward": {', '"forward": {}, "forward": {'),
+                        "form.duplicate_key"),
+    "a duplicate key within": (altered('"time(s)":', '"time(s)": 1, "time(s)":'),
+                               "form.duplicate_key"),
+    "no JSON": (of_text("forward: 1"), "form.not_json"),
+    "half of it": (of_text('{"forward": {"time(s)": 0.1'), "form.not_json"),
+    "nothing": (of_text(""), "form.not_json"),
+    "no UTF-8": (unreadable, "form.not_utf8"),
+    "a list of results": (of_text("[{}]"), "form.no_object"),
+    "a pass that is no object": (of_text('{"forward": 1}'), "form.no_mapping"),
+    "a link out of the folder": (link_out, "form.link"),
+    "a link to nothing": (link_to_nothing, "form.link"),
+    "a FIFO": (fifo, "form.special"),
+    "a device": (device, "form.special"),
+    "a socket": (bound_socket, "form.special"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_bad_file_is_a_fail_line_and_the_others_are_graded(
+    trick: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    put, code = TRICKS[trick]
+    put(sound.write(tmp_path / "class" / "eve"), sound)
+    sound.write(tmp_path / "class" / "ann")
+    found = graded(tmp_path / "class")
+    own = {key: code for key, code in found.fails("eve").items() if key[0] != "copies"}
+    assert own == {("form", BAD): code}
+    assert len([line for line in found.lines("pass", "eve") if line.check == "form"]) == 36
+    assert found.of("ann")["form"] == "pass"
+    for line in found.lines("fail"):
+        assert sentence(line, "en", str) and sentence(line, "zh_TW", str)
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_believed(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = sound.write(tmp_path / "eve")
+    target = folder / sound.file(FLASH)
+    inode = target.stat().st_ino
+    read = os.read
+
+    def read_and_append(descriptor: int, count: int) -> bytes:
+        part = read(descriptor, count)
+        if part and os.fstat(descriptor).st_ino == inode:
+            with target.open("a") as file:
+                file.write(" ")
+        return part
+
+    monkeypatch.setattr(files.os, "read", read_and_append)
+    assert graded(tmp_path).fails() == {("form", target.name): "form.changed"}
+
+
+def test_a_file_that_becomes_a_link_between_the_look_and_the_opening_is_not_followed(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = sound.write(tmp_path / "class" / "eve")
+    target = folder / sound.file(FLASH)
+    secret = tmp_path / "secret.json"
+    secret.write_text("{}")
+    opened = os.open
+
+    def swap_and_open(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
+        if path == target.name:
+            target.unlink()
+            target.symlink_to(secret)
+        return opened(path, flags, *arguments, **options)
+
+    monkeypatch.setattr(files.os, "open", swap_and_open)
+    assert graded(tmp_path / "class").fails() == {("form", target.name): "form.unreadable"}
+
+
+def test_a_submission_that_is_a_link_is_named_and_not_followed(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    sound.write(tmp_path / "elsewhere")
+    tmp_path.joinpath("class").mkdir()
+    tmp_path.joinpath("class", "eve").symlink_to(tmp_path / "elsewhere")
+    fails = graded(tmp_path / "class").fails("eve")
+    assert fails[("form", "")] == "form.link"
+    assert {check for check, _ in fails} == {"form", "coverage"}
+
+
+def test_a_deep_folder_is_left_alone(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = sound.write(tmp_path / "eve")
+    deep = folder.joinpath(*["d"] * 60)
+    deep.mkdir(parents=True)
+    deep.joinpath(BAD).write_text("{}")
+    assert list(graded(tmp_path).fails().values()) == ["form.too_deep"]
+
+
+def test_ten_thousand_files_and_more_are_graded_up_to_the_bound(
+    graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = tmp_path / "eve"
+    folder.mkdir()
+    for i in range(files.MAX_FILES + 5):
+        folder.joinpath(f"{i:05}.json").touch()
+    codes = [line.code for line in graded(tmp_path).lines("fail") if line.check == "form"]
+    assert codes.count("form.not_json") == files.MAX_FILES
+    assert codes.count("form.too_many") == 1
+
+
+# Names
+
+WILD_NAMES = (
+    "<b>bold<b>&amp;.json",
+    "two\nlines.json",
+    "\x1b[31mred\x1b[0m.json",
+    "\u202egnp.json",
+    "{file} {line} {0}.json",
+    "=HYPERLINK(1).json",
+    "+1.json",
+    "-1.json",
+    "@SUM(1).json",
+    "\ttab.json",
+    "\rcarriage.json",
+    "a\\u202eb.json",
+    "emoji 🙂 العربية.json",
+    "it's `id` $(id).json",
+    b"no-utf8-\xff.json",
+)
+
+
+def test_wild_names_are_graded_and_shown_as_what_they_are(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    sound.rows = None
+    sound.documents = {}
+    sound.write(tmp_path / "class" / "=cmd|' C calc'!A0 \u202e{x}")
+    folder = os.fsencode(next(tmp_path.joinpath("class").iterdir()))
+    for name in WILD_NAMES:
+        path = os.path.join(folder, os.fsencode(name))
+        with open(path, "wb") as file:
+            file.write(b"{}")
+    found = graded(tmp_path / "class")
+    assert len([line for line in found.lines("fail") if line.check == "form"]) == len(WILD_NAMES)
+    write_grades(tmp_path / "grades.csv", found.grades, "zh_TW")
+    write_summary(tmp_path / "summary.csv", found.grades)
+    for sheet in ("grades.csv", "summary.csv"):
+        text = tmp_path.joinpath(sheet).read_bytes().decode()
+        assert not set(text) & set("\x1b\u202e\r\t\ufeff\x00")
+        rows = list(csv.reader(text.splitlines()))
+        assert len({len(row) for row in rows}) == 1
+        assert not [cell for row in rows for cell in row if cell.startswith(tuple("=+-@"))]
+    shown = {row[1] for row in csv.reader(tmp_path.joinpath("grades.csv").open())}
+    assert {"two\\u000alines.json", "\\u001b[31mred\\u001b[0m.json", "\\u202egnp.json"} <= shown
+    assert {"a\\\\u202eb.json", "no-utf8-\\xff.json", "'=HYPERLINK(1).json"} <= shown
+
+
+# runs.csv
+
+HEADER = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device\n"
+CSV_TRICKS: dict[str, tuple[str | bytes, str]] = {
+    "no columns": ("a,b,c\n1,2,3\n", "form.csv_columns"),
+    "a column twice": ("file," + HEADER, "form.csv_columns"),
+    "a NUL": (HEADER + "a\0.json,Flash2,1,1,1,8,true,\n", "form.csv"),
+    "no UTF-8": (b"\xff" + HEADER.encode(), "form.not_utf8"),
+    "a field of a megabyte": (HEADER + "x" * 2**20 + ",Flash2,1,1,1,8,true,\n", "form.csv"),
+    "a file above": (HEADER + "../ann/x.json,Flash2,1,1,1,8,true,\n", "form.row_outside"),
+    "an absolute file": (HEADER + "/etc/passwd,Flash2,1,1,1,8,true,\n", "form.row_outside"),
+    "a file that is not there": (HEADER + "gone.json,Flash2,1,1,1,8,true,\n", "form.row_missing"),
+    "a size of 5,000 digits": (HEADER + f"a.json,Flash2,{'9' * 5000},1,1,8,true,\n",
+                               "form.row_size"),
+    "a size that is a formula": (HEADER + "a.json,Flash2,=1+1,1,1,8,true,\n", "form.row_size"),
+    "another script's digits": (HEADER + "a.json,Flash2,١٦,1,1,8,true,\n", "form.row_size"),
+    "heads that do not divide": (HEADER + "a.json,Flash2,1,1,3,8,true,\n", "form.row_shape"),
+    "too few fields": (HEADER + "a.json,Flash2\n", "form.row_fields"),
+    "no mask": (HEADER + "a.json,Flash2,1,1,1,8,perhaps,\n", "form.row_causal"),
+    "no implementation": (HEADER + "a.json,,1,1,1,8,true,\n", "form.row_impl"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trick", CSV_TRICKS)
+def test_a_hostile_runs_csv_is_a_fail_line_and_the_files_are_graded(
+    trick: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    text, code = CSV_TRICKS[trick]
+    sound.rows = None
+    folder = sound.write(tmp_path / "eve")
+    folder.joinpath("runs.csv").write_bytes(text.encode() if isinstance(text, str) else text)
+    found = graded(tmp_path)
+    assert found.fails() == {("form", "runs.csv"): code}
+    assert found.of("eve")["arithmetic"] == "pass"
+    for line in found.lines("fail"):
+        assert sentence(line, "en", str) and sentence(line, "zh_TW", str)
+
+
+# A forged record
+
+
+def record_of_file(own: Any, text: str) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "status": "ok",
+        "run": own.runs[own.file(text)].to_json(),
+        "samples": {"forward": [], "backward": []},
+        "environment": {"device_name": "NVIDIA H200", "provider": "flash-attn 2.8.3"},
+    }
+
+
+def forge(own: Any, **run: Any) -> None:
+    own.rows = None
+    document = own.document(FLASH)
+    document["record"] = record_of_file(own, FLASH)
+    document["record"]["run"] |= run
+
+
+FORGED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "the implementation": ({"implementation": "Pytorch"}, "identity", "identity.implementation"),
+    "the shape": ({"batch_size": 64}, "identity", "identity.flops"),
+    "a shape of the same FLOPs": (
+        {"batch_size": 4, "seq_len": 1024}, "identity", "identity.shape"
+    ),
+    "no shape": ({"num_heads": 0}, "form", "form.record"),
+    "a shape of text": ({"seq_len": "512"}, "form", "form.record"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_record_is_not_believed_over_the_numbers(
+    forged: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    run, check, code = FORGED[forged]
+    forge(sound, **run)
+    sound.write(tmp_path / "eve")
+    assert graded(tmp_path).fails() == {(check, sound.file(FLASH)): code}
+
+
+def test_a_true_record_passes(sound: Any, graded: Callable[..., Any], tmp_path: Path) -> None:
+    forge(sound)
+    sound.write(tmp_path / "ann")
+    assert graded(tmp_path).fails() == {}
+
+
+def test_a_record_that_claims_another_machine_passes_nothing_by_it(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Said to be of a CPU, the memory is not held against the model; nor does it pass then."""
+    forge(sound, device="cpu", dtype="float32")
+    sound.document(FLASH)["peak_memory_usage(MB)"] += 1
+    sound.write(tmp_path / "eve")
+    found = graded(tmp_path)
+    lines = [line for line in found.lines("not_checked") if line.file == sound.file(FLASH)]
+    assert [line.code for line in lines] == ["identity.not_cuda"]
+
+
+def test_samples_that_do_not_make_the_time_are_not_believed(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    forge(sound)
+    seconds = sound.document(FLASH)["forward"]["time(s)"]
+    sound.document(FLASH)["record"]["samples"]["forward"] = [seconds * 1.1] * 20
+    sound.write(tmp_path / "eve")
+    assert set(graded(tmp_path).fails().values()) == {"arithmetic.samples"}
+
+
+def test_a_record_and_a_row_that_differ_fail(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = sound.rows
+    forge(sound, seq_len=256, batch_size=64)  # as many FLOPs, and as much memory
+    sound.rows = rows
+    sound.write(tmp_path / "eve")
+    assert set(graded(tmp_path).fails().values()) == {"identity.record_differs"}
