@@ -8,7 +8,7 @@ import statistics
 from flashlab.costs import BACKWARD_FLOPS_RATIO
 from flashlab.grading.model import Line, Result
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-9
 """Relative; the script writes all digits of a double, so what is off by more was altered."""
 
 FLOPS_RATIOS = {

@@ -1,0 +1,117 @@
+"""Files altered at random: grading never crashes, and never passes what is no longer true."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PASSES = ("forward", "backward", "forward_backward")
+KEYS = [(name, key) for name in PASSES for key in ("time(s)", "FLOPS(TFLOPs/s)")]
+MEMORY = "peak_memory_usage(MB)"
+WILD: list[Any] = [
+    *(None, True, "1", [], {}, -1.0, 0, 1e308, 10**30, "=1+1", "\u202e", [[]], {"a": 1}, 1e-300)
+]
+
+
+def one_number(document: Any, chance: random.Random) -> None:
+    """A factor, a digit or a unit."""
+    factor = chance.choice([chance.uniform(0.5, 2), 1 + chance.uniform(1e-5, 1e-3), 1e3, 1e-3])
+    name, key = chance.choice([*KEYS, (MEMORY, "")])
+    if key:
+        document[name][key] *= factor
+    else:
+        document[name] *= factor
+
+
+def one_value(document: Any, chance: random.Random) -> None:
+    name, key = chance.choice(KEYS)
+    document[name][key] = chance.choice(WILD)
+
+
+def one_key_less(document: Any, chance: random.Random) -> None:
+    name, key = chance.choice(KEYS)
+    if chance.random() < 0.5:
+        del document[name][key]
+    else:
+        del document[chance.choice([*PASSES, MEMORY])]
+
+
+def two_numbers_swapped(document: Any, chance: random.Random) -> None:
+    (a, b), (c, d) = chance.sample(KEYS, 2)
+    document[a][b], document[c][d] = document[c][d], document[a][b]
+
+
+def bytes_of(content: bytes, chance: random.Random) -> bytes:
+    """Bytes flipped, cut out, doubled or put in."""
+    data = bytearray(content)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(data))
+        match chance.randrange(4):
+            case 0:
+                data[at] ^= 1 << chance.randrange(8)
+            case 1:
+                del data[at : at + chance.randint(1, 20)]
+            case 2:
+                data[at:at] = data[at : at + chance.randint(1, 20)]
+            case _:
+                data[at:at] = chance.randbytes(chance.randint(1, 8))
+        if not data:
+            break
+    return bytes(data)
+
+
+DOCUMENT_MUTATIONS = (one_number, one_value, one_key_less, two_numbers_swapped)
+
+
+def four_keys(content: bytes) -> list[float] | None:
+    """What the script's keys hold, None where they cannot be read as floats."""
+    try:
+        document = json.loads(content)
+        numbers = [float(document[a][b]) for a, b in KEYS]
+        return [*numbers, float(document[MEMORY])]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def same(content: bytes, original: bytes) -> bool:
+    """Whether all seven numbers are what they were, but for digits that no measurement has."""
+    before, after = four_keys(original), four_keys(content)
+    return before is not None and after is not None and after == pytest.approx(before, rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_altered_passes_and_nothing_crashes(
+    seed: int, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    """200 mutated files a seed, 1,600 in all, each beside its declaration."""
+    chance = random.Random(seed)
+    original, rows = sound.documents, sound.rows
+    names = list(original)
+    sound.documents, sound.rows = {}, {}
+    changed: dict[str, bytes] = {}
+    for i in range(200):
+        source = chance.choice(names)
+        file = f"{i:03}.json"
+        document = copy.deepcopy(original[source])
+        if chance.random() < 0.6:
+            chance.choice(DOCUMENT_MUTATIONS)(document, chance)
+            content = json.dumps(document).encode()
+        else:
+            content = bytes_of(json.dumps(document).encode(), chance)
+        if not same(content, json.dumps(original[source]).encode()):
+            changed[file] = content
+            sound.rows[file] = [file, *rows[source][1:]]
+    folder = sound.write(tmp_path / "eve")
+    for file, content in changed.items():
+        folder.joinpath(file).write_bytes(content)
+    found = graded(tmp_path)
+    assert len(changed) > 150
+    spoken_against = {file for _, file in found.fails()}
+    passed = sorted(set(changed) - spoken_against)
+    assert passed == [], changed[passed[0]]
