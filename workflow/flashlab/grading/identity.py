@@ -127,7 +127,7 @@ def candidates(flops: float, memory: float) -> tuple[Candidate, ...]:
     Exact for float16 on CUDA, N ≥ 2d and head sizes that are multiples of 8 up to 256; empty where
     nothing of that kind makes these numbers.
     """
-    if not memory.is_integer():
+    if memory % 1:
         return ()
     found = []
     for causal, operations in ((False, 4), (True, 2)):

@@ -1,0 +1,96 @@
+"""The sample that is measured again, and what it says of a submission."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from flashlab.grading.model import Declaration, Line, Numbers, Result
+from flashlab.grading.reproduction import Measured, check_reproduction, choose
+from flashlab.records import Run, Shape
+
+HERE = "NVIDIA GeForce RTX 3070"
+SHAPE = Shape(4, 256, 8, 512, True)
+
+
+def result(implementation: str, seconds: float, device: str | None = HERE, n: int = 256) -> Result:
+    said = Declaration("runs.csv", implementation, 4, n, 8, 512, True, device)
+    times = {"forward": seconds, "backward": 2 * seconds, "forward_backward": 3 * seconds}
+    return Result(f"{implementation}-{n}.json", Numbers(times, times, 1.0), said)
+
+
+def measured(implementation: str, seconds: float, status: str = "ok") -> Measured:
+    times = {"forward": seconds, "backward": 2 * seconds} if status == "ok" else {}
+    return Measured(Run(implementation, SHAPE, "float16", "cuda"), status, times)
+
+
+def verdicts(results: Sequence[Result], again: Sequence[Measured], here: str = HERE) -> Any:
+    lines: list[Line] = check_reproduction("ann", results, again, here, None)
+    return [(line.verdict, line.code.removeprefix("reproduction.")) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(1.0, "pass"), (1.24, "pass"), (0.76, "pass"), (1.26, "fail"), (0.74, "fail"), (9.0, "fail")],
+)
+def test_on_the_same_device_times_agree_within_a_quarter(factor: float, expected: str) -> None:
+    found = verdicts([result("Flash2", 0.01 * factor)], [measured("Flash2", 0.01)])
+    assert found == [(expected, expected)]
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(1.0, ("not_checked", "ratio_agrees")), (2.5, ("not_checked", "ratio_agrees")),
+     (4.0, ("warn", "ratio_differs")), (0.2, ("warn", "ratio_differs"))],
+)  # fmt: skip
+def test_on_another_device_only_ratios_are_compared_and_prove_nothing(
+    factor: float, expected: tuple[str, str]
+) -> None:
+    results = [result("Pytorch", 0.5 * factor, "NVIDIA H200"), result("Flash2", 0.1, "NVIDIA H200")]
+    assert verdicts(results, [measured("Pytorch", 0.05), measured("Flash2", 0.01)]) == [expected]
+
+
+def test_a_device_that_is_not_said_is_another_one() -> None:
+    results = [result("Flash2", 0.01, None)]
+    assert verdicts(results, [measured("Flash2", 0.01)]) == [("not_checked", "none_sampled")]
+
+
+def test_launches_prove_nothing() -> None:
+    found = verdicts([result("Flash2", 5e-5)], [measured("Flash2", 1e-4)])
+    assert found == [("not_checked", "too_short")]
+
+
+def test_what_cannot_be_measured_here_is_said() -> None:
+    found = verdicts([result("Flash2", 0.01)], [measured("Flash2", 0, "oom")])
+    assert found == [("not_checked", "not_measured")]
+
+
+def test_nothing_measured_and_nothing_sampled_are_told_apart() -> None:
+    assert verdicts([result("Flash2", 0.01)], []) == [("not_checked", "not_asked")]
+    assert verdicts([result("Pytorch", 0.01)], [measured("Flash2", 0.01)]) == [
+        ("not_checked", "none_sampled")
+    ]
+
+
+KNOWN = ("Pytorch", "Flash2")
+
+
+def test_the_sample_is_the_same_for_a_seed_and_another_for_another() -> None:
+    results = [result("Flash2", 0.01, n=n) for n in range(64, 64 * 40, 64)]
+    first = choose(results, HERE, 5, 1, KNOWN)
+    assert len(first) == 5
+    assert choose(reversed(results), HERE, 5, 1, KNOWN) == first
+    assert choose(results, HERE, 5, 2, KNOWN) != first
+
+
+def test_the_sample_holds_both_implementations_where_only_ratios_can_be_compared() -> None:
+    chosen = choose([result("Flash2", 0.01, "NVIDIA H200")], HERE, 1, 0, KNOWN)
+    assert chosen == [("Flash2", SHAPE), ("Pytorch", SHAPE)]
+
+
+def test_launches_and_unknown_kernels_are_not_sampled_if_there_is_anything_else() -> None:
+    results = [result("Flash2", 1e-5, n=64), result("Flash2", 0.01), result("Mystery", 0.01)]
+    assert choose(results, HERE, 1, 0, KNOWN) == [("Flash2", SHAPE)]
+    assert len(choose(results, HERE, 9, 0, KNOWN)) == 2

@@ -1,0 +1,166 @@
+"""Grading through Snakemake: afresh at each call, whatever names there are, and reproduction."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab.datasets import RUNS_CSV_COLUMNS
+from flashlab.records import Shape
+
+GRADES = "report/grades.csv"
+SHAPE = Shape(2, 256, 8, 256, False)
+NAMES = {"Pytorch": "naive.json", "Flash2": "{flash} 2.json"}
+
+
+@pytest.fixture(scope="module")
+def grader(make_clone: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A clone for grading, in which no report was ever made."""
+    return make_clone(tmp_path_factory.mktemp("grader") / "clone")
+
+
+def rows(project: Any, name: str = "grades.csv") -> list[dict[str, str]]:
+    with project.folder.joinpath("report", name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def of_check(project: Any, check: str) -> list[tuple[str, str]]:
+    """(file, verdict) of a check."""
+    return [(r["file"], r["verdict"]) for r in rows(project) if r["check"] == check]
+
+
+def write_class(folder: Path) -> Path:
+    """Two submissions under names that would break a rule, one with a file that is no JSON."""
+    for name in ("{wild} $(card) 'x'", "<b>&\u202e"):
+        own = folder / name
+        own.mkdir(parents=True)
+        own.joinpath("{record}.json").write_text("{}")
+        own.joinpath("a\nb.json").write_text("[")
+    return folder
+
+
+def test_grades_are_made_of_any_names_and_afresh_at_each_call(
+    grader: Any, tmp_path: Path, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+) -> None:
+    folder = write_class(tmp_path / "{class}")
+    order = ("--config", f"submissions={folder}")
+    grader.make("report/grades.pdf", *order)
+    assert {row["submission"] for row in rows(grader, "grades-summary.csv")} == {
+        "{wild} $(card) 'x'",
+        "<b>&\\u202e",
+    }
+    text = text_of(grader.folder / "report" / "grades.pdf")
+    for said in ("成績檢核報告", "Grading report", "{wild} $(card) 'x'", "<b>&\\u202e"):
+        assert squeezed(said) in text
+    changed = folder / "{wild} $(card) 'x'" / "{record}.json"
+    before = changed.stat()
+    changed.write_text("[]")  # of the same size, and as old
+    os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
+    said = grader.make(GRADES, *order)
+    assert "Grading the submissions" in said
+    assert "Measuring" not in said
+    codes = {row["message"] for row in rows(grader) if row["file"] == "{record}.json"}
+    assert len(codes) == 2
+
+
+def test_without_a_folder_of_submissions_one_message_says_what_to_give(
+    grader: Any, tmp_path: Path
+) -> None:
+    for config, expected in (
+        ((), "--config submissions=DIR"),
+        (("--config", f"submissions={tmp_path / 'gone'}"), "there is no folder"),
+        (("--config", f"submissions={tmp_path}"), "has no subfolders"),
+    ):
+        done = grader.snakemake("--cores", "1", GRADES, *config)
+        assert done.returncode != 0
+        assert expected in done.stdout
+        assert "most recent call" not in done.stdout
+
+
+def test_grading_leaves_the_report_as_it_is(project: Any, tmp_path: Path) -> None:
+    folder = write_class(tmp_path / "class")
+    project.make(GRADES, "--config", f"submissions={folder}", "reproduce=1")
+    assert project.plan() == set()
+
+
+def test_a_sample_cannot_be_measured_for_a_recorded_dataset(grader: Any, tmp_path: Path) -> None:
+    folder = write_class(tmp_path / "class")
+    order = (f"submissions={folder}", "reproduce=1", "dataset=h200")
+    done = grader.snakemake("--cores", "1", GRADES, "--config", *order, config=())
+    assert done.returncode != 0
+    assert "reproduce: measures on this machine" in done.stdout
+
+
+# Reproduction, on the CPU
+
+
+def write_submission(folder: Path, documents: dict[str, Any], device: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    s = SHAPE
+    sizes = [s.batch_size, s.seq_len, s.num_heads, s.emb_dim, "false"]
+    with folder.joinpath("runs.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*RUNS_CSV_COLUMNS, "device"])
+        for implementation, document in documents.items():
+            folder.joinpath(NAMES[implementation]).write_text(json.dumps(document))
+            writer.writerow([NAMES[implementation], implementation, *sizes, device])
+
+
+def course_document(seconds: dict[str, float]) -> Any:
+    from flashlab import costs
+
+    flops = costs.flops(SHAPE)
+    whole = {**seconds, "forward_backward": sum(seconds.values())}
+    passes = {
+        name: {"time(s)": s, "FLOPS(TFLOPs/s)": flops[name] / s / 1e12} for name, s in whole.items()
+    }
+    return {**passes, "peak_memory_usage(MB)": 10.0}
+
+
+def scaled(seconds: dict[str, float], factor: float) -> Any:
+    return course_document({name: factor * value for name, value in seconds.items()})
+
+
+def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> None:
+    """What was measured stays measured: the submission is then made to agree with it, or not."""
+    folder = tmp_path / "class"
+    order = ("--config", f"submissions={folder}", "reproduce=2")
+    guess = {"forward": 0.001, "backward": 0.002}
+    both = dict.fromkeys(NAMES, course_document(guess))
+    write_submission(folder / "ann", both, "somewhere (2 CPUs)")
+    said = grader.make(GRADES, *order)
+    assert said.count("Measuring") == 2
+    records = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in grader.folder.glob("results/local/records/*-b2-n256-h8-e256-*.json")
+    ]
+    assert {record["record"]["protocol"]["name"] for record in records} == {"lab5"}
+    here = records[0]["record"]["environment"]["device_name"]
+    seconds = {
+        record["record"]["run"]["implementation"]: {
+            name: record[name]["time(s)"] for name in ("forward", "backward")
+        }
+        for record in records
+    }
+
+    def graded(device: str, naive: float, flash: float) -> dict[str, str]:
+        documents = {
+            "Pytorch": scaled(seconds["Pytorch"], naive),
+            "Flash2": scaled(seconds["Flash2"], flash),
+        }
+        write_submission(folder / "ann", documents, device)
+        assert "Measuring" not in grader.make(GRADES, *order)
+        return dict(of_check(grader, "reproduction"))
+
+    assert graded(here, 1.1, 0.9) == {"naive.json": "pass", "{flash} 2.json": "pass"}
+    assert graded(here, 1.5, 0.9) == {"naive.json": "fail", "{flash} 2.json": "pass"}
+    assert graded("another machine (8 CPUs)", 0.1, 0.1) == {"{flash} 2.json": "not_checked"}
+    assert graded("another machine (8 CPUs)", 0.9, 0.1) == {"{flash} 2.json": "warn"}
