@@ -109,8 +109,15 @@ def freeze_config(wildcards):
 
 def grading_order(wildcards):
     """The order to grade, which there is only where a call names a folder of submissions."""
-    if GRADING.path is None:
+    if GRADING.kind != "submissions":
         raise WorkflowError(
             "grades: say what to grade: snakemake report/grades.pdf --config submissions=DIR"
         )
-    return str(GRADING.path)
+    return GRADING.path
+
+
+def verification_order(wildcards):
+    """The order to verify a report, which there is only where a call names one."""
+    if GRADING.kind != "pdf":
+        raise WorkflowError("verify: say which report: snakemake verify --config pdf=PATH")
+    return GRADING.path

@@ -109,6 +109,13 @@ def _grades_pdf(arguments: Arguments) -> None:
     write_pages(arguments.document, arguments.output)
 
 
+def _verify(arguments: Arguments) -> None:
+    from flashlab.grading.verification import write_verification
+
+    if not write_verification(arguments.order):
+        raise SystemExit(1)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m flashlab",
@@ -171,6 +178,9 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--grades", type=Path, required=True, help="CSV file to write")
     grade.add_argument("--summary", type=Path, required=True, help="CSV file to write")
     grade.add_argument("--document", type=Path, required=True, help="the pages' content to write")
+
+    verify = command("verify", _verify, "Hold a report against the data that is attached to it.")
+    verify.add_argument("--order", type=Path, required=True, help="what to verify, JSON")
 
     grades_pdf = command("grades-pdf", _grades_pdf, "Set the grades in type.")
     grades_pdf.add_argument("--document", type=Path, required=True, help="the pages' content")

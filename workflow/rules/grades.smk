@@ -45,3 +45,18 @@ rule grades_pdf:
     shell:
         "python -m flashlab grades-pdf --document {input.document:q} --output {output:q} "
         "> {log:q} 2>&1"
+
+
+# The report is an input of ours, never an output, and may have any name: the order names it.
+rule verify:
+    input:
+        order=verification_order,
+        measured=GRADING.records,
+    log:
+        "results/grading/logs/verify.log",
+    conda:
+        CONDA
+    message:
+        "Verifying a report against its own data"
+    shell:
+        "python -m flashlab verify --order {input.order:q} 2>&1 | tee {log:q}"

@@ -54,8 +54,8 @@ def _unchanged(before: os.stat_result, after: os.stat_result, length: int) -> bo
     )
 
 
-def read_bounded(name: str, folder: int | None = None) -> bytes:
-    """The bytes of a regular file of at most `MAX_FILE_BYTES`, in the open folder `folder`.
+def read_bounded(name: str, folder: int | None = None, most: int = MAX_FILE_BYTES) -> bytes:
+    """The bytes of a regular file of at most `most` bytes, in the open folder `folder`.
 
     UnsoundFileError for a symbolic link, anything that is no regular file, one that is too large,
     cannot be read, or changes meanwhile. Opening never waits, so that a FIFO holds nobody up.
@@ -69,10 +69,8 @@ def read_bounded(name: str, folder: int | None = None) -> bytes:
     try:
         before = os.fstat(descriptor)
         _refuse_special(before)
-        if before.st_size > MAX_FILE_BYTES:
-            raise UnsoundFileError(
-                "form.too_large", size=str(before.st_size), most=str(MAX_FILE_BYTES)
-            )
+        if before.st_size > most:
+            raise UnsoundFileError("form.too_large", size=str(before.st_size), most=str(most))
         content = bytearray()
         while len(content) <= before.st_size:  # one byte more tells that it has grown
             part = os.read(descriptor, before.st_size + 1 - len(content))

@@ -18,39 +18,81 @@ from flashlab import machine, plan
 from flashlab.config import ConfigError
 from flashlab.grading.arithmetic import check_arithmetic
 from flashlab.grading.model import GradingError, Result
-from flashlab.grading.reproduction import Declared, choose
+from flashlab.grading.reproduction import Measured, choose, read_measured
 from flashlab.grading.submissions import read_submissions
 from flashlab.implementations import Implementation
 from flashlab.records import Run, write_json
 
 HOME = Path("results") / "grading"
 LOCAL = "local"
+RECORDS = Path("results") / LOCAL / "records"
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """The order's file, and what it needs measured: what to measure by record file name."""
+    """What is to be graded (``submissions`` or ``pdf``), the order's file, and what it measures.
 
-    path: Path | None = None
+    `orders` is what to measure by record file name, as for the experiments' runs.
+    """
+
+    kind: str = ""
+    path: str = ""
     orders: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     records: tuple[str, ...] = ()
 
 
-def _sound(results: tuple[Result, ...], submission: str) -> list[Result]:
-    return [r for r in results if check_arithmetic(submission, r).verdict == "pass"]
-
-
-def _sample(config: Mapping[str, Any], here: str, known: Mapping[str, Any]) -> list[Declared]:
-    """The declared runs of the submissions that are to be measured here."""
+def _of_submissions(config: Mapping[str, Any]) -> list[Result]:
+    """All declared results whose numbers agree with one another."""
     submissions = read_submissions(config["submissions"], config["grading"].get("device"))
-    results = [r for name, s in submissions.items() for r in _sound(s.results, name)]
-    return choose(results, here, config["reproduce"], config["grading"]["seed"], known)
+    return [
+        result
+        for name, submission in submissions.items()
+        for result in submission.results
+        if check_arithmetic(name, result).verdict == "pass"
+    ]
+
+
+def _of_report(config: Mapping[str, Any]) -> tuple[list[Result], dict[str, Any]]:
+    """The results in the records that are attached to a report, and how they were measured."""
+    from flashlab.grading.attachments import checked_config, read_pdf, results_of
+
+    attachments = read_pdf(Path(config["pdf"])).attachments
+    return results_of(attachments), plan.protocol_of(checked_config(attachments))
+
+
+def _planned(
+    config: Mapping[str, Any],
+    results: list[Result],
+    implementations: Mapping[str, Implementation],
+    protocol: Mapping[str, Any],
+) -> dict[Run, plan.PlannedRun]:
+    """The sample of these results that is to be measured here, with each record's file."""
+    device = machine.detect_device(config["device"])
+    dtype = plan.AUTO_DTYPE[device] if config["dtype"] == "auto" else config["dtype"]
+    here, seed = machine.device_name(device), config["grading"]["seed"]
+    chosen = choose(results, here, config["reproduce"], seed, implementations)
+    runs = [Run(implementation, shape, dtype, device) for implementation, shape in chosen]
+    return plan.plan_local(runs, protocol, implementations, RECORDS)
+
+
+def _checked(config: Mapping[str, Any]) -> None:
+    """ConfigError where what is to be graded is not there, or cannot be measured here."""
+    if not Path(config.get("submissions", ".")).is_dir():
+        raise ConfigError(f"--config: submissions: there is no folder {config['submissions']}")
+    if "pdf" in config and not Path(config["pdf"]).is_file():
+        raise ConfigError(f"--config: pdf: there is no file {config['pdf']}")
+    if "submissions" in config and "pdf" in config:
+        raise ConfigError("--config: give either submissions=DIR or pdf=PATH")
+    if "reproduce" in config and (config["dataset"] != LOCAL or "import" in config):
+        raise ConfigError(
+            "--config: reproduce: measures on this machine; leave out dataset= and import="
+        )
 
 
 def order_grading(
     config: Mapping[str, Any], implementations: Mapping[str, Implementation], write: bool
 ) -> Ordered:
-    """Write the order that ``submissions=DIR`` gives, with the sample that ``reproduce`` asks for.
+    """Write the order that ``submissions=DIR`` or ``pdf=PATH`` gives, with what it is to measure.
 
     Args:
         config: the resolved configuration.
@@ -58,41 +100,34 @@ def order_grading(
         write: whether to write the order's file, which is the main process's to do.
 
     Raises:
-        ConfigError: there is no such folder, or ``reproduce`` was asked for with a recorded
-            dataset, whose device is not here.
+        ConfigError: there is no such folder or file, it cannot be read as what it should be, or
+            ``reproduce`` was asked for with a recorded dataset, whose device is not here.
     """
-    if "submissions" not in config:
+    if "submissions" not in config and "pdf" not in config:
         return Ordered()
-    folder = Path(config["submissions"])
-    if not folder.is_dir():
-        raise ConfigError(f"--config: submissions: there is no folder {folder}")
-    device = machine.detect_device(config["device"])
-    here = machine.device_name(device)
-    dtype = plan.AUTO_DTYPE[device] if config["dtype"] == "auto" else config["dtype"]
-    runs = []
+    _checked(config)
+    kind = "submissions" if "submissions" in config else "pdf"
+    # Measured as the course's script does, which is what its results are compared with.
+    protocol = plan.protocol_of({**config, "measure": {**config["measure"], "protocol": "lab5"}})
+    planned: dict[Run, plan.PlannedRun] = {}
     if "reproduce" in config:
-        if config["dataset"] != LOCAL or "import" in config:
-            raise ConfigError(
-                "--config: reproduce: measures on this machine; leave out dataset= and import="
-            )
         try:
-            sample = _sample(config, here, implementations)
+            if kind == "submissions":
+                results = _of_submissions(config)
+            else:
+                results, protocol = _of_report(config)
         except GradingError as error:
-            raise ConfigError(str(error)) from error
-        runs = [Run(implementation, shape, dtype, device) for implementation, shape in sample]
-    measure = {**config["measure"], "protocol": "lab5"}
-    protocol = plan.protocol_of({**config, "measure": measure})
-    home = Path("results") / LOCAL / "records"
-    planned = plan.plan_local(runs, protocol, implementations, home)
-    path = HOME / "order.json"
+            raise ConfigError(f"--config: {kind}: {error}") from error
+        planned = _planned(config, results, implementations, protocol)
+    path = HOME / f"{kind}.json"
     if write:
         document = {
             "called_ns": time.time_ns(),
-            "submissions": str(folder),
+            kind: config[kind],
             "device": config["grading"].get("device"),
             "seed": config["grading"]["seed"],
             "languages": config["languages"],
-            "here": here,
+            "here": machine.device_name(machine.detect_device(config["device"])),
             "measured": [
                 {"run": run.to_json(), "path": entry.path.as_posix()}
                 for run, entry in planned.items()
@@ -100,7 +135,8 @@ def order_grading(
         }
         write_json(path, document)
     return Ordered(
-        path,
+        kind,
+        path.as_posix(),
         {e.path.name: {"run": run.to_json(), "protocol": protocol} for run, e in planned.items()},
         tuple(entry.path.as_posix() for entry in planned.values()),
     )
@@ -110,3 +146,11 @@ def read_order(path: Path) -> dict[str, Any]:
     """The order that a call has written."""
     order: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return order
+
+
+def measured_of(order: Mapping[str, Any]) -> list[Measured]:
+    """What was measured here for an order; RecordError for a record that is missing."""
+    return [
+        read_measured(Path(entry["path"]), Run.from_json(entry["run"]))
+        for entry in order["measured"]
+    ]

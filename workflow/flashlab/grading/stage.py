@@ -9,13 +9,12 @@ from typing import Any
 
 from flashlab.grading.grade import Grades, Summary, grade
 from flashlab.grading.model import BADGES, CHECKS, VERDICTS, Line
-from flashlab.grading.order import read_order
-from flashlab.grading.reproduction import read_measured
+from flashlab.grading.order import measured_of, read_order
 from flashlab.grading.sheets import write_grades, write_summary
 from flashlab.grading.shown import for_page
 from flashlab.grading.submissions import read_submissions
 from flashlab.grading.wording import sentence
-from flashlab.records import Run, write_json
+from flashlab.records import write_json
 
 SHOWN_OF_A_KIND = 6
 """Most rows of one kind that a submission's section shows; the CSV has every line."""
@@ -112,12 +111,8 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document:
         RecordError: a run measured here has no record.
     """
     order = read_order(order_file)
-    measured = [
-        read_measured(Path(entry["path"]), Run.from_json(entry["run"]))
-        for entry in order["measured"]
-    ]
     submissions = read_submissions(order["submissions"], order["device"])
-    grades = grade(submissions, measured, order["here"])
+    grades = grade(submissions, measured_of(order), order["here"])
     write_json(document, _document(grades, order))
     write_summary(summary_csv, grades)
     write_grades(grades_csv, grades, order["languages"][0])

@@ -1,0 +1,181 @@
+"""A report's PDF taken apart: the data that is attached to it, its text, and its drawings.
+
+The PDF is somebody else's: it is read as bytes within bounds, and nothing in it is followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pypdf
+from pypdf.generic import DictionaryObject, StreamObject
+
+from flashlab.config import ConfigError, resolve_config
+from flashlab.grading import form
+from flashlab.grading.declared import of_record
+from flashlab.grading.files import UnsoundFileError, read_bounded
+from flashlab.grading.model import GradingError, Result
+from flashlab.grading.wording import word
+from flashlab.implementations import find_implementations
+
+RECORDS, FINDINGS, CONFIG = "records.jsonl.gz", "findings.json", "config.json"
+CEILINGS, MANIFEST = "ceilings.json", "manifest.json"
+
+MAX_PDF_BYTES = 256 * 1024**2
+MAX_RECORDS_BYTES = 512 * 1024**2
+MAX_PAGES = 2_000
+MAX_FORMS = 20_000
+
+
+class UnsoundPdfError(GradingError):
+    """A PDF that is no report with its data in it; the message says why."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page: its text in reading order, and a hash of all that is drawn on it."""
+
+    text: str
+    drawing: str
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A report's PDF: its attachments by name, and its pages."""
+
+    attachments: Mapping[str, bytes]
+    pages: tuple[Page, ...]
+
+
+def _forms(resources: Any, seen: set[int]) -> list[bytes]:
+    """The decoded content of all forms and images that are drawn from these resources."""
+    found: list[bytes] = []
+    objects = resources.get("/XObject", {}) if isinstance(resources, DictionaryObject) else {}
+    for name in sorted(objects):
+        drawn = objects[name].get_object()
+        if id(drawn) in seen or not isinstance(drawn, StreamObject):
+            continue
+        if len(seen) > MAX_FORMS:
+            raise UnsoundPdfError("more drawings on a page than any report has")
+        seen.add(id(drawn))
+        found.append(drawn.get_data())
+        found += _forms(drawn.get("/Resources", DictionaryObject()), seen)
+    return found
+
+
+def _page(page: pypdf.PageObject) -> Page:
+    contents = page.get_contents()
+    drawn = [contents.get_data() if contents is not None else b""]
+    drawn += _forms(page.get("/Resources", DictionaryObject()), set())
+    digest = hashlib.sha256()
+    for part in drawn:
+        digest.update(len(part).to_bytes(8) + part)
+    return Page(page.extract_text(), digest.hexdigest())
+
+
+def open_pdf(content: bytes) -> Opened:
+    """Attachments and pages of a PDF; UnsoundPdfError where it cannot be read as one."""
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(content))
+        if len(reader.pages) > MAX_PAGES:
+            raise UnsoundPdfError(f"more than {MAX_PAGES} pages")
+        attachments: dict[str, bytes] = {}
+        for attachment in reader.attachment_list:
+            if attachment.name in attachments:
+                raise UnsoundPdfError(f"the attachment {attachment.name!r} is there twice")
+            attachments[attachment.name] = attachment.content
+        return Opened(attachments, tuple(_page(page) for page in reader.pages))
+    except UnsoundPdfError:
+        raise
+    # What a malformed PDF can make a parser raise is not to be foreseen.
+    except Exception as error:
+        raise UnsoundPdfError(f"it cannot be read as a PDF: {error}") from error
+
+
+def read_pdf(path: Path) -> Opened:
+    """Read a PDF from a regular file; UnsoundPdfError naming it where that cannot be done."""
+    try:
+        return open_pdf(read_bounded(str(path), most=MAX_PDF_BYTES))
+    except UnsoundFileError as problem:
+        said = word(problem.code, "en", **problem.params)
+        raise UnsoundPdfError(f"{path}: {said}") from problem
+    except UnsoundPdfError as error:
+        raise UnsoundPdfError(f"{path}: {error}") from error
+
+
+def attached_json(attachments: Mapping[str, bytes], name: str) -> Any:
+    """A JSON attachment, read strictly; UnsoundPdfError where it is missing or unsound."""
+    if name not in attachments:
+        raise UnsoundPdfError(
+            f"nothing named {name} is attached; only reports with their data in them can be "
+            "verified"
+        )
+    try:
+        return form.parse(attachments[name])
+    except UnsoundFileError as problem:
+        said = word(problem.code, "en", **problem.params)
+        raise UnsoundPdfError(f"{name}: {said}") from problem
+
+
+def checked_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
+    """The attached configuration, valid, and without the remarks, which are files elsewhere.
+
+    UnsoundPdfError where it is not valid, or asks for an implementation that is not here.
+    """
+    config = attached_json(attachments, CONFIG)
+    if not isinstance(config, dict):
+        raise UnsoundPdfError(f"{CONFIG}: it is no configuration")
+    try:
+        return resolve_config({**config, "remarks": {}}, find_implementations())
+    except ConfigError as error:
+        raise UnsoundPdfError(f"{CONFIG}: {error}") from error
+
+
+def results_of(attachments: Mapping[str, bytes]) -> list[Result]:
+    """The attached records that have numbers, as results that are declared by their own runs."""
+    results = []
+    for name, record in attached_records(attachments).items():
+        try:
+            numbers, claim = form.read_numbers(record), form.read_claim(record)
+        except form.NotMeasuredError:
+            continue
+        except UnsoundFileError as problem:
+            raise UnsoundPdfError(f"{name}: {word(problem.code, 'en', **problem.params)}") from None
+        if claim is None:
+            raise UnsoundPdfError(f"{name}: it is no record")
+        results.append(Result(name, numbers, of_record(claim)))
+    return results
+
+
+def attached_records(attachments: Mapping[str, bytes]) -> dict[str, Any]:
+    """The attached records by file name; UnsoundPdfError where a line is not what it should be."""
+    if RECORDS not in attachments:
+        raise UnsoundPdfError(f"nothing named {RECORDS} is attached")
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        lines = unpacker.decompress(attachments[RECORDS], MAX_RECORDS_BYTES)
+    except zlib.error as error:
+        raise UnsoundPdfError(f"{RECORDS}: {error}") from error
+    if not unpacker.eof:
+        raise UnsoundPdfError(f"{RECORDS}: it is cut off or unpacks to too much")
+    records: dict[str, Any] = {}
+    for number, line in enumerate(lines.splitlines(), start=1):
+        where = f"{RECORDS}: line {number}"
+        try:
+            entry = form.parse(line)
+        except UnsoundFileError as problem:
+            said = word(problem.code, "en", **problem.params)
+            raise UnsoundPdfError(f"{where}: {said}") from problem
+        if not isinstance(entry, dict) or entry.keys() != {"file", "record"}:
+            raise UnsoundPdfError(f"{where}: it is not a record with its file's name")
+        name = entry["file"]
+        if not isinstance(name, str) or Path(name).name != name or name in records:
+            raise UnsoundPdfError(f"{where}: {name!r} is no name of a file, or is there twice")
+        records[name] = entry["record"]
+    return records

@@ -1,0 +1,157 @@
+"""A report made again from the data attached to it, by the same stages, in a folder of its own.
+
+Statistics come from the records' samples: no attached table, finding or figure is an input.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flashlab import plan
+from flashlab.figures import draw_figures
+from flashlab.findings import write_findings
+from flashlab.grading.attachments import (
+    CEILINGS,
+    CONFIG,
+    FINDINGS,
+    UnsoundPdfError,
+    attached_json,
+    attached_records,
+    checked_config,
+)
+from flashlab.implementations import find_implementations
+from flashlab.records import RecordError, Run, check_record, write_json, write_record
+from flashlab.report import write_report
+from flashlab.tables import RUN_COLUMNS, write_csv, write_tables
+
+TABLES = ("runs", "passes", "samples")
+LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What the attached records make: tables and findings as attached, and the report's PDF."""
+
+    attachments: Mapping[str, bytes]
+    pdf: bytes
+
+
+def _records_folder(config: Mapping[str, Any]) -> Path:
+    """Where the report's records lay: the tables name them by their paths."""
+    dataset = config["dataset"]
+    home = Path("results" if dataset == LOCAL or "import" in config else "data")
+    return home.joinpath(dataset, "records")
+
+
+def _write_records(records: Mapping[str, Any], folder: Path) -> dict[Run, plan.PlannedRun]:
+    planned: dict[Run, plan.PlannedRun] = {}
+    for name, record in records.items():
+        try:
+            run = Run.from_json(check_record(record, name)["record"]["run"])
+        except RecordError as error:
+            raise UnsoundPdfError(str(error)) from error
+        if run in planned:
+            raise UnsoundPdfError(f"{name}: {run} is attached twice")
+        write_record(folder / name, record)
+        planned[run] = plan.PlannedRun(run, folder / name)
+    return planned
+
+
+def _write_plans(
+    config: Mapping[str, Any], planned: Mapping[Run, plan.PlannedRun], results: Path
+) -> list[plan.Experiment]:
+    implementations = find_implementations()
+    kinds = {(run.dtype, run.device) for run in planned}
+    if len(kinds) != 1:
+        raise UnsoundPdfError("the records are of several devices or number formats, or none")
+    ((dtype, device),) = kinds
+    experiments = plan.experiments(config, device)
+    wanted = {run for experiment in experiments for run in experiment.runs(dtype, device)}
+    if wanted != planned.keys():
+        lacking = ", ".join(map(str, sorted(wanted ^ planned.keys())[:3]))
+        raise UnsoundPdfError(
+            f"the attached records are not those that {CONFIG} asks for; they differ by {lacking}"
+        )
+    for experiment in experiments:
+        document = plan.plan_document(experiment, planned, implementations, config, dtype, device)
+        write_json(results / "plan" / f"{experiment.name}.json", document)
+    write_json(results / "languages.json", config["languages"])
+    return experiments
+
+
+def _take_hashes(results: Path, experiment: str, attachments: Mapping[str, bytes]) -> None:
+    """Set the records' hashes as they are attached, for the report shows them.
+
+    A record's file is not attached byte by byte, so its hash cannot be worked out again.
+    """
+    path = results / "tables" / experiment / "runs.csv"
+    attached = attachments.get(f"{experiment}-runs.csv", b"").decode("utf-8", "replace")
+    hashes = {
+        row.get("record"): row.get("sha256") or ""
+        for row in csv.DictReader(io.StringIO(attached, newline=""))
+    }
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    write_csv(path, RUN_COLUMNS, [{**r, "sha256": hashes.get(r["record"], "")} for r in rows])
+
+
+def _stages(
+    experiments: Sequence[plan.Experiment], results: Path, attachments: Mapping[str, bytes]
+) -> None:
+    """The stages from records to figures, as the rules call them."""
+    plans = [results / "plan" / f"{experiment.name}.json" for experiment in experiments]
+    for experiment, plan_file in zip(experiments, plans, strict=True):
+        tables = results / "tables" / experiment.name
+        write_tables(plan_file, *(tables / f"{name}.csv" for name in TABLES))
+        _take_hashes(results, experiment.name, attachments)
+        if experiment.figures:
+            figures = results / "figures" / experiment.name
+            draw_figures(plan_file, tables, results / "languages.json", figures)
+    write_findings(plans, results / "tables", results / FINDINGS)
+
+
+def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
+    """Make tables, findings, figures and the PDF from the attached records, in `folder`.
+
+    Raises:
+        UnsoundPdfError: the attached configuration or records are no such thing, or do not
+            belong together.
+    """
+    config = checked_config(attachments)
+    records = attached_records(attachments)
+    results = Path("results") / config["dataset"]
+    with chdir(folder):
+        planned = _write_records(records, _records_folder(config))
+        experiments = _write_plans(config, planned, results)
+        _stages(experiments, results, attachments)
+        config_file, output = Path(CONFIG), Path("report.pdf")
+        write_json(config_file, config)
+        ceilings = None
+        if CEILINGS in attachments:
+            ceilings = Path(CEILINGS)
+            write_json(ceilings, attached_json(attachments, CEILINGS))
+        write_report(config_file, results, ceilings, output)
+        made = {
+            f"{experiment.name}-{table}.csv": (
+                results / "tables" / experiment.name / f"{table}.csv"
+            ).read_bytes()
+            for experiment in experiments
+            for table in TABLES
+        }
+        made[FINDINGS] = results.joinpath(FINDINGS).read_bytes()
+        return Rebuilt(made, output.read_bytes())
+
+
+def documents_equal(a: bytes, b: bytes) -> bool:
+    """Whether two JSON texts hold the same document."""
+    try:
+        return bool(json.loads(a) == json.loads(b))
+    except ValueError:
+        return False

@@ -1,0 +1,209 @@
+"""A report held against its own data: the attachments, the numbers made of them, and the text.
+
+It proves that the report and its data belong together, not where the data came from.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import hashlib
+import io
+import math
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flashlab import costs
+from flashlab.grading.attachments import (
+    CEILINGS,
+    CONFIG,
+    MANIFEST,
+    RECORDS,
+    Opened,
+    UnsoundPdfError,
+    attached_json,
+    attached_records,
+    open_pdf,
+    read_pdf,
+    results_of,
+)
+from flashlab.grading.model import Line
+from flashlab.grading.order import measured_of, read_order
+from flashlab.grading.rebuild import Rebuilt, documents_equal, rebuild
+from flashlab.grading.reproduction import Measured, check_reproduction
+from flashlab.grading.shown import escaped
+from flashlab.grading.wording import sentence
+from flashlab.records import PASSES, Run
+
+TOLERANCE = 1e-9
+SHOWN = 40
+"""Most differences of one kind that are told."""
+
+WORDS_BESIDE = 3
+
+
+def _manifest_differences(attachments: Mapping[str, bytes]) -> Iterator[str]:
+    """Where the attachments are not those that the manifest lists."""
+    manifest = attached_json(attachments, MANIFEST)
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, dict):
+        raise UnsoundPdfError(f"{MANIFEST}: it lists no files")
+    others = attachments.keys() - {MANIFEST}
+    for name in sorted(files.keys() - others):
+        yield f"{name} is listed in {MANIFEST}, and not attached"
+    for name in sorted(others - files.keys()):
+        yield f"{name} is attached, and not listed in {MANIFEST}"
+    for name in sorted(others & files.keys()):
+        entry = files[name] if isinstance(files[name], dict) else {}
+        digest = hashlib.sha256(attachments[name]).hexdigest()
+        if (entry.get("sha256"), entry.get("bytes")) != (digest, len(attachments[name])):
+            yield f"{name} is not the file that {MANIFEST} lists: its SHA-256 or size is another"
+
+
+def _close(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=TOLERANCE)
+
+
+def _record_differences(name: str, record: Mapping[str, Any]) -> Iterator[str]:
+    """Where a record's own summary does not follow from its samples and its shape."""
+    inner = record["record"]
+    if inner["status"] != "ok":
+        return
+    seconds = {passed: record[passed]["time(s)"] for passed in PASSES}
+    for passed, samples in inner["samples"].items():
+        if samples and not _close(seconds[passed], statistics.median(samples)):
+            yield f"{name}: {passed}: the time is not the median of its samples"
+    if not _close(seconds["forward_backward"], seconds["forward"] + seconds["backward"]):
+        yield f"{name}: forward_backward: the time is not the sum of the two"
+    for passed, flops in costs.flops(Run.from_json(inner["run"]).shape).items():
+        if not _close(record[passed]["FLOPS(TFLOPs/s)"] * seconds[passed] * 1e12, flops):
+            yield f"{name}: {passed}: rate times time is not the shape's FLOPs"
+
+
+def _table_differences(name: str, attached: bytes, made: bytes) -> Iterator[str]:
+    """The cells of a table that the records do not make."""
+    try:
+        theirs, ours = (
+            list(csv.reader(io.StringIO(content.decode("utf-8"), newline="")))
+            for content in (attached, made)
+        )
+    except (UnicodeDecodeError, csv.Error) as error:
+        yield f"{name}: it cannot be read: {error}"
+        return
+    if len(theirs) != len(ours) or theirs[:1] != ours[:1]:
+        yield f"{name}: it has other rows or columns than the records make"
+        return
+    header = ours[0]
+    for number, (row, wanted) in enumerate(zip(theirs, ours, strict=True), start=1):
+        if len(row) != len(wanted):
+            yield f"{name}: line {number}: it has another number of cells"
+            continue
+        for column, said, right in zip(header, row, wanted, strict=True):
+            if said != right:
+                yield (
+                    f"{name}: line {number}: {column}: it says {said}, and the records make {right}"
+                )
+    if theirs == ours and attached != made:
+        yield f"{name}: the cells are right, and yet the file is not the one that is made"
+
+
+def _attachment_differences(opened: Opened, rebuilt: Rebuilt) -> Iterator[str]:
+    known = {RECORDS, CONFIG, CEILINGS, MANIFEST, *rebuilt.attachments}
+    for name in sorted(opened.attachments.keys() - known):
+        yield f"{name} is attached, and is no part of a report's data"
+    for name, made in sorted(rebuilt.attachments.items()):
+        attached = opened.attachments.get(name)
+        if attached is None:
+            yield f"{name} is not attached"
+        elif name.endswith(".csv"):
+            yield from _table_differences(name, attached, made)
+        elif not documents_equal(attached, made):
+            yield f"{name}: it is not what the records make"
+
+
+def _text_differences(page: int, said: str, right: str) -> Iterator[str]:
+    theirs, ours = said.split(), right.split()
+    matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind != "equal":
+            before = " ".join(theirs[max(0, a - WORDS_BESIDE) : a])
+            says, makes = " ".join(theirs[a:b]) or "nothing", " ".join(ours[c:d]) or "nothing"
+            yield f'page {page}: after "{before}" it says {says}, and the records make {makes}'
+
+
+def _page_differences(opened: Opened, rebuilt: Opened) -> Iterator[str]:
+    """Where text or drawings are not those of the report made again."""
+    if len(opened.pages) != len(rebuilt.pages):
+        yield f"it has {len(opened.pages)} pages, and the records make {len(rebuilt.pages)}"
+    for number, (page, made) in enumerate(zip(opened.pages, rebuilt.pages, strict=False), start=1):
+        if page.text != made.text:
+            yield from _text_differences(number, page.text, made.text)
+        elif page.drawing != made.drawing:
+            yield f"page {number}: its text is right, and its drawings are not those of the records"
+
+
+def differences(opened: Opened) -> dict[str, list[str]]:
+    """What does not hold together in a report, by what was compared; empty lists where all does.
+
+    Raises:
+        UnsoundPdfError: there is nothing to compare, because the data is missing or no data.
+    """
+    found = {"attachments": list(_manifest_differences(opened.attachments))}
+    records = attached_records(opened.attachments)
+    with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
+        rebuilt = rebuild(opened.attachments, Path(folder))
+    found["records"] = [
+        said for name, record in records.items() for said in _record_differences(name, record)
+    ]
+    found["tables and findings"] = list(_attachment_differences(opened, rebuilt))
+    found["pages"] = list(_page_differences(opened, open_pdf(rebuilt.pdf)))
+    return found
+
+
+def _measured_again(opened: Opened, measured: Sequence[Measured], here: str) -> list[Line]:
+    """What the runs measured here say of the attached records."""
+    results = results_of(opened.attachments)
+    return check_reproduction("", results, measured, here, None)
+
+
+def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tuple[bool, list[str]]:
+    """Whether a report and its data belong together, and what to say of it, line by line.
+
+    Args:
+        pdf: the report.
+        measured: runs of it that were measured again on this machine.
+        here: the name of this machine's device.
+
+    Raises:
+        UnsoundPdfError: it is no report with its data in it.
+    """
+    opened = read_pdf(pdf)
+    found = differences(opened)
+    again = _measured_again(opened, measured, here) if measured else []
+    lines = []
+    for compared, told in found.items():
+        lines.append(f"{compared}: " + (f"{len(told)} differences" if told else "consistent"))
+        lines += [f"  {escaped(said)}" for said in told[:SHOWN]]
+        if len(told) > SHOWN:
+            lines.append(f"  and {len(told) - SHOWN} more")
+    for line in again:
+        numbers = f" ({line.expected} here, {line.found} in the report)" if line.found else ""
+        lines.append(f"measured again: {line.verdict}: {sentence(line, 'en', escaped)}{numbers}")
+    if attached_json(opened.attachments, CONFIG).get("remarks"):
+        lines.append("The author's remarks are not attached, so that their pages differ.")
+    lines.append(
+        "This compares the report with its own data. It does not show where the data came from."
+    )
+    sound = not any(found.values()) and not any(line.verdict == "fail" for line in again)
+    return sound, lines
+
+
+def write_verification(order_file: Path) -> bool:
+    """Verify the report that a call's order names, and say what was found on standard output."""
+    order = read_order(order_file)
+    sound, lines = verify(Path(order["pdf"]), measured_of(order), order["here"])
+    print("\n".join(lines))
+    return sound
