@@ -1,19 +1,24 @@
-"""Grading through Snakemake: afresh at each call, whatever names there are, and reproduction."""
+"""Grading and verifying through Snakemake: any names, afresh at each call, reproduction."""
 
 from __future__ import annotations
 
 import csv
+import gzip
+import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pypdf
 import pytest
 
+from flashlab import costs
 from flashlab.datasets import RUNS_CSV_COLUMNS
-from flashlab.records import Shape
+from flashlab.records import Shape, canonical
 
 GRADES = "report/grades.csv"
 SHAPE = Shape(2, 256, 8, 256, False)
@@ -115,8 +120,6 @@ def write_submission(folder: Path, documents: dict[str, Any], device: str) -> No
 
 
 def course_document(seconds: dict[str, float]) -> Any:
-    from flashlab import costs
-
     flops = costs.flops(SHAPE)
     whole = {**seconds, "forward_backward": sum(seconds.values())}
     passes = {
@@ -164,3 +167,80 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
     assert graded(here, 1.5, 0.9) == {"naive.json": "fail", "{flash} 2.json": "pass"}
     assert graded("another machine (8 CPUs)", 0.1, 0.1) == {"{flash} 2.json": "not_checked"}
     assert graded("another machine (8 CPUs)", 0.9, 0.1) == {"{flash} 2.json": "warn"}
+
+
+# Verifying a report
+
+
+@pytest.fixture
+def report_with_data(project: Any, tmp_path: Path) -> Path:
+    """The finished report with its data attached, under a name that would break a rule."""
+    files = {"config.json": project.folder.joinpath("report", "config.json").read_bytes()}
+    results = project.folder / "results" / "local"
+    files["findings.json"] = results.joinpath("findings.json").read_bytes()
+    records: dict[str, Any] = {}
+    for tables in results.joinpath("tables").iterdir():
+        for path in tables.iterdir():
+            files[f"{tables.name}-{path.name}"] = path.read_bytes()
+        plan = json.loads(results.joinpath("plan", f"{tables.name}.json").read_text("utf-8"))
+        for entry in plan["records"]:
+            path = project.folder / entry["path"]
+            records[path.name] = json.loads(path.read_text("utf-8"))
+    (ceilings,) = results.glob("records/ceilings-*.json")
+    files["ceilings.json"] = ceilings.read_bytes()
+    lines = (canonical({"file": n, "record": r}) + "\n" for n, r in sorted(records.items()))
+    files["records.jsonl.gz"] = gzip.compress("".join(lines).encode(), mtime=0)
+    listed = {
+        name: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        for name, content in files.items()
+    }
+    files["manifest.json"] = canonical({"version": 1, "files": listed}).encode()
+    writer = pypdf.PdfWriter(clone_from=project.pdf)
+    for name, content in files.items():
+        writer.add_attachment(name, content)
+    path = tmp_path / "{my} report's.pdf"
+    writer.write(path)
+    return path
+
+
+def test_a_report_is_verified_from_its_pdf_alone(
+    project: Any, grader: Any, report_with_data: Path
+) -> None:
+    order = ("verify", "--config", f"pdf={report_with_data}")
+    said = grader.make(*order)
+    assert "Measuring" not in said
+    for compared in ("attachments", "records", "tables and findings", "pages"):
+        assert f"{compared}: consistent" in said, said
+    assert "does not show where the data came from" in said
+    writer = pypdf.PdfWriter(clone_from=report_with_data)
+    stream = writer.pages[0].get_contents()
+    assert stream is not None
+    changed = pypdf.generic.DecodedStreamObject()
+    changed.set_data(re.sub(rb"<([0-9a-f]{4})([0-9a-f]{4})", rb"<\2\2", stream.get_data(), count=1))
+    writer.pages[0][pypdf.generic.NameObject("/Contents")] = writer._add_object(changed)
+    writer.write(report_with_data)
+    done = grader.snakemake("--cores", "1", *order)
+    assert done.returncode != 0
+    assert "pages: 1 differences" in done.stdout
+    assert "page 1: after" in done.stdout
+
+
+def test_a_report_is_measured_again(grader: Any, report_with_data: Path) -> None:
+    said = grader.make("verify", "--config", f"pdf={report_with_data}", "reproduce=1")
+    assert "Measuring" in said
+    assert "measured again: " in said
+
+
+def test_what_cannot_be_verified_is_one_message(grader: Any, tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.pdf"
+    nothing.write_bytes(b"%PDF-1.7")
+    for config, expected in (
+        ((), "--config pdf=PATH"),
+        (("--config", f"pdf={tmp_path / 'gone.pdf'}"), "there is no file"),
+        (("--config", f"pdf={nothing}"), "cannot be read as a PDF"),
+        (("--config", f"pdf={nothing}", f"submissions={tmp_path}"), "give either"),
+    ):
+        done = grader.snakemake("--cores", "1", "verify", *config)
+        assert done.returncode != 0
+        assert expected in done.stdout
+        assert "most recent call" not in done.stdout

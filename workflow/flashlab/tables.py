@@ -18,6 +18,7 @@ from flashlab.records import (
     PASSES,
     SHAPE_PARAMETERS,
     Run,
+    canonical,
     read_record,
     sha256_of,
     written_whole,
@@ -129,7 +130,7 @@ def _run_row(run: Run, record: Mapping[str, Any], path: Path, source_sha256: str
         "driver": environment.get("driver"),
         "commit": environment.get("commit"),
         "started": inner["started"],
-        "warnings": json.dumps(inner["warnings"], ensure_ascii=False) if inner["warnings"] else "",
+        "warnings": canonical(inner["warnings"]) if inner["warnings"] else "",
         "source_changed": recorded_source is not None and recorded_source != source_sha256,
         "record": path.as_posix(),
         "sha256": sha256_of(path),
@@ -151,8 +152,8 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
         tables.passes.extend(_pass_row(name, run, record) for name in PASSES)
         tables.samples.extend(
             {**run.to_json(), "pass": name, "index": index, "time_ms": seconds * 1e3}
-            for name, samples in record["record"]["samples"].items()
-            for index, seconds in enumerate(samples)
+            for name in PASSES  # and not as the record has them, whose keys have no order
+            for index, seconds in enumerate(record["record"]["samples"].get(name, ()))
         )
     return tables
 

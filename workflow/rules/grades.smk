@@ -59,4 +59,5 @@ rule verify:
     message:
         "Verifying a report against its own data"
     shell:
+        "set -o pipefail; "
         "python -m flashlab verify --order {input.order:q} 2>&1 | tee {log:q}"
