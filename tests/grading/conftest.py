@@ -138,6 +138,10 @@ class Graded:
         (found,) = (s for s in self.grades.summaries if s.submission == submission)
         return found.verdicts
 
+    def badges(self, submission: str) -> tuple[str, ...]:
+        (found,) = (s for s in self.grades.summaries if s.submission == submission)
+        return found.badges
+
 
 @pytest.fixture
 def graded() -> Callable[[Path], Graded]:

@@ -30,6 +30,7 @@ def test_a_sound_submission_passes_every_check(
     assert [found.of("ann")[check] for check in OWN_CHECKS] == ["pass"] * 6
     unchecked = {line.check for line in found.lines("not_checked")}
     assert unchecked == {"copies", "reproduction"}
+    assert found.badges("ann") == ("available", "functional")
 
 
 def test_two_sound_submissions_are_no_copies(
@@ -51,6 +52,7 @@ def test_a_sound_submission_without_declarations_raises_no_alarm(
     sound.write(tmp_path / "ann")
     found = graded(tmp_path)
     assert found.alarms() == []
+    assert found.badges("ann") == ()
     told = [line for line in found.lines("not_checked") if line.check == "identity"]
     assert len(told) == len(sound.documents)
     assert all(line.code == "identity.undeclared" and line.found for line in told)
@@ -278,3 +280,33 @@ def test_a_submission_of_another_gpu_is_told_once_and_not_point_by_point(
     assert [
         (line.submission, line.code) for line in found.alarms() if line.check == "plausibility"
     ] == [("s3", "plausibility.level")]
+
+
+SLIDE = {
+    "forward": {"time(s)": 0.007095515976349513, "FLOPS(TFLOPs/s)": 38.739664297876566},
+    "backward": {"time(s)": 0.018877355754375456, "FLOPS(TFLOPs/s)": 36.40312638599925},
+    "forward_backward": {"time(s)": 0.025972871730724968, "FLOPS(TFLOPs/s)": 37.04144402199095},
+    "peak_memory_usage(MB)": 1288.00048828125,
+}
+"""The result that the course's slides show, measured on an RTX 3070 by the course's own script."""
+
+
+@pytest.mark.parametrize("device", ["NVIDIA GeForce RTX 3070", ""])
+def test_a_result_of_the_courses_own_script_passes(
+    device: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    row = ["slide.json", "Flash2", "32", "1024", "32", "2048", "false", device]
+    sound.documents, sound.rows = {"slide.json": SLIDE}, {"slide.json": row}
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
+    assert {check for check, _ in found.fails()} == {"coverage"}
+    verdicts = found.of("ann")
+    assert [verdicts[check] for check in OWN_CHECKS[:5]] == ["pass"] * 5
+
+
+def test_a_badge_is_lost_with_the_check_that_it_stands_on(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    memory_of_the_other(sound)
+    sound.write(tmp_path / "ann")
+    assert graded(tmp_path).badges("ann") == ("available",)

@@ -46,6 +46,12 @@ class _Own:
     sound: list[Result]
     points: list[Point]
 
+    @property
+    def unsuspected(self) -> list[Point]:
+        """The points that the submission's own do not speak against."""
+        failed = {line.file for line in self.lines if line.verdict == "fail"}
+        return [point for point in self.points if point.result.name not in failed]
+
 
 def _own_checks(submission: Submission) -> _Own:
     """Everything that needs no other submission.
@@ -85,16 +91,21 @@ def _own_checks(submission: Submission) -> _Own:
 
 
 def _badges(verdicts: Mapping[str, Verdict], lines: Sequence[Line]) -> tuple[str, ...]:
-    """Which badges a submission has earned; each stands on those before it."""
-    there = "fail" not in (verdicts["form"], verdicts["coverage"]) and verdicts["form"] == "pass"
-    sound = all(
-        verdicts[check] != "fail"
-        for check in ("arithmetic", "identity", "physics", "plausibility", "copies")
-    )
+    """Which badges a submission has earned; each stands on those before it.
+
+    What was not checked has not passed, but for copies, which a submission alone cannot be.
+    """
+
+    def holds(check: str) -> bool:
+        return verdicts[check] in ("pass", "warn")
+
+    there = verdicts["form"] == "pass" and holds("coverage")
+    sound = there and all(map(holds, ("arithmetic", "identity", "physics", "plausibility")))
+    sound = sound and verdicts["copies"] != "fail"
     again = verdicts["reproduction"] == "pass" and any(
         line.code == "reproduction.pass" for line in lines
     )
-    earned = (there, there and sound, there and sound and again)
+    earned = (there, sound, sound and again)
     return tuple(badge for badge, has in zip(BADGES, earned, strict=True) if has)
 
 
@@ -124,7 +135,7 @@ def grade(
         here: the name of this machine's device.
     """
     owns = {name: _own_checks(submission) for name, submission in submissions.items()}
-    for line in class_outliers({name: own.points for name, own in owns.items()}):
+    for line in class_outliers({name: own.unsuspected for name, own in owns.items()}):
         owns[line.submission].lines.append(line)
     for line in copies_between({name: own.submission.results for name, own in owns.items()}):
         owns[line.submission].lines.append(line)

@@ -60,7 +60,7 @@ def check_physics(
         )
         highest = max(highest, rate)
         if rate > gpu.ceiling:
-            expected, found = f"≤ {gpu.ceiling:.4g} TFLOP/s", f"{rate:.4g} TFLOP/s"
+            expected, found = f"≤ {gpu.ceiling:.4g} TFLOP/s", f"{rate:.6g} TFLOP/s"
             return line("fail", "physics.rate", expected, found, name)
         least = gpu.seconds_to_move(_least_bytes(candidates, name, gpu))
         if seconds < least:
