@@ -144,6 +144,6 @@ class Graded:
 
 
 @pytest.fixture
-def graded() -> Callable[[Path], Graded]:
-    """Grades a folder of submissions."""
-    return lambda folder: Graded(grade(read_submissions(str(folder), None)))
+def graded() -> Callable[..., Graded]:
+    """Grades a folder of submissions, those that name no device as of this one."""
+    return lambda folder, device=None: Graded(grade(read_submissions(str(folder), device)))

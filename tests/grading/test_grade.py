@@ -282,6 +282,19 @@ def test_a_submission_of_another_gpu_is_told_once_and_not_point_by_point(
     ] == [("s3", "plausibility.level")]
 
 
+def test_the_configured_device_is_that_of_files_that_name_none(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    """An H200's results are too fast for an RTX 3070, and hold another cuBLAS workspace."""
+    for row in sound.rows.values():
+        row[-1] = ""
+    sound.write(tmp_path / "ann")
+    assert graded(tmp_path).fails() == {}
+    found = graded(tmp_path, "NVIDIA GeForce RTX 3070")
+    assert set(found.fails().values()) >= {"physics.rate", "identity.workspace"}
+    assert graded(tmp_path, "NVIDIA H200").alarms() == []
+
+
 SLIDE = {
     "forward": {"time(s)": 0.007095515976349513, "FLOPS(TFLOPs/s)": 38.739664297876566},
     "backward": {"time(s)": 0.018877355754375456, "FLOPS(TFLOPs/s)": 36.40312638599925},

@@ -27,7 +27,7 @@ def measured(implementation: str, seconds: float, status: str = "ok") -> Measure
 
 
 def verdicts(results: Sequence[Result], again: Sequence[Measured], here: str = HERE) -> Any:
-    lines: list[Line] = check_reproduction("ann", results, again, here, None)
+    lines: list[Line] = check_reproduction("ann", results, again, here)
     return [(line.verdict, line.code.removeprefix("reproduction.")) for line in lines]
 
 

@@ -76,8 +76,7 @@ def _own_checks(submission: Submission) -> _Own:
     impossible = set()
     for result in computed:
         families = no_candidates if result.name in false else identified.candidates[result.name]
-        device = result.declaration.device_name or submission.device_name
-        line = check_physics(name, result, families, device)
+        line = check_physics(name, result, families)
         lines.append(line)
         if line.verdict == "fail":
             impossible.add(result.name)
@@ -142,8 +141,7 @@ def grade(
     for name, own in owns.items():
         if not any(line.check == "copies" for line in own.lines):
             own.lines.append(Line(name, "", "copies", *_no_copies(len(submissions), own)))
-        device = own.submission.device_name
-        own.lines.extend(check_reproduction(name, own.sound, measured, here, device))
+        own.lines.extend(check_reproduction(name, own.sound, measured, here))
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
     return Grades(
         tuple(line for own in owns.values() for line in own.lines),

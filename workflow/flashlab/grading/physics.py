@@ -36,15 +36,13 @@ def _least_bytes(candidates: Sequence[Candidate], name: str, gpu: Gpu) -> float:
     return min((bytes_moved(c, name, gpu.l2_mib * MIB) for c in candidates), default=0.0)
 
 
-def check_physics(
-    submission: str, result: Result, candidates: Sequence[Candidate], device_name: str | None
-) -> Line:
+def check_physics(submission: str, result: Result, candidates: Sequence[Candidate]) -> Line:
     """Whether the device could have done this; a line for the first pass that it could not.
 
     `candidates` are the families that the file may be of, empty where that is not known: then only
     the rates are held against the ceiling.
     """
-    known = find_gpu(device_name)
+    known = find_gpu(result.declaration.device_name)
     gpu = known or FASTEST
 
     def line(verdict: Verdict, code: str, expected: str, found: str, name: str = "") -> Line:

@@ -144,7 +144,6 @@ def check_reproduction(
     results: Sequence[Result],
     measured: Sequence[Measured],
     here: str,
-    device_name: str | None,
 ) -> list[Line]:
     """What the runs measured on the device `here` say of a submission's files."""
 
@@ -160,7 +159,7 @@ def check_reproduction(
         found = by_run.get(run) if run else None
         if found is None:
             continue
-        if not _same_device(here, result.declaration.device_name or device_name):
+        if not _same_device(here, result.declaration.device_name):
             elsewhere.append(result)
         elif found.status != "ok":
             params = {"run": result.declaration.said(), "status": found.status}

@@ -93,9 +93,18 @@ def read_submission(folder: str, name: str, device_name: str | None) -> Submissi
     for found in files_of(str(Path(folder, name))):
         reader.take(found)
     submission = reader.finish()
-    devices = {result.declaration.device_name for result in submission.results} - {None}
-    own = devices.pop() if len(devices) == 1 else None
-    return replace(submission, device_name=own or (None if devices else device_name))
+    named = {result.declaration.device_name for result in submission.results} - {None}
+    # A submission is of one GPU: what one file names is the others' too.
+    device = named.pop() if len(named) == 1 else (None if named else device_name)
+    results = tuple(
+        replace(result, declaration=_on(result.declaration, device))
+        for result in submission.results
+    )
+    return replace(submission, results=results, device_name=device)
+
+
+def _on(declaration: Declaration, device_name: str | None) -> Declaration:
+    return replace(declaration, device_name=declaration.device_name or device_name)
 
 
 def read_submissions(folder: str, device_name: str | None) -> dict[str, Submission]:

@@ -166,7 +166,7 @@ def differences(opened: Opened) -> dict[str, list[str]]:
 def _measured_again(opened: Opened, measured: Sequence[Measured], here: str) -> list[Line]:
     """What the runs measured here say of the attached records."""
     results = results_of(opened.attachments)
-    return check_reproduction("", results, measured, here, None)
+    return check_reproduction("", results, measured, here)
 
 
 def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tuple[bool, list[str]]:
