@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from flashlab import costs
 
+H200 = Path(__file__).parents[2] / "data" / "h200"
 OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
 FLASH = "flash2-b16-n512-h32-e2048-full"
 NAIVE = "pytorch-b16-n512-h32-e2048-full"
@@ -248,6 +250,16 @@ def test_a_class_of_sound_submissions_raises_no_alarm(
     for seed in range(12):
         measured_again(sound, seed).write(tmp_path / f"s{seed:02}")
     assert graded(tmp_path).alarms() == []
+
+
+def test_a_whole_recorded_dataset_raises_no_alarm(
+    graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Seven implementations, two protocols, runs out of memory: records with all their samples."""
+    shutil.copytree(H200 / "records", tmp_path / "ann")
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert any(line.code == "form.not_measured" for line in found.lines("not_checked"))
 
 
 def test_a_point_far_from_the_class_is_a_warning(
