@@ -59,5 +59,4 @@ rule verify:
     message:
         "Verifying a report against its own data"
     shell:
-        "set -o pipefail; "
-        "python -m flashlab verify --order {input.order:q} 2>&1 | tee {log:q}"
+        "set -o pipefail; python -m flashlab verify --order {input.order:q} 2>&1 | tee {log:q}"

@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -48,34 +49,26 @@ def _significant(seconds: float) -> bool:
     return len(repr(seconds).partition("e")[0].replace(".", "").strip("0")) >= DIGITS
 
 
-def _needed(total: int, width: float) -> int:
-    """How many of `total` ratios must lie in one window, for it to be no coincidence."""
-    chance = width / (RUN_TO_RUN * math.sqrt(2 * math.pi))
+@cache
+def _needed(total: int) -> tuple[int, ...]:
+    """For each window, how many of `total` ratios must lie in it to be no coincidence."""
     counts = np.arange(2, total + 1)
-    # Any of the ratios can begin the window; the others must fall into it.
-    tails = total * binom.sf(counts - 2, total - 1, chance)
-    enough = counts[tails < CHANCE]
-    return int(enough[0]) if len(enough) else total + 1
-
-
-class _Needed:
-    """`_needed`, worked out once for each number of common times."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, list[int]] = {}
-
-    def __call__(self, total: int) -> list[int]:
-        if total not in self._known:
-            self._known[total] = [_needed(total, width) for width in WINDOWS]
-        return self._known[total]
+    found = []
+    for width in WINDOWS:
+        chance = width / (RUN_TO_RUN * math.sqrt(2 * math.pi))
+        # Any of the ratios can begin the window; the others must fall into it.
+        tails = total * binom.sf(counts - 2, total - 1, chance)
+        enough = counts[tails < CHANCE]
+        found.append(int(enough[0]) if len(enough) else total + 1)
+    return tuple(found)
 
 
 def _agreement(
-    log_ratios: np.ndarray[tuple[int], np.dtype[np.float64]], needed: Sequence[int]
+    log_ratios: np.ndarray[tuple[int], np.dtype[np.float64]],
 ) -> _Agreement | None:
     """The narrowest window with more ratios in it than chance can put there."""
     ordered = np.sort(log_ratios)
-    for width, least in zip(WINDOWS, needed, strict=True):
+    for width, least in zip(WINDOWS, _needed(len(ordered)), strict=True):
         ends = np.searchsorted(ordered, ordered + width, side="right")
         counts = ends - np.arange(len(ordered))
         start = int(counts.argmax())
@@ -127,14 +120,13 @@ def copies_between(results: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
         for key, value in own.items():
             table[row, keys[key]] = value
     present = ~np.isnan(table)
-    needed = _Needed()
     names = list(logs)
     for i, j in combinations(range(len(names)), 2):
         common = present[i] & present[j]
         total = int(common.sum())
         if total < 2:
             continue
-        agreement = _agreement((table[j] - table[i])[common], needed(total))
+        agreement = _agreement((table[j] - table[i])[common])
         if agreement is None:
             for mine, theirs in _same_files(results[names[i]], results[names[j]]):
                 for submission, file, other in (
@@ -158,7 +150,7 @@ def copies_between(results: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
                     "ratio": f"{ratio:.6g}",
                     "width": f"{agreement.width:g}",
                 },
-                f"< {needed(total)[WINDOWS.index(agreement.width)]}",
+                f"< {_needed(total)[WINDOWS.index(agreement.width)]}",
                 f"{agreement.count} / {agreement.total}",
             )
 

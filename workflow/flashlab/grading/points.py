@@ -13,14 +13,10 @@ from flashlab.records import Shape
 
 @dataclass(frozen=True)
 class Point:
-    """One sound file and the family that it is of: implementation, B·H, N, d and the mask.
-
-    `shape` is the declared shape, None where the family is told by the numbers alone.
-    """
+    """One sound file and the family that it is of: implementation, B·H, N, d and the mask."""
 
     result: Result
     family: Candidate
-    shape: Shape | None
 
 
 def family_of(implementation: str, shape: Shape) -> Candidate:
@@ -53,4 +49,4 @@ def settled_points(
         if len(families) == 1:
             (family,) = families
             if family.implementation in (NAIVE, FLASH2):
-                yield Point(result, family, result.declaration.shape)
+                yield Point(result, family)
