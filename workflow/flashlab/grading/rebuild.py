@@ -33,6 +33,7 @@ from flashlab.tables import RUN_COLUMNS, write_csv, write_tables
 
 TABLES = ("runs", "passes", "samples")
 LOCAL = "local"
+CLAIMS = Path(__file__).parents[3] / "data" / "published" / "claims.yaml"
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,10 @@ def _take_hashes(results: Path, experiment: str, attachments: Mapping[str, bytes
 
 
 def _stages(
-    experiments: Sequence[plan.Experiment], results: Path, attachments: Mapping[str, bytes]
+    experiments: Sequence[plan.Experiment],
+    results: Path,
+    ceilings: Path | None,
+    attachments: Mapping[str, bytes],
 ) -> None:
     """The stages from records to figures, as the rules call them."""
     plans = [results / "plan" / f"{experiment.name}.json" for experiment in experiments]
@@ -114,7 +118,7 @@ def _stages(
         if experiment.figures:
             figures = results / "figures" / experiment.name
             draw_figures(plan_file, tables, results / "languages.json", figures)
-    write_findings(plans, results / "tables", results / FINDINGS)
+    write_findings(plans, results / "tables", CLAIMS, ceilings, results / FINDINGS)
 
 
 def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
@@ -129,14 +133,14 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
     results = Path("results") / config["dataset"]
     with chdir(folder):
         planned = _write_records(records, _records_folder(config))
-        experiments = _write_plans(config, planned, results)
-        _stages(experiments, results, attachments)
-        config_file, output = Path(CONFIG), Path("report.pdf")
-        write_json(config_file, config)
         ceilings = None
         if CEILINGS in attachments:
             ceilings = Path(CEILINGS)
             write_json(ceilings, attached_json(attachments, CEILINGS))
+        experiments = _write_plans(config, planned, results)
+        _stages(experiments, results, ceilings, attachments)
+        config_file, output = Path(CONFIG), Path("report.pdf")
+        write_json(config_file, config)
         write_report(config_file, results, ceilings, output)
         made = {
             f"{experiment.name}-{table}.csv": (
