@@ -77,6 +77,12 @@ def _figures(arguments: Arguments) -> None:
     draw_figures(arguments.plan, arguments.tables, arguments.languages, arguments.output)
 
 
+def _overview(arguments: Arguments) -> None:
+    from flashlab.figures import draw_overview
+
+    draw_overview(arguments.plans, arguments.findings, arguments.languages, arguments.output)
+
+
 def _findings(arguments: Arguments) -> None:
     from flashlab.findings import write_findings
 
@@ -132,6 +138,12 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument("--tables", type=Path, required=True, help="folder of its CSV tables")
     figures.add_argument("--languages", type=Path, required=True, help="languages.json")
     figures.add_argument("--output", type=Path, required=True, help="folder to draw into")
+
+    overview = command("overview", _overview, "Draw the figures across experiments as SVG.")
+    overview.add_argument("--findings", type=Path, required=True, help="findings.json")
+    overview.add_argument("--languages", type=Path, required=True, help="languages.json")
+    overview.add_argument("--output", type=Path, required=True, help="folder to draw into")
+    overview.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
 
     findings = command("findings", _findings, "Derive the findings from the tables.")
     findings.add_argument("--tables", type=Path, required=True, help="folder of all tables")

@@ -42,6 +42,6 @@ def message(language: str, domain: str, key: str) -> str:
         ) from None
 
 
-def in_all(languages: Sequence[str], domain: str, key: str, between: str = " · ") -> str:
-    """The text of a key in every language, once where they agree: ``時間 · Time``."""
+def in_all(languages: Sequence[str], domain: str, key: str, between: str = " ") -> str:
+    """The text of a key in every language, once where they agree: ``時間 Time``."""
     return between.join(dict.fromkeys(message(language, domain, key) for language in languages))
