@@ -95,6 +95,12 @@ def _report(arguments: Arguments) -> None:
     write_report(arguments.config, arguments.results, arguments.ceilings, arguments.output)
 
 
+def _page(arguments: Arguments) -> None:
+    from flashlab.report import write_page
+
+    write_page(arguments.config, arguments.results, arguments.ceilings, arguments.output)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m flashlab",
@@ -150,11 +156,15 @@ def _parser() -> argparse.ArgumentParser:
     findings.add_argument("--output", type=Path, required=True, help="findings.json to write")
     findings.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
 
-    report = command("report", _report, "Set the report in type.")
-    report.add_argument("--config", type=Path, required=True, help="the resolved configuration")
-    report.add_argument("--results", type=Path, required=True, help="folder of the dataset")
-    report.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
-    report.add_argument("--output", type=Path, required=True, help="PDF to write")
+    for name, function, help, output in (
+        ("report", _report, "Set the report in type.", "PDF to write"),
+        ("page", _page, "Write the report as one HTML file.", "HTML file to write"),
+    ):
+        report = command(name, function, help)
+        report.add_argument("--config", type=Path, required=True, help="the resolved configuration")
+        report.add_argument("--results", type=Path, required=True, help="folder of the dataset")
+        report.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
+        report.add_argument("--output", type=Path, required=True, help=output)
     return parser
 
 

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from babel.messages import pofile
 
+SYMBOLS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "emb_dim": "E"}
+"""The letter of each parameter, the same in every language."""
+
 LOCALES = Path(__file__).parents[2] / "templates" / "locale"
 
 

@@ -1,34 +1,42 @@
-# findings, figures, tables -> report: the PDF.
+# findings, figures, tables -> report: the PDF, and the same as an HTML page.
+
+REPORT_INPUTS = {
+    "config": "report/config.json",
+    "plans": expand(
+        "results/{dataset}/plan/{experiment}.json",
+        dataset=PREPARED.dataset,
+        experiment=PREPARED.experiments,
+    ),
+    "tables": expand(
+        "results/{dataset}/tables/{experiment}/{table}.csv",
+        dataset=PREPARED.dataset,
+        experiment=PREPARED.experiments,
+        table=["runs", "passes", "samples"],
+    ),
+    "figures": expand(
+        "results/{dataset}/figures/{experiment}",
+        dataset=PREPARED.dataset,
+        experiment=PREPARED.drawn,
+    ),
+    "overview": f"results/{PREPARED.dataset}/overview",
+    "findings": f"results/{PREPARED.dataset}/findings.json",
+    "records": sorted({path for paths in PREPARED.records.values() for path in paths}),
+    "ceilings": PREPARED.ceilings or [],
+    "published": str(ROOT.joinpath("data", "published", "gpus.csv")),
+    "sources": sources("flashlab.report"),
+    "templates": sorted(
+        str(path) for path in ROOT.joinpath("templates").glob("*.*") if path.is_file()
+    ),
+    "catalogs": catalogs("report"),
+    "fonts": FONTS,
+    "remarks": PREPARED.remarks,
+}
+CEILINGS = f"--ceilings {shlex.quote(PREPARED.ceilings)}" if PREPARED.ceilings else ""
 
 
 rule report:
     input:
-        config="report/config.json",
-        plans=expand(
-            "results/{dataset}/plan/{experiment}.json",
-            dataset=PREPARED.dataset,
-            experiment=PREPARED.experiments,
-        ),
-        tables=expand(
-            "results/{dataset}/tables/{experiment}/{table}.csv",
-            dataset=PREPARED.dataset,
-            experiment=PREPARED.experiments,
-            table=["runs", "passes"],
-        ),
-        figures=expand(
-            "results/{dataset}/figures/{experiment}",
-            dataset=PREPARED.dataset,
-            experiment=PREPARED.drawn,
-        ),
-        findings=f"results/{PREPARED.dataset}/findings.json",
-        ceilings=PREPARED.ceilings or [],
-        sources=sources("flashlab.report"),
-        templates=sorted(
-            str(path) for path in ROOT.joinpath("templates").glob("*.*") if path.is_file()
-        ),
-        catalogs=catalogs("report"),
-        fonts=FONTS,
-        remarks=PREPARED.remarks,
+        **REPORT_INPUTS,
     output:
         report(
             "report/lab5.pdf",
@@ -41,10 +49,30 @@ rule report:
         CONDA
     params:
         results=results_folder,
-        ceilings=f"--ceilings {shlex.quote(PREPARED.ceilings)}" if PREPARED.ceilings else "",
+        ceilings=CEILINGS,
     message:
         "Setting report/lab5.pdf in type"
     shell:
         "python -m flashlab report --config {input.config:q} --results {params.results:q} "
+        "{params.ceilings} "
+        "--output {output:q} > {log:q} 2>&1"
+
+
+rule page:
+    input:
+        **REPORT_INPUTS,
+    output:
+        "report/lab5.html",
+    log:
+        f"results/{PREPARED.dataset}/logs/page.log",
+    conda:
+        CONDA
+    params:
+        results=results_folder,
+        ceilings=CEILINGS,
+    message:
+        "Writing report/lab5.html"
+    shell:
+        "python -m flashlab page --config {input.config:q} --results {params.results:q} "
         "{params.ceilings} "
         "--output {output:q} > {log:q} 2>&1"

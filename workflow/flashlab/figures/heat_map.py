@@ -15,8 +15,8 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from flashlab.catalogs import in_all
-from flashlab.figures.panels import PASSES, SYMBOLS, Panel
+from flashlab.catalogs import SYMBOLS, in_all
+from flashlab.figures.panels import PASSES, Panel
 from flashlab.figures.style import LABEL_POINTS, PAGE_INCHES, colour, implementation_id
 
 ROWS_OF_A_PAGE = 50

@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from flashlab.catalogs import in_all
+from flashlab.catalogs import SYMBOLS, in_all
 from flashlab.figures.heat_map import draw_heat_map, heat_map_pages
-from flashlab.figures.panels import SYMBOLS, Panel, all_compared, read_panels
+from flashlab.figures.panels import Panel, all_compared, read_panels
 from flashlab.figures.style import (
     GREY,
     LABEL_POINTS,
@@ -88,7 +88,7 @@ def _draw_ratios(axes: Axes, panel: Panel, kind: str, timed: str) -> None:
 
 def _scale_ratio(axes: Axes) -> None:
     axes.set_yscale("log", base=2)
-    axes.yaxis.set_major_locator(LogLocator(base=2, numticks=7))
+    axes.yaxis.set_major_locator(LogLocator(base=2, numticks=5))
     axes.yaxis.set_major_formatter(FuncFormatter(as_number))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.axhspan(1 - MARGIN, 1 + MARGIN, color="#DDDDDD", linewidth=0, zorder=0.5)
@@ -108,7 +108,7 @@ def draw_summary(panels: Sequence[Panel], languages: Sequence[str]) -> Figure:
     shown = panels[:SUMMARY_PANELS]
     rows = [("speedup", "forward"), ("speedup", "backward"), ("memory_ratio", "")]
     handles = _handles(shown, languages)
-    height = 3.0 + LEGEND_INCHES * math.ceil(len(handles) / LEGEND_COLUMNS)
+    height = 2.73 + LEGEND_INCHES * math.ceil(len(handles) / LEGEND_COLUMNS)
     figure, grid = plt.subplots(
         len(rows), len(shown), figsize=(PAGE_INCHES, height), squeeze=False, sharex="col"
     )
@@ -116,7 +116,7 @@ def draw_summary(panels: Sequence[Panel], languages: Sequence[str]) -> Figure:
     figure.subplots_adjust(
         left=0.62 / PAGE_INCHES,
         right=1 - 0.08 / PAGE_INCHES,
-        bottom=(height - 2.62) / height,
+        bottom=(height - 2.4) / height,
         top=1 - (0.1 + 0.14 * titles) / height,
         wspace=0.1,
         hspace=0.16,

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from babel.numbers import format_decimal
+from babel.numbers import parse_pattern
 
 from flashlab.catalogs import message
 
 Texts = dict[str, str]
 """One text for each language of the report."""
 
-SYMBOLS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "emb_dim": "E"}
-
-_ALL_DIGITS = "#,##0.############"
+_ALL_DIGITS = parse_pattern("#,##0.############")
 
 
 def number(value: float | None, language: str, digits: int | None = None) -> str:
@@ -23,7 +21,7 @@ def number(value: float | None, language: str, digits: int | None = None) -> str
         return "–"
     if digits is not None:
         value = float(f"{value:.{digits}g}")
-    return str(format_decimal(value, format=_ALL_DIGITS, locale=language))
+    return str(_ALL_DIGITS.apply(value, language))
 
 
 def text(key: str, language: str, **params: Any) -> str:
@@ -58,6 +56,10 @@ class Words:
             )
             for language in self.languages
         }
+
+    def chosen(self, texts: Mapping[str, str]) -> Texts:
+        """A text that others wrote in every language, such as a label: the report's languages."""
+        return {language: texts[language] for language in self.languages}
 
     def listed(self, items: Sequence[Any]) -> Texts:
         """Items joined as the language joins them, or its word for none."""
