@@ -21,6 +21,7 @@ from snakemake.exceptions import WorkflowError
 ROOT = Path(workflow.basedir)
 CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
 FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
+CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
 LOCALES = ROOT.joinpath("templates", "locale")
 
 # Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches
@@ -72,6 +73,11 @@ def tables_folder(wildcards, input):
 def all_tables_folder(wildcards):
     """The folder of all experiments' tables."""
     return f"results/{wildcards.dataset}/tables"
+
+
+def ceilings_option(wildcards):
+    """The option that names the device's ceilings, where there are any."""
+    return f"--ceilings {shlex.quote(PREPARED.ceilings)}" if PREPARED.ceilings else ""
 
 
 def results_folder(wildcards, input):

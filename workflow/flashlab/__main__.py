@@ -80,13 +80,22 @@ def _figures(arguments: Arguments) -> None:
 def _overview(arguments: Arguments) -> None:
     from flashlab.figures import draw_overview
 
-    draw_overview(arguments.plans, arguments.findings, arguments.languages, arguments.output)
+    draw_overview(
+        arguments.plans,
+        arguments.tables,
+        arguments.findings,
+        arguments.ceilings,
+        arguments.languages,
+        arguments.output,
+    )
 
 
 def _findings(arguments: Arguments) -> None:
     from flashlab.findings import write_findings
 
-    write_findings(arguments.plans, arguments.tables, arguments.output)
+    write_findings(
+        arguments.plans, arguments.tables, arguments.claims, arguments.ceilings, arguments.output
+    )
 
 
 def _report(arguments: Arguments) -> None:
@@ -146,6 +155,8 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument("--output", type=Path, required=True, help="folder to draw into")
 
     overview = command("overview", _overview, "Draw the figures across experiments as SVG.")
+    overview.add_argument("--tables", type=Path, required=True, help="folder of all tables")
+    overview.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
     overview.add_argument("--findings", type=Path, required=True, help="findings.json")
     overview.add_argument("--languages", type=Path, required=True, help="languages.json")
     overview.add_argument("--output", type=Path, required=True, help="folder to draw into")
@@ -153,6 +164,8 @@ def _parser() -> argparse.ArgumentParser:
 
     findings = command("findings", _findings, "Derive the findings from the tables.")
     findings.add_argument("--tables", type=Path, required=True, help="folder of all tables")
+    findings.add_argument("--claims", type=Path, required=True, help="the published claims")
+    findings.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
     findings.add_argument("--output", type=Path, required=True, help="findings.json to write")
     findings.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
 

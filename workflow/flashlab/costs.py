@@ -5,11 +5,16 @@ B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H throughout; memory in
 
 from __future__ import annotations
 
+import re
+
 from flashlab.records import Shape
 
 MIB = 1024**2
 BACKWARD_FLOPS_RATIO = 2.5
 """Backward over forward: five matrix products of the same size against two (FlashAttention-2)."""
+
+ELEMENT_SIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
+"""Bytes of an element of each dtype."""
 
 GENERATOR_STATE = 512
 """Bytes that flash-attn allocates for the random generator's state, dropout or not."""
@@ -27,6 +32,18 @@ def flops(shape: Shape) -> dict[str, float]:
     forward = forward_flops(shape)
     backward = BACKWARD_FLOPS_RATIO * forward
     return {"forward": forward, "backward": backward, "forward_backward": forward + backward}
+
+
+def compulsory_bytes(shape: Shape, dtype: str) -> dict[str, int]:
+    """Bytes that any implementation of a pass must move to or from memory, each of them once.
+
+    Forward: q, k and v are read and the output is written, 4·B·N·E elements. Backward: q, k, v and
+    the output's gradient are read, the gradients of q, k and v written, 7·B·N·E elements; the
+    output and the softmax's statistics can be recomputed, so they do not count. What an
+    implementation moves beyond that, such as the N × N scores of the naive one, is its own affair.
+    """
+    elements = shape.batch_size * shape.seq_len * shape.emb_dim * ELEMENT_SIZE[dtype]
+    return {"forward": 4 * elements, "backward": 7 * elements}
 
 
 def _rounded_up(value: int, multiple: int) -> int:
@@ -64,3 +81,15 @@ def naive_peak_memory(shape: Shape, workspace: int) -> int:
     qkv = 6 * s.batch_size * s.seq_len * s.emb_dim
     out = 2 * s.batch_size * s.seq_len * s.emb_dim
     return 4 * scores + 2 * qkv + 3 * out + workspace
+
+
+def cublas_workspaces(device_name: str) -> int | None:
+    """Bytes of the two cuBLAS workspaces on a device; None where they were not established.
+
+    16.25 MiB on Ampere's consumer cards (seen on an RTX 3070), 64 MiB on Hopper (on an H200).
+    """
+    if re.search(r"\bRTX 30\d\d\b", device_name):
+        return MIB * 65 // 4
+    if re.search(r"\bG?H(100|200|800|20)\b", device_name):
+        return 64 * MIB
+    return None

@@ -168,7 +168,8 @@ def write_tables(plan_file: Path, runs: Path, passes: Path, samples: Path) -> No
 # Reading them back, for the stages that stand on tables
 
 
-def _parsed(column: str, cell: str) -> Any:
+def parsed(column: str, cell: str) -> Any:
+    """A cell in its column's type, None where it is empty."""
     if cell == "":
         return None
     if column in ("batch_size", "seq_len", "num_heads", "emb_dim", "head_dim", "samples", "index"):
@@ -186,6 +187,6 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
     """Rows of one of the tables, each cell in its column's type, empty cells as None."""
     with path.open(encoding="utf-8", newline="") as file:
         return [
-            {column: _parsed(column, cell) for column, cell in row.items()}
+            {column: parsed(column, cell) for column, cell in row.items()}
             for row in csv.DictReader(file)
         ]

@@ -34,7 +34,11 @@ rule figures:
 rule overview:
     input:
         plans=expand("results/{{dataset}}/plan/{experiment}.json", experiment=PREPARED.experiments),
+        tables=expand(
+            "results/{{dataset}}/tables/{experiment}/passes.csv", experiment=PREPARED.experiments
+        ),
         findings="results/{dataset}/findings.json",
+        ceilings=PREPARED.ceilings or [],
         languages="results/{dataset}/languages.json",
         sources=sources("flashlab.figures"),
         catalogs=catalogs("figures"),
@@ -51,8 +55,12 @@ rule overview:
         "results/{dataset}/logs/overview.log",
     conda:
         CONDA
+    params:
+        tables=all_tables_folder,
+        ceilings=ceilings_option,
     message:
         "Drawing the figures across experiments"
     shell:
-        "python -m flashlab overview --findings {input.findings:q} "
+        "python -m flashlab overview --tables {params.tables:q} --findings {input.findings:q} "
+        "{params.ceilings} "
         "--languages {input.languages:q} --output {output:q} {input.plans:q} > {log:q} 2>&1"

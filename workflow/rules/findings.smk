@@ -9,6 +9,8 @@ rule findings:
             experiment=PREPARED.experiments,
             table=["runs", "passes", "samples"],
         ),
+        claims=CLAIMS,
+        ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.findings"),
     output:
         "results/{dataset}/findings.json",
@@ -18,8 +20,9 @@ rule findings:
         CONDA
     params:
         tables=all_tables_folder,
+        ceilings=ceilings_option,
     message:
         "Deriving the findings"
     shell:
-        "python -m flashlab findings --tables {params.tables:q} --output {output:q} "
-        "{input.plans:q} > {log:q} 2>&1"
+        "python -m flashlab findings --tables {params.tables:q} --claims {input.claims:q} "
+        "{params.ceilings} --output {output:q} {input.plans:q} > {log:q} 2>&1"

@@ -31,7 +31,6 @@ REPORT_INPUTS = {
     "fonts": FONTS,
     "remarks": PREPARED.remarks,
 }
-CEILINGS = f"--ceilings {shlex.quote(PREPARED.ceilings)}" if PREPARED.ceilings else ""
 
 
 rule report:
@@ -49,7 +48,7 @@ rule report:
         CONDA
     params:
         results=results_folder,
-        ceilings=CEILINGS,
+        ceilings=ceilings_option,
     message:
         "Setting report/lab5.pdf in type"
     shell:
@@ -69,7 +68,7 @@ rule page:
         CONDA
     params:
         results=results_folder,
-        ceilings=CEILINGS,
+        ceilings=ceilings_option,
     message:
         "Writing report/lab5.html"
     shell:

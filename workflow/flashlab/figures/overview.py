@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flashlab.catalogs import SYMBOLS, in_all
 from flashlab.figures.heat_map import draw_heat_map, heat_map_pages
-from flashlab.figures.panels import Panel, all_compared, read_panels
+from flashlab.figures.panels import Panel, all_compared, panels_of
+from flashlab.figures.roofline import draw_roofline, read_roofs
 from flashlab.figures.style import (
     GREY,
     LABEL_POINTS,
@@ -32,6 +33,7 @@ from flashlab.figures.style import (
     save,
 )
 from flashlab.records import write_json
+from flashlab.tables import read_csv
 
 SUMMARY_PANELS = 5
 """Experiments that the summary figure shows: the first ones, as many as are legible on A4."""
@@ -182,30 +184,62 @@ def _legend(figure: Figure, handles: list[Line2D]) -> None:
     )
 
 
-# Both
+# All of them
+
+
+def _passes(plans: Sequence[Mapping[str, Any]], tables: Path) -> list[dict[str, Any]]:
+    """The rows of every experiment's table of passes."""
+    return [row for plan in plans for row in read_csv(tables / plan["name"] / "passes.csv")]
+
+
+def _draw_rooflines(
+    plans: Sequence[Mapping[str, Any]],
+    tables: Path,
+    ceilings: Mapping[str, Any],
+    languages: Sequence[str],
+) -> Iterator[tuple[str, Figure]]:
+    """The roofline of each dtype that has ceilings, which is hardly ever more than one."""
+    passes = _passes(plans, tables)
+    by_name = {entry["name"]: entry for plan in plans for entry in plan["implementations"]}
+    implementations = sorted(by_name.values(), key=lambda entry: entry["style"])
+    for dtype in sorted({row["dtype"] for row in passes}):
+        roofs = read_roofs(ceilings, dtype)
+        if roofs:
+            mine = [row for row in passes if row["dtype"] == dtype]
+            yield f"roofline-{dtype}", draw_roofline(mine, implementations, roofs, languages)
 
 
 def draw_overview(
-    plan_files: Sequence[Path], findings_file: Path, languages_file: Path, output: Path
+    plan_files: Sequence[Path],
+    tables: Path,
+    findings_file: Path,
+    ceilings_file: Path | None,
+    languages_file: Path,
+    output: Path,
 ) -> None:
     """Draw the overview's figures into `output`, and ``drawn.json``, the list of their ids.
 
-    Where nothing is held against a baseline there is no figure; a heat map is drawn from
-    `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full.
+    Where nothing is held against a baseline there is no summary; a heat map is drawn from
+    `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full; a
+    roofline where the device's ceilings were measured.
     """
     languages = json.loads(languages_file.read_text(encoding="utf-8"))
-    panels = read_panels(plan_files, findings_file)
+    plans = [json.loads(path.read_text(encoding="utf-8")) for path in plan_files]
+    panels = panels_of(plans, json.loads(findings_file.read_text(encoding="utf-8")))
     drawn = []
     with drawing():
+        figures: list[tuple[str, Figure]] = []
         if panels:
-            save(draw_summary(panels, languages), output / "summary.svg")
-            drawn.append("summary")
+            figures.append(("summary", draw_summary(panels, languages)))
         implementations = all_compared(panels)
         if len(implementations) >= HEAT_MAP_IMPLEMENTATIONS:
             for number, rows in enumerate(heat_map_pages(panels), start=1):
-                save(
-                    draw_heat_map(rows, implementations, languages),
-                    output / f"heat-map-{number}.svg",
-                )
-                drawn.append(f"heat-map-{number}")
+                heat_map = draw_heat_map(rows, implementations, languages)
+                figures.append((f"heat-map-{number}", heat_map))
+        if ceilings_file:
+            ceilings = json.loads(ceilings_file.read_text(encoding="utf-8"))
+            figures += _draw_rooflines(plans, tables, ceilings, languages)
+        for name, figure in figures:
+            save(figure, output / f"{name}.svg")
+            drawn.append(name)
     write_json(output / "drawn.json", drawn)

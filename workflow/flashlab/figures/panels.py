@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 PASSES = ("forward", "backward")
@@ -44,10 +42,10 @@ class Panel:
 
     def status(self, name: str, mask: str, value: int) -> str:
         """Why a run has no numbers, as the findings that leave it out say; empty if it has."""
-        prefix = f"excluded: {name} {self.sweep}={value}: "
+        prefix = f"excluded: {name} {mask} {self.sweep}={value}: "
         for finding in self.findings:
             for reason in finding["reasons"]:
-                if reason.startswith(prefix) and finding["subject"].get("mask") == mask:
+                if reason.startswith(prefix):
                     return str(reason.removeprefix(prefix))
         return ""
 
@@ -63,7 +61,7 @@ class Panel:
         return [e for e in self.plan["implementations"] if e["name"] != self.plan["baseline"]]
 
 
-def _panels(
+def panels_of(
     plans: Sequence[Mapping[str, Any]], findings: Sequence[Mapping[str, Any]]
 ) -> list[Panel]:
     """The experiments in which something is held against the baseline."""
@@ -80,10 +78,3 @@ def all_compared(panels: Sequence[Panel]) -> list[Mapping[str, Any]]:
     """Every compared implementation once, in the plan's order of styles."""
     by_name = {entry["name"]: entry for panel in panels for entry in panel.compared}
     return sorted(by_name.values(), key=lambda entry: entry["style"])
-
-
-def read_panels(plan_files: Sequence[Path], findings_file: Path) -> list[Panel]:
-    """The experiments in which something is held against the baseline, in the plans' order."""
-    findings = json.loads(findings_file.read_text(encoding="utf-8"))
-    plans = [json.loads(path.read_text(encoding="utf-8")) for path in plan_files]
-    return _panels(plans, findings)

@@ -33,7 +33,7 @@ from flashlab.figures.style import (
 from flashlab.tables import read_csv
 
 LABEL_INCHES = 1.35
-PANEL_INCHES = ((PAGE_INCHES - LABEL_INCHES) / 2, 1.95)
+PANEL_INCHES = ((PAGE_INCHES - LABEL_INCHES) / 2, 1.72)
 LINE_INCHES = (LABEL_POINTS + 2.5) / 72
 """Height of a line of a label: what many labels make a panel higher by."""
 

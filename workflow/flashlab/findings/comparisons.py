@@ -1,27 +1,31 @@
-"""Findings that compare: an implementation with the baseline, causal with full attention."""
+"""Findings that compare times: implementation with implementation, causal with full attention."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flashlab.findings.model import (
+    BOOTSTRAP,
     MARGIN,
     TIMED_PASSES,
     Finding,
     Ratio,
     Sweep,
+    mask_name,
     overall,
     ratios,
     rounded,
     with_verdict,
+    without_samples,
 )
-
-BOOTSTRAP = "ratio of medians, 95% percentile bootstrap, 999 resamples"
 
 
 def _range(found: Sequence[Ratio]) -> dict[str, Any]:
-    """The printed range of the ratios, and where each end lies."""
+    """The printed range of the ratios, and where each end lies; the count alone where none is."""
+    if not found:
+        return {"count": 0}
     lowest = min(found, key=lambda ratio: ratio.ratio)
     highest = max(found, key=lambda ratio: ratio.ratio)
     return {
@@ -47,22 +51,23 @@ def _where(found: Sequence[Ratio]) -> dict[str, list[int]]:
 
 def _trend(found: Sequence[Ratio]) -> str:
     """Whether the ratio grows from the first to the last value: beyond both intervals and 5%."""
-    first, last = found[0], found[-1]
-    if len(found) < 2 or None in (first.low, first.high, last.low, last.high):
+    if len(found) < 2:
         return "none"
-    assert first.low and first.high and last.low and last.high
-    if last.low > first.high * (1 + MARGIN):
+    first, last = found[0], found[-1]
+    if first.low is None or first.high is None or last.low is None or last.high is None:
+        return "none"
+    if rounded(last.low) > rounded(first.high) * (1 + MARGIN):
         return "widens"
-    if last.high < first.low * (1 - MARGIN):
+    if rounded(last.high) < rounded(first.low) * (1 - MARGIN):
         return "narrows"
     return "none"
 
 
-def _evidence(sweep: Sweep, found: Sequence[Ratio], **rows: Any) -> dict[str, Any]:
+def _evidence(sweep: Sweep, found: Sequence[Ratio], method: str, **rows: Any) -> dict[str, Any]:
     return {
         "table": f"tables/{sweep.name}/samples.csv",
         "rows": rows,
-        "method": BOOTSTRAP,
+        "method": f"{method}, {BOOTSTRAP}",
         "n": min((ratio.samples for ratio in found), default=0),
         "estimates": [ratio.to_json() for ratio in found],
     }
@@ -74,45 +79,33 @@ def speedups(sweep: Sweep) -> Iterator[Finding]:
     if baseline not in sweep.implementations:
         return
     words = {"above": "faster", "below": "slower", "equal": "equivalent"}
-    for name in sweep.implementations:
-        if name == baseline:
-            continue
-        for causal in sweep.masks:
-            for timed in TIMED_PASSES:
-                found = ratios(
-                    sweep.times(baseline, causal, timed), sweep.times(name, causal, timed)
-                )
-                if not found:
-                    continue
-                verdict = overall(found)
-                reasons = sweep.excluded([name, baseline])
-                if all(ratio.low is None for ratio in found):
-                    reasons.append("no_samples")
-                yield Finding(
-                    kind="speedup",
-                    experiment=sweep.name,
-                    subject={
-                        "implementation": name,
-                        "baseline": baseline,
-                        "pass": timed,
-                        "mask": "causal" if causal else "full",
-                    },
-                    verdict=words.get(verdict, verdict),
-                    params={
-                        **_range(found),
-                        "trend": _trend(found),
-                        **_where(found),
-                    },
-                    evidence=_evidence(
-                        sweep,
-                        found,
-                        implementation=[baseline, name],
-                        causal=causal,
-                        **{"pass": timed},
-                    ),
-                    reasons=reasons,
-                    warnings=sweep.warnings([name, baseline], [causal], timed),
-                )
+    others = [name for name in sweep.implementations if name != baseline]
+    for name, causal, timed in itertools.product(others, sweep.masks, TIMED_PASSES):
+        found = ratios(sweep.times(baseline, causal, timed), sweep.times(name, causal, timed))
+        verdict = overall(found)
+        yield Finding(
+            kind="speedup",
+            experiment=sweep.name,
+            device=sweep.device,
+            subject={
+                "implementation": name,
+                "baseline": baseline,
+                "pass": timed,
+                "mask": mask_name(causal),
+            },
+            verdict=words.get(verdict, verdict),
+            params={**_range(found), "trend": _trend(found), **_where(found)},
+            evidence=_evidence(
+                sweep,
+                found,
+                "median time of the baseline over median time",
+                implementation=[baseline, name],
+                causal=causal,
+                **{"pass": timed},
+            ),
+            reasons=sweep.excluded([name, baseline], [causal]) + without_samples(found),
+            warnings=sweep.warnings([name, baseline], [causal], timed),
+        )
 
 
 def causal_effects(sweep: Sweep) -> Iterator[Finding]:
@@ -120,118 +113,97 @@ def causal_effects(sweep: Sweep) -> Iterator[Finding]:
     if len(sweep.masks) < 2:
         return
     words = {"above": "faster", "below": "slower", "equal": "same_time"}
-    for name in sweep.implementations:
-        for timed in TIMED_PASSES:
-            found = ratios(sweep.times(name, False, timed), sweep.times(name, True, timed))
-            if not found:
-                continue
-            verdict = overall(found)
-            span = _range(found)
-            yield Finding(
-                kind="causal_effect",
-                experiment=sweep.name,
-                subject={"implementation": name, "pass": timed},
-                verdict=words.get(verdict, verdict),
-                params={
-                    **span,
-                    "rate_low": rounded(span["low"] / 2),
-                    "rate_high": rounded(span["high"] / 2),
-                    **_where(found),
-                },
-                evidence=_evidence(sweep, found, implementation=[name], **{"pass": timed}),
-                reasons=sweep.excluded([name]),
-                warnings=sweep.warnings([name], sweep.masks, timed),
-            )
+    for name, timed in itertools.product(sweep.implementations, TIMED_PASSES):
+        found = ratios(sweep.times(name, False, timed), sweep.times(name, True, timed))
+        verdict = overall(found)
+        span = _range(found)
+        if found:
+            span |= {"rate_low": rounded(span["low"] / 2), "rate_high": rounded(span["high"] / 2)}
+        yield Finding(
+            kind="causal_effect",
+            experiment=sweep.name,
+            device=sweep.device,
+            subject={"implementation": name, "pass": timed},
+            verdict=words.get(verdict, verdict),
+            params={**span, **_where(found)},
+            evidence=_evidence(
+                sweep,
+                found,
+                "median time of full over that of causal attention (half of it is the ratio of "
+                "TFLOP/s, as causal FLOPs are half by definition)",
+                implementation=[name],
+                **{"pass": timed},
+            ),
+            reasons=sweep.excluded([name], sweep.masks) + without_samples(found),
+            warnings=sweep.warnings([name], sweep.masks, timed),
+        )
 
 
-def memory_ratios(sweep: Sweep) -> Iterator[Finding]:
-    """Peak memory as a share of the baseline's; exact numbers, so no interval and no margin."""
-    baseline = sweep.plan["baseline"]
-    if baseline not in sweep.implementations:
+def _changes(found: Sequence[Ratio]) -> list[tuple[Ratio, Ratio]]:
+    """Neighbours, among the sizes at which one is faster, of which not the same one is."""
+    decided = [ratio for ratio in found if ratio.verdict in ("above", "below")]
+    return [pair for pair in itertools.pairwise(decided) if pair[0].verdict != pair[1].verdict]
+
+
+def _no_change(found: Sequence[Ratio], names: tuple[str, str]) -> dict[str, str] | None:
+    """Who is nowhere more than 5% slower, None where that cannot be said of either."""
+    first_slower = any(ratio.may_be_below for ratio in found)
+    second_slower = any(ratio.may_be_above for ratio in found)
+    if first_slower and second_slower:
+        return None
+    if not first_slower and not second_slower:
+        return {"relation": "level"}
+    leader, trailer = names if second_slower else names[::-1]
+    return {"relation": "leads", "leader": leader, "trailer": trailer}
+
+
+def crossovers(sweep: Sweep) -> Iterator[Finding]:
+    """Between which measured values the faster of two implementations changes: a finding each."""
+    if len(sweep.values) < 2:
         return
-    for name in sweep.implementations:
-        if name == baseline:
-            continue
-        for causal in sweep.masks:
-            peaks = [
-                {
-                    row[sweep.parameter]: row["peak_memory_MiB"]
-                    for row in sweep.run_rows(which, causal)
-                    if row["status"] == "ok"
-                }
-                for which in (name, baseline)
+    for names in itertools.combinations(sweep.implementations, 2):
+        for causal, timed in itertools.product(sweep.masks, TIMED_PASSES):
+            # Above 1 the first of the two is the faster one.
+            found = ratios(*(sweep.times(name, causal, timed) for name in names[::-1]))
+            span: dict[str, Any] = {"count": len(found)}
+            if found:
+                span |= {"first": found[0].value, "last": found[-1].value}
+            said: list[tuple[str, dict[str, Any]]] = [
+                (
+                    "crosses",
+                    {
+                        "low_at": before.value,
+                        "high_at": after.value,
+                        "before": names[before.verdict == "below"],
+                        "after": names[after.verdict == "below"],
+                    },
+                )
+                for before, after in _changes(found)
             ]
-            common = sorted(peaks[0].keys() & peaks[1].keys())
-            if not common:
-                continue
-            shares = {value: rounded(peaks[0][value] / peaks[1][value]) for value in common}
-            low_at, high_at = (
-                min(common, key=shares.__getitem__),
-                max(common, key=shares.__getitem__),
-            )
-            verdict = "mixed"
-            if all(share < 1 for share in shares.values()):
-                verdict = "less"
-            elif all(share > 1 for share in shares.values()):
-                verdict = "more"
-            elif all(share == 1 for share in shares.values()):
-                verdict = "equal"
-            yield Finding(
-                kind="memory_ratio",
-                experiment=sweep.name,
-                subject={
-                    "implementation": name,
-                    "baseline": baseline,
-                    "mask": "causal" if causal else "full",
-                },
-                verdict=verdict,
-                params={
-                    "first": common[0],
-                    "last": common[-1],
-                    "count": len(common),
-                    "low": shares[low_at],
-                    "low_at": low_at,
-                    "high": shares[high_at],
-                    "high_at": high_at,
-                },
-                evidence={
-                    "table": f"tables/{sweep.name}/runs.csv",
-                    "rows": {"implementation": [name, baseline], "causal": causal},
-                    "method": "ratio of exact peaks",
-                    "n": 1,
-                    "estimates": [
-                        {"value": value, "estimate": rounded(peaks[0][value] / peaks[1][value], 9)}
-                        for value in common
-                    ],
-                },
-                reasons=sweep.excluded([name, baseline]),
-            )
-
-
-def memory_limits(sweep: Sweep) -> Iterator[Finding]:
-    """Where an implementation ran out of memory: the largest that fit and what did not."""
-    for name in sweep.implementations:
-        for causal in sweep.masks:
-            rows = sweep.run_rows(name, causal)
-            fitted = [row[sweep.parameter] for row in rows if row["status"] == "ok"]
-            failed = [row[sweep.parameter] for row in rows if row["status"] == "oom"]
-            verdict = "limit_found" if failed and fitted else "nothing_fits" if failed else "none"
-            yield Finding(
-                kind="out_of_memory",
-                experiment=sweep.name,
-                subject={"implementation": name, "mask": "causal" if causal else "full"},
-                verdict=verdict,
-                params={
-                    "largest": max(fitted, default=None),
-                    "smallest": min(failed, default=None),
-                },
-                evidence={
-                    "table": f"tables/{sweep.name}/runs.csv",
-                    "rows": {"implementation": [name], "causal": causal},
-                    "method": "status of each run",
-                    "n": len(rows),
-                    "estimates": [
-                        {"value": row[sweep.parameter], "estimate": row["status"]} for row in rows
-                    ],
-                },
-            )
+            if not said:
+                unchanged = _no_change(found, names) if len(found) > 1 else None
+                said = [("none_in_range", unchanged) if unchanged else ("inconclusive", {})]
+            for verdict, params in said:
+                yield Finding(
+                    kind="crossover",
+                    experiment=sweep.name,
+                    device=sweep.device,
+                    subject={
+                        "implementation": names[0],
+                        "other": names[1],
+                        "pass": timed,
+                        "mask": mask_name(causal),
+                    },
+                    verdict=verdict,
+                    params=span | params,
+                    evidence=_evidence(
+                        sweep,
+                        found,
+                        "median time of the second over that of the first",
+                        implementation=list(names),
+                        causal=causal,
+                        **{"pass": timed},
+                    ),
+                    reasons=sweep.excluded(names, [causal]) + without_samples(found),
+                    warnings=sweep.warnings(names, [causal], timed),
+                )

@@ -9,11 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from statsmodels.regression.linear_model import OLS
 
-from flashlab.findings.model import TIMED_PASSES, Finding, Sweep, rounded
-from flashlab.statistics import CONFIDENCE, MIN_SAMPLES, bootstrap_interval
+from flashlab.findings.model import (
+    BOOTSTRAP,
+    EVIDENCE_DIGITS,
+    TIMED_PASSES,
+    Finding,
+    Sweep,
+    mask_name,
+    rounded,
+)
+from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
 
 MIN_SIZES = 4
 MAX_BEND = 0.2
@@ -30,7 +37,7 @@ class _Growth:
     exponent: tuple[float, float, float] | None
 
 
-def _local_exponents(sizes: Sequence[int], medians: Sequence[float]) -> list[float]:
+def local_exponents(sizes: Sequence[int], medians: Sequence[float]) -> list[float]:
     """log(y₂/y₁) / log(x₂/x₁) between neighbours."""
     return [
         math.log(y2 / y1) / math.log(x2 / x1)
@@ -41,29 +48,30 @@ def _local_exponents(sizes: Sequence[int], medians: Sequence[float]) -> list[flo
 
 
 def _bend_interval(
-    sizes: Sequence[int], samples: Sequence[Sequence[float]]
+    sizes: Sequence[int], estimates: Sequence[Estimate]
 ) -> tuple[float, float] | None:
-    """Interval of the difference of two adjacent local exponents, from three sizes' samples."""
+    """Interval of the difference of two adjacent local exponents, from three sizes."""
     first, second = (math.log(b / a) for a, b in itertools.pairwise(sizes))
 
-    def bend(*resampled: npt.NDArray[np.float64], axis: int = -1) -> npt.NDArray[np.float64]:
-        a, b, c = (np.log(np.median(sample, axis=axis)) for sample in resampled)
-        difference: npt.NDArray[np.float64] = (c - b) / second - (b - a) / first
+    def bend(a: Floats, b: Floats, c: Floats) -> Floats:
+        difference: Floats = np.log(c / b) / second - np.log(b / a) / first
         return difference
 
-    return bootstrap_interval(bend, samples)
+    return function_interval(bend, estimates)
 
 
-def _bends(sizes: Sequence[int], samples: Sequence[Sequence[float]], exact: bool) -> str:
-    """``straight``, ``bent``, or ``unknown`` where an interval reaches across the limit."""
-    medians = [float(np.median(sample)) for sample in samples]
-    local = _local_exponents(sizes, medians)
+def bends(sizes: Sequence[int], estimates: Sequence[Estimate], exact: bool = False) -> str:
+    """Whether adjacent local exponents differ by more than `MAX_BEND` anywhere.
+
+    ``straight``, ``bent``, or ``unknown`` where an interval reaches across the limit or is missing.
+    """
+    local = local_exponents(sizes, [estimate.median for estimate in estimates])
     verdict = "straight"
     for i in range(len(local) - 1):
         if exact:
             low = high = local[i + 1] - local[i]
         else:
-            interval = _bend_interval(sizes[i : i + 3], samples[i : i + 3])
+            interval = _bend_interval(sizes[i : i + 3], estimates[i : i + 3])
             if interval is None:
                 return "unknown"
             low, high = interval
@@ -82,47 +90,45 @@ def _fit(sizes: Sequence[int], medians: Sequence[float]) -> tuple[float, float, 
     return float(fitted.params[1]), float(low), float(high)
 
 
-def _growth(by_size: Mapping[int, Sequence[float]], exact: bool) -> _Growth:
-    sizes, samples = list(by_size), list(by_size.values())
-    medians = [float(np.median(sample)) for sample in samples]
-    local = [rounded(value, 2) for value in _local_exponents(sizes, medians)]
+def _growth(by_size: Mapping[int, Estimate], exact: bool) -> _Growth:
+    sizes, estimates = list(by_size), list(by_size.values())
+    medians = [estimate.median for estimate in estimates]
+    local = [round(value, 2) for value in local_exponents(sizes, medians)]
     if len(sizes) < MIN_SIZES:
         return _Growth("too_few_sizes", local, None)
-    shape = _bends(sizes, samples, exact)
+    shape = bends(sizes, estimates, exact)
     if shape == "bent":
         return _Growth("curved", local, None)
     if shape == "unknown":
         return _Growth("imprecise", local, None)
-    estimate, low, high = _fit(sizes, medians)
-    if low >= -FLAT and high <= FLAT:
-        return _Growth("flat", local, (estimate, low, high))
+    found = _, low, high = _fit(sizes, medians)
+    if round(low, 2) >= -FLAT and round(high, 2) <= FLAT:
+        return _Growth("flat", local, found)
+    if exact and high - low > MAX_BEND:
+        return _Growth("curved", local, None)
     if high - low > 2 * MAX_BEND:
-        return (
-            _Growth("curved", local, None)
-            if exact
-            else _Growth("imprecise", local, (estimate, low, high))
-        )
-    return _Growth("power_law", local, (estimate, low, high))
+        return _Growth("imprecise", local, found)
+    return _Growth("power_law", local, found)
 
 
 def _finding(
     sweep: Sweep,
     subject: dict[str, str],
-    by_size: Mapping[int, Sequence[float]],
+    by_size: Mapping[int, Estimate],
     evidence: dict[str, Any],
     exact: bool,
 ) -> Finding:
     growth = _growth(by_size, exact)
     sizes = list(by_size)
-    params: dict[str, Any] = {
-        "first": sizes[0],
-        "last": sizes[-1],
-        "count": len(sizes),
-        "local_first": growth.local[0] if growth.local else None,
-        "local_last": growth.local[-1] if growth.local else None,
-        "times": rounded(float(np.median(by_size[sizes[-1]]) / np.median(by_size[sizes[0]]))),
-        "times_size": rounded(sizes[-1] / sizes[0]),
-    }
+    params: dict[str, Any] = {"count": len(sizes), "covaried": sweep.covaried}
+    if sizes:
+        params |= {"first": sizes[0], "last": sizes[-1]}
+    if len(sizes) > 1:
+        params |= {
+            "local": growth.local,
+            "times": rounded(by_size[sizes[-1]].median / by_size[sizes[0]].median),
+            "times_size": rounded(sizes[-1] / sizes[0]),
+        }
     if growth.exponent:
         estimate, low, high = growth.exponent
         params |= {
@@ -130,64 +136,66 @@ def _finding(
             "exponent_low": round(low, 2),
             "exponent_high": round(high, 2),
         }
-    name = subject["implementation"]
-    reasons = sweep.excluded([name])
-    if not exact and any(len(sample) < MIN_SAMPLES for sample in by_size.values()):
+    name, masks = subject["implementation"], [subject["mask"] == "causal"]
+    reasons = sweep.excluded([name], masks)
+    if not exact and any(estimate.resampled is None for estimate in by_size.values()):
         reasons.append("no_samples")
     return Finding(
         kind="scaling",
         experiment=sweep.name,
+        device=sweep.device,
         subject=subject,
         verdict=growth.verdict,
         params=params,
         evidence={
             **evidence,
-            "method": "least squares on logs of per-size medians, 95% t interval; local exponents "
-            + ("exact" if exact else "by 95% percentile bootstrap, 999 resamples"),
+            "method": "least squares on logs of per-size medians, 95% t interval; bends of the "
+            "local exponents " + ("exact" if exact else f"by {BOOTSTRAP}"),
             "n": len(sizes),
             "estimates": [
-                {"value": size, "estimate": rounded(float(np.median(sample)), 9)}
-                for size, sample in by_size.items()
+                {
+                    "value": size,
+                    "estimate": rounded(found.median, EVIDENCE_DIGITS),
+                    "n": found.count,
+                }
+                for size, found in by_size.items()
+            ]
+            + [
+                {
+                    "exponent": rounded(estimate, EVIDENCE_DIGITS),
+                    "low": rounded(low, EVIDENCE_DIGITS),
+                    "high": rounded(high, EVIDENCE_DIGITS),
+                }
+                for estimate, low, high in ([growth.exponent] if growth.exponent else [])
             ],
         },
         reasons=reasons,
-        warnings=[]
-        if exact
-        else sweep.warnings([name], [subject["mask"] == "causal"], subject["quantity"]),
+        warnings=[] if exact else sweep.warnings([name], masks, subject["quantity"]),
     )
 
 
 def scalings(sweep: Sweep) -> Iterator[Finding]:
     """Growth of both passes' time and of peak memory, for each implementation and mask."""
-    for name in sweep.implementations:
-        for causal in sweep.masks:
-            mask = "causal" if causal else "full"
-            for timed in TIMED_PASSES:
-                times = sweep.times(name, causal, timed)
-                if len(times) > 1:
-                    yield _finding(
-                        sweep,
-                        {"implementation": name, "mask": mask, "quantity": timed},
-                        times,
-                        {
-                            "table": f"tables/{sweep.name}/samples.csv",
-                            "rows": {"implementation": [name], "causal": causal, "pass": timed},
-                        },
-                        exact=False,
-                    )
-            peaks = {
-                row[sweep.parameter]: [row["peak_memory_MiB"]]
-                for row in sweep.run_rows(name, causal)
-                if row["status"] == "ok"
-            }
-            if len(peaks) > 1:
-                yield _finding(
-                    sweep,
-                    {"implementation": name, "mask": mask, "quantity": "memory"},
-                    peaks,
-                    {
-                        "table": f"tables/{sweep.name}/runs.csv",
-                        "rows": {"implementation": [name], "causal": causal},
-                    },
-                    exact=True,
-                )
+    if len(sweep.values) < 2:
+        return
+    for name, causal in itertools.product(sweep.implementations, sweep.masks):
+        subject = {"implementation": name, "mask": mask_name(causal)}
+        rows = {"implementation": [name], "causal": causal}
+        for timed in TIMED_PASSES:
+            yield _finding(
+                sweep,
+                {**subject, "quantity": timed},
+                sweep.times(name, causal, timed),
+                {"table": f"tables/{sweep.name}/samples.csv", "rows": {**rows, "pass": timed}},
+                exact=False,
+            )
+        yield _finding(
+            sweep,
+            {**subject, "quantity": "memory"},
+            {
+                value: Estimate(row["peak_memory_MiB"], 1, None)
+                for value, row in sweep.peaks(name, causal).items()
+            },
+            {"table": f"tables/{sweep.name}/runs.csv", "rows": rows},
+            exact=True,
+        )

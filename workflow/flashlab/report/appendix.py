@@ -9,7 +9,7 @@ from pathlib import Path
 from flashlab.catalogs import SYMBOLS
 from flashlab.report.document import Cell, Row, Table
 from flashlab.report.material import Material
-from flashlab.report.selection import KEY_FINDINGS
+from flashlab.report.selection import STRONGEST
 from flashlab.report.wording import Texts, sentences
 
 
@@ -19,7 +19,7 @@ def method(material: Material) -> list[Texts]:
     protocols = material.distinct("protocol")
     keys = ["inputs", "gate", "flops", *protocols, "memory", "difference", "growth", "doubt"]
     said = [words.each(f"method.{key}") for key in keys]
-    return [*said, words.each("method.key", count=KEY_FINDINGS)]
+    return [*said, words.each("method.key", count=STRONGEST)]
 
 
 def symbols(material: Material) -> Table:
@@ -29,7 +29,7 @@ def symbols(material: Material) -> Table:
     others = [("d", "head_dim"), ("▲ ▼", "better"), ("= ◆ ○", "undecided"), ("×", "empty")]
     rows = [Row([Cell(letter), said]) for letter, said in letters]
     rows += [Row([Cell(letter), words.each(f"symbol.{key}")]) for letter, key in others]
-    return Table([words.each("column.symbol"), words.each("column.meaning")], rows, 2)
+    return Table([words.each("column.symbol"), words.each("column.meaning")], rows)
 
 
 def checks(material: Material) -> Table:
@@ -47,7 +47,7 @@ def checks(material: Material) -> Table:
         total = sum(verdicts.values())
         rows.append(Row([words.each(f"kind.{kind}"), Cell(str(total)), words.listed(listed)]))
     headings = ("check", "count", "verdicts")
-    return Table([words.each(f"column.{key}") for key in headings], rows, numeric_from=3)
+    return Table([words.each(f"column.{key}") for key in headings], rows, numeric=range(1, 2))
 
 
 def runs_note(material: Material) -> Texts:
@@ -88,4 +88,4 @@ def runs(material: Material) -> Table:
         ]
         rows.append(Row(cells, id=f"run-{number}", implementation=run["implementation"]))
     headings = ("run", "record", "status", "warnings", "sha256")
-    return Table([words.each(f"column.{key}") for key in headings], rows, numeric_from=5)
+    return Table([words.each(f"column.{key}") for key in headings], rows)

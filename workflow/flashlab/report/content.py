@@ -11,6 +11,7 @@ from flashlab.report.comparison import Comparison
 from flashlab.report.document import Report
 from flashlab.report.environment import EnvironmentPage
 from flashlab.report.front import FrontPage
+from flashlab.report.ledger import LedgerPage
 from flashlab.report.material import Material
 from flashlab.report.sections import Sections
 from flashlab.report.statements import Speaker
@@ -34,6 +35,7 @@ def compose(config: Mapping[str, Any], results: Path, ceilings: Path | None) -> 
             for position, experiment in enumerate(material.experiments, start=1)
         ],
         implementations=Comparison(material, speaker).implementations(),
+        ledger=LedgerPage(material).ledger(),
         method=appendix.method(material),
         symbols=appendix.symbols(material),
         environment=environment,

@@ -34,21 +34,25 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A table row: its cells (`Texts` where the languages differ), anchor, and whose it is."""
+    """A table row: its cells (`Texts` where the languages differ), anchor, and whose it is.
+
+    `first` begins a group of rows; `tone` is as a cell's.
+    """
 
     cells: list[Cell | Texts]
     id: str = ""
     implementation: str = ""
     first: bool = False
+    tone: str = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with one heading a column in every language; numbers from a column on."""
+    """A table with one heading a column in every language; `numeric` columns align right."""
 
     columns: list[Texts]
     rows: list[Row]
-    numeric_from: int
+    numeric: range = range(0)
     caption: Texts | None = None
     id: str = ""
 
@@ -81,10 +85,10 @@ class Statement:
 
 @dataclass(frozen=True)
 class Statements:
-    """Findings in words, and what each mark stands for: the warnings of the records behind them."""
+    """Findings in words, and what their marks stand for: warnings on the records behind them."""
 
     entries: list[Statement]
-    doubts: list[tuple[str, Texts]]
+    doubts: Texts | None = None
 
 
 @dataclass(frozen=True)
@@ -119,11 +123,24 @@ class Front:
 
 @dataclass(frozen=True)
 class Implementations:
-    """All implementations side by side, and under the roofline."""
+    """All implementations side by side, under the roofline, and overtaking one another."""
 
     table: Table
-    figures: list[FigureEntry]
+    rooflines: list[FigureEntry]
     statements: Statements
+    roofline: Table | None
+    heat_maps: list[FigureEntry]
+    crossovers: Table | None
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Published claims held against this dataset, and those that could not be, by why not."""
+
+    summary: Texts
+    note: Texts
+    table: Table | None
+    others: list[tuple[Texts, list[Texts]]]
 
 
 @dataclass(frozen=True)
@@ -136,6 +153,7 @@ class Environment:
     disagreements: Table | None
     notices: list[Texts]
     warnings: Table | None
+    anomalies: Table | None
     failures: Table | None
 
 
@@ -147,6 +165,7 @@ class Report:
     front: Front
     sections: list[Section]
     implementations: Implementations
+    ledger: Ledger | None
     method: list[Texts]
     symbols: Table
     environment: Environment

@@ -123,7 +123,7 @@ class EnvironmentPage:
             [words.each(f"column.{name}") for name in ("gpu", "float16", "float32", "bandwidth")]
             + [words.each("column.source")],
             rows,
-            numeric_from=1,
+            numeric=range(1, 4),
             caption=words.each("caption.peaks"),
         )
 
@@ -146,7 +146,7 @@ class EnvironmentPage:
         if not rows:
             return None
         headings = ("field", "value", "count", "which_runs")
-        return Table([words.each(f"column.{key}") for key in headings], rows, numeric_from=4)
+        return Table([words.each(f"column.{key}") for key in headings], rows, numeric=range(2, 3))
 
     def _warnings(self) -> Table | None:
         """Each warning, how many runs carry it, and which."""
@@ -162,7 +162,36 @@ class EnvironmentPage:
             for code, numbers in sorted(runs_of.items(), key=lambda item: (-len(item[1]), item[0]))
         ]
         headings = ("warning", "count", "which_runs")
-        return Table([words.each(f"column.{key}") for key in headings], rows, numeric_from=3)
+        return Table([words.each(f"column.{key}") for key in headings], rows, numeric=range(1, 2))
+
+    def _anomalies(self) -> Table | None:
+        """Passes that are unstable in themselves, or that their neighbours contradict."""
+        words, material, rows = self.words, self.material, []
+        for finding in material.findings:
+            if finding["kind"] != "anomaly" or finding["verdict"] == "none":
+                continue
+            params, subject = finding["params"], finding["subject"]
+            experiment = material.experiment(finding["experiment"])
+            name, causal = subject["implementation"], subject["mask"] == "causal"
+            run = experiment.run(name, causal, params["value"])
+            number = material.number_of(run)
+            sign = params.get("sign", "outlier")
+            figure = params.get("ratio") or params.get("half_width")
+            rows.append(
+                Row(
+                    [
+                        Cell(str(number), target=f"run-{number}"),
+                        Cell(run_in_short(run)),
+                        words.each(f"pass.{subject['pass']}"),
+                        words.each(f"anomaly.sign.{sign}", figure=material.number(figure, 3)),
+                    ],
+                    implementation=name,
+                )
+            )
+        unique = {str(row.cells): row for row in rows}
+        headings = ("run", "shape", "pass", "anomaly")
+        columns = [words.each(f"column.{key}") for key in headings]
+        return Table(columns, list(unique.values())) if rows else None
 
     def _failures(self) -> Table | None:
         """Every run without numbers: its status, and what it said."""
@@ -182,7 +211,7 @@ class EnvironmentPage:
                     )
                 )
         headings = ("run", "shape", "status", "message")
-        return Table([words.each(f"column.{key}") for key in headings], rows, 4) if rows else None
+        return Table([words.each(f"column.{key}") for key in headings], rows) if rows else None
 
     def environment(self) -> Environment:
         """The section on environment and warnings."""
@@ -204,6 +233,7 @@ class EnvironmentPage:
             disagreements=differing,
             notices=notices,
             warnings=self._warnings(),
+            anomalies=self._anomalies(),
             failures=self._failures(),
         )
 

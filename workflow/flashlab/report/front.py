@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from flashlab.catalogs import SYMBOLS
 from flashlab.report.document import Cell, FigureEntry, Front, Row, Statements, Table
-from flashlab.report.material import Material
-from flashlab.report.selection import key_findings
+from flashlab.report.material import Finding, Material
+from flashlab.report.selection import AT_LEAST, key_findings
 from flashlab.report.statements import Speaker
 from flashlab.report.wording import Texts
+
+ROOM_LINES = 22
+"""Lines of key findings that page one has room for, beside the figure and the headline table."""
+
+CHARACTERS = {"zh_TW": 36, "en": 68}
+"""About how many characters of a language fill a line of page one."""
 
 
 def overview_figures(material: Material) -> list[Path]:
@@ -50,9 +58,23 @@ class FrontPage:
 
     def _key(self) -> Statements:
         material = self.material
-        alone = {e.name: not e.varied_with for e in material.experiments}
-        found = key_findings(material.findings, material.headline, alone)
+        names = [experiment.name for experiment in material.experiments]
+        found = key_findings(material.findings, material.headline, names)
+        # The nearest approach to the ceiling is the last; what gives way is the weakest before it.
+        while len(found) > AT_LEAST + 1 and self._lines(found) > ROOM_LINES:
+            del found[-2]
         return self.speaker.say(found, front=True)
+
+    def _lines(self, findings: Sequence[Finding]) -> int:
+        """About how many lines the findings take on the page, one language beside the other."""
+        statements = self.speaker.say(findings, front=True).entries
+        return sum(
+            max(
+                math.ceil(len(said.text[language]) / CHARACTERS[language])
+                for language in self.words.languages
+            )
+            for said in statements
+        )
 
     def _figure(self) -> FigureEntry | None:
         for path in overview_figures(self.material):
@@ -95,7 +117,7 @@ class FrontPage:
                 ),
             ],
             [*rows, Row(memory)],
-            numeric_from=1,
+            numeric=range(1, 1 + len(by_name) + len(compared)),
             caption=words.each(
                 "headline.setting",
                 **{key: str(run[key]) for key in SYMBOLS},

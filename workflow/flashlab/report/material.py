@@ -77,6 +77,15 @@ class Experiment:
     def _by_run(self) -> dict[tuple[Any, ...], dict[str, Any]]:
         return {(_key(row), row["pass"]): row for row in self.passes}
 
+    def run(self, implementation: str, causal: bool, value: int) -> Row:
+        """The row of the run at a value of the sweep."""
+        return next(
+            row
+            for row in self.runs
+            if (row["implementation"], row["causal"], row[self.sweep])
+            == (implementation, causal, value)
+        )
+
     def pass_row(self, run: Row, name: str) -> Row:
         """The row of one pass of a run."""
         return self._by_run[_key(run), name]

@@ -130,6 +130,15 @@ class Sections:
 
     # Tables
 
+    def _quantities(self, experiment: Experiment, run: Mapping[str, Any]) -> list[Cell | Texts]:
+        """A run's times, rates and memory; the status, once, where there are none."""
+        if run["status"] != "ok":
+            return [self.words.each(f"status.{run['status']}"), *[Cell("–")] * 4]
+        rows = [experiment.pass_row(run, name) for name in TIMED]
+        times = [self.material.measured(row, "time_ms") for row in rows]
+        rates = [Cell(self.material.number(row["rate_TFLOPs"])) for row in rows]
+        return [*times, *rates, self.material.memory(run)]
+
     def _data(self, experiment: Experiment, number: int) -> Table:
         """A row a run: its times with intervals, rates, memory, and its number in the appendix."""
         material, words = self.material, self.words
@@ -154,13 +163,7 @@ class Sections:
             if both_masks:
                 cells.append(material.mask(run["causal"]) if before != group else Cell(""))
             cells.append(Cell(str(run[experiment.sweep])))
-            for column in ("time_ms", "rate_TFLOPs"):
-                for name in TIMED:
-                    cell = material.measured(experiment.pass_row(run, name), column)
-                    if column == "rate_TFLOPs" and isinstance(cell, Cell):
-                        cell = Cell(cell.text)
-                    cells.append(cell)
-            cells.append(material.memory(run))
+            cells += self._quantities(experiment, run)
             position = material.number_of(run)
             cells.append(Cell(str(position), target=f"run-{position}"))
             rows.append(
@@ -170,7 +173,7 @@ class Sections:
         return Table(
             columns,
             rows,
-            numeric_from=2 if both_masks else 1,
+            numeric=range(2 if both_masks else 1, len(columns)),
             caption=words.each("caption.data", number=number),
             id=f"table-{experiment.name}",
         )
@@ -183,7 +186,7 @@ class Sections:
 
     def _ratio_cell(self, finding: Finding | None) -> Cell:
         """A finding about ratios in short: the verdict's sign, and the range."""
-        if finding is None:
+        if finding is None or finding["params"].get("low") is None:
             return Cell("–")
         sign, tone = SIGNS.get(finding["verdict"], ("", ""))
         params = finding["params"]
@@ -200,7 +203,8 @@ class Sections:
             case "power_law" | "flat":
                 return Cell(number(params["exponent"]))
             case "curved":
-                return Cell(f"{number(params['local_first'])} → {number(params['local_last'])}")
+                local = params["local"]
+                return Cell(f"{number(local[0])} → {number(local[-1])}")
             case "too_few_sizes":
                 return self.words.each("growth.too_few_sizes")
         return Cell("○")
@@ -254,7 +258,7 @@ class Sections:
                 *effects,
             ],
             rows,
-            numeric_from=2 if causal_too else 1,
+            numeric=range(2 if causal_too else 1, 10),
             caption=words.each(
                 "caption.others" + (".causal" if causal_too else ""),
                 baseline=material.baseline,

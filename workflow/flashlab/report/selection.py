@@ -4,32 +4,35 @@ The order on page one is by *strength*, in doublings: how far from "no differenc
 even at the near end of its 95% interval.
 
 - A ratio (speedup, causal effect, memory): the largest such distance over the sweep.
-- Growth: how far the quantity's growth departs from that of the parameter.
+- A crossover: the smaller of the two leads, before and after.
+- Growth: how far the quantity's growth departs from that of the parameter, which must vary alone.
 - A shape that does not fit into memory at all: more than any ratio.
 
 Each topic (a kind, and for a speedup the pass) gives its strongest finding about the
 implementations of the headline table; one more is the strongest speedup of any other
-implementation. Of these, the strongest `KEY_FINDINGS` stand on page one. A finding that decides
-nothing is none of them.
+implementation. Of these, the strongest `STRONGEST` stand on page one (fewer, but `AT_LEAST`, where
+long sentences fill the page), and after them the nearest approach of any implementation to the
+measured matrix-product rate. A finding that decides nothing is none of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 Finding = Mapping[str, Any]
 
-KEY_FINDINGS = 6
+STRONGEST = 5
+AT_LEAST = 4
 
 OUT_OF_MEMORY_STRENGTH = 100.0
 """Doublings: beyond every ratio."""
 
-NOTHING_FOUND = frozenset({"none", "none_in_range", "monotone", "withheld"})
+NOTHING_FOUND = frozenset({"none", "none_in_range", "monotone"})
 """Verdicts of checks that found nothing: counted, not said."""
 
-UNDECIDED = NOTHING_FOUND | {"inconclusive", "imprecise", "too_few_sizes"}
+UNDECIDED = NOTHING_FOUND | {"inconclusive", "imprecise", "too_few_sizes", "withheld"}
 
 PROSE_KINDS = frozenset(
     {"causal_effect", "speedup", "crossover", "memory_ratio", "out_of_memory", "scaling"}
@@ -53,6 +56,13 @@ def _beyond(estimate: Mapping[str, Any]) -> float:
     return -math.log2(high) if high < 1 else 0.0
 
 
+def _lead(estimates: Sequence[Mapping[str, Any]]) -> float:
+    """The smaller of the two leads of a crossover."""
+    above = max((math.log2(e["low"]) for e in estimates if (e["low"] or 0) > 1), default=0.0)
+    below = max((-math.log2(e["high"]) for e in estimates if (e["high"] or 1) < 1), default=0.0)
+    return min(above, below)
+
+
 def strength(finding: Finding) -> float:
     """How strong a finding is, in doublings; 0 for one that decides nothing."""
     if finding["verdict"] in UNDECIDED:
@@ -61,7 +71,9 @@ def strength(finding: Finding) -> float:
     match finding["kind"]:
         case "speedup" | "causal_effect" | "memory_ratio":
             return max(map(_beyond, estimates), default=0.0)
-        case "scaling":
+        case "crossover":
+            return _lead(estimates)
+        case "scaling" if not params["covaried"]:
             return abs(math.log2(params["times"] / params["times_size"]))
         case "out_of_memory":
             return OUT_OF_MEMORY_STRENGTH
@@ -76,23 +88,28 @@ def _topic(finding: Finding, headline: Collection[str]) -> tuple[str, ...] | Non
 
 
 def key_findings(
-    findings: Iterable[Finding], headline: Collection[str], alone: Mapping[str, bool]
+    findings: Iterable[Finding], headline: Collection[str], experiments: Collection[str]
 ) -> list[Finding]:
-    """The findings of page one, strongest first; equally strong ones in their own order.
-
-    `alone` has the experiments to choose from, and whether in each the parameter varies alone:
-    where another one varies with it, growth is no topic.
-    """
+    """The findings of page one, strongest first; equally strong ones in their own order."""
     best: dict[tuple[str, ...], Finding] = {}
+    nearest: list[Finding] = []
     for finding in findings:
-        topic, experiment = _topic(finding, headline), finding["experiment"]
-        if topic is None or experiment not in alone or not strength(finding):
+        if finding["experiment"] not in experiments:
             continue
-        if finding["kind"] == "scaling" and not alone[experiment]:
+        if finding["kind"] == "roofline" and finding["verdict"] != "model_error":
+            nearest = [max([*nearest, finding], key=_share_of_matrix_product)]
+        topic = _topic(finding, headline)
+        if topic is None or not strength(finding):
             continue
         if topic not in best or strength(finding) > strength(best[topic]):
             best[topic] = finding
-    return sorted(best.values(), key=strength, reverse=True)[:KEY_FINDINGS]
+    strongest = sorted(best.values(), key=strength, reverse=True)[:STRONGEST]
+    return [*strongest, *nearest]
+
+
+def _share_of_matrix_product(finding: Finding) -> float:
+    share: float = finding["params"]["matrix_high"]
+    return share
 
 
 def said_in_prose(finding: Finding, headline: Collection[str]) -> bool:
@@ -102,5 +119,5 @@ def said_in_prose(finding: Finding, headline: Collection[str]) -> bool:
     """
     if finding["kind"] not in PROSE_KINDS or finding["verdict"] in NOTHING_FOUND:
         return False
-    always = finding["kind"] in ("out_of_memory", "monotonicity")
+    always = finding["verdict"] in ("limit_found", "broken")
     return always or subjects(finding) <= set(headline)

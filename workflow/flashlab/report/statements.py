@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from flashlab.report.document import Link, Statement, Statements
 from flashlab.report.material import Experiment, Finding, Material, Row
 from flashlab.report.selection import subjects
+from flashlab.report.wording import Texts
 
 FIGURE_OF_KIND = {
     "speedup": ("time", "rate"),
@@ -16,8 +17,11 @@ FIGURE_OF_KIND = {
     "causal_effect": ("rate", "time"),
     "memory_ratio": ("memory",),
     "out_of_memory": ("memory",),
+    "roofline": ("rate", "time"),
 }
 """The metrics of the figures that show a kind of finding, the best one first."""
+
+FRONT_MARK = "*"
 
 
 def figure_numbers(experiments: Iterable[Experiment]) -> dict[tuple[str, str], str]:
@@ -68,6 +72,7 @@ class Speaker:
             for row in experiment.ordered
             if row["implementation"] in chosen.get("implementation", ())
             and chosen.get("causal", row["causal"]) == row["causal"]
+            and row[experiment.sweep] in finding["params"].get("values", [row[experiment.sweep]])
         ]
 
     def links(self, finding: Finding, front: bool = False) -> list[Link]:
@@ -89,27 +94,41 @@ class Speaker:
             found += [first, *runs[1:]]
         return found
 
-    def say(self, findings: Iterable[Finding], front: bool = False) -> Statements:
-        """The findings as statements; on the front page each with its experiment's title first."""
+    def say(
+        self, findings: Iterable[Finding], front: bool = False, titled: bool = False
+    ) -> Statements:
+        """The findings as statements, `titled` or on the front page after their experiment's title.
+
+        On the front page, where room is dear, doubts and ways are shorter.
+        """
         words = self.material.words
         entries: list[Statement] = []
         marks: dict[tuple[str, ...], str] = {}
         for finding in findings:
             codes = tuple(finding["warnings"])
             if codes and codes not in marks:
-                marks[codes] = string.ascii_lowercase[len(marks)]
+                marks[codes] = FRONT_MARK if front else string.ascii_lowercase[len(marks)]
             experiment = self.material.experiment(finding["experiment"])
             entries.append(
                 Statement(
                     text=words.finding(finding, experiment.symbol),
                     mark=marks.get(codes, ""),
-                    lead=words.chosen(experiment.plan["title"]) if front else None,
+                    lead=words.chosen(experiment.plan["title"]) if front or titled else None,
                     links=self.links(finding, front),
                     implementations=tuple(sorted(subjects(finding))),
                 )
             )
-        doubts = [
-            (mark, words.each("warned", warnings=words.warnings(codes)))
+        return Statements(entries, self._doubts(marks, front))
+
+    def _doubts(self, marks: Mapping[tuple[str, ...], str], front: bool) -> Texts | None:
+        """What the marks stand for; on the front page, where room is dear, that there are some."""
+        words = self.material.words
+        if not marks:
+            return None
+        if front:
+            return words.each("warned.front", mark=FRONT_MARK)
+        said = [
+            words.each("warned.mark", mark=mark, warnings=words.warnings(codes))
             for codes, mark in marks.items()
         ]
-        return Statements(entries, doubts)
+        return words.each("warned", warnings=words.joined("clauses.separator", said))

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from babel import Locale
 from babel.numbers import parse_pattern
 
-from flashlab.catalogs import message
+from flashlab.catalogs import SYMBOLS, message
 
 Texts = dict[str, str]
 """One text for each language of the report."""
 
+_OF_SWEEP = re.compile(r"(\S+) (full|causal) (\w+)=(\d+)")
+
 _ALL_DIGITS = parse_pattern("#,##0.############")
+
+
+@cache
+def _locale(language: str) -> Locale:
+    return Locale.parse(language)
 
 
 def number(value: float | None, language: str, digits: int | None = None) -> str:
@@ -21,7 +31,7 @@ def number(value: float | None, language: str, digits: int | None = None) -> str
         return "–"
     if digits is not None:
         value = float(f"{value:.{digits}g}")
-    return str(_ALL_DIGITS.apply(value, language))
+    return str(_ALL_DIGITS.apply(value, _locale(language)))
 
 
 def text(key: str, language: str, **params: Any) -> str:
@@ -73,14 +83,18 @@ class Words:
             for language in self.languages
         }
 
-    def finding(self, finding: Mapping[str, Any], symbol: str) -> Texts:
-        """A finding's sentences: the verdict's, the trend's, and what to doubt about it."""
-        params = {
-            name: self.listed(value) if isinstance(value, list) else _by_language(self, value)
-            for name, value in finding["params"].items()
+    def joined(self, separator: str, items: Sequence[Texts]) -> Texts:
+        """Texts with the message `separator` between them."""
+        return {
+            language: text(separator, language).join(item[language] for item in items)
+            for language in self.languages
         }
+
+    def finding(self, finding: Mapping[str, Any], symbol: str) -> Texts:
+        """A finding's sentences: the verdict's, what belongs to it, and what to doubt about it."""
+        params = {name: self._worded(value) for name, value in finding["params"].items()}
         subject = finding["subject"]
-        for name in ("implementation", "baseline"):
+        for name in ("implementation", "baseline", "other"):
             if name in subject:
                 params[name] = dict.fromkeys(self.languages, subject[name])
         for name in ("pass", "mask", "quantity"):
@@ -88,20 +102,90 @@ class Words:
                 params[name] = self.each(f"{name}.{subject[name]}")
         params["symbol"] = dict.fromkeys(self.languages, symbol)
         params["clauses"] = self._clauses(finding["params"], symbol)
+        if finding["kind"] == "claim":
+            params["figure"] = self.claim_figure(finding)
+            params["wanted"] = self.claim_wanted(finding)
+            metrics = finding["params"]["metrics"]
+            params["metrics"] = self.listed([self.each(f"metric.{name}") for name in metrics])
         said = [self.each(_key(finding), **params)]
         trend = finding["params"].get("trend", "none")
         if trend != "none":
             said.append(self.each(f"{finding['kind']}.trend.{trend}", **params))
-        if "no_samples" in finding["reasons"]:
-            said.append(self.each("no_samples"))
-        excluded = [
-            reason.removeprefix("excluded: ")
-            for reason in finding["reasons"]
-            if reason.startswith("excluded: ")
-        ]
-        if excluded:
-            said.append(self.each("excluded", runs=self.listed(excluded)))
-        return sentences(said)
+        for side in ("agrees", "differs"):
+            values = finding["params"].get(f"model_{side}_at")
+            if values:
+                listed = self.listed(values)
+                key = f"memory_ratio.model.{side}"
+                said.append(self.each(key, symbol=symbol, values=listed))
+        covaried = finding["params"].get("covaried")
+        if covaried:
+            parameters = self.listed([self.each(name) for name in covaried])
+            said.append(self.each("covaried", parameters=parameters, symbol=symbol))
+        return sentences([*said, *self.reasons(finding["reasons"])])
+
+    def claim_figure(self, finding: Mapping[str, Any]) -> Texts:
+        """Our figure for a claim, with its interval, or the range of several; a dash for none."""
+        params = finding["params"]
+        if not params["count"]:
+            return dict.fromkeys(self.languages, "–")
+        if params["count"] > 1:
+            key = "range"
+        else:
+            key = "exact" if params["ours_low"] == params["ours_high"] else "interval"
+        return self.each(f"claim.figure.{key}", **self._printed_params(params))
+
+    def claim_wanted(self, finding: Mapping[str, Any]) -> Texts:
+        """The range that a claim stands for; a dash for a claim without a test."""
+        params = finding["params"]
+        least, most = params["wanted_least"], params["wanted_most"]
+        if least is None and most is None:
+            return dict.fromkeys(self.languages, "–")
+        key = "least" if most is None else "most" if least is None else "between"
+        return self.each(f"claim.wanted.{key}", **self._printed_params(params))
+
+    def _printed_params(self, params: Mapping[str, Any]) -> dict[str, Texts]:
+        return {name: self._worded(value) for name, value in params.items()}
+
+    def _worded(self, value: Any) -> Texts:
+        """A parameter in every language: a text that has one for each, a list, or a number."""
+        if isinstance(value, Mapping):
+            return {language: str(value[language]) for language in self.languages}
+        if isinstance(value, list):
+            return self.listed(value)
+        return {language: _printed(value, language) for language in self.languages}
+
+    def reasons(self, reasons: Sequence[str]) -> list[Texts]:
+        """What to know about a verdict, and the runs that it lacks."""
+        said, excluded, missing = [], [], []
+        for reason in reasons:
+            kind, _, rest = reason.partition(": ")
+            if kind == "excluded":
+                excluded.append(self._excluded(rest))
+            elif kind == "missing":
+                missing.append(rest)
+            else:
+                said.append(self.each(f"reason.{reason}"))
+        for key, runs in (("excluded", excluded), ("missing", missing)):
+            if runs:
+                said.append(self.each(key, runs=self.listed(runs)))
+        return said
+
+    def _excluded(self, run: str) -> Texts:
+        """A run without numbers, as a sweep names it or as a claim does, with its status."""
+        named, _, status = run.rpartition(": ")
+        worded = self.each(f"status.{status}")
+        of_sweep = _OF_SWEEP.fullmatch(named)
+        if of_sweep is None:
+            return self.each("excluded.shape", run=named, status=worded)
+        implementation, mask, parameter, value = of_sweep.groups()
+        return self.each(
+            "excluded.run",
+            implementation=implementation,
+            mask=self.each(f"mask.{mask}"),
+            symbol=SYMBOLS[parameter],
+            value=value,
+            status=worded,
+        )
 
     def _clauses(self, params: Mapping[str, Any], symbol: str) -> Texts:
         """Where a mixed finding is faster, slower, equal and undecided, without the empty ones."""
@@ -121,18 +205,26 @@ class Words:
 
 
 def _key(finding: Mapping[str, Any]) -> str:
-    """The message of a finding's verdict, with its own form for one value and for exact numbers."""
-    params, key = finding["params"], f"{finding['kind']}.{finding['verdict']}"
-    if params.get("count") == 1:
+    """The message of a finding's verdict, in the form that its parameters call for."""
+    kind, params = finding["kind"], finding["params"]
+    key = f"{kind}.{finding['verdict']}"
+    for name in ("direction", "relation", "sign"):
+        if name in params:
+            key += f".{params[name]}"
+    if "check" in finding["subject"]:
+        key += f".{finding['subject']['check']}"
+    count = params.get("count")
+    few = kind in ("crossover", "monotonicity") and count is not None and count < 2
+    if few or (count == 0 and key != "claim.not_tested"):
+        return f"{key}.missing"
+    if count == 1 and kind != "claim":
         return f"{key}.one"
     if key == "scaling.power_law" and params["exponent_low"] == params["exponent_high"]:
         return f"{key}.exact"
+    if key == "out_of_memory.limit_found" and params["largest"] is None:
+        return f"{key}.nothing"
     return key
 
 
 def _printed(value: Any, language: str) -> str:
     return number(value, language) if isinstance(value, float) else str(value)
-
-
-def _by_language(words: Words, value: Any) -> Texts:
-    return {language: _printed(value, language) for language in words.languages}

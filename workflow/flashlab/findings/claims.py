@@ -1,0 +1,366 @@
+"""Published claims, held against the dataset: what each says, and whether it holds here.
+
+Every test comes down to ratios: of a metric of one run to that of another (or to that ratio
+elsewhere), each of which must lie in the range that the claim states.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import jsonschema.exceptions
+import numpy as np
+import yaml
+
+from flashlab import costs
+from flashlab.findings.model import (
+    BOOTSTRAP,
+    EVIDENCE_DIGITS,
+    SIGNIFICANT_DIGITS,
+    Finding,
+    Sweep,
+    device_of,
+    function_of,
+    rounded,
+    warning_codes,
+)
+from flashlab.records import Run
+from flashlab.statistics import Estimate, Floats
+
+SCHEMA = Path(__file__).parents[2] / "schemas" / "claims.schema.json"
+
+SYMBOLS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "emb_dim": "E"}
+
+ABSOLUTE_DIGITS = 6
+"""Significant digits of a figure in ms, TFLOP/s or MiB; ratios have `SIGNIFICANT_DIGITS`."""
+
+DTYPE, DEVICE = "float16", "cuda"
+"""What every published claim was measured on."""
+
+
+class ClaimsError(Exception):
+    """A file of claims that cannot be read, or is none by its schema."""
+
+
+def read_claims(path: Path) -> dict[str, Any]:
+    """The published claims and their sources, checked against their schema."""
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ClaimsError(f"{path}: the published claims cannot be read: {error}") from error
+    problem = jsonschema.exceptions.best_match(
+        jsonschema.Draft202012Validator(schema).iter_errors(document)
+    )
+    if problem is not None:
+        key = ".".join(str(part) for part in problem.absolute_path) or "the document"
+        raise ClaimsError(f"{path}: {key}: {problem.message}")
+    names = [claim["id"] for claim in document["claims"]]
+    for claim in document["claims"]:
+        if claim["source"] not in document["sources"]:
+            raise ClaimsError(f"{path}: {claim['id']}: there is no source {claim['source']}")
+        if names.count(claim["id"]) > 1:
+            raise ClaimsError(f"{path}: {claim['id']} names two claims; rename one")
+    found: dict[str, Any] = document
+    return found
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A run that the dataset holds: its row of the run table, and the sweep that it stands in."""
+
+    sweep: Sweep
+    row: Mapping[str, Any]
+
+
+class _MissingRunError(Exception):
+    """A run that a claim's test needs and that has no numbers by protocol ``sampled``."""
+
+
+Index = Mapping[Run, _Measured]
+
+
+def _index(sweeps: Sequence[Sweep]) -> dict[Run, _Measured]:
+    """Each run of the dataset with the first sweep, in order of their names, that holds it."""
+    found: dict[Run, _Measured] = {}
+    for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
+        for row in sweep.runs:
+            found.setdefault(Run.from_json(row), _Measured(sweep, row))
+    return found
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """One ratio that a test asks for, and what came of it."""
+
+    metric: str
+    runs: tuple[Run, ...]
+    estimate: float
+    low: float | None
+    high: float | None
+    samples: int
+    holds: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "runs": [str(run) for run in self.runs],
+            "estimate": rounded(self.estimate, EVIDENCE_DIGITS),
+            "low": None if self.low is None else rounded(self.low, EVIDENCE_DIGITS),
+            "high": None if self.high is None else rounded(self.high, EVIDENCE_DIGITS),
+            "n": self.samples,
+            "holds": self.holds,
+        }
+
+
+def _shapes(at: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The combinations of a test's values; lists of one length go together, ``causal`` crosses."""
+    lists = {key: value for key, value in at.items() if isinstance(value, list)}
+    masks = lists.pop("causal", None)
+    count = max(map(len, lists.values()), default=1)
+    shapes = [{**at, **{key: values[i] for key, values in lists.items()}} for i in range(count)]
+    if masks is None:
+        return shapes
+    return [{**shape, "causal": mask} for shape in shapes for mask in masks]
+
+
+def _run(keys: Mapping[str, Any]) -> Run:
+    return Run.from_json({"dtype": DTYPE, "device": DEVICE, **keys})
+
+
+def _measured(index: Index, run: Run) -> _Measured:
+    found = index.get(run)
+    if found is None:
+        raise _MissingRunError(f"missing: {run}")
+    if found.row["status"] != "ok":
+        raise _MissingRunError(f"excluded: {run}: {found.row['status']}")
+    if found.row["protocol"] != "sampled":
+        raise _MissingRunError("not_sampled")
+    return found
+
+
+def _value(index: Index, run: Run, metric: str) -> Estimate:
+    """The metric of a run: milliseconds, TFLOP/s, or MiB, which are exact."""
+    found = _measured(index, run)
+    if metric == "memory":
+        return Estimate(found.row["peak_memory_MiB"], 1, None)
+    timed, quantity = metric.rsplit("_", 1)
+    shape = run.shape
+    (row,) = [
+        row
+        for row in found.sweep.pass_rows(run.implementation, shape.causal, timed)
+        if Run.from_json(row) == run
+    ]
+    time = found.sweep.estimate(row)
+    if quantity == "time":
+        return time
+    work = costs.flops(shape)[timed] / 1e9  # per millisecond, in TFLOP/s
+    return Estimate(
+        work / time.median,
+        time.count,
+        None if time.resampled is None else work / time.resampled,
+    )
+
+
+def _combined(*values: Floats) -> Floats:
+    """a, a / b, or (a / b) / (c / d)."""
+    first, *others = values
+    result = np.asarray(first, dtype=float)
+    for power, value in zip((-1, -1, 1), others, strict=False):
+        result = result * value**power
+    return result
+
+
+def _judged(low: float, high: float, wanted: Mapping[str, float], digits: int) -> str:
+    """``yes`` where the interval lies in the wanted range, ``no`` where outside, else neither."""
+    least, most = wanted.get("least", 0.0), wanted.get("most", float("inf"))
+    low, high = rounded(low, digits), rounded(high, digits)
+    if least <= low and high <= most:
+        return "yes"
+    return "no" if high < least or low > most else "undecided"
+
+
+def _digits(claim: Mapping[str, Any]) -> int:
+    """How many significant digits of a claim's figure are printed and compared."""
+    terms = claim["test"]["terms"] if "test" in claim else ()
+    return ABSOLUTE_DIGITS if len(terms) == 1 else SIGNIFICANT_DIGITS
+
+
+def _comparison(
+    index: Index, metric: str, runs: Sequence[Run], wanted: Mapping[str, float], digits: int
+) -> _Comparison:
+    values = [_value(index, run, metric) for run in runs]
+    if metric == "memory":
+        exact = float(_combined(*(np.asarray(value.median) for value in values)))
+        return _Comparison(
+            metric, tuple(runs), exact, exact, exact, 1, _judged(exact, exact, wanted, digits)
+        )
+    found = function_of(0, _combined, values)
+    holds = "undecided"
+    if found.low is not None and found.high is not None:
+        holds = _judged(found.low, found.high, wanted, digits)
+    return _Comparison(
+        metric, tuple(runs), found.ratio, found.low, found.high, found.samples, holds
+    )
+
+
+def wanted_range(claim: Mapping[str, Any]) -> dict[str, float]:
+    """Where a claim's ratio must lie: as its test says, or its figure give or take the tolerance.
+
+    A tolerance of 0.25 lets a figure f stand for f / 1.25 to f · 1.25.
+    """
+    if "wanted" in claim["test"]:
+        return dict(claim["test"]["wanted"])
+    figure, room = claim["published"]["figure"], 1 + claim["published"]["tolerance"]
+    digits = _digits(claim)
+    return {"least": rounded(figure / room, digits), "most": rounded(figure * room, digits)}
+
+
+def _comparisons(claim: Mapping[str, Any], index: Index) -> list[_Comparison]:
+    test, wanted, digits = claim["test"], wanted_range(claim), _digits(claim)
+    return [
+        _comparison(
+            index, metric, [_run({**shape, **term}) for term in test["terms"]], wanted, digits
+        )
+        for at, metric in itertools.product(test["at"], test["metrics"])
+        for shape in _shapes(at)
+    ]
+
+
+def _formula(test: Mapping[str, Any]) -> str:
+    """The runs that a test compares, as ``Pytorch (N = 1024) / Pytorch (N = 128)``.
+
+    What differs between the shapes of a test is not in it.
+    """
+
+    def named(term: Mapping[str, Any]) -> str:
+        names = {at["implementation"] for at in test["at"] if "implementation" in at}
+        name = term.get("implementation") or " | ".join(sorted(names))
+        said = [f"{SYMBOLS[key]} = {value}" for key, value in term.items() if key in SYMBOLS]
+        if "causal" in term:
+            said.append("causal" if term["causal"] else "full")
+        return f"{name} ({', '.join(said)})" if said else name
+
+    first, *others = map(named, test["terms"])
+    if not others:
+        return first
+    if len(others) == 1:
+        return f"{first} / {others[0]}"
+    return f"({first} / {others[0]}) / ({others[1]} / {others[2]})"
+
+
+def _ours(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
+    """What the ledger prints as ours: one figure with its interval, or the range of several."""
+    if not found:
+        return {"count": 0}
+    ours: dict[str, Any] = {
+        "count": len(found),
+        "ours_lowest": rounded(min(comparison.estimate for comparison in found), digits),
+        "ours_highest": rounded(max(comparison.estimate for comparison in found), digits),
+        **{
+            f"{word}_count": sum(comparison.holds == holds for comparison in found)
+            for word, holds in (("held", "yes"), ("failed", "no"), ("undecided", "undecided"))
+        },
+    }
+    if len(found) == 1:
+        (only,) = found
+        ours |= {
+            "ours": rounded(only.estimate, digits),
+            "ours_low": None if only.low is None else rounded(only.low, digits),
+            "ours_high": None if only.high is None else rounded(only.high, digits),
+        }
+    return ours
+
+
+def _verdict(found: Sequence[_Comparison]) -> str:
+    holds = {comparison.holds for comparison in found}
+    if "no" in holds:
+        return "contradicted"
+    return "confirmed" if holds == {"yes"} else "inconclusive"
+
+
+def _held_against(
+    claim: Mapping[str, Any], index: Index, device: str
+) -> tuple[str, list[_Comparison], list[str]]:
+    """Verdict, comparisons and reasons."""
+    if not any(run.device == DEVICE for run in index):
+        return "other_device", [], []
+    if "test" not in claim:
+        return "not_tested", [], [claim["untested"]]
+    try:
+        found = _comparisons(claim, index)
+    except _MissingRunError as missing:
+        return "not_tested", [], [str(missing)]
+    if claim["bound_to_device"] and claim["device"] not in device:
+        return "other_device", found, []
+    return _verdict(found), found, []
+
+
+def claims(document: Mapping[str, Any], sweeps: Sequence[Sweep]) -> Iterator[Finding]:
+    """One finding a published claim, whether it could be tested here or not."""
+    index = _index(sweeps)
+    device = device_of(row for sweep in sweeps for row in sweep.runs)
+    for claim in document["claims"]:
+        source = document["sources"][claim["source"]]
+        verdict, found, reasons = _held_against(claim, index, device)
+        runs = sorted({run for comparison in found for run in comparison.runs})
+        published = claim.get("published", {})
+        tested = "test" in claim
+        kinds = sorted({comparison.metric for comparison in found})
+        tables = sorted(
+            {
+                f"tables/{index[run].sweep.name}/"
+                + ("runs.csv" if kinds == ["memory"] else "samples.csv")
+                for run in runs
+            }
+        )
+        if any(kind != "memory" for kind in kinds) and source["statistic"] == "mean_of_30":
+            reasons = [*reasons, "published_mean"]
+        yield Finding(
+            kind="claim",
+            experiment=None,
+            device=device,
+            subject={"claim": claim["id"], "source": claim["source"]},
+            verdict=verdict,
+            params={
+                "says": claim["says"],
+                "source_title": source["title"],
+                "place": claim["place"],
+                "published_device": claim["device"],
+                "published": published.get("figure"),
+                "unit": published.get("unit"),
+                "tolerance": published.get("tolerance"),
+                "wanted_least": wanted_range(claim).get("least") if tested else None,
+                "wanted_most": wanted_range(claim).get("most") if tested else None,
+                "metrics": claim["test"]["metrics"] if tested else [],
+                "formula": _formula(claim["test"]) if tested else None,
+                **_ours(found, _digits(claim)),
+            },
+            evidence={
+                "table": ", ".join(tables),
+                "rows": {"runs": [str(run) for run in runs]},
+                "method": "ratio of the metric of the first run to that of the second, over that "
+                f"of the third to the fourth where there are four; times by {BOOTSTRAP}; peaks "
+                "are exact",
+                "n": min((comparison.samples for comparison in found), default=0),
+                "estimates": [comparison.to_json() for comparison in found],
+            },
+            reasons=reasons,
+            warnings=sorted(
+                {
+                    code
+                    for comparison in found
+                    if comparison.metric != "memory"
+                    for code in warning_codes(
+                        (index[run].row for run in comparison.runs),
+                        comparison.metric.rsplit("_", 1)[0],
+                    )
+                }
+            ),
+        )
