@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.report import appendix
+from flashlab.report.appendix import checks, method, runs, runs_note, symbols
 from flashlab.report.comparison import Comparison
 from flashlab.report.document import Report
 from flashlab.report.environment import EnvironmentPage
@@ -36,12 +36,12 @@ def compose(config: Mapping[str, Any], results: Path, ceilings: Path | None) -> 
         ],
         implementations=Comparison(material, speaker).implementations(),
         ledger=LedgerPage(material).ledger(),
-        method=appendix.method(material),
-        symbols=appendix.symbols(material),
+        method=method(material),
+        symbols=symbols(material),
         environment=environment,
-        checks=appendix.checks(material),
-        runs_note=appendix.runs_note(material),
-        runs=appendix.runs(material),
+        checks=checks(material),
+        runs_note=runs_note(material),
+        runs=runs(material),
         created=max(material.distinct("started")),
     )
 
