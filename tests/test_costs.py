@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.costs import MIB, flash2_peak_memory, flops, forward_flops, naive_peak_memory
+from flashlab.costs import (
+    MIB,
+    compulsory_bytes,
+    cublas_workspaces,
+    flash2_peak_memory,
+    flops,
+    forward_flops,
+    naive_peak_memory,
+)
 from flashlab.records import Shape
 
 HEADLINE = Shape(batch_size=32, seq_len=1024, num_heads=32, emb_dim=2048, causal=False)
@@ -88,3 +96,26 @@ def test_the_dq_accumulator_is_padded_as_flash_attn_pads_it(head_dim: int, colum
 def test_rows_are_padded_to_128() -> None:
     shape = Shape(1, 129, 1, 32, False)
     assert flash2_peak_memory(shape) == (129 * 32 * 16 + 4 * 129 + 4 * 256 * 32 + 4 * 256 + 512)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float16", 2), ("bfloat16", 2), ("float32", 4)])
+def test_each_input_and_output_moves_once_at_least(dtype: str, size: int) -> None:
+    tensor = 32 * 1024 * 2048 * size
+    assert compulsory_bytes(HEADLINE, dtype) == {"forward": 4 * tensor, "backward": 7 * tensor}
+
+
+@pytest.mark.parametrize(
+    ("device", "workspaces"),
+    [
+        ("NVIDIA H200", 64 * MIB),
+        ("NVIDIA H100 80GB HBM3", 64 * MIB),
+        ("NVIDIA GeForce RTX 3070", 16.25 * MIB),
+        ("NVIDIA GeForce RTX 4070", None),
+        ("NVIDIA A100-SXM4-40GB", None),
+        ("", None),
+    ],
+)
+def test_the_workspaces_are_known_where_they_were_established(
+    device: str, workspaces: float | None
+) -> None:
+    assert cublas_workspaces(device) == workspaces

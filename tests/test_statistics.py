@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -10,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashlab.statistics import (
+    RESAMPLES,
     bootstrap_interval,
+    function_interval,
     median_interval,
-    ratio_of_medians,
+    resampled_median,
     sum_of_medians,
 )
 
@@ -70,28 +71,51 @@ def test_more_samples_give_a_narrower_interval() -> None:
 
 def test_the_bootstrap_gives_the_same_interval_at_every_call() -> None:
     pair = np.random.default_rng(2).lognormal(size=(2, 20))
-    first = bootstrap_interval(ratio_of_medians, pair.tolist())
-    assert first == bootstrap_interval(ratio_of_medians, pair.tolist())
+    first = bootstrap_interval(sum_of_medians, pair.tolist())
+    assert first == bootstrap_interval(sum_of_medians, pair.tolist())
 
 
-def test_the_bootstraps_interval_of_a_ratio_covers_it_as_often_as_it_says() -> None:
+def test_equal_samples_give_a_sum_without_width() -> None:
+    assert bootstrap_interval(sum_of_medians, [[3.0] * 12, [2.0] * 15]) == (5.0, 5.0)
+
+
+def ratio_interval(a: list[float], b: list[float]) -> tuple[float, float] | None:
+    pair = (resampled_median(a, "numerator"), resampled_median(b, "denominator"))
+    return function_interval(lambda x, y: x / y, pair)
+
+
+def test_a_median_is_resampled_once_and_alike_for_the_same_seed() -> None:
+    sample = np.random.default_rng(2).lognormal(size=20).tolist()
+    first, again, other = (resampled_median(sample, seed) for seed in ("a", "a", "b"))
+    assert first.resampled is not None and again.resampled is not None
+    assert first.resampled.shape == (RESAMPLES,)
+    assert (first.resampled == again.resampled).all()
+    assert (first.resampled != other.resampled).any()
+    assert first.median == np.median(sample)
+
+
+def test_the_interval_of_a_ratio_covers_it_as_often_as_it_says() -> None:
     random = np.random.default_rng(3)
     covered = 0
-    for _ in range(150):
+    for _ in range(300):
         pair = random.lognormal(sigma=0.2, size=(2, 30)) * np.array([[3.0], [1.0]])
-        low, high = bootstrap_interval(ratio_of_medians, pair.tolist()) or (0, 0)
+        low, high = ratio_interval(*pair.tolist()) or (0, 0)
         covered += low <= 3.0 <= high
-    assert covered >= 0.9 * 150
+    assert covered >= 0.93 * 300
 
 
-@pytest.mark.parametrize("statistic", [ratio_of_medians, sum_of_medians])
-def test_there_is_no_bootstrap_under_ten_samples(statistic: Callable[..., Any]) -> None:
+def test_the_interval_of_a_ratio_is_what_resampling_both_at_once_gives() -> None:
+    a, b = np.random.default_rng(4).lognormal(sigma=0.1, size=(2, 40)).tolist()
+
+    def ratio(x: Any, y: Any, axis: int = -1) -> Any:
+        return np.median(x, axis=axis) / np.median(y, axis=axis)
+
+    assert ratio_interval(a, b) == pytest.approx(bootstrap_interval(ratio, [a, b]), rel=0.01)
+
+
+def test_there_is_no_bootstrap_under_ten_samples() -> None:
     enough, few = [1.0] * 10, [1.0] * 9
-    assert bootstrap_interval(statistic, [enough, few]) is None
-    assert bootstrap_interval(statistic, [few, enough]) is None
-    assert bootstrap_interval(statistic, [enough, enough]) is not None
-
-
-def test_equal_samples_give_an_interval_without_width() -> None:
-    assert bootstrap_interval(ratio_of_medians, [[3.0] * 12, [2.0] * 15]) == (1.5, 1.5)
-    assert bootstrap_interval(sum_of_medians, [[3.0] * 12, [2.0] * 15]) == (5.0, 5.0)
+    for pair in ([enough, few], [few, enough]):
+        assert bootstrap_interval(sum_of_medians, pair) is None
+        assert ratio_interval(*pair) is None
+    assert ratio_interval(enough, enough) == (1.0, 1.0)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from flashlab.findings.derive import read_sweep
-from flashlab.findings.model import Sweep
+from flashlab.findings.model import Estimates, Sweep
 from flashlab.records import Run, Shape
 from flashlab.tables import write_tables
 
@@ -69,6 +69,6 @@ def sweep(planted: Callable[..., Path], tmp_path: Path) -> Callable[..., Sweep]:
     """The sweep of planted runs, as the findings read it."""
 
     def build(runs: Planted, **names: str) -> Sweep:
-        return read_sweep(planted(runs, **names), tmp_path / "tables")
+        return read_sweep(planted(runs, **names), tmp_path / "tables", Estimates())
 
     return build

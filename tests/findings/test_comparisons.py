@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flashlab.findings.comparisons import causal_effects, memory_limits, memory_ratios, speedups
+from flashlab.findings.comparisons import causal_effects, crossovers, speedups
 from flashlab.findings.model import Finding, Ratio, Sweep
 
 Plant = Callable[..., Sweep]
@@ -109,16 +109,21 @@ def test_a_run_that_failed_is_left_out_of_the_numbers_and_named(sweep: Plant, no
         ("Pytorch", False, 512): "oom",
         ("Flash2", False, 512): {"forward": noisy(1.0)},
     }
-    for found in (*speedups(sweep(runs)), *memory_ratios(sweep(runs))):
+    for found in (*speedups(sweep(runs)), *crossovers(sweep(runs))):
         assert (found.params["last"], found.params["count"]) == (256, 2)
-        assert found.reasons == ["excluded: Pytorch seq_len=512: oom"]
+        assert found.reasons == ["excluded: Pytorch full seq_len=512: oom"]
 
 
-def test_nothing_is_compared_where_the_baseline_has_no_result(sweep: Plant, noisy: Noisy) -> None:
+def test_a_comparison_is_withheld_where_a_run_is_missing_and_names_it(
+    sweep: Plant, noisy: Noisy
+) -> None:
     planted = sweep(
         {("Pytorch", False, 128): "error", ("Flash2", False, 128): {"forward": noisy(1.0)}}
     )
-    assert [*speedups(planted), *memory_ratios(planted)] == []
+    found = forward(speedups(planted))
+    assert (found.verdict, found.params["count"]) == ("inconclusive", 0)
+    assert found.evidence["estimates"] == []
+    assert found.reasons == ["excluded: Pytorch full seq_len=128: error"]
 
 
 def test_doubts_about_a_record_go_along_with_what_is_built_on_it(
@@ -156,38 +161,57 @@ def test_one_mask_alone_shows_no_effect(sweep: Plant, noisy: Noisy) -> None:
     assert list(causal_effects(sweep(pair(noisy, {128: 2.0})))) == []
 
 
-# Memory
+def test_a_failed_run_of_the_other_mask_is_not_the_comparisons_affair(
+    sweep: Plant, noisy: Noisy
+) -> None:
+    runs = pair(noisy, {128: 2.0}) | {("Flash2", True, 128): "oom"}
+    reasons = {found.subject["mask"]: found.reasons for found in speedups(sweep(runs))}
+    assert reasons == {"full": [], "causal": ["excluded: Flash2 causal seq_len=128: oom"]}
+
+
+# Crossovers
+
+
+def test_a_crossover_lies_between_the_values_at_which_one_and_the_other_is_faster(
+    sweep: Plant, noisy: Noisy
+) -> None:
+    found = forward(crossovers(sweep(pair(noisy, {128: 0.5, 256: 0.8, 512: 1.0, 1024: 2.0}))))
+    assert found.verdict == "crosses"
+    bracket = {key: found.params[key] for key in ("low_at", "high_at", "before", "after")}
+    assert bracket == {"low_at": 256, "high_at": 1024, "before": "Pytorch", "after": "Flash2"}
+
+
+def test_each_change_of_the_faster_one_is_a_finding(sweep: Plant, noisy: Noisy) -> None:
+    planted = sweep(pair(noisy, {128: 0.5, 256: 2.0, 512: 0.5, 1024: 0.5}))
+    found = [f for f in crossovers(planted) if f.subject["pass"] == "forward"]
+    brackets = [(f.params["low_at"], f.params["high_at"], f.params["after"]) for f in found]
+    assert brackets == [(128, 256, "Flash2"), (256, 512, "Pytorch")]
 
 
 @pytest.mark.parametrize(
-    ("peaks", "verdict"),
+    ("speeds", "expected"),
     [
-        ({128: 0.5, 256: 0.25}, "less"),
-        ({128: 2.0, 256: 4.0}, "more"),
-        ({128: 1.0, 256: 1.0}, "equal"),
-        ({128: 0.5, 256: 2.0}, "mixed"),
-        ({128: 0.9999, 256: 1.0}, "equal"),  # as the printed 1.00 says
+        ({128: 2.0, 256: 1.0}, {"relation": "leads", "leader": "Flash2", "trailer": "Pytorch"}),
+        ({128: 0.5, 256: 1.0}, {"relation": "leads", "leader": "Pytorch", "trailer": "Flash2"}),
+        ({128: 1.0, 256: 1.01}, {"relation": "level"}),
     ],
 )
-def test_memory_is_compared_exactly_as_printed(
-    sweep: Plant, peaks: dict[int, float], verdict: str
+def test_where_none_is_ever_overtaken_there_is_no_crossover(
+    sweep: Plant, noisy: Noisy, speeds: dict[int, float], expected: dict[str, str]
 ) -> None:
-    runs: dict[Any, Any] = {}
-    for size, share in peaks.items():
-        runs["Pytorch", False, size] = {"peak": 100.0}
-        runs["Flash2", False, size] = {"peak": 100.0 * share}
-    (found,) = memory_ratios(sweep(runs))
-    assert found.verdict == verdict
-    assert found.params["first"] == 128
-    assert [entry["estimate"] for entry in found.evidence["estimates"]] == list(peaks.values())
+    found = forward(crossovers(sweep(pair(noisy, speeds))))
+    assert found.verdict == "none_in_range"
+    assert expected.items() <= found.params.items()
 
 
-def test_the_limit_of_memory_lies_between_what_fitted_and_what_did_not(sweep: Plant) -> None:
-    runs: dict[Any, Any] = {("Flash2", False, size): {} for size in SIZES}
-    runs |= {("Pytorch", False, size): "oom" if size > 256 else {} for size in SIZES}
-    runs |= {("Numpy", False, 128): "oom", ("Numpy", False, 256): "unsupported"}
-    found = {f.subject["implementation"]: f for f in memory_limits(sweep(runs))}
-    assert found["Pytorch"].verdict == "limit_found"
-    assert found["Pytorch"].params == {"largest": 256, "smallest": 512}
-    assert (found["Flash2"].verdict, found["Flash2"].params["smallest"]) == ("none", None)
-    assert (found["Numpy"].verdict, found["Numpy"].params["largest"]) == ("nothing_fits", None)
+def test_noise_that_allows_either_to_be_faster_decides_no_crossover(
+    sweep: Plant, noisy: Noisy
+) -> None:
+    planted = sweep(pair(noisy, {128: 1.0, 256: 1.01}, count=12, spread=0.3))
+    assert forward(crossovers(planted)).verdict == "inconclusive"
+
+
+def test_every_pair_of_implementations_is_looked_at(sweep: Plant, noisy: Noisy) -> None:
+    runs = {(name, False, n): {"forward": noisy(1e-3)} for name in "ABC" for n in SIZES}
+    pairs = {(f.subject["implementation"], f.subject["other"]) for f in crossovers(sweep(runs))}
+    assert pairs == {("A", "B"), ("A", "C"), ("B", "C")}

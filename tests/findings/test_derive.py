@@ -13,7 +13,22 @@ import pytest
 from flashlab.findings import write_findings
 from flashlab.findings.derive import SCHEMA
 
+CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 SIZES = (128, 256, 512, 1024)
+
+
+@pytest.fixture
+def ceilings(tmp_path: Path) -> Path:
+    """Ceilings of the device on which the planted records were measured."""
+    timed = {"samples": [0.001] * 20, "time(s)": 0.001}
+    document = {
+        "matrix_product": {"float32": {**timed, "size": 128}},
+        "copy": {**timed, "bytes": 2**20},
+        "environment": {"device_name": "Abacus"},
+    }
+    path = tmp_path / "ceilings.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
 
 
 @pytest.fixture
@@ -35,8 +50,13 @@ def dataset(planted: Callable[..., Path], noisy: Callable[..., list[float]]) -> 
     return [planted(headline, name="summary", sweep=""), planted(runs)]
 
 
-def findings(plans: list[Path], tmp_path: Path, name: str = "findings.json") -> list[Any]:
-    write_findings(plans, tmp_path / "tables", tmp_path / name)
+def findings(
+    plans: list[Path],
+    tmp_path: Path,
+    name: str = "findings.json",
+    ceilings: Path | None = None,
+) -> list[Any]:
+    write_findings(plans, tmp_path / "tables", CLAIMS, ceilings, tmp_path / name)
     found: list[Any] = json.loads((tmp_path / name).read_text(encoding="utf-8"))
     return found
 
@@ -49,15 +69,31 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-def test_every_kind_is_found_in_a_sweep_and_ratios_in_the_summary(
-    dataset: list[Path], tmp_path: Path
+def test_every_kind_is_found_in_a_sweep_ratios_in_the_summary_and_claims_in_neither(
+    dataset: list[Path], tmp_path: Path, ceilings: Path
 ) -> None:
-    found = findings(dataset, tmp_path)
+    found = findings(dataset, tmp_path, ceilings=ceilings)
     kinds = {(finding["experiment"], finding["kind"]) for finding in found}
     every = {"scaling", "speedup", "memory_ratio", "causal_effect", "out_of_memory"}
+    every |= {"crossover", "monotonicity", "anomaly", "roofline"}
     assert kinds == {("summary", kind) for kind in ("speedup", "memory_ratio")} | {
         ("seq_len", kind) for kind in every
-    }
+    } | {(None, "claim")}
+
+
+def test_there_is_no_roofline_without_ceilings_or_under_those_of_another_device(
+    dataset: list[Path], tmp_path: Path, ceilings: Path
+) -> None:
+    assert "roofline" not in {f["kind"] for f in findings(dataset, tmp_path)}
+    document = json.loads(ceilings.read_text(encoding="utf-8"))
+    document["environment"]["device_name"] = "Difference engine"
+    ceilings.write_text(json.dumps(document), encoding="utf-8")
+    found = findings(dataset, tmp_path, ceilings=ceilings)
+    assert "roofline" not in {f["kind"] for f in found}
+
+
+def test_every_finding_names_its_device(dataset: list[Path], tmp_path: Path) -> None:
+    assert {finding["device"] for finding in findings(dataset, tmp_path)} == {"Abacus"}
 
 
 def test_findings_are_valid_by_their_schema(dataset: list[Path], tmp_path: Path) -> None:
@@ -70,7 +106,9 @@ def test_findings_are_valid_by_their_schema(dataset: list[Path], tmp_path: Path)
             jsonschema.validate([{**found[0], **wrong}], schema)
 
 
-def test_the_order_of_a_tables_rows_changes_nothing(dataset: list[Path], tmp_path: Path) -> None:
+def test_the_order_of_rows_runs_and_experiments_changes_nothing(
+    dataset: list[Path], tmp_path: Path
+) -> None:
     findings(dataset, tmp_path)
     shuffle = random.Random(3).shuffle
     for path in (tmp_path / "tables").rglob("*.csv"):
@@ -79,7 +117,12 @@ def test_the_order_of_a_tables_rows_changes_nothing(dataset: list[Path], tmp_pat
         shuffle(rows)
         with path.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([header, *rows])
-    findings(dataset, tmp_path, "permuted.json")
+    for path in dataset:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+        shuffle(plan["implementations"])
+        shuffle(plan["records"])
+        path.write_text(json.dumps(plan), encoding="utf-8")
+    findings(dataset[::-1], tmp_path, "permuted.json")
     before = (tmp_path / "findings.json").read_bytes()
     assert (tmp_path / "permuted.json").read_bytes() == before
 
@@ -95,7 +138,7 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(
     runs |= {("Flash2", False, 4096): "incorrect", ("Pytorch", False, 4096): "error"}
     found = findings([planted(runs)], tmp_path)
     for finding in found:
-        if finding["kind"] != "out_of_memory":
+        if finding["kind"] not in ("out_of_memory", "claim", "anomaly"):
             assert 4096 not in numbers([finding["params"], finding["evidence"]])
             assert any("4096" in reason for reason in finding["reasons"])
     statuses = [
@@ -107,12 +150,38 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(
     assert sorted(statuses) == sorted(["ok"] * 8 + ["incorrect", "error"])
 
 
+def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(
+    planted: Callable[..., Path], tmp_path: Path, ceilings: Path
+) -> None:
+    runs: dict[Any, Any] = {("Flash2", False, size): {} for size in SIZES}
+    plan = planted(runs | {("Flash2", False, 4096): "error"})
+    table = tmp_path / "tables" / "seq_len" / "runs.csv"
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(
+            {**row, "device_name": row["device_name"] if row["status"] == "ok" else ""}
+            for row in rows
+        )
+    found = findings([plan], tmp_path, ceilings=ceilings)
+    assert {finding["device"] for finding in found} == {"Abacus"}
+    assert "roofline" in {finding["kind"] for finding in found}
+
+
 def test_a_sweep_of_nothing_but_failures_still_has_its_findings_written(
     planted: Callable[..., Path], tmp_path: Path
 ) -> None:
     runs = {(name, False, 128): "unsupported" for name in ("Pytorch", "Flash2")}
     found = findings([planted(runs)], tmp_path)
-    assert {finding["kind"] for finding in found} == {"out_of_memory"}
+    verdicts = {(f["kind"], f["verdict"]) for f in found if f["kind"] != "claim"}
+    assert verdicts == {
+        *(("speedup", "inconclusive"), ("memory_ratio", "withheld"), ("out_of_memory", "none"))
+    }
+    for finding in found:
+        if finding["kind"] in ("speedup", "memory_ratio"):
+            assert "excluded: Flash2 full seq_len=128: unsupported" in finding["reasons"]
 
 
 def test_warnings_go_from_the_records_to_the_findings(dataset: list[Path], tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_launch_bound_square_law_is_curved_and_not_one_exponent(
     found = growth(sweep(timed(noisy, {n: 1e-4 + 1e-9 * n**2 for n in SIZES})))
     assert found.verdict == "curved"
     assert "exponent" not in found.params
-    assert found.params["local_first"] < 1 < found.params["local_last"] < 2
+    assert found.params["local"][0] < 1 < found.params["local"][-1] < 2
 
 
 def test_a_time_that_does_not_grow_is_flat(sweep: Plant, noisy: Noisy) -> None:
@@ -61,11 +61,19 @@ def test_too_much_noise_is_imprecise_and_never_a_law(sweep: Plant, noisy: Noisy)
 def test_three_sizes_are_too_few_for_an_exponent(sweep: Plant, noisy: Noisy) -> None:
     found = growth(sweep(timed(noisy, {n: 1e-9 * n**2 for n in SIZES[:3]})))
     assert found.verdict == "too_few_sizes"
-    assert found.params["local_first"] == pytest.approx(2.0, abs=0.05)
+    assert found.params["local"] == pytest.approx([2.0, 2.0], abs=0.05)
 
 
 def test_one_size_has_no_growth(sweep: Plant, noisy: Noisy) -> None:
     assert list(scalings(sweep(timed(noisy, {128: 1.0})))) == []
+
+
+def test_growth_is_withheld_where_runs_are_missing_and_names_them(
+    sweep: Plant, noisy: Noisy
+) -> None:
+    found = growth(sweep(timed(noisy, {128: 1.0}) | {("Flash2", False, 256): "error"}))
+    assert (found.verdict, found.params["count"]) == ("too_few_sizes", 1)
+    assert found.reasons == ["excluded: Flash2 full seq_len=256: error"]
 
 
 def test_means_alone_are_too_imprecise_for_a_law(sweep: Plant) -> None:
@@ -80,7 +88,7 @@ def test_a_run_that_failed_is_no_size_of_the_fit(sweep: Plant, noisy: Noisy) -> 
     for quantity in ("forward", "backward", "memory"):
         found = growth(sweep(runs), quantity)
         assert found.params["last"] == 1024
-        assert found.reasons == ["excluded: Flash2 seq_len=2048: oom"]
+        assert found.reasons == ["excluded: Flash2 full seq_len=2048: oom"]
 
 
 @pytest.mark.parametrize(

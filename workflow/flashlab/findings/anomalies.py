@@ -85,7 +85,7 @@ def _nothing(sweep: Sweep, check: str, checks: int, hits: int, method: str) -> I
             params={"checks": checks, "clean": checks - hits},
             evidence={
                 "table": f"tables/{sweep.name}/samples.csv",
-                "rows": {},
+                "rows": {"implementation": sweep.implementations},
                 "method": method,
                 "n": checks,
                 "estimates": [],

@@ -27,6 +27,7 @@ from flashlab.findings.model import (
     Sweep,
     device_of,
     function_of,
+    mask_name,
     rounded,
     warning_codes,
 )
@@ -233,26 +234,43 @@ def _comparisons(claim: Mapping[str, Any], index: Index) -> list[_Comparison]:
     ]
 
 
-def _formula(test: Mapping[str, Any]) -> str:
-    """The runs that a test compares, as ``Pytorch (N = 1024) / Pytorch (N = 128)``.
+def _sizes(keys: Mapping[str, Any]) -> str:
+    """The sizes that are given, as ``B = 16, N = 128 / 256``."""
+    return ", ".join(
+        f"{symbol} = {' / '.join(map(str, size)) if isinstance(size, list) else size}"
+        for key, symbol in SYMBOLS.items()
+        if (size := keys.get(key)) is not None
+    )
 
-    What differs between the shapes of a test is not in it.
+
+def _masks(keys: Mapping[str, Any]) -> list[str]:
+    causal = keys.get("causal", [])
+    return [mask_name(mask) for mask in (causal if isinstance(causal, list) else [causal])]
+
+
+def _said(test: Mapping[str, Any]) -> dict[str, Any]:
+    """What a test compares, and where: the runs' names, sizes and masks as far as they are given.
+
+    A test of several implementations in turn names them all in each of its terms.
     """
-
-    def named(term: Mapping[str, Any]) -> str:
-        names = {at["implementation"] for at in test["at"] if "implementation" in at}
-        name = term.get("implementation") or " | ".join(sorted(names))
-        said = [f"{SYMBOLS[key]} = {value}" for key, value in term.items() if key in SYMBOLS]
-        if "causal" in term:
-            said.append("causal" if term["causal"] else "full")
-        return f"{name} ({', '.join(said)})" if said else name
-
-    first, *others = map(named, test["terms"])
-    if not others:
-        return first
-    if len(others) == 1:
-        return f"{first} / {others[0]}"
-    return f"({first} / {others[0]}) / ({others[1]} / {others[2]})"
+    names = " / ".join(
+        sorted({at["implementation"] for at in test["at"] if "implementation" in at})
+    )
+    return {
+        "metrics": test["metrics"],
+        "terms": [
+            {
+                "name": term.get("implementation", names),
+                "sizes": _sizes(term),
+                "masks": _masks(term),
+            }
+            for term in test["terms"]
+        ],
+        "at": [
+            {"sizes": sizes, "masks": list(masks)}
+            for sizes, masks in dict.fromkeys((_sizes(at), tuple(_masks(at))) for at in test["at"])
+        ],
+    }
 
 
 def _ours(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
@@ -338,8 +356,7 @@ def claims(document: Mapping[str, Any], sweeps: Sequence[Sweep]) -> Iterator[Fin
                 "tolerance": published.get("tolerance"),
                 "wanted_least": wanted_range(claim).get("least") if tested else None,
                 "wanted_most": wanted_range(claim).get("most") if tested else None,
-                "metrics": claim["test"]["metrics"] if tested else [],
-                "formula": _formula(claim["test"]) if tested else None,
+                **(_said(claim["test"]) if tested else {}),
                 **_ours(found, _digits(claim)),
             },
             evidence={

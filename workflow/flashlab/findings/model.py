@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from flashlab.records import SHAPE_PARAMETERS
@@ -42,7 +42,7 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """The finding as it stands in findings.json."""
-        return asdict(self)
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 class Estimates:
@@ -185,8 +185,13 @@ class Sweep:
 
 
 def device_of(runs: Iterable[Mapping[str, Any]]) -> str:
-    """Names of the devices of these runs, or their kinds where the records do not tell."""
-    return ", ".join(sorted({row["device_name"] or row["device"] for row in runs}))
+    """Names of the devices of these runs, or their kinds where no record tells a name.
+
+    A run that ended in an error may not have come to know its device.
+    """
+    rows = list(runs)
+    names = {row["device_name"] for row in rows if row["device_name"]}
+    return ", ".join(sorted(names or {row["device"] for row in rows}))
 
 
 def warning_codes(runs: Iterable[Mapping[str, Any]], name: str) -> list[str]:

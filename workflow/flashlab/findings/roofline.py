@@ -68,13 +68,20 @@ class _Standing:
     copy: Ratio
 
     @property
-    def verdict(self) -> str:
-        matrix_low, copy_low = (rounded(s.low or 0) for s in (self.matrix, self.copy))
-        if matrix_low > 100:
-            return "model_error"
-        if max(matrix_low, copy_low) < BOUND_SHARE:
-            return "neither"
-        return "compute_bound" if self.matrix.ratio >= self.copy.ratio else "memory_bound"
+    def verdict(self) -> str | None:
+        """None where an interval reaches across the limit between two verdicts."""
+        if rounded(self.matrix.ratio) > 100:
+            return "model_error" if self.matrix.low and rounded(self.matrix.low) > 100 else None
+        shares = {"compute_bound": self.matrix, "memory_bound": self.copy}
+        bound = {
+            verdict: share.ratio
+            for verdict, share in shares.items()
+            if share.low is not None and rounded(share.low) >= BOUND_SHARE
+        }
+        if bound:
+            return max(bound, key=bound.__getitem__)
+        reaching = [rounded(share.high or 0) >= BOUND_SHARE for share in shares.values()]
+        return None if any(reaching) else "neither"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -120,14 +127,23 @@ def _standings(
 def rooflines(sweep: Sweep, ceilings: Ceilings) -> Iterator[Finding]:
     """How near each pass comes to the ceilings; a finding for each verdict, with its values.
 
+    Where an interval reaches across the limit between two verdicts, nothing is said of the value
+    but that. A run that has no samples has no interval, and is left out.
+
     Nothing is said of another device than the one that the ceilings were measured on.
     """
-    if {row["device_name"] for row in sweep.runs} != {ceilings.device_name}:
+    if {row["device_name"] for row in sweep.runs if row["status"] == "ok"} != {
+        ceilings.device_name
+    }:
         return
     for name, causal, timed in itertools.product(sweep.implementations, sweep.masks, TIMED_PASSES):
         groups: dict[str, list[_Standing]] = {}
+        undecided = []
         for standing in _standings(sweep, ceilings, name, causal, timed):
-            groups.setdefault(standing.verdict, []).append(standing)
+            if standing.verdict is None:
+                undecided.append(standing.value)
+            else:
+                groups.setdefault(standing.verdict, []).append(standing)
         for verdict, found in sorted(groups.items()):
             matrix = [rounded(standing.matrix.ratio) for standing in found]
             copy = [rounded(standing.copy.ratio) for standing in found]
@@ -144,6 +160,7 @@ def rooflines(sweep: Sweep, ceilings: Ceilings) -> Iterator[Finding]:
                     "values": [standing.value for standing in found],
                     "matrix_low": min(matrix),
                     "matrix_high": max(matrix),
+                    "undecided_at": undecided,
                     "copy_low": min(copy),
                     "copy_high": max(copy),
                     "dtype": sweep.runs[0]["dtype"],

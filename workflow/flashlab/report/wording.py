@@ -92,7 +92,7 @@ class Words:
 
     def finding(self, finding: Mapping[str, Any], symbol: str) -> Texts:
         """A finding's sentences: the verdict's, what belongs to it, and what to doubt about it."""
-        params = {name: self._worded(value) for name, value in finding["params"].items()}
+        params = self._printed_params(finding["params"])
         subject = finding["subject"]
         for name in ("implementation", "baseline", "other"):
             if name in subject:
@@ -105,8 +105,7 @@ class Words:
         if finding["kind"] == "claim":
             params["figure"] = self.claim_figure(finding)
             params["wanted"] = self.claim_wanted(finding)
-            metrics = finding["params"]["metrics"]
-            params["metrics"] = self.listed([self.each(f"metric.{name}") for name in metrics])
+            params |= self.claim_test(finding)
         said = [self.each(_key(finding), **params)]
         trend = finding["params"].get("trend", "none")
         if trend != "none":
@@ -117,6 +116,8 @@ class Words:
                 listed = self.listed(values)
                 key = f"memory_ratio.model.{side}"
                 said.append(self.each(key, symbol=symbol, values=listed))
+        if finding["kind"] == "roofline" and finding["params"]["undecided_at"]:
+            said.append(self.each("roofline.undecided", **params))
         covaried = finding["params"].get("covaried")
         if covaried:
             parameters = self.listed([self.each(name) for name in covaried])
@@ -143,8 +144,45 @@ class Words:
         key = "least" if most is None else "most" if least is None else "between"
         return self.each(f"claim.wanted.{key}", **self._printed_params(params))
 
+    def claim_test(self, finding: Mapping[str, Any]) -> dict[str, Texts]:
+        """What a claim's test compares, in words: its `metrics`, the `formula`, and `where`."""
+        params = finding["params"]
+        if "terms" not in params:
+            return {}
+        terms = [self._run_named(term["name"], term) for term in params["terms"]]
+        form = {1: "{0}", 2: "{0} ÷ {1}", 4: "({0} ÷ {1}) ÷ ({2} ÷ {3})"}[len(terms)]
+        places = [self._run_named("", at) for at in params["at"]]
+        return {
+            "metrics": self.listed([self.each(f"metric.{name}") for name in params["metrics"]]),
+            "formula": {
+                language: form.format(*(term[language] for term in terms))
+                for language in self.languages
+            },
+            "where": {
+                language: "; ".join(place[language] for place in places)
+                for language in self.languages
+            },
+        }
+
+    def _run_named(self, name: str, keys: Mapping[str, Any]) -> Texts:
+        """``Flash2 [N = 128, causal]``: what is given of a run; without brackets, of a place."""
+        masks = [self.each(f"mask.{mask}") for mask in keys["masks"]]
+        said = {
+            language: ", ".join(
+                filter(None, (keys["sizes"], " / ".join(mask[language] for mask in masks)))
+            )
+            for language in self.languages
+        }
+        if not name:
+            return said
+        return {language: f"{name} [{text}]" if text else name for language, text in said.items()}
+
     def _printed_params(self, params: Mapping[str, Any]) -> dict[str, Texts]:
-        return {name: self._worded(value) for name, value in params.items()}
+        return {
+            name: self._worded(value)
+            for name, value in params.items()
+            if name not in ("terms", "at", "metrics")
+        }
 
     def _worded(self, value: Any) -> Texts:
         """A parameter in every language: a text that has one for each, a list, or a number."""

@@ -1,0 +1,61 @@
+"""How long the findings stage takes: the lab's tables, and a dataset of many records.
+
+Times `python -m flashlab findings` from its start to its end, imports included, on planted tables.
+Usage: python benchmarks/findings_speed.py [RECORDS]
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import findings_scores as planted
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+SIZES = tuple(128 * i for i in range(1, 6))
+
+
+def write_many(folder: Path, records: int) -> list[Path]:
+    """Plans of sweeps over five sizes, two masks and two implementations: 20 records each."""
+    plans = []
+    for index in range(records // (len(SIZES) * 4)):
+        random = np.random.default_rng(index)
+        dataset = planted.Planted("many")
+        curves = {
+            (name, mask): (lambda n, scale=scale: scale * (n / 128) ** 1.5)
+            for name, scale in zip(planted.NAMES, random.uniform(0.05, 0.2, 2), strict=True)
+            for mask in (False, True)
+        }
+        planted.plant(dataset, curves, SIZES, random, batch_size=index + 1)
+        plans.append(planted.write_dataset(dataset, folder, random, name=f"sweep{index}"))
+    return plans
+
+
+def timed(folder: Path, plans: list[Path]) -> tuple[float, int]:
+    """Seconds that the stage took, and how many bytes it wrote."""
+    output = folder / "findings.json"
+    command = [sys.executable, "-m", "flashlab", "findings", "--tables", str(folder / "tables")]
+    command += ["--claims", str(planted.CLAIMS), "--output", str(output), *map(str, plans)]
+    begin = time.monotonic()
+    subprocess.run(command, check=True, env={"PYTHONPATH": str(ROOT / "workflow")})
+    return time.monotonic() - begin, output.stat().st_size
+
+
+def main() -> None:
+    """Print the time for the lab's 34 runs, and for as many records as asked for."""
+    records = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        random = np.random.default_rng(1)
+        lab = planted.write_dataset(planted.lab(random), folder, random, name="lab")
+        for what, plans in (("lab", [lab]), (f"{records} records", write_many(folder, records))):
+            seconds, size = timed(folder, plans)
+            print(f"{what}: {seconds:.1f} s, {size / 1e6:.1f} MB of findings")
+
+
+if __name__ == "__main__":
+    main()

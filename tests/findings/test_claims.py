@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flashlab.findings.claims import ClaimsError, claims, read_claims, wanted_range
+from flashlab.findings.model import Finding, Sweep
+
+Plant = Callable[..., Sweep]
+Noisy = Callable[..., list[float]]
+FILE = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
+PUBLISHED = read_claims(FILE)
+AT = {"batch_size": 2, "num_heads": 4, "emb_dim": 64, "causal": False}
+RATIO = {
+    "metrics": ["forward_rate"],
+    "terms": [{"implementation": "Flash2"}, {"implementation": "Pytorch"}],
+    "at": [{**AT, "seq_len": [128, 256]}],
+}
+TEXTS = {"zh_TW": "快", "en": "fast"}
+
+
+def document(**claim: Any) -> dict[str, Any]:
+    return {
+        "sources": {"paper": {"title": TEXTS, "statistic": "mean_of_30"}},
+        "claims": [
+            {
+                "id": "claim",
+                "source": "paper",
+                "place": TEXTS,
+                "says": TEXTS,
+                "device": "Abacus",
+                "bound_to_device": False,
+                **claim,
+            }
+        ],
+    }
+
+
+@pytest.fixture
+def twice_as_fast(sweep: Plant, noisy: Noisy) -> Sweep:
+    """Flash2 at twice the speed and half the memory of Pytorch, on CUDA."""
+    return on_cuda(
+        sweep(
+            {
+                (name, False, n): {"forward": noisy(n * 1e-6 * scale), "peak": 100.0 * scale}
+                for name, scale in (("Flash2", 1), ("Pytorch", 2))
+                for n in (128, 256)
+            }
+        )
+    )
+
+
+def on_cuda(planted: Sweep) -> Sweep:
+    samples = {
+        tuple({"float32": "float16", "cpu": "cuda"}.get(part, part) for part in key): times
+        for key, times in planted.samples.items()
+    }
+    for rows in (planted.runs, planted.passes):
+        for row in rows:
+            row |= {"dtype": "float16", "device": "cuda"}
+    return Sweep(planted.plan, planted.runs, planted.passes, samples, planted.estimates)
+
+
+def held(claim: dict[str, Any], sweep: Sweep) -> Finding:
+    (found,) = claims(document(**claim), [sweep])
+    return found
+
+
+# The verdicts
+
+
+@pytest.mark.parametrize(
+    ("wanted", "verdict"),
+    [
+        ({"least": 1.06}, "confirmed"),
+        ({"least": 1.9, "most": 2.1}, "confirmed"),
+        ({"most": 1.5}, "contradicted"),
+        ({"least": 2.0}, "inconclusive"),
+    ],
+)
+def test_a_claim_holds_where_every_interval_lies_in_its_range(
+    twice_as_fast: Sweep, wanted: dict[str, float], verdict: str
+) -> None:
+    found = held({"test": {**RATIO, "wanted": wanted}}, twice_as_fast)
+    assert found.verdict == verdict
+    assert found.params["count"] == 2
+    assert found.params["ours_lowest"] == pytest.approx(2, rel=0.02)
+
+
+def test_one_size_at_which_it_fails_contradicts_a_claim(twice_as_fast: Sweep) -> None:
+    growth = {
+        "metrics": ["forward_time", "memory"],
+        "terms": [{"seq_len": 256}, {"seq_len": 128}],
+        "at": [{**AT, "implementation": "Flash2"}],
+        "wanted": {"least": 1.5},
+    }
+    found = held({"test": growth}, twice_as_fast)  # time doubles, memory stays
+    assert found.verdict == "contradicted"
+    assert (found.params["held_count"], found.params["failed_count"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("figure", "verdict"), [(2.0, "confirmed"), (2.1, "confirmed"), (3.0, "contradicted")]
+)
+def test_a_figure_holds_within_its_tolerance(
+    twice_as_fast: Sweep, figure: float, verdict: str
+) -> None:
+    published = {"figure": figure, "unit": "ratio", "tolerance": 0.1}
+    found = held({"test": RATIO, "published": published}, twice_as_fast)
+    assert found.verdict == verdict
+    assert (found.params["published"], found.params["tolerance"]) == (figure, 0.1)
+    assert "published_mean" in found.reasons
+
+
+def test_growth_is_compared_by_four_runs(twice_as_fast: Sweep) -> None:
+    terms = [
+        {"implementation": name, "seq_len": n} for name in ("Pytorch", "Flash2") for n in (256, 128)
+    ]
+    test = {"metrics": ["forward_time"], "terms": terms, "at": [AT], "wanted": {"most": 1.1}}
+    found = held({"test": test}, twice_as_fast)
+    assert (found.verdict, found.params["count"]) == ("confirmed", 1)
+    assert found.params["ours"] == pytest.approx(1, abs=0.03)
+    assert found.params["ours_low"] < found.params["ours"] < found.params["ours_high"]
+
+
+def test_a_figure_of_another_device_is_shown_beside_ours_without_a_verdict(
+    twice_as_fast: Sweep,
+) -> None:
+    published = {"figure": 9, "unit": "ratio", "tolerance": 0.1}
+    claim = {"test": RATIO, "published": published, "bound_to_device": True}
+    assert held(claim, twice_as_fast).verdict == "contradicted"
+    found = held({**claim, "device": "RTX 3070"}, twice_as_fast)
+    assert found.verdict == "other_device"
+    assert found.params["ours_lowest"] == pytest.approx(2, rel=0.02)
+
+
+def test_a_dataset_of_a_cpu_is_another_device(sweep: Plant) -> None:
+    planted = sweep({("Flash2", False, 128): {}})
+    for found in claims(PUBLISHED, [planted]):
+        assert (found.verdict, found.params["count"]) == ("other_device", 0)
+
+
+# What is not tested
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [
+        (512, "missing: Flash2 B2 N512 H4 E64 full float16 cuda"),
+        (256, "excluded: Pytorch B2 N256 H4 E64 full float16 cuda: oom"),
+    ],
+)
+def test_a_claim_whose_runs_are_missing_is_not_tested_and_names_one(
+    sweep: Plant, noisy: Noisy, size: int, reason: str
+) -> None:
+    planted = on_cuda(
+        sweep({("Flash2", False, 256): {"forward": noisy(1e-3)}, ("Pytorch", False, 256): "oom"})
+    )
+    test = {**RATIO, "at": [{**AT, "seq_len": size}], "wanted": {"least": 1}}
+    found = held({"test": test}, planted)
+    assert (found.verdict, found.reasons) == ("not_tested", [reason])
+    assert found.evidence["estimates"] == []
+
+
+def test_claims_are_held_against_sampled_records_alone(twice_as_fast: Sweep) -> None:
+    for row in twice_as_fast.runs:
+        row["protocol"] = "lab5"  # type: ignore[index]
+    found = held({"test": {**RATIO, "wanted": {"least": 1}}}, twice_as_fast)
+    assert (found.verdict, found.reasons) == ("not_tested", ["not_sampled"])
+
+
+def test_a_claim_about_training_is_not_tested(twice_as_fast: Sweep) -> None:
+    found = held({"untested": "needs_training"}, twice_as_fast)
+    assert (found.verdict, found.reasons) == ("not_tested", ["needs_training"])
+
+
+# The file
+
+
+def test_the_published_claims_are_many_and_each_has_a_test_or_says_what_it_needs() -> None:
+    tested = [claim for claim in PUBLISHED["claims"] if "test" in claim]
+    assert len(tested) >= 20
+    assert len({claim["source"] for claim in PUBLISHED["claims"]}) == len(PUBLISHED["sources"])
+    for claim in tested:
+        wanted = wanted_range(claim)
+        assert wanted.get("least", 0) < wanted.get("most", float("inf"))
+
+
+def test_a_tolerance_goes_by_factors_both_ways() -> None:
+    claim = {"test": RATIO, "published": {"figure": 9, "unit": "ratio", "tolerance": 0.25}}
+    assert wanted_range(claim) == {"least": 7.2, "most": 11.2}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tolerance": 3}, "tolerance"),
+        ({"source": "nobody"}, "there is no source nobody"),
+        ({"test": {**RATIO, "terms": [], "wanted": {"least": 1}}}, "terms"),
+        ({"test": RATIO}, "published"),
+        ({"untested": "tired"}, "untested"),
+    ],
+)
+def test_a_file_that_is_wrong_says_where(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    claim = {"untested": "needs_training"} if "test" not in change else {}
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump(document(**claim | change)), encoding="utf-8")
+    with pytest.raises(ClaimsError, match=said) as caught:
+        read_claims(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff", b"a: [", b"[]"])
+def test_what_is_no_file_of_claims_is_an_error(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "claims.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ClaimsError, match=r"claims\.yaml"):
+        read_claims(path)
+
+
+def test_two_claims_of_one_name_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "claims.yaml"
+    double = document(untested="needs_training")
+    double["claims"] *= 2
+    path.write_text(yaml.safe_dump(double), encoding="utf-8")
+    with pytest.raises(ClaimsError, match="claim names two claims"):
+        read_claims(path)

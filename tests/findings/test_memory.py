@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flashlab import costs
+from flashlab.findings.memory import memory_limits, memory_ratios, modelled_peak
+from flashlab.findings.model import Sweep
+from flashlab.records import Run, Shape
+
+Plant = Callable[..., Sweep]
+SIZES = (128, 256, 512, 1024)
+SHAPE = Shape(batch_size=2, seq_len=128, num_heads=4, emb_dim=128, causal=False)
+
+
+def shared(peaks: dict[int, float]) -> dict[Any, Any]:
+    """Flash2 with this share of Pytorch's peak at each value."""
+    runs: dict[Any, Any] = {}
+    for size, share in peaks.items():
+        runs["Pytorch", False, size] = {"peak": 100.0}
+        runs["Flash2", False, size] = {"peak": 100.0 * share}
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("peaks", "verdict"),
+    [
+        ({128: 0.5, 256: 0.25}, "less"),
+        ({128: 2.0, 256: 4.0}, "more"),
+        ({128: 1.0, 256: 1.0}, "equal"),
+        ({128: 0.9999, 256: 1.0}, "equal"),  # as the printed 1.00 says
+    ],
+)
+def test_memory_is_compared_exactly_as_printed(
+    sweep: Plant, peaks: dict[int, float], verdict: str
+) -> None:
+    (found,) = memory_ratios(sweep(shared(peaks)))
+    assert found.verdict == verdict
+    assert found.params["values"] == [128, 256]
+    assert [entry["estimate"] for entry in found.evidence["estimates"]] == list(peaks.values())
+
+
+def test_where_it_is_less_and_where_it_is_more_are_two_findings(sweep: Plant) -> None:
+    found = memory_ratios(sweep(shared({128: 0.5, 256: 2.0, 512: 3.0})))
+    sides = {f.verdict: (f.params["values"], f.params["low"], f.params["high"]) for f in found}
+    assert sides == {"less": ([128], 0.5, 0.5), "more": ([256, 512], 2.0, 3.0)}
+
+
+def test_a_ratio_is_withheld_where_a_run_is_missing_and_names_it(sweep: Plant) -> None:
+    runs = {("Pytorch", False, 128): "oom", ("Flash2", False, 128): {"peak": 1.0}}
+    (found,) = memory_ratios(sweep(runs))
+    assert (found.verdict, found.params["count"]) == ("withheld", 0)
+    assert found.reasons == ["excluded: Pytorch full seq_len=128: oom"]
+
+
+def test_the_limit_of_memory_lies_between_what_fitted_and_what_did_not(sweep: Plant) -> None:
+    runs: dict[Any, Any] = {("Flash2", False, size): {} for size in SIZES}
+    runs |= {("Pytorch", False, size): "oom" if size > 256 else {} for size in SIZES}
+    runs |= {("Numpy", False, 128): "oom", ("Numpy", False, 256): "unsupported"}
+    found = {f.subject["implementation"]: f for f in memory_limits(sweep(runs))}
+    limits = {
+        name: (f.verdict, f.params["largest"], f.params["failed"]) for name, f in found.items()
+    }
+    assert limits == {
+        "Pytorch": ("limit_found", 256, [512, 1024]),
+        "Flash2": ("none", 1024, []),
+        "Numpy": ("limit_found", None, [128]),
+    }
+
+
+# The exact model
+
+
+def row(name: str, **changes: Any) -> dict[str, Any]:
+    run = Run(name, SHAPE, "float16", "cuda").to_json()
+    provider = "flash-attn 2.8.3" if name == "Flash2" else "torch 2.11.0"
+    return {**run, "provider": provider, "device_name": "NVIDIA H200", **changes}
+
+
+def test_the_model_covers_flash_attn_and_the_naive_implementation() -> None:
+    workspace = 64 * costs.MIB
+    flash, naive = costs.flash2_peak_memory(SHAPE), costs.naive_peak_memory(SHAPE, workspace)
+    assert modelled_peak(row("Flash2")) == flash / costs.MIB
+    assert modelled_peak(row("Pytorch")) == naive / costs.MIB
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"device": "cpu"},
+        {"dtype": "bfloat16"},
+        {"seq_len": 63},
+        {"implementation": "SdpaMath"},
+        {"provider": "torch 2.11.0 SDPBackend.FLASH_ATTENTION (CUDA)"},
+    ],
+)
+def test_the_model_says_nothing_of_another_flash_attention(changes: dict[str, Any]) -> None:
+    assert modelled_peak(row("Flash2", **changes)) is None
+
+
+@pytest.mark.parametrize("changes", [{"batch_size": 1}, {"device_name": "Abacus"}])
+def test_the_model_says_nothing_of_another_naive_implementation(changes: dict[str, Any]) -> None:
+    assert modelled_peak(row("Pytorch", **changes)) is None
+
+
+@pytest.mark.parametrize("excess", [0.0, 1.0])
+def test_peaks_are_held_against_the_model_where_it_covers_both(
+    planted_on_cuda: Callable[..., Sweep], excess: float
+) -> None:
+    (found,) = memory_ratios(planted_on_cuda(excess))
+    at = ("model_agrees_at", "model_differs_at")
+    expected = ([256], []) if excess == 0 else ([], [256])
+    assert tuple(found.params[key] for key in at) == expected
+    assert found.params["values"] == [2, 256]  # at N = 2 the model says nothing
+
+
+@pytest.fixture
+def planted_on_cuda(sweep: Plant) -> Callable[[float], Sweep]:
+    """Peaks as the model has them, the baseline's with some MiB more."""
+
+    def build(excess: float) -> Sweep:
+        planted = sweep(shared({2: 0.5, 256: 0.5}))
+        for found in (planted.runs, planted.passes):
+            for entry in found:
+                entry |= {"dtype": "float16", "device": "cuda"}
+        for entry in planted.runs:
+            entry |= {"device_name": "NVIDIA H200", "provider": "flash-attn 2.8.3"}
+            model = modelled_peak(entry)
+            if model is not None:
+                extra = excess if entry["implementation"] == "Pytorch" else 0
+                entry["peak_memory_MiB"] = float(f"{model + extra:.9g}")
+        return planted
+
+    return build

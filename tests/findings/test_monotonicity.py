@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flashlab.findings.model import Finding, Sweep
+from flashlab.findings.monotonicity import monotonicities
+
+Plant = Callable[..., Sweep]
+Noisy = Callable[..., list[float]]
+
+
+def direction(sweep: Sweep, quantity: str = "forward") -> Finding:
+    (found,) = [f for f in monotonicities(sweep) if f.subject["quantity"] == quantity]
+    return found
+
+
+def timed(noisy: Noisy, times: list[float], **options: Any) -> dict[Any, Any]:
+    sizes = [128 * 2**i for i in range(len(times))]
+    return {
+        ("Flash2", False, size): {"forward": noisy(time, **options)}
+        for size, time in zip(sizes, times, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([1.0, 2.0, 2.02, 4.0], "rises"),
+        ([4.0, 3.0, 2.0, 1.99], "falls"),
+        ([1.0, 1.01, 0.99, 1.0], "level"),
+    ],
+)
+def test_what_goes_one_way_is_monotone(
+    sweep: Plant, noisy: Noisy, times: list[float], expected: str
+) -> None:
+    found = direction(sweep(timed(noisy, times)))
+    assert (found.verdict, found.params["direction"]) == ("monotone", expected)
+
+
+def test_the_pair_that_goes_furthest_against_the_others_is_named(
+    sweep: Plant, noisy: Noisy
+) -> None:
+    found = direction(sweep(timed(noisy, [1.0, 2.0, 1.8, 1.5, 4.0])))
+    assert found.verdict == "broken"
+    pair = {key: found.params[key] for key in ("direction", "low_at", "high_at")}
+    assert pair == {"direction": "rises", "low_at": 256, "high_at": 1024}
+    assert found.params["ratio"] == pytest.approx(0.75, abs=0.02)
+
+
+def test_a_rise_breaks_what_falls(sweep: Plant, noisy: Noisy) -> None:
+    found = direction(sweep(timed(noisy, [4.0, 1.0, 1.3])))
+    assert (found.verdict, found.params["direction"]) == ("broken", "falls")
+    assert (found.params["low_at"], found.params["high_at"]) == (256, 512)
+
+
+def test_small_falls_add_up_to_a_break(sweep: Plant, noisy: Noisy) -> None:
+    found = direction(sweep(timed(noisy, [1.0, 2.0, 1.92, 1.84, 1.77])))
+    assert found.verdict == "broken"
+    assert (found.params["low_at"], found.params["high_at"]) == (256, 2048)
+
+
+def test_noise_decides_nothing(sweep: Plant, noisy: Noisy) -> None:
+    found = direction(sweep(timed(noisy, [1.0, 1.01, 1.02], count=12, spread=0.4)))
+    assert found.verdict == "inconclusive"
+
+
+def test_memory_is_exact_so_that_any_printed_digit_counts(sweep: Plant) -> None:
+    peaks = {128: 100.0, 256: 103.0, 512: 102.0}
+    runs = {("Flash2", False, n): {"peak": peak} for n, peak in peaks.items()}
+    found = direction(sweep(runs), "memory")
+    assert (found.verdict, found.params["ratio"]) == ("broken", 0.99)
+
+
+def test_a_direction_is_withheld_where_runs_are_missing_and_names_them(
+    sweep: Plant, noisy: Noisy
+) -> None:
+    found = direction(sweep(timed(noisy, [1.0]) | {("Flash2", False, 256): "error"}))
+    assert (found.verdict, found.params["count"]) == ("inconclusive", 1)
+    assert found.reasons == ["excluded: Flash2 full seq_len=256: error"]

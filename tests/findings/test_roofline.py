@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flashlab import costs
+from flashlab.findings.model import Estimates, Finding, Sweep
+from flashlab.findings.roofline import Ceilings, read_ceilings, rooflines
+from flashlab.records import Run
+
+Plant = Callable[..., Sweep]
+Noisy = Callable[..., list[float]]
+SIZE, COPIED = 1024, 2**30
+
+
+@pytest.fixture
+def at_shares(sweep: Plant, noisy: Noisy) -> Callable[..., list[Finding]]:
+    """The rooflines of one run's forward pass at this percentage of either ceiling."""
+
+    def build(matrix: float, copy: float, dtype: str = "float32", **options: Any) -> list[Finding]:
+        time = 1e-3
+        planted = sweep({("Flash2", False, 128): {"forward": noisy(time, **options)}})
+        shape = Run.from_json(planted.passes[0]).shape
+        rate = costs.flops(shape)["forward"] / time * 100 / matrix
+        bandwidth = costs.compulsory_bytes(shape, "float32")["forward"] / time * 100 / copy
+        found = rooflines(planted, ceilings(noisy, rate, bandwidth, dtype))
+        return [finding for finding in found if finding.subject["pass"] == "forward"]
+
+    return build
+
+
+def ceilings(noisy: Noisy, rate: float, bandwidth: float, dtype: str = "float32") -> Ceilings:
+    def timed(seconds: float, **size: int) -> dict[str, Any]:
+        return {"samples": noisy(seconds, spread=0.002), "time(s)": seconds, **size}
+
+    document = {
+        "matrix_product": {dtype: timed(2 * SIZE**3 / rate, size=SIZE)},
+        "copy": timed(2 * COPIED / bandwidth, bytes=COPIED),
+        "environment": {"device_name": "Abacus"},
+    }
+    return read_ceilings(document, Estimates())
+
+
+@pytest.mark.parametrize(
+    ("matrix", "copy", "verdict"),
+    [
+        (70, 20, "compute_bound"),
+        (20, 70, "memory_bound"),
+        (80, 60, "compute_bound"),
+        (60, 80, "memory_bound"),
+        (30, 30, "neither"),
+        (110, 20, "model_error"),
+        (110, 150, "model_error"),
+    ],
+)
+def test_the_nearer_ceiling_binds_if_it_is_near(
+    at_shares: Callable[..., list[Finding]], matrix: float, copy: float, verdict: str
+) -> None:
+    (found,) = at_shares(matrix, copy)
+    assert found.verdict == verdict
+    assert found.params["matrix_low"] == pytest.approx(matrix, rel=0.02)
+    assert found.params["copy_high"] == pytest.approx(copy, rel=0.02)
+    assert found.params["values"] == [128]
+
+
+def test_what_stays_in_a_cache_may_pass_the_copy_rate(
+    at_shares: Callable[..., list[Finding]],
+) -> None:
+    (found,) = at_shares(20, 150)
+    assert (found.verdict, found.reasons) == ("memory_bound", ["above_copy_rate"])
+
+
+@pytest.mark.parametrize("matrix", [50.0, 106.0])
+def test_an_interval_across_a_limit_gives_no_verdict(
+    at_shares: Callable[..., list[Finding]], matrix: float
+) -> None:
+    assert at_shares(matrix, 20, spread=0.1) == []
+
+
+def test_there_is_none_without_a_ceiling_of_the_dtype(
+    at_shares: Callable[..., list[Finding]],
+) -> None:
+    assert at_shares(70, 20, dtype="float16") == []
+
+
+def test_a_value_without_a_verdict_is_named_beside_the_others(sweep: Plant, noisy: Noisy) -> None:
+    planted = sweep(
+        {
+            ("Flash2", False, 128): {"forward": noisy(1e-3)},
+            ("Flash2", False, 256): {"forward": noisy(1e-3, spread=0.3)},
+        }
+    )
+    shapes = [Run.from_json(row).shape for row in planted.runs]
+    rate = costs.flops(shapes[1])["forward"] / 1e-3 / 0.5
+    found = next(iter(rooflines(planted, ceilings(noisy, rate, 1e15))))
+    assert (found.params["values"], found.params["undecided_at"]) == ([128], [256])

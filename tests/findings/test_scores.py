@@ -1,0 +1,134 @@
+"""How often the findings are right, on datasets whose truth is planted (docs/findings.md)."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import pytest
+
+from flashlab.findings.derive import SCHEMA
+from flashlab.report.wording import Words
+
+ROOT = Path(__file__).parents[2]
+TIMED = ("speedup", "causal_effect", "crossover", "scaling", "monotonicity", "roofline", "claim")
+KINDS = (*TIMED, "memory_ratio", "out_of_memory", "anomaly: unstable", "anomaly: outlier")
+SEEN = 60
+"""Datasets whose findings are also set in words."""
+
+
+@pytest.fixture(scope="module")
+def scoring() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "findings_scores", ROOT / "benchmarks" / "findings_scores.py"
+    )
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["findings_scores"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def derived() -> list[list[dict[str, Any]]]:
+    """The findings of each planted dataset, in order; filled while they are scored."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def scores(
+    scoring: ModuleType,
+    derived: list[list[dict[str, Any]]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Any:
+    found = scoring.score(300, 1, tmp_path_factory.mktemp("planted"), derived.append)
+    print(f"\n{found.text()}")
+    return found
+
+
+def test_three_hundred_datasets_are_planted_and_every_kind_is_scored(scores: Any) -> None:
+    assert sum(scores.datasets.values()) >= 300
+    assert scores.kinds.keys() == set(KINDS)
+    assert all(score.findings >= 20 for score in scores.kinds.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_at_most_two_verdicts_of_a_hundred_are_false(scores: Any, kind: str) -> None:
+    assert scores.kinds[kind].false_share <= 0.02
+
+
+@pytest.mark.parametrize("kind", TIMED)
+def test_intervals_hold_the_truth(scores: Any, kind: str) -> None:
+    assert scores.kinds[kind].intervals >= 500
+    assert scores.kinds[kind].held_share >= 0.93
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "memory_ratio"])
+def test_at_most_a_tenth_of_what_is_plain_is_missed(scores: Any, kind: str) -> None:
+    assert scores.kinds[kind].plain >= 20
+    assert scores.kinds[kind].missed_share <= 0.1
+
+
+def test_no_difference_is_claimed_of_identical_implementations(scores: Any) -> None:
+    assert scores.identical_checks > 1000
+    assert scores.identical_differences == 0
+
+
+def test_every_planted_finding_is_valid_and_has_the_same_numbers_in_both_languages(
+    scores: Any, derived: list[list[dict[str, Any]]]
+) -> None:
+    schema = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    words = Words(["zh_TW", "en"])
+
+    def numbers(sentence: str) -> Counter[str]:
+        return Counter(re.findall(r"\d[\d,.]*\d|\d", sentence))
+
+    kinds = set()
+    for findings in (*derived[:SEEN], derived[-1]):
+        schema.validate(findings)
+        for finding in findings:
+            said = words.finding(finding, "N")
+            zh, en = (
+                # What a claim says is its own text in each language.
+                numbers(text.replace(finding["params"].get("says", {}).get(language, ""), ""))
+                for language, text in said.items()
+            )
+            if finding["kind"] != "claim":
+                assert zh == en, said
+            kinds.add((finding["kind"], finding["verdict"]))
+    assert len(kinds) > 20
+
+
+class TestScore:
+    """The scoring itself sees what is wrong."""
+
+    def test_a_verdict_against_the_truth_is_false(self, scoring: ModuleType) -> None:
+        random = scoring.np.random.default_rng(1)
+        dataset = scoring.faster(random)
+        judge = scoring.Judge(dataset, {})
+        truth = judge.ratio(("Pytorch", False), ("Flash2", False), "forward")
+        values = {name: [] for name in ("faster_at", "slower_at", "equal_at")}
+        right = "faster_at" if truth[128] > 1 else "slower_at"
+        wrong = "slower_at" if truth[128] > 1 else "faster_at"
+        subject = {"implementation": "Flash2", "baseline": "Pytorch", "pass": "forward"}
+        for said, false in ((right, False), (wrong, True)):
+            finding = {
+                "subject": {**subject, "mask": "full"},
+                "params": {**values, said: [128]},
+                "evidence": {"estimates": []},
+            }
+            assert judge.speedup(finding)[0] is false
+
+    def test_the_median_of_slow_samples_is_known(self, scoring: ModuleType) -> None:
+        random = scoring.np.random.default_rng(2)
+        times = random.lognormal(sigma=0.2, size=400_000)
+        slow = random.random(times.size) < scoring.SLOW_SHARE
+        median = scoring.np.median(scoring.np.where(slow, times * scoring.SLOW, times))
+        assert scoring.mixture_median(0.2) == pytest.approx(float(median), rel=0.002)
