@@ -109,11 +109,11 @@ def test_what_others_write_is_shown_as_text_and_nothing_more(
         author={"name": f"王小明 {HOSTILE}", "id": "113062000", "course": "Parallel Programming"},
         remarks={"seq_len": {language: str(remark)}},
     )
-    plan = results.local / "plan" / "seq_len.json"
-    document = json.loads(plan.read_text(encoding="utf-8"))
-    document["title"][language] = f"T {HOSTILE}"
-    document["implementations"][0]["label"][language] = f"L {HOSTILE}"
-    plan.write_text(json.dumps(document), encoding="utf-8")
+    for plan in results.local.joinpath("plan").glob("*.json"):
+        document = json.loads(plan.read_text(encoding="utf-8"))
+        document["title"][language] = f"T {HOSTILE}"
+        document["implementations"][0]["label"][language] = f"L {HOSTILE}"
+        plan.write_text(json.dumps(document), encoding="utf-8")
     hostile_cells = {"device_name": f"D {HOSTILE}", "provider": f"P {HOSTILE}"}
     table = results.local / "tables" / "seq_len" / "runs.csv"
     with table.open(encoding="utf-8", newline="") as file:
@@ -189,7 +189,7 @@ def test_every_way_in_the_pdf_leads_somewhere(finished: Any) -> None:
             for note in page.get("/Annots", [])
             if note.Subtype == "/Link" and ("/Dest" in note or note.A.get("/S") == "/GoTo")
         }
-    assert len(asked) > 50
+    assert len(asked) > 40
     assert asked <= there
 
 
@@ -202,7 +202,8 @@ def test_it_is_sound_tagged_and_says_that_it_is_an_archive(finished: Any) -> Non
         with pdf.open_metadata() as metadata:
             assert (metadata["pdfaid:part"], metadata["pdfaid:conformance"]) == ("3", "A")
         with pdf.open_outline() as outline:
-            titles = [item.title for item in outline.root]
+            (whole,) = outline.root
+            titles = [item.title for item in whole.children]
     assert any("實驗 1" in title and "Experiment 1" in title for title in titles)
     assert len(titles) >= 12
 
