@@ -35,7 +35,10 @@ def test_the_rules_are_the_stages(finished: Any) -> None:
     done = finished.snakemake("--list-rules")
     assert done.returncode == 0
     rules = {line for line in done.stdout.splitlines() if line.isidentifier()}
-    stages = {"measure", "ceilings", "records", "tables", "findings", "figures", "report"}
+    stages = {"measure", "ceilings", "records", "tables", "findings", "figures", "report"} | {
+        "overview",
+        "page",
+    }
     assert rules == stages | {"freeze", "report_target"}
 
 

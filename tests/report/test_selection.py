@@ -123,3 +123,6 @@ def test_prose_speaks_of_the_headlines_implementations_and_of_what_breaks_a_rule
     assert said_in_prose(finding("monotonicity", "broken", implementation="Flash4"), HEADLINE)
     assert not said_in_prose(finding("monotonicity", "monotone"), HEADLINE)
     assert not said_in_prose(finding("claim", "confirmed"), HEADLINE)
+    growth = finding("scaling", "power_law")
+    assert said_in_prose(growth, HEADLINE)
+    assert not said_in_prose(growth, HEADLINE, tabulated=True)

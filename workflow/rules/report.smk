@@ -24,9 +24,9 @@ REPORT_INPUTS = {
     "ceilings": PREPARED.ceilings or [],
     "published": str(ROOT.joinpath("data", "published", "gpus.csv")),
     "sources": sources("flashlab.report"),
-    "templates": sorted(
-        str(path) for path in ROOT.joinpath("templates").glob("*.*") if path.is_file()
-    ),
+    "templates": [
+        str(ROOT.joinpath("templates", name)) for name in ("report.html.j2", "report.css")
+    ],
     "catalogs": catalogs("report"),
     "fonts": FONTS,
     "remarks": PREPARED.remarks,
@@ -60,6 +60,7 @@ rule report:
 rule page:
     input:
         **REPORT_INPUTS,
+        own=[str(ROOT.joinpath("templates", name)) for name in ("page.css", "page.js")],
     output:
         "report/lab5.html",
     log:

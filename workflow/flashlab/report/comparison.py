@@ -130,6 +130,7 @@ class Comparison:
         """Where the faster one of any two implementations changes, beyond what the prose says."""
         words, material, rows = self.words, self.material, []
         before: tuple[str, ...] = ()
+        said: set[str] = set()
         for finding in material.findings:
             if finding["kind"] != "crossover" or finding["verdict"] != "crosses":
                 continue
@@ -145,7 +146,13 @@ class Comparison:
                 mask=words.each(f"mask.{subject['mask']}"),
             )
             span = f"{experiment.symbol} = {params['low_at']} – {params['high_at']}"
-            link = self.speaker.links(finding)[-1]
+            links = self.speaker.links(finding)
+            # An experiment that shares its runs with an earlier one says the same again.
+            once = str([subject, params, [link.target for link in links if "run" in link.target]])
+            if once in said:
+                continue
+            said.add(once)
+            link = links[-1]
             rows.append(
                 Row(
                     [

@@ -113,8 +113,11 @@ class Material:
         self.baseline: str = config["baseline"]
         self.summary = read_experiment(results, SUMMARY)
         self.experiments = [read_experiment(results, e["name"]) for e in config["experiments"]]
-        self.findings: list[Finding] = json.loads(
-            (results / "findings.json").read_text(encoding="utf-8")
+        order = {experiment.name: n for n, experiment in enumerate(self.experiments)}
+        found = json.loads((results / "findings.json").read_text(encoding="utf-8"))
+        # In the order of the sections; those about no experiment of the report come last.
+        self.findings: list[Finding] = sorted(
+            found, key=lambda finding: order.get(finding["experiment"], len(order))
         )
 
     @cached_property

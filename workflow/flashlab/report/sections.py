@@ -281,8 +281,12 @@ class Sections:
         """The section of the experiment that stands at this position, from 1."""
         words, name, symbol = self.words, experiment.name, experiment.symbol
         mine = [f for f in self.material.findings if f["experiment"] == name]
+        others = self._others(experiment, mine)
         said = [
-            f for f in mine if said_in_prose(f, self.material.headline) and self._new(f, symbol)
+            finding
+            for finding in mine
+            if said_in_prose(finding, self.material.headline, tabulated=others is not None)
+            and self._new(finding, symbol)
         ]
         nothing = sum(f["kind"] in PROSE_KINDS and f["verdict"] in NOTHING_FOUND for f in mine)
         ordinal = words.each("experiment", number=position)
@@ -295,7 +299,7 @@ class Sections:
             setting=self._setting(experiment),
             statements=self.speaker.say(said),
             figures=[self._figure(experiment, figure) for figure in experiment.plan["figures"]],
-            others=self._others(experiment, mine),
+            others=others,
             silent=words.each("checks.none", count=nothing) if nothing else None,
             remarks=self._remarks(name),
             table=self._data(experiment, position),

@@ -112,11 +112,14 @@ def _share_of_matrix_product(finding: Finding) -> float:
     return share
 
 
-def said_in_prose(finding: Finding, headline: Collection[str]) -> bool:
+def said_in_prose(finding: Finding, headline: Collection[str], tabulated: bool = False) -> bool:
     """Whether a section says a finding in a sentence: one about the headline's implementations.
 
-    What breaks a rule that should hold is said of every implementation.
+    What breaks a rule that should hold is said of every implementation. Growth is not said where
+    it is `tabulated`: where a table has it for all implementations.
     """
+    if tabulated and finding["kind"] == "scaling":
+        return False
     if finding["kind"] not in PROSE_KINDS or finding["verdict"] in NOTHING_FOUND:
         return False
     always = finding["verdict"] in ("limit_found", "broken")
