@@ -131,6 +131,7 @@ def plant(
     Each run is off by up to 1%, and drifts by up to 2%; backward takes 2.5 times the forward.
     """
     spread = float(random.choice([0.003, 0.01, 0.02, 0.04]))
+    share, power = float(random.choice([0.4, 1.0, 1.7])), float(random.uniform(0, 2))
     for (name, causal), curve in curves.items():
         for size in sizes:
             shape = _shape(size, causal, batch_size)
@@ -140,7 +141,8 @@ def plant(
                 dataset.passes[name, shape, timed] = Pass(
                     median, spread, drift, resolution=resolution
                 )
-            dataset.peaks[name, shape] = 10.0 + size * (1 + (name == "Pytorch"))
+            peak = 64 * (size / 128) ** power + (name == "Pytorch") * float(random.choice([0, 90]))
+            dataset.peaks[name, shape] = peak * (share if name == "Flash2" else 1)
 
 
 def _power(scale: float, exponent: float) -> Curve:
@@ -408,11 +410,19 @@ def plant_ceilings(dataset: Planted, random: np.random.Generator) -> dict[str, A
 # Scores
 
 
+UNDECIDED = {
+    *("inconclusive", "imprecise", "too_few_sizes", "withheld"),
+    *("none", "not_tested", "other_device"),
+}
+"""Verdicts that state nothing that could be false."""
+
+
 @dataclass
 class Score:
     """Of one kind: findings, false ones, misses of those that ought to be found, intervals held."""
 
     findings: int = 0
+    decided: int = 0
     false: int = 0
     plain: int = 0
     missed: int = 0
@@ -421,16 +431,17 @@ class Score:
 
     def add(
         self,
+        verdict: str,
         false: bool,
         missed: bool | None = None,
         intervals: Sequence[tuple[float, dict[str, Any]]] = (),
-        said: bool = True,
     ) -> None:
-        """One finding, or one that ought to have been `said`.
+        """One finding, or "" for one that ought to have been there.
 
         `missed` is None where the effect is not plain enough to ask for it.
         """
-        self.findings += said
+        self.findings += bool(verdict)
+        self.decided += bool(verdict) and verdict not in UNDECIDED
         self.false += false
         if missed is not None:
             self.plain += 1
@@ -442,7 +453,7 @@ class Score:
 
     @property
     def false_share(self) -> float:
-        return self.false / self.findings if self.findings else 0.0
+        return self.false / self.decided if self.decided else 0.0
 
     @property
     def missed_share(self) -> float:
@@ -468,6 +479,14 @@ class Judge:
             for (own, shape, own_pass), time in sorted(self.times.items())
             if (own, shape.causal, own_pass) == (name, causal, timed)
             and (own, shape) not in self.dataset.oom
+        }
+
+    def peak(self, name: str, causal: bool) -> dict[int, float]:
+        """True MiB of the runs that are ok, by size."""
+        return {
+            shape.seq_len: peak
+            for (own, shape), peak in sorted(self.dataset.peaks.items())
+            if (own, shape.causal) == (name, causal) and (own, shape) not in self.dataset.oom
         }
 
     def ratio(
@@ -532,9 +551,11 @@ class Judge:
     def scaling(self, finding: dict[str, Any]) -> Any:
         subject, verdict = finding["subject"], finding["verdict"]
         causal, quantity = subject["mask"] == "causal", subject["quantity"]
-        if quantity == "memory" or verdict == "too_few_sizes":
+        if verdict == "too_few_sizes":
             return False, None, []
-        truth = self.time(subject["implementation"], causal, quantity)
+        memory = quantity == "memory"
+        name = subject["implementation"]
+        truth = self.peak(name, causal) if memory else self.time(name, causal, quantity)
         local = [
             math.log(truth[b] / truth[a]) / math.log(b / a) for a, b in itertools.pairwise(truth)
         ]
@@ -542,7 +563,7 @@ class Judge:
         exponent = self.dataset.exponents.get((subject["implementation"], causal, quantity))
         false = (
             (verdict in ("power_law", "flat") and bend > BEND)
-            or (verdict == "curved" and bend <= BEND)
+            or (verdict == "curved" and max(local) - min(local) <= (0.1 if memory else BEND))
             or (verdict == "flat" and max(map(abs, local)) > 0.1 + BEND)
         )
         missed = None
@@ -557,31 +578,42 @@ class Judge:
     def monotonicity(self, finding: dict[str, Any]) -> Any:
         subject, verdict, params = finding["subject"], finding["verdict"], finding["params"]
         causal, quantity = subject["mask"] == "causal", subject["quantity"]
-        if quantity == "memory":
-            return verdict == "broken", None, []
-        truth = self.time(subject["implementation"], causal, quantity)
+        memory, name = quantity == "memory", subject["implementation"]
+        truth = self.peak(name, causal) if memory else self.time(name, causal, quantity)
+        margin = 0.0 if memory else MARGIN
         steps = [truth[b] / truth[a] for a, b in itertools.combinations(truth, 2)]
         falls, rises = min(steps, default=1.0), max(steps, default=1.0)
         false = False
         if verdict == "broken":
             pair = truth[params["high_at"]] / truth[params["low_at"]]
-            false = pair >= 1 - MARGIN if params["direction"] == "rises" else pair <= 1 + MARGIN
+            false = pair >= 1 - margin if params["direction"] == "rises" else pair <= 1 + margin
         elif verdict == "monotone":
             false = {
-                "rises": falls < 1 - MARGIN,
-                "falls": rises > 1 + MARGIN,
-                "level": falls < 1 - MARGIN or rises > 1 + MARGIN,
+                "rises": falls < 1 - margin,
+                "falls": rises > 1 + margin,
+                "level": falls < 1 - margin or rises > 1 + margin,
             }[params["direction"]]
         missed = None
-        if falls < 1 - 2 * MARGIN and rises > 1 + 2 * MARGIN:
+        if falls < 1 - 2 * margin and rises > 1 + 2 * margin:
             missed = verdict != "broken"
         intervals = [
             (truth[e["value"]] / truth[e["start"]], e) for e in finding["evidence"]["estimates"]
         ]
-        return false, missed, intervals
+        return false, missed, [] if memory else intervals
 
     def memory_ratio(self, finding: dict[str, Any]) -> Any:
-        return finding["verdict"] not in ("less", "withheld"), None, []
+        subject, verdict = finding["subject"], finding["verdict"]
+        mine, theirs = (
+            self.peak(subject[who], subject["mask"] == "causal")
+            for who in ("implementation", "baseline")
+        )
+        sides = {"less": [], "more": [], "equal": []}
+        for size in mine:
+            if size in theirs:
+                share = float(f"{mine[size] / theirs[size]:.3g}")
+                sides["less" if share < 1 else "more" if share > 1 else "equal"].append(size)
+        false = finding["params"].get("values", []) != sides.get(verdict, [])
+        return false, false, []
 
     def out_of_memory(self, finding: dict[str, Any]) -> Any:
         subject = finding["subject"]
@@ -716,8 +748,8 @@ class Scores:
     def text(self) -> str:
         """The scores as a table in Markdown."""
         lines = [
-            "| kind | findings | false | plain ones missed | intervals that hold the truth |",
-            "|---|---|---|---|---|",
+            "| kind | findings | decided | false | plain ones missed | intervals that hold |",
+            "|---|---|---|---|---|---|",
         ]
         for kind, score in sorted(self.kinds.items()):
             missed = f"{score.missed} of {score.plain}" if score.plain else "–"
@@ -727,8 +759,8 @@ class Scores:
                 else "–"
             )
             lines.append(
-                f"| {kind} | {score.findings} | {score.false} ({100 * score.false_share:.1f}%) | "
-                f"{missed} | {held} |"
+                f"| {kind} | {score.findings} | {score.decided} | "
+                f"{score.false} ({100 * score.false_share:.1f}%) | {missed} | {held} |"
             )
         planted = ", ".join(f"{count} {kind}" for kind, count in sorted(self.datasets.items()))
         return "\n".join(
@@ -773,9 +805,10 @@ def score(
         judge = Judge(dataset, ceilings["truth"])
         for finding in found:
             if finding["kind"] != "anomaly":
-                scores.of(finding["kind"]).add(*getattr(judge, finding["kind"])(finding))
+                judged = getattr(judge, finding["kind"])(finding)
+                scores.of(finding["kind"]).add(finding["verdict"], *judged)
         for kind, said, false, missed in anomalies(dataset, found):
-            scores.of(kind).add(false, missed, said=said)
+            scores.of(kind).add(kind if said else "", false, missed)
         if dataset.identical:
             scores.identical_checks += len(found)
             scores.identical_differences += differences(found)
@@ -792,7 +825,8 @@ def score(
         times = {key: true_median(planted) for key, planted in dataset.passes.items()}
         for finding in found:
             if finding["evidence"]["estimates"]:
-                scores.of("claim").add(*judge_claim(finding, dataset, times))
+                judged = judge_claim(finding, dataset, times)
+                scores.of("claim").add(finding["verdict"], *judged)
     return scores
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +93,21 @@ def test_a_median_is_resampled_once_and_alike_for_the_same_seed() -> None:
     assert (first.resampled == again.resampled).all()
     assert (first.resampled != other.resampled).any()
     assert first.median == np.median(sample)
+
+
+@pytest.mark.parametrize("count", [10, 11, 40])
+def test_resampled_medians_are_what_numpy_gives(count: int) -> None:
+    sample = np.random.default_rng(6).lognormal(size=count)
+    plain = scipy.stats.bootstrap(
+        [sample], np.median, n_resamples=RESAMPLES, method="percentile", random_state=1
+    )
+    interval = plain.confidence_interval
+    estimate = resampled_median(sample.tolist(), "seed")
+    found = function_interval(lambda median: median, [estimate])
+    assert found == pytest.approx((interval.low, interval.high), rel=0.1)
+    assert estimate.resampled is not None
+    midpoints = {(a + b) / 2 for a in sample for b in sample}
+    assert set(estimate.resampled.tolist()) <= midpoints
 
 
 def test_the_interval_of_a_ratio_covers_it_as_often_as_it_says() -> None:

@@ -114,6 +114,17 @@ class Estimate:
     resampled: Floats | None
 
 
+def _median(values: Floats, axis: int = -1) -> Floats:
+    """np.median of the last axis, in a fraction of its time for the many short rows here.
+
+    np.median partitions each row three times, once for the sake of NaN; sorting is vectorised.
+    """
+    ordered = np.sort(values, axis=axis)
+    count = values.shape[-1]
+    middle: Floats = (ordered[..., (count - 1) // 2] + ordered[..., count // 2]) / 2
+    return middle
+
+
 def resampled_median(samples: Sequence[float], seed: str) -> Estimate:
     """The median with its bootstrap distribution (scipy.stats.bootstrap).
 
@@ -127,7 +138,7 @@ def resampled_median(samples: Sequence[float], seed: str) -> Estimate:
     digest = hashlib.sha256(seed.encode()).digest()
     result = resample(
         [values],
-        np.median,
+        _median,
         n_resamples=RESAMPLES,
         confidence_level=CONFIDENCE,
         method="percentile",

@@ -19,6 +19,7 @@ from flashlab.findings.model import (
     rounded,
     without_samples,
 )
+from flashlab.statistics import Estimate
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,6 @@ class _Step:
     may_rise: bool
 
 
-def _timed_step(start: int, found: Ratio) -> _Step:
-    """A step of times: by the ±5% rule."""
-    falls, rises = found.verdict == "below", found.verdict == "above"
-    return _Step(start, found, falls, rises, found.may_be_below, found.may_be_above)
-
-
-def _exact_step(start: int, value: int, share: float) -> _Step:
-    """A step of peaks, which are exact: by any digit that is printed."""
-    found = rounded(share)
-    falls, rises = found < 1, found > 1
-    return _Step(start, Ratio(value, found, found, found, 1), falls, rises, falls, rises)
-
-
 def _steps(
     by_value: Mapping[int, float], step: Callable[[int, int], _Step]
 ) -> tuple[list[_Step], list[_Step]]:
@@ -56,6 +44,28 @@ def _steps(
         [step(max(earlier, key=by_value.__getitem__), value) for earlier, value in before],
         [step(min(earlier, key=by_value.__getitem__), value) for earlier, value in before],
     )
+
+
+def _timed_steps(times: Mapping[int, Estimate]) -> tuple[list[_Step], list[_Step]]:
+    """Steps of times: by the ±5% rule."""
+
+    def step(start: int, value: int) -> _Step:
+        found = ratio(value, times[value], times[start])
+        falls, rises = found.verdict == "below", found.verdict == "above"
+        return _Step(start, found, falls, rises, found.may_be_below, found.may_be_above)
+
+    return _steps({value: time.median for value, time in times.items()}, step)
+
+
+def _exact_steps(peaks: Mapping[int, float]) -> tuple[list[_Step], list[_Step]]:
+    """Steps of peaks, which are exact: by any digit that is printed."""
+
+    def step(start: int, value: int) -> _Step:
+        found = rounded(peaks[value] / peaks[start])
+        falls, rises = found < 1, found > 1
+        return _Step(start, Ratio(value, found, found, found, 1), falls, rises, falls, rises)
+
+    return _steps(peaks, step)
 
 
 def _judged(from_highest: Sequence[_Step], from_lowest: Sequence[_Step]) -> tuple[str, Any]:
@@ -132,12 +142,7 @@ def monotonicities(sweep: Sweep) -> Iterator[Finding]:
                 sweep,
                 {**subject, "quantity": timed},
                 list(times),
-                _steps(
-                    {value: time.median for value, time in times.items()},
-                    lambda start, value, times=times: _timed_step(  # type: ignore[misc]
-                        start, ratio(value, times[value], times[start])
-                    ),
-                ),
+                _timed_steps(times),
                 {"table": f"tables/{sweep.name}/samples.csv", "rows": {**rows, "pass": timed}},
                 exact=False,
             )
@@ -146,12 +151,7 @@ def monotonicities(sweep: Sweep) -> Iterator[Finding]:
             sweep,
             {**subject, "quantity": "memory"},
             list(peaks),
-            _steps(
-                peaks,
-                lambda start, value, peaks=peaks: _exact_step(  # type: ignore[misc]
-                    start, value, peaks[value] / peaks[start]
-                ),
-            ),
+            _exact_steps(peaks),
             {"table": f"tables/{sweep.name}/runs.csv", "rows": rows},
             exact=True,
         )

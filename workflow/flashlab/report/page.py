@@ -24,6 +24,9 @@ LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
 OWN_NAMES = {"zh_TW": "中文", "en": "English"}
 WEIGHTS = {"Regular": 400, "Bold": 700}
 
+TEXT_POINTS = 6.85 * 72
+"""Width of the text in the PDF, which figures are drawn for."""
+
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
 FONTS_GO_HERE = "/* fonts */"
@@ -72,8 +75,10 @@ class Page:
             root.remove(metadata)
         for node in root.iter():
             _make_own(node, figure.id)
-        for size in ("width", "height"):
-            root.attrib.pop(size, None)
+        # As wide a share of the page as on paper; the height follows.
+        width = float(root.attrib.pop("width").removesuffix("pt"))
+        del root.attrib["height"]
+        root.set("style", f"width: {min(100, 100 * width / TEXT_POINTS):.1f}%")
         root.set("role", "img")
         root.set("aria-label", figure.alt)
         # The serialiser escapes all text and attributes.

@@ -2,6 +2,7 @@
 
 - A space between Han characters and Latin letters or digits, and none beside full-width marks.
 - No line break inside ``N = 1024`` or between a number and its unit.
+- Quotation marks of English text are straight.
 - Two full-width marks in a row, such as ``）：``, take the room of one and a half.
 """
 
@@ -20,6 +21,9 @@ _HAN_LATIN = re.compile(f"(?<=[{HAN}])(?=[A-Za-z0-9α-ω])|(?<=[A-Za-z0-9%α-ω]
 _BESIDE_MARK = re.compile(f"(?<=[{MARKS}])[ ]+|[ ]+(?=[{MARKS}])")
 _EQUATION = re.compile(r"\b([A-Za-zα-ω]) (=|×|≥|≤) (?=[\d.])")
 _QUANTITY = re.compile(r"(?<=\d) (?=(?:ms|MiB|GiB|GB/s|TFLOP/s|s)\b|倍|次方)")
+
+# The font sets curved quotation marks as wide as a Han character, in whatever language.
+_STRAIGHT = str.maketrans("“”‘’", "\"\"''")
 _PAIR = re.compile(f"([{CLOSING}])([{MARKS}])")
 
 
@@ -35,10 +39,9 @@ def unbroken(text: str) -> str:
 
 def typeset(text: str, language: str) -> Markup:
     """A text as it is set: escaped, spaced, its equations unbroken, its paired marks tightened."""
-    chinese = language == "zh_TW"
-    escaped = escape(unbroken(spaced(text) if chinese else text))
-    if not chinese:
-        return escaped
+    if language != "zh_TW":
+        return escape(unbroken(text.translate(_STRAIGHT)))
+    escaped = escape(unbroken(spaced(text)))
     # The marks are no part of an entity, so that what was escaped stays escaped.
     pair = '<span class="pair"><span class="half">\\1</span>\\2</span>'
     return Markup(_PAIR.sub(pair, str(escaped)))
