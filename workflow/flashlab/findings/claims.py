@@ -80,10 +80,6 @@ class _Measured:
     row: Mapping[str, Any]
 
 
-class _MissingRunError(Exception):
-    """A run that a claim's test needs and that has no numbers by protocol ``sampled``."""
-
-
 Index = Mapping[Run, _Measured]
 
 
@@ -135,20 +131,19 @@ def _run(keys: Mapping[str, Any]) -> Run:
     return Run.from_json({"dtype": DTYPE, "device": DEVICE, **keys})
 
 
-def _measured(index: Index, run: Run) -> _Measured:
+def _lack(index: Index, run: Run) -> str | None:
+    """Why a run cannot be compared, None where it can be."""
     found = index.get(run)
     if found is None:
-        raise _MissingRunError(f"missing: {run}")
+        return f"missing: {run}"
     if found.row["status"] != "ok":
-        raise _MissingRunError(f"excluded: {run}: {found.row['status']}")
-    if found.row["protocol"] != "sampled":
-        raise _MissingRunError("not_sampled")
-    return found
+        return f"excluded: {run}: {found.row['status']}"
+    return None if found.row["protocol"] == "sampled" else "not_sampled"
 
 
 def _value(index: Index, run: Run, metric: str) -> Estimate:
     """The metric of a run: milliseconds, TFLOP/s, or MiB, which are exact."""
-    found = _measured(index, run)
+    found = index[run]
     if metric == "memory":
         return Estimate(found.row["peak_memory_MiB"], 1, None)
     timed, quantity = metric.rsplit("_", 1)
@@ -223,12 +218,10 @@ def wanted_range(claim: Mapping[str, Any]) -> dict[str, float]:
     return {"least": rounded(figure / room, digits), "most": rounded(figure * room, digits)}
 
 
-def _comparisons(claim: Mapping[str, Any], index: Index) -> list[_Comparison]:
-    test, wanted, digits = claim["test"], wanted_range(claim), _digits(claim)
+def _asked(test: Mapping[str, Any]) -> list[tuple[str, list[Run]]]:
+    """The comparisons that a test asks for: a metric, and one, two or four runs."""
     return [
-        _comparison(
-            index, metric, [_run({**shape, **term}) for term in test["terms"]], wanted, digits
-        )
+        (metric, [_run({**shape, **term}) for term in test["terms"]])
         for at, metric in itertools.product(test["at"], test["metrics"])
         for shape in _shapes(at)
     ]
@@ -311,10 +304,13 @@ def _held_against(
         return "other_device", [], []
     if "test" not in claim:
         return "not_tested", [], [claim["untested"]]
-    try:
-        found = _comparisons(claim, index)
-    except _MissingRunError as missing:
-        return "not_tested", [], [str(missing)]
+    asked = _asked(claim["test"])
+    needed = sorted({run for _, runs in asked for run in runs})
+    lacks = [lack for run in needed if (lack := _lack(index, run))]
+    if lacks:
+        return "not_tested", [], list(dict.fromkeys(lacks))
+    wanted, digits = wanted_range(claim), _digits(claim)
+    found = [_comparison(index, metric, runs, wanted, digits) for metric, runs in asked]
     if claim["bound_to_device"] and claim["device"] not in device:
         return "other_device", found, []
     return _verdict(found), found, []

@@ -73,13 +73,9 @@ class _Standing:
         if rounded(self.matrix.ratio) > 100:
             return "model_error" if self.matrix.low and rounded(self.matrix.low) > 100 else None
         shares = {"compute_bound": self.matrix, "memory_bound": self.copy}
-        bound = {
-            verdict: share.ratio
-            for verdict, share in shares.items()
-            if share.low is not None and rounded(share.low) >= BOUND_SHARE
-        }
-        if bound:
-            return max(bound, key=bound.__getitem__)
+        greater = max(shares, key=lambda verdict: shares[verdict].ratio)
+        if rounded(shares[greater].low or 0) >= BOUND_SHARE:
+            return greater
         reaching = [rounded(share.high or 0) >= BOUND_SHARE for share in shares.values()]
         return None if any(reaching) else "neither"
 

@@ -162,9 +162,10 @@ def _finding(
             ]
             + [
                 {
-                    "exponent": rounded(estimate, EVIDENCE_DIGITS),
-                    "low": rounded(low, EVIDENCE_DIGITS),
-                    "high": rounded(high, EVIDENCE_DIGITS),
+                    # Places, not digits: those of an exponent of zero are the machine's own noise.
+                    "exponent": round(estimate, EVIDENCE_DIGITS),
+                    "low": round(low, EVIDENCE_DIGITS),
+                    "high": round(high, EVIDENCE_DIGITS),
                 }
                 for estimate, low, high in ([growth.exponent] if growth.exponent else [])
             ],

@@ -15,6 +15,9 @@ from flashlab.catalogs import SYMBOLS, message
 Texts = dict[str, str]
 """One text for each language of the report."""
 
+MOST_NAMED = 8
+"""Runs without numbers that a sentence names; the finding's reasons have them all."""
+
 _OF_SWEEP = re.compile(r"(\S+) (full|causal) (\w+)=(\d+)")
 
 _ALL_DIGITS = parse_pattern("#,##0.############")
@@ -204,7 +207,10 @@ class Words:
             else:
                 said.append(self.each(f"reason.{reason}"))
         for key, runs in (("excluded", excluded), ("missing", missing)):
-            if runs:
+            if len(runs) > MOST_NAMED:
+                named, more = self.listed(runs[:MOST_NAMED]), len(runs) - MOST_NAMED
+                said.append(self.each(f"{key}.many", runs=named, more=more))
+            elif runs:
                 said.append(self.each(key, runs=self.listed(runs)))
         return said
 
