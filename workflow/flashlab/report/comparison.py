@@ -109,16 +109,16 @@ class Comparison:
         )
 
     def _said(self) -> Statements:
-        """Of each pass of the headline's implementations the nearest approach; every model error.
+        """Of each of the headline's implementations the nearest approach; every model error.
 
         The table has the others.
         """
-        nearest: dict[tuple[str, str], Finding] = {}
+        nearest: dict[str, Finding] = {}
         errors = [f for f in self.rooflines if f["verdict"] == "model_error"]
         for finding in self.rooflines:
             if not subjects(finding) <= set(self.material.headline) or finding in errors:
                 continue
-            key = (finding["subject"]["implementation"], finding["subject"]["pass"])
+            key = finding["subject"]["implementation"]
             best = nearest.get(key)
             if best is None or finding["params"]["matrix_high"] > best["params"]["matrix_high"]:
                 nearest[key] = finding
