@@ -12,6 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 NAME = "Flash2"
 LABEL = {"zh_TW": "FlashAttention-2", "en": "FlashAttention-2"}
 PACKAGES = ("flash-attn", "torch")
+PRELOADS = ("flash_attn",)
 
 try:
     from flash_attn import flash_attn_qkvpacked_func

@@ -16,6 +16,7 @@ import a_library_that_nobody_has
 NAME = "Mine"
 LABEL = {"zh_TW": "我的", "en": "Mine"}
 PACKAGES = ("triton", "torch")
+PRELOADS = ("a_slow_library",)
 def attention(qkv, causal): ...
 """
 
@@ -31,6 +32,7 @@ def test_a_kernel_is_read_without_being_run(tmp_path: Path) -> None:
     found = read_implementation(path)
     assert (found.name, found.label["zh_TW"]) == ("Mine", "我的")
     assert found.packages == ("triton", "torch")
+    assert found.preloads == ("a_slow_library",)
     assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -48,9 +50,10 @@ def test_a_kernel_depends_on_torch_if_it_does_not_say(tmp_path: Path) -> None:
         ('"zh_TW": "我的", ', "", "zh_TW"),
         ('"我的"', "3", "LABEL"),
         ("def attention", "def attend", "attention"),
-        ("def attention", "def", "line 6"),
+        ("def attention", "def", "line 7"),
         ('("triton", "torch")', '"torch"', "PACKAGES"),
         ('("triton", "torch")', "3", "PACKAGES"),
+        ('("a_slow_library",)', '("one", 2)', "PRELOADS"),
     ],
 )
 def test_a_kernel_that_does_not_say_what_it_must_is_named(

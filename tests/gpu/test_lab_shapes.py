@@ -5,13 +5,21 @@ Run by hand on a GPU host: python -m pytest tests/gpu
 
 from __future__ import annotations
 
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from flashlab import costs, machine
 from flashlab.implementations import find_implementations
-from flashlab.measuring.supervise import measure_run
+from flashlab.measuring.protocols import sampled
+from flashlab.measuring.supervise import WORKFLOW_PID, measure_run
 from flashlab.records import Run, Shape
 
 pytestmark = [
@@ -23,8 +31,20 @@ pytestmark = [
 
 LAB5 = {"name": "lab5", "repeats": 3, "timeout_s": 300}
 SLIDE = Shape(32, 1024, 32, 2048, causal=False)
+PRELOADS = """
+import sys, torch
+from flashlab.measuring.warm import LAZY, open_devices, preload
+preload((*LAZY, *sys.argv[1:]))
+torch.zeros(1, device="cuda")
+assert open_devices()
+"""
 SHAPES = (SLIDE, Shape(16, 512, 32, 2048, causal=True), Shape(32, 512, 8, 2048, causal=True))
 WORKSPACES = {"NVIDIA H200": 64 * costs.MIB, "NVIDIA H100 80GB HBM3": 64 * costs.MIB}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("warm")
 
 
 def measured(tmp_path: Path, name: str, shape: Shape) -> dict[str, object]:
@@ -57,3 +77,39 @@ def test_scores_that_do_not_fit_are_out_of_memory(tmp_path: Path) -> None:
     record = measured(tmp_path, "Pytorch", Shape(8, 65536, 32, 2048, causal=False))
     assert record["record"]["status"] == "oom"
     assert record["forward"]["time(s)"] is None
+
+
+def test_what_is_imported_ahead_opens_no_device() -> None:
+    known = find_implementations().values()
+    preloads = [module for implementation in known for module in implementation.preloads]
+    subprocess.run([sys.executable, "-c", PRELOADS, *preloads], check=True)
+
+
+@pytest.mark.parametrize("name", sorted(find_implementations()))
+def test_a_fork_of_the_warm_parent_measures_as_a_fresh_interpreter_does(
+    tmp_path: Path, name: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(shared))  # where all of them find one warm parent
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv(WORKFLOW_PID, str(os.getpid()))
+    monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
+    shape = Shape(2, 512, 4, 256, causal=True)
+    warm = measured(tmp_path, name, shape)
+    monkeypatch.delenv(WORKFLOW_PID)
+    cold = measured(tmp_path, name, shape)
+    assert warm["record"]["environment"]["started_warm"]
+    assert not cold["record"]["environment"]["started_warm"]
+    for key in ("status", "message"):
+        assert warm["record"][key] == cold["record"][key]
+    assert warm["peak_memory_usage(MB)"] == cold["peak_memory_usage(MB)"]
+
+
+def test_a_sample_holds_no_wait_for_its_launch() -> None:
+    x = torch.randn(1024, device="cuda")
+
+    def call() -> None:
+        time.sleep(3e-4)  # a slow launch of a short kernel
+        x.mul_(1.0)
+
+    timing = sampled(call, {"relative_interval": 0.01, "max_seconds": 0.5}, "cuda")
+    assert statistics.quantiles(timing.samples, n=20)[-1] < 1e-4

@@ -107,6 +107,12 @@ def test_a_kernel_that_cannot_be_imported_is_a_result_too(
         assert answer["message"].startswith(said)
 
 
+def test_a_run_that_fails_says_whose_code_failed(kernel: Kernel, protocol: dict[str, Any]) -> None:
+    answer = measure(RUN, protocol, kernel("raise NotImplementedError('no heads')").path)
+    assert answer["status"] == "unsupported"
+    assert answer["environment"]["provider"] == f"torch {torch.__version__}"
+
+
 def test_a_kernel_is_imported_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("X = 5")
     assert load_kernel(tmp_path / "mine.py").X == 5

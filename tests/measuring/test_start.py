@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import pytest
 from flashlab.implementations import Implementation
 from flashlab.measuring.start import fingerprint
 from flashlab.measuring.supervise import WORKFLOW_PID, measure_run
+from flashlab.measuring.warm import open_devices, preload
 from flashlab.records import Run, Shape, read_record
 
 Kernel = Callable[[str], Implementation]
@@ -160,6 +162,40 @@ def test_jobs_of_one_workflow_are_forked_from_one_parent_into_processes_of_their
     assert len(set(processes)) == 2
     assert len(set(groups)) == 1
     assert str(os.getpgid(0)) not in groups
+
+
+@pytest.mark.usefixtures("in_workflow")
+def test_a_fork_finds_what_its_kernel_preloads_imported_once_and_not_by_itself(
+    kernel: Kernel, protocol: dict[str, Any], output: Path
+) -> None:
+    os.environ.pop("PYTEST_CURRENT_TEST", None)
+    mine = kernel(
+        """
+        import os, sys
+        ahead = [name for name in ("wave", "a_library_that_nobody_has") if name in sys.modules]
+        open(__file__ + ".ahead", "w").write(" ".join(ahead))
+        return naive(qkv, causal)
+        """
+    )
+    ahead = Path(f"{mine.path}.ahead")
+    assert measure_run(RUN, protocol, mine, {}, output)["record"]["status"] == "ok"
+    assert ahead.read_text() == ""
+    mine = dataclasses.replace(mine, preloads=("wave", "a_library_that_nobody_has"))
+    record = measure_run(RUN, protocol, mine, {}, output)["record"]
+    assert (record["status"], record["environment"]["started_warm"]) == ("ok", True)
+    assert ahead.read_text() == "wave"
+
+
+def test_devices_held_open_are_told_by_their_files(tmp_path: Path) -> None:
+    assert open_devices() == []
+    with open(tmp_path / "nvidia0", "w"):
+        assert open_devices() == []
+
+
+def test_a_library_that_touches_a_device_is_not_preloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flashlab.measuring.warm.open_devices", lambda: ["/dev/nvidia0"])
+    with pytest.raises(RuntimeError, match="wave has opened /dev/nvidia0"):
+        preload(("wave",))
 
 
 @pytest.mark.usefixtures("in_workflow")

@@ -24,12 +24,14 @@ class Implementation:
     """One file of ``kernels/``.
 
     `packages` are the distributions whose versions decide what the kernel runs; a run is
-    measured again when one of them changes.
+    measured again when one of them changes. `preloads` are modules slow to import that touch no
+    device, which the warm parent imports once for all runs.
     """
 
     name: str
     label: dict[str, str]
     packages: tuple[str, ...]
+    preloads: tuple[str, ...]
     path: Path
     sha256: str
 
@@ -45,8 +47,18 @@ def _literals(tree: ast.Module) -> dict[str, Any]:
     return found
 
 
+def _words(literals: dict[str, Any], key: str, default: tuple[str, ...], path: Path) -> Any:
+    """A literal that is a tuple of strings; ImplementationError where it is anything else."""
+    words = literals.get(key, default)
+    if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
+        raise ImplementationError(f'{path}: {key} must be a tuple such as ("torch",)')
+    return words
+
+
 def read_implementation(path: Path) -> Implementation:
-    """Read a kernel file's name, label (one for each language) and packages (torch if unsaid).
+    """Read what a kernel file says of itself.
+
+    NAME, LABEL (one for each language), PACKAGES (torch if unsaid) and PRELOADS (none if unsaid).
 
     ImplementationError where one is missing or there is no function ``attention(qkv, causal)``.
     """
@@ -69,10 +81,10 @@ def read_implementation(path: Path) -> Implementation:
         raise ImplementationError(f'{path}: needs LABEL = {{"zh_TW": …, "en": …}}')
     if not any(isinstance(n, ast.FunctionDef) and n.name == "attention" for n in tree.body):
         raise ImplementationError(f"{path}: needs a function attention(qkv, causal)")
-    packages = literals.get("PACKAGES", ("torch",))
-    if not isinstance(packages, tuple) or not all(isinstance(p, str) for p in packages):
-        raise ImplementationError(f'{path}: PACKAGES must be a tuple such as ("torch",)')
-    return Implementation(name, label, packages, path, hashlib.sha256(source).hexdigest())
+    packages = _words(literals, "PACKAGES", ("torch",), path)
+    preloads = _words(literals, "PRELOADS", (), path)
+    digest = hashlib.sha256(source).hexdigest()
+    return Implementation(name, label, packages, preloads, path, digest)
 
 
 def find_implementations(folder: Path = KERNELS) -> dict[str, Implementation]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from flashlab.measuring import environment
-from flashlab.measuring.child import die_with_parent
 from flashlab.measuring.protocols import Timing, sampled
-from flashlab.records import write_json
 
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 2.0}
 MATRIX_SIZE = {"cuda": 8192, "cpu": 1024}
@@ -54,33 +49,13 @@ def _copy(device: str) -> dict[str, Any]:
     }
 
 
-def measure_ceilings(device: str, output: Path) -> None:
-    """Measure the ceilings of the device that this process sees, and write them to `output`.
+def measure(device: str) -> dict[str, Any]:
+    """The ceilings of the device that this process sees, and its environment.
 
     float32 products are computed in float32, not in TF32 (torch's default).
     """
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    matrix = {dtype: _matrix_product(dtype, device) for dtype in DTYPES[device]}
-    copy = _copy(device)
-    write_json(
-        output,
-        {
-            "version": 1,
-            "device": device,
-            "matrix_product": matrix,
-            "copy": copy,
-            "environment": environment.environment(device),
-            "started": started,
-        },
-    )
-
-
-def main() -> None:
-    """Measure the device that the command line names, for as long as the caller lives."""
-    device, output, lifeline = sys.argv[1:]
-    die_with_parent(int(lifeline))
-    measure_ceilings(device, Path(output))
-
-
-if __name__ == "__main__":
-    main()
+    return {
+        "matrix_product": {dtype: _matrix_product(dtype, device) for dtype in DTYPES[device]},
+        "copy": _copy(device),
+        "environment": environment.environment(device),
+    }

@@ -6,7 +6,9 @@ of a record. It dies with the process that started it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -22,7 +24,7 @@ from typing import Any
 import torch
 
 from flashlab import costs
-from flashlab.measuring import environment, gate, memory, protocols
+from flashlab.measuring import ceilings, environment, gate, memory, protocols
 from flashlab.records import PASSES, Run, Shape, write_json
 
 _NO_KERNEL = ("No available kernel", "No viable backend")
@@ -113,12 +115,17 @@ def _measured(run: Run, timings: dict[str, protocols.Timing], peak_memory: int) 
     }
 
 
-def _checked_and_timed(run: Run, protocol: dict[str, Any], kernel: Path) -> dict[str, Any]:
+def _provider(kernel: ModuleType, device: str) -> str:
+    """Whose code the kernel runs on this device: its own word, else PyTorch's version."""
+    provider: Callable[[str], str] | None = getattr(kernel, "provider", None)
+    return provider(device) if provider else f"torch {torch.__version__}"
+
+
+def _checked_and_timed(
+    attention: gate.Attention, run: Run, protocol: dict[str, Any]
+) -> dict[str, Any]:
     """Check, then measure memory, then time; each raises what the implementation raises."""
-    module = load_kernel(kernel)
-    attention: gate.Attention = module.attention
     checked = gate.check_correctness(attention, run.shape, run.dtype, run.device)
-    provider: Callable[[str], str] | None = getattr(module, "provider", None)
     peak_memory = memory.peak_memory(lambda: _both_passes(attention, run), run.device)
     load, states = environment.LoadMeter(), environment.gpu_states(run.device)
     timings = _time_passes(attention, run, protocol)
@@ -126,7 +133,6 @@ def _checked_and_timed(run: Run, protocol: dict[str, Any], kernel: Path) -> dict
     return {
         "measured": _measured(run, timings, peak_memory),
         "gate": checked,
-        "provider": provider(run.device) if provider else f"torch {torch.__version__}",
         "samples": {name: list(timing.samples) for name, timing in timings.items()},
         "stopped": {name: timing.stopped for name, timing in timings.items()},
         "warnings": [
@@ -160,19 +166,26 @@ def measure(run: Run, protocol: dict[str, Any], kernel: Path) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found |= _checked_and_timed(run, protocol, kernel)
+            module = load_kernel(kernel)
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                found["environment"]["provider"] = _provider(module, run.device)
+            found |= _checked_and_timed(module.attention, run, protocol)
         except Exception as error:  # the kernel is another's code: what it raises is its result
             traceback.print_exc()
             reasons = [str(warning.message) for warning in caught]
             found["status"], found["message"] = describe_failure(error, reasons)
-            return found
-    found["environment"]["provider"] = found.pop("provider")
     return found
 
 
 def answer(order: Mapping[str, Any], path: Path, started_warm: bool) -> None:
-    """Measure an order (run, protocol, kernel) and write the answer whole to `path`."""
-    found = measure(Run.from_json(order["run"]), order["protocol"], Path(order["kernel"]))
+    """Measure an order and write the answer whole to `path`.
+
+    An order is a run with its protocol and kernel, or ``{"ceilings": device}``.
+    """
+    if "ceilings" in order:
+        found = ceilings.measure(order["ceilings"])
+    else:
+        found = measure(Run.from_json(order["run"]), order["protocol"], Path(order["kernel"]))
     found["environment"]["started_warm"] = started_warm
     write_json(path, found)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,9 +22,8 @@ BATCH = 10
 MIN_CALLS = 20
 """Fewest calls of a pass, whatever the time spent: twice what any interval here needs."""
 
-HEAD_START = 8
-"""Flushes queued before a batch on the GPU, so that the first calls are launched ahead of it, as
-the later ones are; without them one sample in each batch holds the wait for its launch."""
+HEAD_START, MAX_HEAD_START = 8, 512
+"""Fewest and most flushes queued before a batch; a launch blocks behind 1,024 others."""
 
 WARM_UP_CALLS = 3
 WARM_UP_SECONDS = 0.05
@@ -49,25 +49,47 @@ def _flush_buffer() -> torch.Tensor:
     return torch.empty(2 * size, dtype=torch.int8, device="cuda")
 
 
-def _sample_cuda(call: Callable[[], Any], count: int, flush: torch.Tensor) -> list[float]:
-    events = [
-        (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
-        for _ in range(count)
-    ]
-    for _ in range(HEAD_START):
-        flush.zero_()
-    for start, end in events:
-        flush.zero_()
-        start.record()
-        call()
-        end.record()
-    torch.cuda.synchronize()
-    return [start.elapsed_time(end) / 1e3 for start, end in events]
+class _CudaSampler:
+    """Times batches of calls on the GPU, each call launched before the GPU comes to it.
+
+    Where a call runs shorter than it takes to launch, its sample would otherwise hold the GPU's
+    wait for the launch. So each batch waits behind as many flushes as keep the GPU busy while the
+    CPU launches it.
+    """
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call, self._flush, self._head_start = call, _flush_buffer(), HEAD_START
+
+    def _timed(self) -> tuple[list[float], bool]:
+        """Seconds of each call, and whether the GPU was ever there before a call's launch."""
+        events = [
+            (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+            for _ in range(BATCH)
+        ]
+        waited = False
+        for _ in range(self._head_start):
+            self._flush.zero_()
+        for start, end in events:
+            self._flush.zero_()
+            start.record()
+            self._call()
+            waited |= start.query()
+            end.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(end) / 1e3 for start, end in events], waited
+
+    def __call__(self) -> list[float]:
+        """One batch; a batch in which the GPU waited is timed again behind twice the flushes."""
+        samples, waited = self._timed()
+        while waited and self._head_start < MAX_HEAD_START:
+            self._head_start *= 2
+            samples, waited = self._timed()
+        return samples
 
 
-def _sample_cpu(call: Callable[[], Any], count: int) -> list[float]:
+def _sample_cpu(call: Callable[[], Any]) -> list[float]:
     samples = []
-    for _ in range(count):
+    for _ in range(BATCH):
         start = time.perf_counter_ns()
         call()
         samples.append((time.perf_counter_ns() - start) / 1e9)
@@ -81,22 +103,19 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
         call: the pass, without synchronisation of its own.
         protocol: ``relative_interval``, the half-width of the median's 95% interval to reach as a
             share of it, and ``max_seconds``, after which to stop without.
-        device: ``cuda`` (CUDA events, L2 flushed before each call) or ``cpu`` (perf_counter_ns).
+        device: ``cuda`` (CUDA events, L2 flushed before each call, every call launched before the
+            GPU comes to it) or ``cpu`` (perf_counter_ns).
 
     Returns:
         The median, with at least `MIN_CALLS` samples whatever the time spent.
     """
-    flush = _flush_buffer() if device == "cuda" else None
-
-    def sample() -> list[float]:
-        return _sample_cpu(call, BATCH) if flush is None else _sample_cuda(call, BATCH, flush)
-
     begin = time.perf_counter()
     calls = 0
     while calls < WARM_UP_CALLS or time.perf_counter() - begin < WARM_UP_SECONDS:
         call()
         calls += 1
         _synchronize(device)  # or the clock would see launches alone, hundreds of them queued
+    sample = _CudaSampler(call) if device == "cuda" else partial(_sample_cpu, call)
     samples: list[float] = []
     begin = time.perf_counter()
     while True:

@@ -56,8 +56,14 @@ def thread_variables() -> dict[str, str]:
     """Every CPU, whatever Snakemake counts for the job, and threads that sleep while they wait.
 
     Threads that spin instead cost a busy machine up to a hundred times the time of a short call.
+    Inductor compiles in the process itself: a pool of workers costs more than a run's one or two
+    kernels, and could not be forked.
     """
-    return {"OMP_NUM_THREADS": str(machine.cpu_count()), "OMP_WAIT_POLICY": "passive"}
+    return {
+        "OMP_NUM_THREADS": str(machine.cpu_count()),
+        "OMP_WAIT_POLICY": "passive",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
 
 
 def job_environment() -> dict[str, str]:
@@ -106,13 +112,11 @@ def read_message(connection: socket.socket) -> dict[str, Any] | None:
 
 
 class _Cold:
-    def __init__(
-        self, module: str, arguments: list[str], variables: Mapping[str, str], errors: Path
-    ) -> None:
+    def __init__(self, arguments: list[str], variables: Mapping[str, str], errors: Path) -> None:
         read_end, self._lifeline = os.pipe()  # closed by the system however this process ends
         with errors.open("ab") as output:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments, str(read_end)],
+                [sys.executable, "-m", "flashlab.measuring.child", *arguments, str(read_end)],
                 env={**job_environment(), **variables},
                 stdout=output,
                 stderr=output,
@@ -242,7 +246,7 @@ def start(
 
     Args:
         workflow: the Snakemake call whose warm parent may be used; None starts cold.
-        order: run, protocol and the kernel's file.
+        order: what to measure, and the modules that are worth importing ahead of it.
         variables: environment variables that confine the process to its device.
         answer: file that the process writes its answer to.
         errors: file that its output is appended to.
@@ -256,14 +260,4 @@ def start(
             warm = None
         if warm is not None:
             return warm
-    return start_cold("child", [json.dumps(order), str(answer)], variables, errors)
-
-
-def start_cold(
-    module: str, arguments: list[str], variables: Mapping[str, str], errors: Path
-) -> Started:
-    """Start a module of this package in a fresh interpreter.
-
-    Its last argument is the pipe whose closing tells it that this process has ended.
-    """
-    return _Cold(f"flashlab.measuring.{module}", arguments, variables, errors)
+    return _Cold([json.dumps(order), str(answer)], variables, errors)

@@ -21,8 +21,8 @@ import psutil
 
 from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.start import POLL_SECONDS, Started, has_ended, start, start_cold
-from flashlab.records import PASSES, VERSION, Run, write_record
+from flashlab.measuring.start import POLL_SECONDS, Started, has_ended, start
+from flashlab.records import PASSES, VERSION, Run, write_json, write_record
 
 WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
 """Environment variable with the process id of the Snakemake call that a job belongs to."""
@@ -134,6 +134,7 @@ def measure_run(
         "run": run.to_json(),
         "protocol": dict(protocol),
         "kernel": str(implementation.path),
+        "preloads": implementation.preloads,
     }
     with claimed(run.device) as environment:
         started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -166,10 +167,9 @@ def measure_ceilings(device: str, output: Path) -> None:
         WorkflowGoneError: the Snakemake call that ordered it has ended; nothing is written.
         MeasuringError: the process failed or took too long.
     """
-    with claimed(device) as variables, tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
-        errors, workflow = Path(folder, "errors"), _workflow()
-        started = start_cold("ceilings", [device, str(output)], variables, errors)
-        returncode = _wait(started, workflow, CEILINGS_TIMEOUT_SECONDS)
-        if returncode != 0:
-            said = errors.read_text(errors="replace")
-            raise MeasuringError(f"the ceilings could not be measured ({returncode}):\n{said}")
+    with claimed(device) as variables:
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        found = _run_child({"ceilings": device}, variables, CEILINGS_TIMEOUT_SECONDS)
+    if "message" in found:
+        raise MeasuringError(f"the ceilings could not be measured: {found['message']}")
+    write_json(output, {"version": 1, "device": device, **found, "started": started})

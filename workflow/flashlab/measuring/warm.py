@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
+import importlib
 import json
 import os
 import select
@@ -17,6 +19,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,32 @@ from flashlab.measuring.start import (
     send_message,
 )
 
+LAZY = ("torch._dynamo",)
+"""What PyTorch imports at the first backward pass (symbolic shapes, with sympy) and at the first
+call of a library's operator: several times a short run's own time."""
+
+
+def open_devices() -> list[str]:
+    """The GPU's device files that this process holds open."""
+    links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    # The folder's own descriptor is in its list, and closed by now.
+    opened = {os.readlink(link) for link in links if os.path.lexists(link)}
+    return sorted(path for path in opened if path.startswith("/dev/nvidia"))
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Import modules that later forks will need.
+
+    One that cannot be imported is left to the run, whose record then says why. RuntimeError where
+    one has opened a GPU, which no fork survives.
+    """
+    for name in modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    if touched := open_devices():
+        raise RuntimeError(f"importing {', '.join(modules)} has opened {', '.join(touched)}")
+    gc.freeze()  # a fork's collections skip what it has from here: 0.15 s each otherwise
+
 
 def _measure_in_fork(request: dict[str, Any]) -> None:
     """What a forked process does: takes on the job's environment and measures its order."""
@@ -44,10 +73,12 @@ def _measure_in_fork(request: dict[str, Any]) -> None:
 def _keep(connection: socket.socket, request: dict[str, Any]) -> None:
     """Fork the measuring process, tell its id, wait for it; kill it if the caller goes."""
     read_end, lifeline = os.pipe()  # closed by the system however this process ends
+    ended, alive = os.pipe()  # and this one however the measuring process does
     pid = os.fork()
     if pid == 0:
         connection.close()
         os.close(lifeline)
+        os.close(ended)
         code = 1
         try:
             child.die_with_parent(read_end)
@@ -62,21 +93,22 @@ def _keep(connection: socket.socket, request: dict[str, Any]) -> None:
             sys.stderr.flush()
             os._exit(code)
     os.close(read_end)
-    while True:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            with contextlib.suppress(OSError):
-                send_message(connection, {"returncode": os.waitstatus_to_exitcode(status)})
-            return
-        if select.select([connection], [], [], POLL_SECONDS / 4)[0]:
+    os.close(alive)
+    gone, status = 0, 0
+    while not gone:
+        # Looks again after a while: a process that the kernel left behind may hold `alive` open.
+        ready = select.select([connection.fileno(), ended], [], [], POLL_SECONDS)[0]
+        if connection.fileno() in ready:
             os.kill(pid, signal.SIGKILL)  # the caller closed its end
-            os.waitpid(pid, 0)
-            return
+        gone, status = os.waitpid(pid, 0 if ready else os.WNOHANG)
+    with contextlib.suppress(OSError):
+        send_message(connection, {"returncode": os.waitstatus_to_exitcode(status)})
 
 
 def serve(path: Path, workflow: psutil.Process) -> None:
     """Fork a process for each request until the workflow has ended."""
     mine = fingerprint()
+    preload(LAZY)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
@@ -95,6 +127,7 @@ def serve(path: Path, workflow: psutil.Process) -> None:
                 if request["fingerprint"] != mine:
                     send_message(connection, {"refused": "sources or environment differ"})
                     continue
+                preload(request["order"].get("preloads", ()))
                 send_message(connection, {"accepted": True})
                 if os.fork() == 0:
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
