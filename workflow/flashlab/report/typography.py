@@ -1,7 +1,7 @@
 """What setting two scripts on one line takes, beyond what the typesetter does by itself.
 
 - A space between Han characters and Latin letters or digits, and none beside full-width marks.
-- No line break inside ``N = 1024`` or ``TFLOP/s``, or between a number and its unit.
+- No line break inside ``N = 1024`` or between a number and its unit.
 - Quotation marks of English text are straight.
 - Two full-width marks in a row, such as ``）：``, take the room of one and a half.
 """
@@ -24,7 +24,6 @@ _QUANTITY = re.compile(r"(?<=\d) (?=(?:ms|MiB|GiB|GB/s|TFLOP/s|s)\b|倍|次方)"
 
 # The font sets curved quotation marks as wide as a Han character, in whatever language.
 _STRAIGHT = str.maketrans("“”‘’", "\"\"''")
-_UNIT = re.compile(r"\b(?:TFLOP|FLOP|GB)/(?:s|byte)\b")
 _PAIR = re.compile(f"([{CLOSING}])([{MARKS}])")
 
 
@@ -42,9 +41,8 @@ def typeset(text: str, language: str) -> Markup:
     """A text as it is set: escaped, spaced, its equations unbroken, its paired marks tightened."""
     chinese = language == "zh_TW"
     escaped = escape(unbroken(spaced(text) if chinese else text.translate(_STRAIGHT)))
-    # Units and marks are no part of an entity, so that what was escaped stays escaped.
-    whole = _UNIT.sub('<span class="pair">\\g<0></span>', str(escaped))
     if not chinese:
-        return Markup(whole)
+        return escaped
+    # The marks are no part of an entity, so that what was escaped stays escaped.
     pair = '<span class="pair"><span class="half">\\1</span>\\2</span>'
-    return Markup(_PAIR.sub(pair, whole))
+    return Markup(_PAIR.sub(pair, str(escaped)))
