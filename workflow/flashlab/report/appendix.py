@@ -70,19 +70,20 @@ def _letters(material: Material) -> dict[str, str]:
 
 
 def runs(material: Material) -> Table:
-    """Every run: its number, its record's file, status, warnings as letters, and the SHA-256."""
+    """Every run: its number, its record's file, status, warnings as letters, and the SHA-256.
+
+    The status is the record's own word, as the file's name is.
+    """
     words, letters = material.words, _letters(material)
     rows = []
     for run in material.runs:
         number = material.number_of(run)
-        status: Cell | Texts = Cell("")
-        if run["status"] != "ok":
-            status = words.each(f"status.{run['status']}")
+        status = run["status"] if run["status"] != "ok" else ""
         marks = "".join(sorted({letters[w["code"]] for w in run["warnings"] or ()}))
         cells: list[Cell | Texts] = [
             Cell(str(number)),
             Cell(Path(run["record"]).name),
-            status,
+            Cell(status),
             Cell(marks),
             Cell(run["sha256"]),
         ]
