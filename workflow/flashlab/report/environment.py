@@ -211,7 +211,14 @@ class EnvironmentPage:
                     )
                 )
         headings = ("run", "shape", "status", "message")
-        return Table([words.each(f"column.{key}") for key in headings], rows) if rows else None
+        if not rows:
+            return None
+        total = len(self.material.runs)
+        return Table(
+            [words.each(f"column.{key}") for key in headings],
+            rows,
+            caption=words.each("environment.failed", count=len(rows), total=total),
+        )
 
     def environment(self) -> Environment:
         """The section on environment and warnings."""
