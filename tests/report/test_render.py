@@ -264,6 +264,15 @@ def test_a_character_that_the_fonts_lack_is_an_error(
     assert "templates/fonts/" in said
 
 
+def test_a_character_that_a_font_of_the_system_would_lend_is_an_error(
+    results: Any, refuses: Callable[..., str]
+) -> None:
+    if not subprocess.run(["fc-list", ":charset=25b6"], check=True, stdout=subprocess.PIPE).stdout:
+        pytest.skip("no font of this system has the character either")
+    results.change(author={"name": "Ming ▶"})
+    assert "templates/fonts/" in refuses(RenderError)
+
+
 def test_a_picture_that_is_missing_is_an_error(results: Any, refuses: Callable[..., str]) -> None:
     (results.local / "figures" / "causal" / "rate-flash2.svg").unlink()
     assert "rate-flash2.svg" in refuses(RenderError)

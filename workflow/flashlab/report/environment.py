@@ -114,7 +114,7 @@ class EnvironmentPage:
             )
         for peak in published_peaks():
             mine = any(is_device(peak["device"], device) for device in devices)
-            cells: list[Cell | Texts] = [Cell(f"▶ {peak['device']}" if mine else peak["device"])]
+            cells: list[Cell | Texts] = [Cell(f"● {peak['device']}" if mine else peak["device"])]
             for column in PEAK_COLUMNS:
                 cells.append(Cell(material.number(float(peak[column])) if peak[column] else "–"))
             cells.append(Cell(peak["source"]))

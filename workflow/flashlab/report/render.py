@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import jinja2
@@ -27,6 +28,7 @@ from flashlab.report.page import LANGUAGE_TAGS, Page, complete
 from flashlab.report.typography import typeset
 from flashlab.report.wording import Words
 
+FONT_FAMILY = "Noto Sans TC"
 TEMPLATES = Path(__file__).parents[3] / "templates"
 
 
@@ -121,13 +123,21 @@ def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: dat
             )
             for file in files
         ]
-        pdf: bytes = document.write_pdf(
-            font_config=fonts,
-            pdf_variant="pdf/a-3a",
-            optimize_images=False,
-            attachments=attachments,
-        )
+        options = {"pdf_variant": "pdf/a-3a", "optimize_images": False}
+        rendered = document.render(font_config=fonts, attachments=attachments, **options)
+        pdf: bytes = rendered.write_pdf(attachments=attachments, **options)
+    _only_our_fonts(rendered.fonts.values())
     return pdf
+
+
+def _only_our_fonts(fonts: Iterable[Any]) -> None:
+    """RenderError where a font of the system has lent a character that the report's own lack."""
+    others = sorted({font.family for font in fonts} - {FONT_FAMILY})
+    if others:
+        raise RenderError(
+            "The report holds a character that templates/fonts/ does not cover, and this system's "
+            f"{', '.join(others)} would lend it; templates/fonts/README.md says how to add it."
+        )
 
 
 def write_report(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
