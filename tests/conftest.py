@@ -29,7 +29,8 @@ RESULTS = (
         f"results/local/{stage}"
         for stage in ("languages.json", "plan", "records", "tables", "figures")
     ),
-    *("results/local/findings.json", "report/config.json", "report/lab5.pdf"),
+    *("results/local/findings.json", "results/local/overview"),
+    *("report/config.json", "report/lab5.pdf"),
 )
 """What a whole run leaves, in the order in which it is made."""
 

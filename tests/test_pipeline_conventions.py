@@ -35,8 +35,9 @@ def test_the_rules_are_the_stages(finished: Any) -> None:
     done = finished.snakemake("--list-rules")
     assert done.returncode == 0
     rules = {line for line in done.stdout.splitlines() if line.isidentifier()}
-    stages = {"measure", "ceilings", "records", "tables", "findings", "figures", "report"}
-    assert rules == stages | {"freeze", "report_target", "grades", "grades_pdf", "verify"}
+    stages = {"measure", "ceilings", "records", "tables", "findings", "figures", "overview"}
+    stages |= {"report", "page", "freeze", "report_target", "grades", "grades_pdf", "verify"}
+    assert rules == stages
 
 
 def test_the_report_is_made_without_naming_it(finished: Any) -> None:

@@ -77,6 +77,19 @@ def _figures(arguments: Arguments) -> None:
     draw_figures(arguments.plan, arguments.tables, arguments.languages, arguments.output)
 
 
+def _overview(arguments: Arguments) -> None:
+    from flashlab.figures import draw_overview
+
+    draw_overview(
+        arguments.plans,
+        arguments.tables,
+        arguments.findings,
+        arguments.ceilings,
+        arguments.languages,
+        arguments.output,
+    )
+
+
 def _findings(arguments: Arguments) -> None:
     from flashlab.findings import write_findings
 
@@ -89,6 +102,12 @@ def _report(arguments: Arguments) -> None:
     from flashlab.report import write_report
 
     write_report(arguments.config, arguments.results, arguments.ceilings, arguments.output)
+
+
+def _page(arguments: Arguments) -> None:
+    from flashlab.report import write_page
+
+    write_page(arguments.config, arguments.results, arguments.ceilings, arguments.output)
 
 
 def _grade(arguments: Arguments) -> None:
@@ -160,6 +179,14 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument("--languages", type=Path, required=True, help="languages.json")
     figures.add_argument("--output", type=Path, required=True, help="folder to draw into")
 
+    overview = command("overview", _overview, "Draw the figures across experiments as SVG.")
+    overview.add_argument("--tables", type=Path, required=True, help="folder of all tables")
+    overview.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
+    overview.add_argument("--findings", type=Path, required=True, help="findings.json")
+    overview.add_argument("--languages", type=Path, required=True, help="languages.json")
+    overview.add_argument("--output", type=Path, required=True, help="folder to draw into")
+    overview.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
+
     findings = command("findings", _findings, "Derive the findings from the tables.")
     findings.add_argument("--tables", type=Path, required=True, help="folder of all tables")
     findings.add_argument("--claims", type=Path, required=True, help="the published claims")
@@ -167,11 +194,15 @@ def _parser() -> argparse.ArgumentParser:
     findings.add_argument("--output", type=Path, required=True, help="findings.json to write")
     findings.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
 
-    report = command("report", _report, "Set the report in type.")
-    report.add_argument("--config", type=Path, required=True, help="the resolved configuration")
-    report.add_argument("--results", type=Path, required=True, help="folder of the dataset")
-    report.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
-    report.add_argument("--output", type=Path, required=True, help="PDF to write")
+    for name, function, help, output in (
+        ("report", _report, "Set the report in type.", "PDF to write"),
+        ("page", _page, "Write the report as one HTML file.", "HTML file to write"),
+    ):
+        report = command(name, function, help)
+        report.add_argument("--config", type=Path, required=True, help="the resolved configuration")
+        report.add_argument("--results", type=Path, required=True, help="folder of the dataset")
+        report.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
+        report.add_argument("--output", type=Path, required=True, help=output)
 
     grade = command("grade", _grade, "Grade a folder of submissions.")
     grade.add_argument("--order", type=Path, required=True, help="what to grade, JSON")

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from babel.messages import pofile
 
+SYMBOLS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "emb_dim": "E"}
+"""The letter of each parameter, the same in every language."""
+
 LOCALES = Path(__file__).parents[2] / "templates" / "locale"
 
 
@@ -42,6 +45,6 @@ def message(language: str, domain: str, key: str) -> str:
         ) from None
 
 
-def in_all(languages: Sequence[str], domain: str, key: str, between: str = " · ") -> str:
-    """The text of a key in every language, once where they agree: ``時間 · Time``."""
+def in_all(languages: Sequence[str], domain: str, key: str, between: str = " ") -> str:
+    """The text of a key in every language, once where they agree: ``時間 Time``."""
     return between.join(dict.fromkeys(message(language, domain, key) for language in languages))

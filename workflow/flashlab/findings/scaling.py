@@ -111,6 +111,11 @@ def _growth(by_size: Mapping[int, Estimate], exact: bool) -> _Growth:
     return _Growth("power_law", local, found)
 
 
+def _to_places(exponent: float, places: int) -> float:
+    """An exponent to places, not digits: those of zero, and its sign, are the machine's noise."""
+    return round(exponent, places) + 0.0
+
+
 def _finding(
     sweep: Sweep,
     subject: dict[str, str],
@@ -132,9 +137,9 @@ def _finding(
     if growth.exponent:
         estimate, low, high = growth.exponent
         params |= {
-            "exponent": round(estimate, 2),
-            "exponent_low": round(low, 2),
-            "exponent_high": round(high, 2),
+            "exponent": _to_places(estimate, 2),
+            "exponent_low": _to_places(low, 2),
+            "exponent_high": _to_places(high, 2),
         }
     name, masks = subject["implementation"], [subject["mask"] == "causal"]
     reasons = sweep.excluded([name], masks)
@@ -162,9 +167,9 @@ def _finding(
             ]
             + [
                 {
-                    "exponent": rounded(estimate, EVIDENCE_DIGITS),
-                    "low": rounded(low, EVIDENCE_DIGITS),
-                    "high": rounded(high, EVIDENCE_DIGITS),
+                    "exponent": _to_places(estimate, EVIDENCE_DIGITS),
+                    "low": _to_places(low, EVIDENCE_DIGITS),
+                    "high": _to_places(high, EVIDENCE_DIGITS),
                 }
                 for estimate, low, high in ([growth.exponent] if growth.exponent else [])
             ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import jinja2
@@ -10,7 +11,8 @@ import jinja2
 from flashlab.grading.model import BADGES, CHECKS
 from flashlab.grading.wording import word
 from flashlab.records import written_whole
-from flashlab.report.render import LANGUAGE_TAGS, TEMPLATES, to_pdf
+from flashlab.report.page import LANGUAGE_TAGS
+from flashlab.report.render import TEMPLATES, to_pdf
 
 MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 
@@ -38,6 +40,6 @@ def to_html(document: dict[str, object]) -> str:
 def write_pages(document_file: Path, output: Path) -> None:
     """Write the PDF, whole or not at all."""
     document = json.loads(document_file.read_text(encoding="utf-8"))
-    pdf = to_pdf(to_html(document), TEMPLATES)
+    pdf = to_pdf(to_html(document), TEMPLATES, (), datetime.fromtimestamp(0, UTC))
     with written_whole(output, binary=True) as file:
         file.write(pdf)

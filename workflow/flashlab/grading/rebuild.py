@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import plan
-from flashlab.figures import draw_figures
+from flashlab.figures import draw_figures, draw_overview
 from flashlab.findings import write_findings
 from flashlab.grading.attachments import (
     CEILINGS,
@@ -118,7 +118,10 @@ def _stages(
         if experiment.figures:
             figures = results / "figures" / experiment.name
             draw_figures(plan_file, tables, results / "languages.json", figures)
-    write_findings(plans, results / "tables", CLAIMS, ceilings, results / FINDINGS)
+    findings, languages = results / FINDINGS, results / "languages.json"
+    write_findings(plans, results / "tables", CLAIMS, ceilings, findings)
+    overview = results / "overview"
+    draw_overview(plans, results / "tables", findings, ceilings, languages, overview)
 
 
 def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:

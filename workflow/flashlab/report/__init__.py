@@ -1,5 +1,5 @@
-"""The report: findings, figures and tables, set in type as one bilingual PDF."""
+"""The report: findings, figures and tables as one bilingual PDF, and as one HTML page."""
 
-from flashlab.report.render import write_report
+from flashlab.report.render import write_page, write_report
 
-__all__ = ["write_report"]
+__all__ = ["write_page", "write_report"]

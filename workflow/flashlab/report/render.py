@@ -7,22 +7,29 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import jinja2
-from weasyprint import HTML
+from weasyprint import HTML, Attachment
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
 from flashlab.records import written_whole
-from flashlab.report.content import Report, compose, texts_joined
+from flashlab.report.attachments import AttachedFile, attached_files
+from flashlab.report.content import compose, texts_joined
+from flashlab.report.document import Report
+from flashlab.report.material import Material
+from flashlab.report.page import LANGUAGE_TAGS, Page, complete
+from flashlab.report.typography import typeset
 from flashlab.report.wording import Words
 
+FONT_FAMILY = "Noto Sans TC"
 TEMPLATES = Path(__file__).parents[3] / "templates"
-LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
 
 
 class RenderError(Exception):
@@ -75,8 +82,11 @@ def _nothing_missing() -> Iterator[None]:
         )
 
 
-def to_html(report: Report) -> str:
-    """The report as one HTML document; an undefined variable in the template is an error."""
+def to_html(report: Report, page: Page | None = None) -> str:
+    """The report as HTML for the typesetter, or with `page` as a page by itself.
+
+    An undefined variable in the template is an error.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -84,16 +94,17 @@ def to_html(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["typeset"] = typeset
     environment.globals |= {
         "words": Words(report.languages),
         "joined": lambda texts: texts_joined(texts, report.languages),
         "tags": LANGUAGE_TAGS,
     }
-    return environment.get_template("report.html.j2").render(report=report)
+    return environment.get_template("report.html.j2").render(report=report, page=page)
 
 
-def to_pdf(html: str, results: Path) -> bytes:
-    """The HTML as PDF; RenderError for anything missing."""
+def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:
+    """The HTML as PDF/A-3a with these files in it; RenderError for anything missing."""
     fonts = FontConfiguration()
     with _nothing_missing():
         document = HTML(
@@ -101,15 +112,49 @@ def to_pdf(html: str, results: Path) -> bytes:
             base_url=TEMPLATES.as_uri() + "/",
             url_fetcher=ProjectFetcher((TEMPLATES, results)),
         )
-        pdf: bytes = document.write_pdf(
-            font_config=fonts, pdf_variant="pdf/a-3a", optimize_images=False
-        )
+        attachments = [
+            Attachment(
+                string=file.content,
+                name=file.name,
+                description=file.name,
+                relationship=file.relationship,
+                created=created,
+                modified=created,
+            )
+            for file in files
+        ]
+        options = {"pdf_variant": "pdf/a-3a", "optimize_images": False}
+        rendered = document.render(font_config=fonts, attachments=attachments, **options)
+        pdf: bytes = rendered.write_pdf(attachments=attachments, **options)
+    _only_our_fonts(rendered.fonts.values())
     return pdf
+
+
+def _only_our_fonts(fonts: Iterable[Any]) -> None:
+    """RenderError where a font of the system has lent a character that the report's own lack."""
+    others = sorted({font.family for font in fonts} - {FONT_FAMILY})
+    if others:
+        raise RenderError(
+            "The report holds a character that templates/fonts/ does not cover, and this system's "
+            f"{', '.join(others)} would lend it; templates/fonts/README.md says how to add it."
+        )
 
 
 def write_report(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
     """Write the PDF of the dataset in `results`, whole or not at all."""
     config = json.loads(config_file.read_text(encoding="utf-8"))
-    pdf = to_pdf(to_html(compose(config, results, ceilings)), results)
+    report = compose(config, results, ceilings)
+    created = datetime.fromisoformat(report.created).astimezone(UTC)
+    files = attached_files(config_file, results, ceilings)
+    pdf = to_pdf(to_html(report), results, files, created)
     with written_whole(output, binary=True) as file:
         file.write(pdf)
+
+
+def write_page(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
+    """Write the same report as one HTML file that needs nothing beside it."""
+    config = json.loads(config_file.read_text(encoding="utf-8"))
+    report = compose(config, results, ceilings)
+    names = [*Material(config, results, ceilings).implementations]
+    with written_whole(output) as file:
+        file.write(complete(to_html(report, Page(report, names))))

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from babel.numbers import format_decimal
+from babel import Locale
+from babel.numbers import parse_pattern
 
-from flashlab.catalogs import message
+from flashlab.catalogs import SYMBOLS, message
 
 Texts = dict[str, str]
 """One text for each language of the report."""
-
-SYMBOLS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "emb_dim": "E"}
 
 MOST_NAMED = 8
 """Runs without numbers that a sentence names; the finding's reasons have them all."""
 
 _OF_SWEEP = re.compile(r"(\S+) (full|causal) (\w+)=(\d+)")
 
-_ALL_DIGITS = "#,##0.############"
+_ALL_DIGITS = parse_pattern("#,##0.############")
+
+
+@cache
+def _locale(language: str) -> Locale:
+    return Locale.parse(language)
 
 
 def number(value: float | None, language: str, digits: int | None = None) -> str:
@@ -29,7 +34,7 @@ def number(value: float | None, language: str, digits: int | None = None) -> str
         return "–"
     if digits is not None:
         value = float(f"{value:.{digits}g}")
-    return str(format_decimal(value, format=_ALL_DIGITS, locale=language))
+    return str(_ALL_DIGITS.apply(value, _locale(language)))
 
 
 def text(key: str, language: str, **params: Any) -> str:
@@ -65,6 +70,10 @@ class Words:
             for language in self.languages
         }
 
+    def chosen(self, texts: Mapping[str, str]) -> Texts:
+        """A text that others wrote in every language, such as a label: the report's languages."""
+        return {language: texts[language] for language in self.languages}
+
     def listed(self, items: Sequence[Any]) -> Texts:
         """Items joined as the language joins them, or its word for none."""
         return {
@@ -74,6 +83,13 @@ class Words:
             )
             if items
             else text("none", language)
+            for language in self.languages
+        }
+
+    def joined(self, separator: str, items: Sequence[Texts]) -> Texts:
+        """Texts with the message `separator` between them."""
+        return {
+            language: text(separator, language).join(item[language] for item in items)
             for language in self.languages
         }
 
@@ -109,13 +125,13 @@ class Words:
         if covaried:
             parameters = self.listed([self.each(name) for name in covaried])
             said.append(self.each("covaried", parameters=parameters, symbol=symbol))
-        return sentences([*said, *self._reasons(finding["reasons"])])
+        return sentences([*said, *self.reasons(finding["reasons"])])
 
     def claim_figure(self, finding: Mapping[str, Any]) -> Texts:
         """Our figure for a claim, with its interval, or the range of several; a dash for none."""
         params = finding["params"]
         if not params["count"]:
-            return dict.fromkeys(self.languages, number(None, ""))
+            return dict.fromkeys(self.languages, "–")
         if params["count"] > 1:
             key = "range"
         else:
@@ -127,7 +143,7 @@ class Words:
         params = finding["params"]
         least, most = params["wanted_least"], params["wanted_most"]
         if least is None and most is None:
-            return dict.fromkeys(self.languages, number(None, ""))
+            return dict.fromkeys(self.languages, "–")
         key = "least" if most is None else "most" if least is None else "between"
         return self.each(f"claim.wanted.{key}", **self._printed_params(params))
 
@@ -179,7 +195,7 @@ class Words:
             return self.listed(value)
         return {language: _printed(value, language) for language in self.languages}
 
-    def _reasons(self, reasons: Sequence[str]) -> list[Texts]:
+    def reasons(self, reasons: Sequence[str]) -> list[Texts]:
         """What to know about a verdict, and the runs that it lacks."""
         said, excluded, missing = [], [], []
         for reason in reasons:

@@ -1,7 +1,7 @@
-"""The figures: one SVG a figure, drawn with seaborn in the report's own fonts.
+"""The figures of an experiment: a panel for each pass, a line for each implementation.
 
-An implementation keeps its colour and marker throughout. Ticks stand at the measured values; bars
-are 95% intervals; a run without a result is marked with its status at the edge, never as zero.
+Ticks stand at the measured values; bars are 95% intervals; a run without a result is marked with
+its status above the panel, never as zero.
 """
 
 from __future__ import annotations
@@ -9,58 +9,36 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("svg")
-
 import matplotlib.pyplot as plt
-import pandas as pd
-import seaborn as sns
-from matplotlib import font_manager, ticker
+from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flashlab.catalogs import in_all
+from flashlab.figures.style import (
+    LABEL_POINTS,
+    PAGE_INCHES,
+    as_number,
+    colour,
+    drawing,
+    implementation_id,
+    marker,
+    save,
+)
 from flashlab.tables import read_csv
 
-FONTS = Path(__file__).parents[2] / "templates" / "fonts"
-FONT_FAMILY = "Noto Sans TC"
-
-COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
-"""Okabe and Ito's palette, which stays apart under the common colour-vision deficiencies."""
-
-MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
-
-PANEL_INCHES = (2.75, 2.0)
 LABEL_INCHES = 1.35
-LABEL_POINTS = 8.0
+PANEL_INCHES = ((PAGE_INCHES - LABEL_INCHES) / 2, 1.72)
+LINE_INCHES = (LABEL_POINTS + 2.5) / 72
+"""Height of a line of a label: what many labels make a panel higher by."""
 
-STYLE: dict[Any, Any] = {
-    "font.family": FONT_FAMILY,
-    "font.size": LABEL_POINTS,
-    "axes.labelsize": LABEL_POINTS,
-    "axes.titlesize": LABEL_POINTS + 0.5,
-    "axes.titleweight": "bold",
-    "axes.edgecolor": "#555555",
-    "axes.linewidth": 0.6,
-    "axes.grid": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.5,
-    "xtick.labelsize": LABEL_POINTS - 0.5,
-    "ytick.labelsize": LABEL_POINTS - 0.5,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "flashlab",
-}
+LEADER = 0.045
+"""Length of the line from the panel's edge to a label, as a share of the panel's width."""
 
 
 @dataclass(frozen=True)
@@ -88,17 +66,13 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a panel: its label, look, and rows of the table in order of the sweep."""
+    """One line of a panel: whose, its label, look, and rows of the table in order of the sweep."""
 
+    name: str
     label: str
     colour: str
     marker: str
     rows: list[dict[str, Any]]
-
-
-def _use_fonts() -> None:
-    for path in sorted(FONTS.glob("*.ttf")):
-        font_manager.fontManager.addfont(path)
 
 
 def _series(
@@ -127,9 +101,10 @@ def _series(
                 style = 2 * style + causal if len(chosen) > 1 else style + 4 * causal
             found.append(
                 Series(
+                    entry["name"],
                     label,
-                    COLOURS[style % len(COLOURS)],
-                    MARKERS[style % len(MARKERS)],
+                    colour(style),
+                    marker(style),
                     sorted(mine, key=lambda row: row[plan["sweep"]]),
                 )
             )
@@ -140,23 +115,19 @@ def _draw_line(axes: Axes, series: Series, sweep: str, metric: Metric) -> None:
     measured = [row for row in series.rows if row[metric.value] is not None]
     if not measured:
         return
-    data = pd.DataFrame(measured)
-    sns.lineplot(
-        data=data,
-        x=sweep,
-        y=metric.value,
+    drawn: list[Any] = axes.plot(
+        [row[sweep] for row in measured],
+        [row[metric.value] for row in measured],
         color=series.colour,
         marker=series.marker,
         markersize=5,
-        markeredgewidth=0.6,
+        markeredgecolor="white",
+        markeredgewidth=0.4,
         linewidth=1.4,
-        errorbar=None,
-        legend=False,
-        ax=axes,
     )
     if metric.low and metric.high:
         bounded = [row for row in measured if row[metric.low] is not None]
-        axes.errorbar(
+        bars = axes.errorbar(
             [row[sweep] for row in bounded],
             [row[metric.value] for row in bounded],
             yerr=[
@@ -168,6 +139,8 @@ def _draw_line(axes: Axes, series: Series, sweep: str, metric: Metric) -> None:
             elinewidth=0.8,
             capsize=2,
         )
+        drawn += [part for parts in bars.lines[1:] for part in parts]
+    implementation_id(axes, series.name, drawn)
 
 
 def _mark_failures(
@@ -179,7 +152,7 @@ def _mark_failures(
         for row in series.rows:
             if row["status"] == "ok":
                 continue
-            axes.annotate(
+            mark = axes.annotate(
                 f"× {in_all(languages, 'figures', row['status'])}",
                 (row[sweep], 1.0),
                 xycoords=("data", "axes fraction"),
@@ -190,6 +163,7 @@ def _mark_failures(
                 color=series.colour,
                 fontsize=LABEL_POINTS - 2,
             )
+            implementation_id(axes, series.name, [mark])
 
 
 def _label_ends(axes: Axes, all_series: Sequence[Series], sweep: str, metric: Metric) -> None:
@@ -199,8 +173,8 @@ def _label_ends(axes: Axes, all_series: Sequence[Series], sweep: str, metric: Me
         measured = [row for row in series.rows if row[metric.value] is not None]
         if measured:
             last = measured[-1]
-            y = axes.transData.transform((last[sweep], last[metric.value]))[1]
-            ends.append([y, series, series.label.count("\n") + 1])
+            x, y = axes.transData.transform((last[sweep], last[metric.value]))
+            ends.append([y, series, series.label.count("\n") + 1, (x, y)])
     pixels_per_point = axes.figure.dpi / 72
     heights = {id(end): (LABEL_POINTS + 2.5) * end[2] * pixels_per_point for end in ends}
     bottom, top = float("-inf"), axes.bbox.y1 + LABEL_POINTS * pixels_per_point
@@ -212,18 +186,30 @@ def _label_ends(axes: Axes, all_series: Sequence[Series], sweep: str, metric: Me
         end[0] = min(end[0], top - heights[id(end)] / 2)
         top = end[0] - heights[id(end)] / 2
         y = axes.transAxes.inverted().transform((0, end[0]))[1]
-        axes.annotate(
+        x, point = axes.transAxes.inverted().transform(end[3])
+        (leader,) = axes.plot(
+            [x, 1.0, 1.0 + LEADER],
+            [point, point, y],
+            transform=axes.transAxes,
+            color=end[1].colour,
+            linewidth=0.6,
+            zorder=1.5,
+            clip_on=False,
+        )
+        label = axes.annotate(
             end[1].label,
-            (1.0, y),
+            (1.0 + LEADER, y),
             xycoords="axes fraction",
-            xytext=(6, 0),
+            xytext=(2, 0),
             textcoords="offset points",
             ha="left",
             va="center",
             color=end[1].colour,
             fontweight="bold",
+            linespacing=1.05,
             annotation_clip=False,
         )
+        implementation_id(axes, end[1].name, [leader, label])
 
 
 def _scale_axes(axes: Axes, values: Sequence[int], metric: Metric) -> None:
@@ -235,7 +221,7 @@ def _scale_axes(axes: Axes, values: Sequence[int], metric: Metric) -> None:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
         axes.yaxis.set_minor_locator(ticker.NullLocator())
-    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(as_number))
 
 
 def _widen_narrow_range(axes: Axes) -> None:
@@ -258,11 +244,18 @@ def draw(
     sweep = plan["sweep"]
     count = len(metric.passes)
     width = PANEL_INCHES[0] * (1.35 if count == 1 else count) + LABEL_INCHES
+    labelled = _series(plan, languages, figure["implementations"], runs)
+    lines_of_labels = sum(series.label.count("\n") + 1 for series in labelled)
+    height = max(PANEL_INCHES[1], lines_of_labels * LINE_INCHES + 0.5)
     drawn, panels = plt.subplots(
-        1, count, figsize=(width, PANEL_INCHES[1]), sharey=True, squeeze=False, layout=None
+        1, count, figsize=(width, height), sharey=True, squeeze=False, layout=None
     )
     drawn.subplots_adjust(
-        left=0.72 / width, right=1 - LABEL_INCHES / width, bottom=0.2, top=0.9, wspace=0.12
+        left=0.72 / width,
+        right=1 - LABEL_INCHES / width,
+        bottom=0.4 / height,
+        top=1 - 0.22 / height,
+        wspace=0.12,
     )
     rows_of = {
         name: [row for row in passes if row["pass"] == name] if name else runs
@@ -299,12 +292,7 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
     plan = json.loads(plan_file.read_text(encoding="utf-8"))
     languages = json.loads(languages_file.read_text(encoding="utf-8"))
     runs, passes = read_csv(tables / "runs.csv"), read_csv(tables / "passes.csv")
-    output.mkdir(parents=True, exist_ok=True)
-    _use_fonts()
-    with warnings.catch_warnings(), plt.rc_context(STYLE):
-        warnings.filterwarnings("error", message=".*[Gg]lyph.*missing.*")
-        warnings.filterwarnings("error", message=".*findfont.*")
+    with drawing():
         for figure in plan["figures"]:
             drawn = draw(plan, languages, figure, runs, passes)
-            drawn.savefig(output / f"{figure['id']}.svg", format="svg", metadata={"Date": None})
-            plt.close(drawn)
+            save(drawn, output / f"{figure['id']}.svg")

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pikepdf
+import pytest
+
+EXPERIMENTS = ("summary", "seq_len", "causal", "batch_size", "num_heads", "emb_dim")
+TABLES = ("runs", "passes", "samples")
+
+
+@pytest.fixture(scope="module")
+def detached(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what a reader detaches from the finished PDF alone."""
+    folder = tmp_path_factory.mktemp("detached")
+    subprocess.run(["pdfdetach", "-saveall", "-o", folder, finished.pdf], check=True)
+    return folder
+
+
+def test_all_that_the_report_rests_on_is_in_it(detached: Path) -> None:
+    tables = {f"{name}-{table}.csv" for name in EXPERIMENTS for table in TABLES}
+    rest = {"records.jsonl.gz", "ceilings.json", "findings.json", "config.json", "manifest.json"}
+    assert {path.name for path in detached.iterdir()} == tables | rest
+
+
+def test_the_manifest_vouches_for_every_other_file(detached: Path) -> None:
+    manifest = json.loads(detached.joinpath("manifest.json").read_text())
+    assert (manifest["version"], manifest["dataset"]) == (1, "local")
+    others = {path.name: path for path in detached.iterdir() if path.name != "manifest.json"}
+    assert manifest["files"].keys() == others.keys()
+    for name, path in others.items():
+        content = path.read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
+        assert manifest["files"][name] == {"sha256": sha256, "bytes": len(content)}
+
+
+def test_every_record_is_there_whole_samples_and_all(finished: Any, detached: Path) -> None:
+    text = gzip.decompress(detached.joinpath("records.jsonl.gz").read_bytes()).decode()
+    lines = [json.loads(line) for line in text.splitlines()]
+    records = finished.folder / "results" / "local" / "records"
+    measured = {path.name for path in records.iterdir() if not path.name.startswith("ceilings")}
+    assert {line["file"] for line in lines} == measured
+    for line in lines:
+        assert line["record"] == json.loads(records.joinpath(line["file"]).read_text())
+        assert line["record"]["record"]["samples"]["forward"]
+
+
+def test_the_tables_findings_and_configuration_are_the_very_files(
+    finished: Any, detached: Path
+) -> None:
+    local = finished.folder / "results" / "local"
+    for name in EXPERIMENTS:
+        for table in TABLES:
+            was = local / "tables" / name / f"{table}.csv"
+            assert detached.joinpath(f"{name}-{table}.csv").read_bytes() == was.read_bytes()
+    for name, was in {
+        "findings.json": local / "findings.json",
+        "config.json": finished.folder / "report" / "config.json",
+    }.items():
+        assert detached.joinpath(name).read_bytes() == was.read_bytes()
+
+
+def test_the_appendix_gives_the_hash_of_every_record(
+    finished: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+) -> None:
+    text = text_of(finished.pdf)
+    for table in finished.folder.glob("results/local/tables/*/runs.csv"):
+        for row in csv.DictReader(table.open(encoding="utf-8")):
+            assert squeezed(Path(row["record"]).name) in text
+            assert row["sha256"] in text
+            assert (
+                hashlib.sha256(finished.folder.joinpath(row["record"]).read_bytes()).hexdigest()
+                == row["sha256"]
+            )
+
+
+def test_dates_are_the_measurements_and_relationships_are_told(finished: Any) -> None:
+    with pikepdf.open(finished.pdf) as pdf:
+        relationships = {str(file.UF): str(file.AFRelationship) for file in pdf.Root.AF}
+        dates = {str(file.EF.F.Params[key]) for file in pdf.Root.AF
+                 for key in ("/CreationDate", "/ModDate")}  # fmt: skip
+        names = [str(name) for name in pdf.Root.Names.EmbeddedFiles.Names[::2]]
+    assert relationships["records.jsonl.gz"] == relationships["ceilings.json"] == "/Source"
+    assert relationships["findings.json"] == relationships["causal-runs.csv"] == "/Data"
+    assert relationships["config.json"] == relationships["manifest.json"] == "/Supplement"
+    assert len(dates) == 1
+    started = {
+        json.loads(path.read_text())["record"]["started"]
+        for path in finished.folder.glob("results/local/records/[!c]*.json")
+    }
+    (date,) = dates
+    assert datetime.strptime(date, "D:%Y%m%d%H%M%SZ") == datetime.fromisoformat(
+        max(started)
+    ).replace(tzinfo=None)
+    assert names == sorted(names) and len(names) == len(relationships)

@@ -1,0 +1,387 @@
+"""The PDF: what stands in it, and what keeps it from being made. From the finished folder."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pikepdf
+import pytest
+
+from flashlab.catalogs import messages
+from flashlab.figures import draw_figures
+from flashlab.report import render
+from flashlab.report.attachments import attached_files
+from flashlab.report.render import ProjectFetcher, RenderError
+
+CHINESE = re.compile(r"[\u3400-\u9fff]")
+
+
+@pytest.fixture(scope="module")
+def text(finished: Any, text_of: Callable[[Path], str]) -> str:
+    """The finished report's text, squeezed."""
+    return text_of(finished.pdf)
+
+
+# What stands in it
+
+
+def test_it_is_in_both_languages(text: str, squeezed: Callable[[str], str]) -> None:
+    for said in (
+        *("注意力機制效能實驗報告", "Attention benchmark report"),
+        *("實驗 1：調整序列長度", "Experiment 1: Sequence length"),
+        *("沒有量測任何 GPU", "No GPU was measured"),
+    ):
+        assert squeezed(said) in text
+
+
+def test_every_finding_stands_in_it_in_both_languages(
+    results: Any, text: str, squeezed: Callable[[str], str]
+) -> None:
+    statements = [s for section in results.compose().sections for s in section.statements.entries]
+    assert len(statements) > 20
+    for statement in statements:
+        for language in ("zh_TW", "en"):
+            assert squeezed(statement.text[language]) in text
+
+
+def test_both_languages_give_the_same_numbers(results: Any) -> None:
+    def numbers(sentence: str) -> Counter[str]:
+        return Counter(re.findall(r"\d[\d,.]*\d|\d", sentence))
+
+    for section in results.compose().sections:
+        for statement in section.statements.entries:
+            assert numbers(statement.text["zh_TW"]) == numbers(statement.text["en"])
+
+
+def test_all_figures_are_there_and_say_what_they_show(
+    finished: Any, text: str, squeezed: Callable[[str], str]
+) -> None:
+    numbers = [*range(1, 12), "S1", "S2", "S3"]
+    for number in numbers:
+        assert squeezed(f"圖 {number}") in text and squeezed(f"Figure {number}") in text
+    across = ["總覽", "屋頂線"]
+    assert all(label in text for label in across)
+    alternatives = []
+    with pikepdf.open(finished.pdf) as pdf:
+        for found in pdf.objects:
+            if isinstance(found, pikepdf.Dictionary) and "/Alt" in found:
+                alternatives.append(str(found.Alt))
+    assert len(alternatives) == len(numbers) + len(across)
+    assert all(CHINESE.search(alt) and re.search("[a-z]{3}", alt) for alt in alternatives)
+
+
+def test_every_font_is_embedded_and_ours(finished: Any) -> None:
+    listed = subprocess.run(
+        ["pdffonts", str(finished.pdf)], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.splitlines()[2:]
+    assert listed
+    for line in listed:
+        assert re.match(r"[A-Z]{6}\+Noto-?Sans-?TC(-Regular|-Bold)? ", line)
+        embedded, subset = line.split()[-5:-3]
+        assert (embedded, subset) == ("yes", "yes")
+
+
+HOSTILE = (
+    '<a rel="attachment" href="file:///etc/hostname">a</a><img src="file:///etc/passwd" alt="b">'
+    "<style>@import 'file:///etc/passwd'</style>{{ 7 * 7 }}<script>alert(1)</script>"
+)
+
+
+@pytest.mark.parametrize("language", ["zh_TW", "en"])
+def test_what_others_write_is_shown_as_text_and_nothing_more(
+    results: Any, language: str, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+) -> None:
+    """Names, titles, labels, device, provider, message: in either language's part of the page."""
+    remark = results.folder / "remark.md"
+    remark.write_text(f"My **own** words {HOSTILE}\n\n- 一點\n", encoding="utf-8")
+    results.change(
+        author={"name": f"王小明 {HOSTILE}", "id": "113062000", "course": "Parallel Programming"},
+        remarks={"seq_len": {language: str(remark)}},
+    )
+    for plan in results.local.joinpath("plan").glob("*.json"):
+        document = json.loads(plan.read_text(encoding="utf-8"))
+        document["title"][language] = f"T {HOSTILE}"
+        document["implementations"][0]["label"][language] = f"L {HOSTILE}"
+        plan.write_text(json.dumps(document), encoding="utf-8")
+    hostile_cells = {"device_name": f"D {HOSTILE}", "provider": f"P {HOSTILE}"}
+    table = results.local / "tables" / "seq_len" / "runs.csv"
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = [row | hostile_cells for row in csv.DictReader(file)]
+    rows[0] |= {"status": "error", "message": f"M {HOSTILE}"}
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    before = {file.name for file in attached_files(Path("report/config.json"), results.local, None)}
+
+    said = text_of(results.write())
+    for letter in ("T", "L", "D", "P", "M"):
+        assert squeezed(f"{letter} {HOSTILE}") in said
+    for shown in (f"王小明 {HOSTILE}", "學號 Student ID 113062000", "My own words", "一點"):
+        assert squeezed(shown) in said
+    with pikepdf.open(results.pdf) as pdf:
+        assert "/JavaScript" not in str(pdf.Root.Names.keys()) + str(pdf.Root.keys())
+        assert {str(file.UF) for file in pdf.Root.AF} == before | {"ceilings.json"}
+    listed = subprocess.run(
+        ["pdfdetach", "-list", str(results.pdf)], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    assert "hostname" not in listed
+
+    page = results.write_page().read_text(encoding="utf-8")
+    assert HOSTILE not in page and "{{ 7 * 7 }}" in page
+    assert page.count("<script") == 1
+    assert not re.search("<(a rel|img)", page)
+
+
+# Page one, links, and what makes it an archive
+
+
+def test_page_one_has_the_findings_a_figure_and_the_headline_table(
+    results: Any, finished: Any, squeezed: Callable[[str], str]
+) -> None:
+    page = subprocess.run(
+        ["pdftotext", "-raw", "-l", "1", str(finished.pdf), "-"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    front = results.compose().front
+    assert 5 <= len(front.key.entries) <= 7
+    for statement in front.key.entries:
+        for language in ("zh_TW", "en"):
+            assert squeezed(statement.text[language]) in squeezed(page)
+    last = front.headline.rows[-1].cells
+    for said in (front.figure.caption["en"], "沒有量測任何 GPU", last[0]["zh_TW"], last[-1]["en"]):
+        assert squeezed(said) in squeezed(page)
+
+
+def test_a_statement_leads_to_its_figure_its_rows_and_its_runs(results: Any) -> None:
+    report = results.compose()
+    figures = {figure.id for section in report.sections for figure in section.figures}
+    rows = {row.id for section in report.sections for row in section.table.rows}
+    runs = {row.id for row in report.runs.rows}
+    said = [report.front.key, *(section.statements for section in report.sections)]
+    for statement in (entry for statements in said for entry in statements.entries):
+        targets = [link.target for link in statement.links]
+        assert set(targets) <= figures | rows | runs
+        assert set(targets) & rows and set(targets) & runs
+    assert any(set(link.target for link in entry.links) & figures for entry in said[0].entries)
+
+
+def test_every_way_in_the_pdf_leads_somewhere(finished: Any) -> None:
+    with pikepdf.open(finished.pdf) as pdf:
+        names = pdf.Root.Names.Dests.Names
+        there = {str(name) for name in names[::2]}
+        asked = {
+            str(note.A.D) if "/A" in note else str(note.Dest)
+            for page in pdf.pages
+            for note in page.get("/Annots", [])
+            if note.Subtype == "/Link" and ("/Dest" in note or note.A.get("/S") == "/GoTo")
+        }
+    assert len(asked) > 40
+    assert asked <= there
+
+
+def test_it_is_sound_tagged_and_says_that_it_is_an_archive(finished: Any) -> None:
+    subprocess.run(["qpdf", "--check", str(finished.pdf)], check=True, stdout=subprocess.DEVNULL)
+    with pikepdf.open(finished.pdf) as pdf:
+        assert pdf.Root.MarkInfo.Marked
+        assert str(pdf.Root.Lang) == "zh-TW"
+        assert "/StructTreeRoot" in pdf.Root
+        with pdf.open_metadata() as metadata:
+            assert (metadata["pdfaid:part"], metadata["pdfaid:conformance"]) == ("3", "A")
+        with pdf.open_outline() as outline:
+            (whole,) = outline.root
+            titles = [item.title for item in whole.children]
+    assert any("實驗 1" in title and "Experiment 1" in title for title in titles)
+    assert len(titles) >= 12
+
+
+# The languages
+
+
+def written(results: Any, languages: list[str]) -> Path:
+    results.redraw(languages)
+    pdf: Path = results.write()
+    return pdf
+
+
+def test_a_report_in_english_has_no_chinese(results: Any, text_of: Callable[[Path], str]) -> None:
+    assert CHINESE.findall(text_of(written(results, ["en"]))) == []
+
+
+def test_a_report_in_chinese_has_no_english_sentence(
+    results: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+) -> None:
+    text = text_of(written(results, ["zh_TW"]))
+    pieces = {
+        squeezed(piece)
+        for domain in ("report", "figures")
+        for message in messages("en", domain).values()
+        for piece in re.split(r"\{\w+\}", message)
+        if len(piece.split()) > 2
+    }
+    assert len(pieces) > 50
+    assert [piece for piece in pieces if piece in text] == []
+    assert squeezed("注意力機制效能實驗報告") in text
+
+
+# What keeps it from being made
+
+
+@pytest.fixture
+def refuses(results: Any) -> Callable[..., str]:
+    """Renders with something missing; what it said. The PDF that was there stays."""
+
+    def call(error: type[Exception]) -> str:
+        results.pdf.write_bytes(b"the one before")
+        with pytest.raises(error) as caught:
+            results.write()
+        assert results.pdf.read_bytes() == b"the one before"
+        assert {path.name for path in results.pdf.parent.iterdir()} == {"config.json", "lab5.pdf"}
+        return str(caught.value)
+
+    return call
+
+
+def test_a_character_that_the_fonts_lack_is_an_error(
+    results: Any, refuses: Callable[..., str]
+) -> None:
+    results.change(author={"name": "Ming 🦆"})
+    said = refuses(RenderError)
+    assert "🦆" in said or "1f986" in said.lower()
+    assert "templates/fonts/" in said
+
+
+def test_a_character_that_a_font_of_the_system_would_lend_is_an_error(
+    results: Any, refuses: Callable[..., str]
+) -> None:
+    if not subprocess.run(["fc-list", ":charset=25b6"], check=True, stdout=subprocess.PIPE).stdout:
+        pytest.skip("no font of this system has the character either")
+    results.change(author={"name": "Ming ▶"})
+    assert "templates/fonts/" in refuses(RenderError)
+
+
+def test_a_picture_that_is_missing_is_an_error(results: Any, refuses: Callable[..., str]) -> None:
+    (results.local / "figures" / "causal" / "rate-flash2.svg").unlink()
+    assert "rate-flash2.svg" in refuses(RenderError)
+
+
+def test_a_variable_that_the_template_makes_up_is_an_error(
+    results: Any, refuses: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    templates = results.folder / "templates"
+    shutil.copytree(render.TEMPLATES, templates)
+    with templates.joinpath("report.html.j2").open("a", encoding="utf-8") as file:
+        file.write("{{ report.conclusion }}")
+    monkeypatch.setattr(render, "TEMPLATES", templates)
+    assert "conclusion" in refuses(jinja2.UndefinedError)
+
+
+@pytest.mark.parametrize(
+    "source", ["http://127.0.0.1:9/a.svg", "https://example.org/a.svg", "../../../../etc/a.svg"]
+)
+def test_remarks_cannot_bring_in_a_file_from_outside(
+    results: Any, refuses: Callable[..., str], source: str
+) -> None:
+    remark = results.folder / "remark.md"
+    remark.write_text(f"![a picture]({source})\n", encoding="utf-8")
+    results.change(remarks={"seq_len": {"en": str(remark)}})
+    assert source.removeprefix("../../../..") in refuses(RenderError)
+
+
+class TestFetcher:
+    """The fetcher opens files of the project's folders and nothing else."""
+
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "a project"
+        folder.mkdir()
+        folder.joinpath("in.css").write_text("p {}")
+        tmp_path.joinpath("outside.css").write_text("p {}")
+        return folder
+
+    def test_a_file_of_the_folder_is_read(self, project: Path) -> None:
+        response = ProjectFetcher((project,)).fetch((project / "in.css").as_uri())
+        assert response.read() == b"p {}"
+
+    def test_a_file_beside_the_folder_is_refused(self, project: Path) -> None:
+        with pytest.raises(ValueError, match="outside"):
+            ProjectFetcher((project,)).fetch((project.parent / "outside.css").as_uri())
+
+    def test_a_path_that_climbs_out_is_refused(self, project: Path) -> None:
+        for up in ("..", "%2e%2e"):
+            with pytest.raises(ValueError, match="outside"):
+                ProjectFetcher((project,)).fetch(f"{project.as_uri()}/{up}/outside.css")
+
+    def test_a_link_that_leads_out_is_refused(self, project: Path) -> None:
+        project.joinpath("link.css").symlink_to(project.parent / "outside.css")
+        with pytest.raises(ValueError, match="outside"):
+            ProjectFetcher((project,)).fetch((project / "link.css").as_uri())
+
+    @pytest.mark.parametrize("url", ["http://127.0.0.1:9/x", "https://example.org/x", "ftp://a/b"])
+    def test_the_net_is_refused(self, project: Path, url: str) -> None:
+        with pytest.raises(ValueError, match="disallowed protocol"):
+            ProjectFetcher((project,)).fetch(url)
+
+
+# The same bytes
+
+
+@pytest.mark.parametrize(("command", "name"), [("report", "lab5.pdf"), ("page", "lab5.html")])
+def test_the_same_inputs_give_the_same_bytes_anywhere_and_at_any_time(
+    finished: Any, tmp_path: Path, command: str, name: str
+) -> None:
+    """Rendered once more in another folder, time zone, locale and hash seed."""
+    folder = tmp_path / "another folder" / "deeper"
+    for part in ("results", "workflow", "templates", "data/published"):
+        shutil.copytree(finished.folder / part, folder / part)
+    folder.joinpath("report").mkdir()
+    shutil.copy(finished.folder / "report" / "config.json", folder / "report")
+    (ceilings,) = folder.glob("results/local/records/ceilings-*.json")
+
+    def rendered(home: Path, **environment: str) -> bytes:
+        output = tmp_path / "rendered" / name
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "flashlab", command, "--config", "report/config.json"),
+                *("--results", "results/local", "--output", str(output)),
+                *("--ceilings", str(ceilings.relative_to(folder))),
+            ],
+            cwd=home,
+            env={**os.environ, "PYTHONPATH": str(home / "workflow"), **environment},
+            check=True,
+        )
+        return output.read_bytes()
+
+    again = rendered(
+        folder,
+        TZ="Asia/Taipei",
+        LC_ALL="C",
+        LANG="de_DE.UTF-8",
+        PYTHONHASHSEED="12345",
+        HOME=str(tmp_path),
+    )
+    here = finished.pdf.read_bytes() if command == "report" else rendered(finished.folder)
+    assert again == here
+
+
+def test_the_same_tables_give_the_same_figures(finished: Any, tmp_path: Path) -> None:
+    local = finished.folder / "results" / "local"
+    tables, languages = local / "tables" / "seq_len", local / "languages.json"
+    draw_figures(local / "plan" / "seq_len.json", tables, languages, tmp_path)
+    drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    before = local / "figures" / "seq_len"
+    assert drawn == {path.name: path.read_bytes() for path in before.glob("*.svg")}
+    assert len(drawn) == 3

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from flashlab.report.selection import (
+    AT_LEAST,
+    OUT_OF_MEMORY_STRENGTH,
+    STRONGEST,
+    key_findings,
+    said_in_prose,
+    strength,
+)
+
+HEADLINE = ("Pytorch", "Flash2")
+
+
+def finding(kind: str, verdict: str, **keys: Any) -> dict[str, Any]:
+    estimates = keys.pop("estimates", [])
+    params = keys.pop("params", {})
+    experiment = keys.pop("experiment", "seq_len")
+    subject = {"implementation": "Flash2", "baseline": "Pytorch", "pass": "forward"} | keys
+    return {
+        "kind": kind,
+        "experiment": experiment,
+        "subject": subject,
+        "verdict": verdict,
+        "params": params,
+        "evidence": {"estimates": estimates},
+    }
+
+
+def ratio(low: float, high: float) -> dict[str, Any]:
+    return {"estimate": math.sqrt(low * high), "low": low, "high": high}
+
+
+def speedup(low: float, high: float, **keys: Any) -> dict[str, Any]:
+    return finding("speedup", "faster", estimates=[ratio(low, high)], **keys)
+
+
+def test_strength_counts_the_near_end_of_the_interval() -> None:
+    assert strength(speedup(4.0, 64.0)) == pytest.approx(2.0)
+    assert strength(speedup(0.01, 0.25)) == pytest.approx(2.0)
+    assert strength(speedup(0.5, 64.0)) == 0
+
+
+def test_strength_is_that_of_the_strongest_value() -> None:
+    estimates = [ratio(1.1, 1.2), ratio(8.0, 8.5), ratio(2.0, 2.1)]
+    assert strength(finding("causal_effect", "mixed", estimates=estimates)) == pytest.approx(3.0)
+
+
+def test_a_peak_has_no_interval_and_is_its_own_near_end() -> None:
+    exact = finding("memory_ratio", "less", estimates=[{"estimate": 0.125}])
+    assert strength(exact) == pytest.approx(3.0)
+
+
+def test_a_crossover_is_as_strong_as_its_smaller_lead() -> None:
+    estimates = [ratio(2.0, 2.1), ratio(0.1, 0.125)]
+    assert strength(finding("crossover", "crosses", estimates=estimates)) == pytest.approx(1.0)
+
+
+def test_growth_is_strong_where_it_departs_from_the_parameters() -> None:
+    params = {"times": 64.0, "times_size": 8.0, "covaried": []}
+    assert strength(finding("scaling", "power_law", params=params)) == pytest.approx(3.0)
+    params = {**params, "covaried": ["batch_size"]}
+    assert strength(finding("scaling", "power_law", params=params)) == 0
+
+
+def test_what_does_not_fit_into_memory_outranks_every_ratio() -> None:
+    limit = finding("out_of_memory", "limit_found")
+    assert strength(limit) == OUT_OF_MEMORY_STRENGTH > strength(speedup(1e6, 1e6))
+
+
+@pytest.mark.parametrize("verdict", ["inconclusive", "none", "imprecise", "withheld"])
+def test_what_decides_nothing_has_no_strength(verdict: str) -> None:
+    assert strength(finding("speedup", verdict, estimates=[ratio(4.0, 5.0)])) == 0
+
+
+def test_page_one_has_the_strongest_of_each_topic_strongest_first() -> None:
+    weak, strong = speedup(2.0, 2.1), speedup(8.0, 8.1)
+    backward = speedup(4.0, 4.1, **{"pass": "backward"})
+    other = speedup(16.0, 16.1, implementation="Flash4")
+    memory = finding("memory_ratio", "less", estimates=[{"estimate": 0.9}])
+    found = key_findings([weak, strong, backward, memory, other], HEADLINE, ["seq_len"])
+    assert found == [other, strong, backward, memory]
+
+
+def test_page_one_ends_with_the_nearest_approach_to_the_ceiling() -> None:
+    far = finding("roofline", "neither", params={"matrix_high": 12.0})
+    near = finding("roofline", "compute_bound", params={"matrix_high": 89.0})
+    impossible = finding("roofline", "model_error", params={"matrix_high": 120.0})
+    found = key_findings([near, far, impossible, speedup(2.0, 2.1)], HEADLINE, ["seq_len"])
+    assert found == [speedup(2.0, 2.1), near]
+
+
+def test_page_one_leaves_out_the_summary_the_undecided_and_the_surplus() -> None:
+    kinds = ["speedup", "causal_effect", "memory_ratio", "crossover"]
+    found = key_findings(
+        [
+            speedup(9.0, 9.1, experiment="summary"),
+            finding("speedup", "inconclusive", estimates=[ratio(0.9, 1.2)]),
+            *(
+                finding(kind, "mixed", estimates=[ratio(4.0, 4.1), ratio(0.1, 0.2)])
+                for kind in kinds
+            ),
+            speedup(2.0, 2.1, **{"pass": "backward"}),
+            speedup(2.0, 2.1, implementation="Flash4"),
+            finding("out_of_memory", "limit_found"),
+        ],
+        HEADLINE,
+        ["seq_len"],
+    )
+    assert len(found) == STRONGEST >= AT_LEAST
+    assert found[0]["kind"] == "out_of_memory"
+    assert all(f["experiment"] == "seq_len" and strength(f) > 0 for f in found)
+
+
+def test_prose_speaks_of_the_headlines_implementations_and_of_what_breaks_a_rule() -> None:
+    assert said_in_prose(speedup(2.0, 2.1), HEADLINE)
+    assert not said_in_prose(speedup(2.0, 2.1, implementation="Flash4"), HEADLINE)
+    assert said_in_prose(finding("monotonicity", "broken", implementation="Flash4"), HEADLINE)
+    assert not said_in_prose(finding("monotonicity", "monotone"), HEADLINE)
+    assert not said_in_prose(finding("claim", "confirmed"), HEADLINE)
+    growth = finding("scaling", "power_law")
+    assert said_in_prose(growth, HEADLINE)
+    assert not said_in_prose(growth, HEADLINE, tabulated=True)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import escape
+
+from flashlab.catalogs import messages
+from flashlab.report.typography import spaced, typeset, unbroken
+
+
+@pytest.mark.parametrize(
+    ("written", "set_"),
+    [
+        ("峰值記憶體為644 MiB", "峰值記憶體為 644 MiB"),
+        ("在N = 128時", "在 N = 128 時"),
+        ("相差5%以內", "相差 5% 以內"),
+        ("Flash2 （完整） 較快", "Flash2（完整）較快"),
+        ("前向，N = 128", "前向，N = 128"),
+    ],
+)
+def test_scripts_are_a_space_apart_and_full_width_marks_are_not(written: str, set_: str) -> None:
+    assert spaced(written) == set_
+    assert spaced(set_) == set_
+
+
+def test_an_equation_and_a_quantity_stay_on_one_line() -> None:
+    assert unbroken("at N = 1024 it takes 0.9 ms, 3 times as long") == (
+        "at N\u00a0=\u00a01024 it takes 0.9\u00a0ms, 3 times as long"
+    )
+
+
+def test_two_full_width_marks_in_a_row_are_set_closer() -> None:
+    assert typeset("前向（完整）：快", "zh_TW") == (
+        '前向（完整<span class="pair"><span class="half">）</span>：</span>快'
+    )
+    assert "span" not in typeset("forward (full): fast", "en")
+
+
+@given(st.text(alphabet=st.sampled_from("<>&\"'（）：，快 a1=N;")))
+def test_whatever_is_written_stays_text(text: str) -> None:
+    for language in ("zh_TW", "en"):
+        without_ours = re.sub(r'</?span(?: class="(?:pair|half)")?>', "", typeset(text, language))
+        assert not re.search("[<>\"']", without_ours)
+
+
+def test_the_chinese_messages_need_no_mending() -> None:
+    for domain in ("report", "figures"):
+        for key, text in messages("zh_TW", domain).items():
+            whole = re.sub(r"\{\w+\}", "x", text)
+            beside_mark = re.search("[，。；：（）] | [，。；：（）]", whole)
+            assert not beside_mark, (key, text)
+    assert escape("快") == typeset("快", "zh_TW")

@@ -1,0 +1,89 @@
+"""What travels inside the PDF, so that its reader can check every number without anything else.
+
+All names are flat. ``records.jsonl.gz`` holds a line of canonical JSON for each record,
+``{"file": <its file name>, "record": <the whole record>}``; the tables are
+``<experiment>-<table>.csv``; ``manifest.json`` has the size and SHA-256 of every other file.
+The same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flashlab.plan import SUMMARY
+from flashlab.records import canonical
+
+TABLES = ("runs", "passes", "samples")
+MANIFEST_VERSION = 1
+
+
+@dataclass(frozen=True)
+class AttachedFile:
+    """A file in the PDF: its bytes, and its relationship to the report in PDF/A-3's terms."""
+
+    name: str
+    content: bytes
+    relationship: str
+
+
+def _lines_of_records(paths: Sequence[Path]) -> bytes:
+    lines = []
+    for path in paths:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        lines.append(canonical({"file": path.name, "record": record}) + "\n")
+    # No time and no name in the header, so that only the records decide the bytes.
+    return gzip.compress("".join(lines).encode(), mtime=0)
+
+
+def record_paths(config: Mapping[str, Any], results: Path) -> list[Path]:
+    """The file of every planned record once, by name."""
+    names = [SUMMARY, *(experiment["name"] for experiment in config["experiments"])]
+    found = {}
+    for name in names:
+        plan = json.loads((results / "plan" / f"{name}.json").read_text(encoding="utf-8"))
+        for entry in plan["records"]:
+            path = Path(entry["path"])
+            found[path.name] = path
+    return [found[name] for name in sorted(found)]
+
+
+def attached_files(config_file: Path, results: Path, ceilings: Path | None) -> list[AttachedFile]:
+    """Every attachment of the report of the dataset in `results`, by name."""
+    config = json.loads(config_file.read_text(encoding="utf-8"))
+    source = {"records.jsonl.gz": _lines_of_records(record_paths(config, results))}
+    if ceilings:
+        source["ceilings.json"] = ceilings.read_bytes()
+    data = {"findings.json": (results / "findings.json").read_bytes()}
+    for name in (SUMMARY, *(experiment["name"] for experiment in config["experiments"])):
+        for table in TABLES:
+            path = results / "tables" / name / f"{table}.csv"
+            data[f"{name}-{table}.csv"] = path.read_bytes()
+    supplement = {"config.json": config_file.read_bytes()}
+    contents = source | data | supplement
+    manifest = {
+        "version": MANIFEST_VERSION,
+        "dataset": config["dataset"],
+        "files": {
+            name: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+            for name, content in sorted(contents.items())
+        },
+    }
+    supplement["manifest.json"] = (canonical(manifest) + "\n").encode()
+    return sorted(
+        (
+            AttachedFile(name, content, relationship)
+            for relationship, files in (
+                ("Source", source),
+                ("Data", data),
+                ("Supplement", supplement),
+            )
+            for name, content in files.items()
+        ),
+        key=lambda file: file.name,
+    )

@@ -1,0 +1,251 @@
+"""The machine and its ceilings, where records disagree about it, and what is to be doubted."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from flashlab.report.document import Cell, Environment, Row, Table
+from flashlab.report.material import Material, stretches
+from flashlab.report.wording import Texts
+
+PEAKS = Path(__file__).parents[3] / "data" / "published" / "gpus.csv"
+
+MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
+"""Columns of the run table in which the records of one dataset must not differ; nor must the
+provider of any one implementation."""
+
+PEAK_DTYPES = ("float16", "float32")
+PEAK_COLUMNS = (*(f"{dtype}_TFLOPs" for dtype in PEAK_DTYPES), "bandwidth_GBs")
+
+
+def published_peaks(path: Path = PEAKS) -> list[dict[str, str]]:
+    """The vendors' peak figures, a row a GPU."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def is_device(peak: str, name: str) -> bool:
+    """Whether a device's own name, such as ``NVIDIA GeForce RTX 3070``, is that of a peak's row.
+
+    What follows may only be a memory size: an RTX 4070 Ti is no RTX 4070.
+    """
+    return re.search(rf"\b{re.escape(peak)}(-\d+GB)?$", name) is not None
+
+
+def disagreements(material: Material) -> list[tuple[str, str, dict[str, list[int]]]]:
+    """Where the records' environments differ in what must agree.
+
+    A triple each: the column, whose provider it is (empty for the columns of `MUST_AGREE`), and
+    the runs' numbers by value; a record that does not say counts as a value of its own, empty.
+    """
+    found = []
+    groups: list[tuple[str, str, list[dict[str, Any]]]] = [
+        (column, "", material.runs) for column in MUST_AGREE
+    ]
+    # A run that failed may have ended before it was known who would run it.
+    measured = [run for run in material.runs if run["status"] == "ok"]
+    groups += [
+        ("provider", name, [run for run in measured if run["implementation"] == name])
+        for name in material.implementations
+    ]
+    for column, name, runs in groups:
+        by_value: dict[str, list[int]] = {}
+        for run in runs:
+            by_value.setdefault(run[column] or "", []).append(material.number_of(run))
+        if len(by_value) > 1:
+            found.append((column, name, by_value))
+    return found
+
+
+def _named(numbers: list[int]) -> Cell:
+    """Runs by their numbers: 1–4, 9."""
+    return Cell(", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in stretches(numbers)))
+
+
+class EnvironmentPage:
+    """Writes the section on environment and warnings."""
+
+    def __init__(self, material: Material) -> None:
+        self.material = material
+        self.words = material.words
+
+    def _facts(self) -> Iterator[tuple[Texts, str]]:
+        words, material = self.words, self.material
+        for column, key in (
+            ("device_name", "device"),
+            ("driver", "environment.driver"),
+            ("torch", "environment.torch"),
+            ("dtype", "dtype"),
+            ("protocol", "environment.protocol"),
+            ("commit", "environment.commit"),
+        ):
+            if values := material.distinct(column):
+                yield words.each(key), ", ".join(values)
+
+    def _peaks(self) -> Table:
+        """The measured ceilings above the peak figures that vendors publish."""
+        words, material = self.words, self.material
+        devices = material.distinct("device_name")
+        rows = []
+        if material.ceilings is not None:
+            rates = material.ceilings["matrix_product"]
+            measured = [
+                Cell(material.number(rates[dtype]["rate(TFLOPs/s)"], 3))
+                if dtype in rates
+                else Cell("–")
+                for dtype in ("float16", "float32")
+            ]
+            copied = material.ceilings["copy"]["bandwidth(GB/s)"]
+            rows.append(
+                Row(
+                    [
+                        words.each("peaks.measured", device=", ".join(devices)),
+                        *measured,
+                        Cell(material.number(copied, 3)),
+                        Cell("–"),
+                    ],
+                    first=True,
+                )
+            )
+        for peak in published_peaks():
+            mine = any(is_device(peak["device"], device) for device in devices)
+            cells: list[Cell | Texts] = [Cell(f"● {peak['device']}" if mine else peak["device"])]
+            for column in PEAK_COLUMNS:
+                cells.append(Cell(material.number(float(peak[column])) if peak[column] else "–"))
+            cells.append(Cell(peak["source"]))
+            rows.append(Row(cells))
+        return Table(
+            [words.each(f"column.{name}") for name in ("gpu", "float16", "float32", "bandwidth")]
+            + [words.each("column.source")],
+            rows,
+            numeric=range(1, 4),
+            caption=words.each("caption.peaks"),
+        )
+
+    def _disagreements(self) -> Table | None:
+        words, rows = self.words, []
+        for column, name, by_value in disagreements(self.material):
+            field = words.each(f"field.{column}", implementation=name)
+            for position, (value, numbers) in enumerate(sorted(by_value.items())):
+                rows.append(
+                    Row(
+                        [
+                            field if position == 0 else Cell(""),
+                            Cell(value) if value else words.each("unknown"),
+                            Cell(str(len(numbers))),
+                            _named(numbers),
+                        ],
+                        first=position == 0,
+                    )
+                )
+        if not rows:
+            return None
+        headings = ("field", "value", "count", "which_runs")
+        return Table([words.each(f"column.{key}") for key in headings], rows, numeric=range(2, 3))
+
+    def _warnings(self) -> Table | None:
+        """Each warning, how many runs carry it, and which."""
+        words = self.words
+        runs_of: dict[str, list[int]] = {}
+        for run in self.material.runs:
+            for code in {warning["code"] for warning in run["warnings"] or ()}:
+                runs_of.setdefault(code, []).append(self.material.number_of(run))
+        if not runs_of:
+            return None
+        rows = [
+            Row([words.each(f"warning.{code}"), Cell(str(len(numbers))), _named(numbers)])
+            for code, numbers in sorted(runs_of.items(), key=lambda item: (-len(item[1]), item[0]))
+        ]
+        headings = ("warning", "count", "which_runs")
+        return Table([words.each(f"column.{key}") for key in headings], rows, numeric=range(1, 2))
+
+    def _anomalies(self) -> Table | None:
+        """Passes that are unstable in themselves, or that their neighbours contradict."""
+        words, material, rows = self.words, self.material, []
+        for finding in material.findings:
+            if finding["kind"] != "anomaly" or finding["verdict"] == "none":
+                continue
+            params, subject = finding["params"], finding["subject"]
+            experiment = material.experiment(finding["experiment"])
+            name, causal = subject["implementation"], subject["mask"] == "causal"
+            run = experiment.run(name, causal, params["value"])
+            number = material.number_of(run)
+            sign = params.get("sign", "outlier")
+            figure = params.get("ratio") or params.get("half_width")
+            rows.append(
+                Row(
+                    [
+                        Cell(str(number), target=f"run-{number}"),
+                        Cell(run_in_short(run)),
+                        words.each(f"pass.{subject['pass']}"),
+                        words.each(f"anomaly.sign.{sign}", figure=material.number(figure, 3)),
+                    ],
+                    implementation=name,
+                )
+            )
+        unique = {str(row.cells): row for row in rows}
+        headings = ("run", "shape", "pass", "anomaly")
+        columns = [words.each(f"column.{key}") for key in headings]
+        return Table(columns, list(unique.values())) if rows else None
+
+    def _failures(self) -> Table | None:
+        """Every run without numbers: its status, and what it said."""
+        words, rows = self.words, []
+        for run in self.material.runs:
+            if run["status"] != "ok":
+                number = self.material.number_of(run)
+                rows.append(
+                    Row(
+                        [
+                            Cell(str(number), target=f"run-{number}"),
+                            Cell(run_in_short(run)),
+                            words.each(f"status.{run['status']}"),
+                            Cell(run["message"] or "–"),
+                        ],
+                        implementation=run["implementation"],
+                    )
+                )
+        headings = ("run", "shape", "status", "message")
+        if not rows:
+            return None
+        total = len(self.material.runs)
+        return Table(
+            [words.each(f"column.{key}") for key in headings],
+            rows,
+            caption=words.each("environment.failed", count=len(rows), total=total),
+        )
+
+    def environment(self) -> Environment:
+        """The section on environment and warnings."""
+        words, material = self.words, self.material
+        differing = self._disagreements()
+        fields = Counter(row["source_changed"] for row in material.runs)
+        notices = []
+        if fields[True]:
+            changed = sorted({r["implementation"] for r in material.runs if r["source_changed"]})
+            notices += [words.each("source_changed", implementation=name) for name in changed]
+        warned = sum(bool(run["warnings"]) for run in material.runs)
+        if warned:
+            total = len(material.runs)
+            notices.append(words.each("environment.warned", count=warned, total=total))
+        return Environment(
+            facts=list(self._facts()),
+            peaks=self._peaks(),
+            agreement=words.each("environment.disagree" if differing else "environment.agree"),
+            disagreements=differing,
+            notices=notices,
+            warnings=self._warnings(),
+            anomalies=self._anomalies(),
+            failures=self._failures(),
+        )
+
+
+def run_in_short(run: Any) -> str:
+    """``Flash2 B16 N1024 H32 E2048 full``, without dtype and device, which hardly ever vary."""
+    sizes = f"B{run['batch_size']} N{run['seq_len']} H{run['num_heads']} E{run['emb_dim']}"
+    return f"{run['implementation']} {sizes} {'causal' if run['causal'] else 'full'}"

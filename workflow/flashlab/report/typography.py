@@ -1,0 +1,48 @@
+"""What setting two scripts on one line takes, beyond what the typesetter does by itself.
+
+- A space between Han characters and Latin letters or digits, and none beside full-width marks.
+- No line break inside ``N = 1024`` or between a number and its unit.
+- Quotation marks of English text are straight.
+- Two full-width marks in a row, such as ``）：``, take the room of one and a half.
+"""
+
+from __future__ import annotations
+
+import re
+
+from markupsafe import Markup, escape
+
+HAN = "\u3400-\u9fff"
+MARKS = "，。、；：？！「」『』（）〔〕【】《》"
+CLOSING = "，。、；：？！」』）〕】》"
+NO_BREAK = "\u00a0"
+
+_HAN_LATIN = re.compile(f"(?<=[{HAN}])(?=[A-Za-z0-9α-ω])|(?<=[A-Za-z0-9%α-ω])(?=[{HAN}])")
+_BESIDE_MARK = re.compile(f"(?<=[{MARKS}])[ ]+|[ ]+(?=[{MARKS}])")
+_EQUATION = re.compile(r"\b([A-Za-zα-ω]) (=|×|≥|≤) (?=[\d.])")
+_QUANTITY = re.compile(r"(?<=\d) (?=(?:ms|MiB|GiB|GB/s|TFLOP/s|s)\b|倍|次方)")
+
+# The font sets curved quotation marks as wide as a Han character, in whatever language.
+_STRAIGHT = str.maketrans("“”‘’", "\"\"''")
+_PAIR = re.compile(f"([{CLOSING}])([{MARKS}])")
+
+
+def spaced(text: str) -> str:
+    """Chinese text with a space where scripts meet, and none beside full-width marks."""
+    return _BESIDE_MARK.sub("", _HAN_LATIN.sub(" ", text))
+
+
+def unbroken(text: str) -> str:
+    """Text whose equations and quantities stay on one line."""
+    return _QUANTITY.sub(NO_BREAK, _EQUATION.sub(rf"\1{NO_BREAK}\2{NO_BREAK}", text))
+
+
+def typeset(text: str, language: str) -> Markup:
+    """A text as it is set: escaped, spaced, its equations unbroken, its paired marks tightened."""
+    chinese = language == "zh_TW"
+    escaped = escape(unbroken(spaced(text) if chinese else text.translate(_STRAIGHT)))
+    if not chinese:
+        return escaped
+    # The marks are no part of an entity, so that what was escaped stays escaped.
+    pair = '<span class="pair"><span class="half">\\1</span>\\2</span>'
+    return Markup(_PAIR.sub(pair, str(escaped)))
