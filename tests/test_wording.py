@@ -11,15 +11,18 @@ from flashlab.report.wording import MOST_NAMED, Words
 WORDS = Words(["zh_TW", "en"])
 SUBJECT = {
     **{"implementation": "Flash2", "baseline": "Pytorch"},
-    **{"pass": "forward", "mask": "full", "quantity": "forward"},
+    **{"pass": "forward", "mask": "full"},
 }
 
 
 GROWTH = {"count": 4, "first": 128, "last": 1024}
 
 
-def said(kind: str, verdict: str, reasons: list[str], **params: Any) -> dict[str, str]:
-    finding = {"kind": kind, "verdict": verdict, "subject": SUBJECT, "params": params}
+def said(
+    kind: str, verdict: str, reasons: list[str], *, quantity: str = "forward", **params: Any
+) -> dict[str, str]:
+    subject = SUBJECT | {"quantity": quantity}
+    finding = {"kind": kind, "verdict": verdict, "subject": subject, "params": params}
     return WORDS.finding({**finding, "reasons": reasons}, "N")
 
 
@@ -125,6 +128,25 @@ def test_what_grows_by_the_first_power_is_proportional(exponent: float, expected
 def test_what_is_the_same_at_both_ends_changes_by_no_factor() -> None:
     text = said("scaling", "flat", [], **GROWTH, times=1.0)["en"]
     assert text.endswith("the same at both ends to three significant digits.")
+
+
+@pytest.mark.parametrize(
+    ("quantity", "expected"),
+    [("forward", "falls by more than 5% as N"), ("memory", "1024, to three significant digits.")],
+)
+def test_what_is_exact_goes_one_way_without_a_margin(quantity: str, expected: str) -> None:
+    text = said("monotonicity", "monotone", [], quantity=quantity, **GROWTH, direction="rises")
+    assert expected in text["en"]
+
+
+@pytest.mark.parametrize(
+    ("checks", "expected"),
+    [(4, "None of the 4 passes"), (5, "Of 5 passes checked for stability, 4")],
+)
+def test_where_every_check_found_nothing_none_is_counted(checks: int, expected: str) -> None:
+    counted = {"params": {"checks": checks, "clean": 4}, "subject": {"check": "unstable"}}
+    found = {"kind": "anomaly", "verdict": "none", "reasons": [], **counted}
+    assert WORDS.finding(found, "N")["en"].startswith(expected)
 
 
 @pytest.mark.parametrize(

@@ -320,6 +320,8 @@ def _key(finding: Mapping[str, Any]) -> str:
         return f"{key}.same"
     if kind == "out_of_memory" and params["largest"] is None:
         return f"{key}.nothing"
+    if key.startswith("monotonicity.monotone.") and finding["subject"]["quantity"] == "memory":
+        return f"{key}.exact"
     if key.startswith("anomaly.none.") and params["clean"] == params["checks"]:
         return f"{key}.all"
     return key
