@@ -559,7 +559,7 @@ class Judge:
         local = [
             math.log(truth[b] / truth[a]) / math.log(b / a) for a, b in itertools.pairwise(truth)
         ]
-        bend = max(abs(b - a) for a, b in itertools.pairwise(local))
+        bend = max(local) - min(local)
         exponent = self.dataset.exponents.get((subject["implementation"], causal, quantity))
         false = (
             (verdict in ("power_law", "flat") and bend > BEND)
@@ -585,8 +585,11 @@ class Judge:
         falls, rises = min(steps, default=1.0), max(steps, default=1.0)
         false = False
         if verdict == "broken":
-            pair = truth[params["high_at"]] / truth[params["low_at"]]
-            false = pair >= 1 - margin if params["direction"] == "rises" else pair <= 1 + margin
+            fall, rise = (
+                truth[params[f"{name}_to"]] / truth[params[f"{name}_from"]]
+                for name in ("fall", "rise")
+            )
+            false = fall >= 1 - margin or rise <= 1 + margin
         elif verdict == "monotone":
             false = {
                 "rises": falls < 1 - margin,
@@ -701,20 +704,28 @@ def judge_claim(finding: dict[str, Any], dataset: Planted, times: dict[Key, floa
                 values.append(times[name, shape, timed])
             else:
                 values.append(costs.flops(shape)[timed] / 1e9 / times[name, shape, timed])
-        first, *others = values
-        truths.append(first * math.prod(v**p for v, p in zip(others, (-1, -1, 1), strict=False)))
-        if estimate["metric"] != "memory":
+        truths.append(_true_figure(values, params["compare"]))
+        if estimate["metric"] != "memory" and estimate["estimate"] is not None:
             intervals.append((truths[-1], estimate))
     holds = all(least <= truth <= most for truth in truths)
     false = (verdict == "confirmed" and not holds) or (verdict == "contradicted" and holds)
     missed = None
-    if verdict != "other_device":
+    if verdict != "other_device" and not any(map(math.isnan, truths)):
         room = 1 + 2 * MARGIN
         if all(least * room <= truth <= most / room for truth in truths):
             missed = verdict != "confirmed"
         elif any(truth < least / room or truth > most * room for truth in truths):
             missed = verdict != "contradicted"
     return false, missed, intervals
+
+
+def _true_figure(values: Sequence[float], compare: str) -> float:
+    """What a claim's test comes to; not a number where there is no rise to compare with."""
+    if compare == "times":
+        first, *others = values
+        return first * math.prod(v**p for v, p in zip(others, (-1, -1, 1), strict=False))
+    a, b, c, d = values
+    return (a - b) / (c - d) if c > d else math.nan
 
 
 def _parsed(run: str) -> tuple[str, Shape]:

@@ -91,8 +91,8 @@ def test_a_text_in_all_languages_is_said_once_where_they_agree() -> None:
 
 
 SCHEMAS = LOCALES.parents[1] / "workflow" / "schemas"
-SINGLE_FORMS = {"speedup", "causal_effect", "roofline"}
-"""Kinds of finding that are also made of a sweep in which one value alone has numbers."""
+SINGLE_FORMS = {"speedup", "causal_effect"}
+"""Kinds of finding that say it in another way where one value alone has numbers."""
 
 
 def verdict_keys() -> list[str]:

@@ -127,6 +127,29 @@ def test_growth_is_compared_by_four_runs(twice_as_fast: Sweep) -> None:
     assert found.params["ours_low"] < found.params["ours"] < found.params["ours_high"]
 
 
+RISES = [{"implementation": n, "seq_len": s} for n in ("Pytorch", "Flash2") for s in (256, 128)]
+
+
+@pytest.mark.parametrize(("compare", "ours"), [("times", 1), ("amounts", 2)])
+def test_rises_are_compared_by_how_many_times_or_by_how_much(
+    twice_as_fast: Sweep, compare: str, ours: float
+) -> None:
+    test = {"metrics": ["forward_time"], "terms": RISES, "at": [AT], "compare": compare}
+    found = held({"test": {**test, "wanted": {"least": ours / 1.1}}}, twice_as_fast)
+    assert (found.verdict, found.params["compare"]) == ("confirmed", compare)
+    assert found.params["ours"] == pytest.approx(ours, rel=0.05)
+
+
+@pytest.mark.parametrize("metric", ["memory", "forward_rate"])
+def test_where_nothing_rises_no_rise_is_compared_with_it(twice_as_fast: Sweep, metric: str) -> None:
+    at = AT if metric == "memory" else {**AT, "implementation": "Flash2"}
+    terms = RISES if metric == "memory" else [{"seq_len": n} for n in (256, 128, 128, 256)]
+    test = {"metrics": [metric], "terms": terms, "at": [at], "compare": "amounts"}
+    found = held({"test": {**test, "wanted": {"least": 1}}}, twice_as_fast)
+    assert (found.verdict, found.params["ours"]) == ("inconclusive", None)
+    assert found.evidence["estimates"][0]["low"] is None
+
+
 def test_a_figure_of_another_device_is_shown_beside_ours_without_a_verdict(
     twice_as_fast: Sweep,
 ) -> None:
@@ -210,6 +233,7 @@ def test_a_tolerance_goes_by_factors_both_ways() -> None:
         ({"source": "nobody"}, "there is no source nobody"),
         ({"test": {**RATIO, "terms": [], "wanted": {"least": 1}}}, "terms"),
         ({"test": RATIO}, "published"),
+        ({"test": {**RATIO, "compare": "amounts", "wanted": {"least": 1}}}, "too short"),
         ({"untested": "tired"}, "untested"),
     ],
 )

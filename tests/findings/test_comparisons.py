@@ -157,6 +157,13 @@ def test_what_causal_masking_does_to_time_and_so_to_the_rate(
     assert found.params["rate_low"] == pytest.approx(gain / 2, rel=0.02)
 
 
+def test_half_of_a_speed_is_rounded_once(sweep: Plant) -> None:
+    times = {False: [1.5489], True: [1.0]}  # its half is 0.774, half of the printed 1.55 is not
+    runs = {("Flash2", causal, 128): {"forward": time} for causal, time in times.items()}
+    found = forward(causal_effects(sweep(runs)))
+    assert (found.params["low"], found.params["rate_low"]) == (1.55, 0.774)
+
+
 def test_one_mask_alone_shows_no_effect(sweep: Plant, noisy: Noisy) -> None:
     assert list(causal_effects(sweep(pair(noisy, {128: 2.0})))) == []
 

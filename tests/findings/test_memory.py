@@ -48,6 +48,13 @@ def test_where_it_is_less_and_where_it_is_more_are_two_findings(sweep: Plant) ->
     assert sides == {"less": ([128], 0.5, 0.5), "more": ([256, 512], 2.0, 3.0)}
 
 
+def test_the_greatest_share_is_where_it_is_and_not_where_it_first_prints_alike(
+    sweep: Plant,
+) -> None:
+    (found,) = memory_ratios(sweep(shared({128: 1.9, 256: 1.9981, 512: 1.9989})))
+    assert (found.params["high"], found.params["high_at"]) == (2.0, 512)
+
+
 def test_a_ratio_is_withheld_where_a_run_is_missing_and_names_it(sweep: Plant) -> None:
     runs = {("Pytorch", False, 128): "oom", ("Flash2", False, 128): {"peak": 1.0}}
     (found,) = memory_ratios(sweep(runs))
@@ -61,13 +68,15 @@ def test_the_limit_of_memory_lies_between_what_fitted_and_what_did_not(sweep: Pl
     runs |= {("Numpy", False, 128): "oom", ("Numpy", False, 256): "unsupported"}
     found = {f.subject["implementation"]: f for f in memory_limits(sweep(runs))}
     limits = {
-        name: (f.verdict, f.params["largest"], f.params["failed"]) for name, f in found.items()
+        name: (f.verdict, f.params["fitted"], f.params["failed"]) for name, f in found.items()
     }
     assert limits == {
-        "Pytorch": ("limit_found", 256, [512, 1024]),
-        "Flash2": ("none", 1024, []),
-        "Numpy": ("limit_found", None, [128]),
+        "Pytorch": ("limit_found", [128, 256], [512, 1024]),
+        "Flash2": ("none", [128, 256, 512, 1024], []),
+        "Numpy": ("limit_found", [], [128]),
     }
+    assert found["Numpy"].reasons == ["excluded: Numpy full seq_len=256: unsupported"]
+    assert (found["Pytorch"].params["largest"], found["Pytorch"].reasons) == (256, [])
 
 
 # The exact model

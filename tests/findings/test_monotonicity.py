@@ -40,26 +40,32 @@ def test_what_goes_one_way_is_monotone(
     assert (found.verdict, found.params["direction"]) == ("monotone", expected)
 
 
-def test_the_pair_that_goes_furthest_against_the_others_is_named(
-    sweep: Plant, noisy: Noisy
+@pytest.mark.parametrize(
+    ("times", "fall", "rise"),
+    [
+        ([1.0, 2.0, 1.8, 1.5, 4.0], (256, 1024, 0.75), (128, 2048, 4.0)),
+        ([4.0, 1.0, 1.3], (128, 256, 0.25), (256, 512, 1.3)),
+        ([1.0, 0.4, 1.2, 0.7], (128, 256, 0.4), (256, 512, 3.0)),  # it ends lower than it begins
+    ],
+)
+def test_of_what_goes_both_ways_the_deepest_fall_and_the_highest_rise_are_named(
+    sweep: Plant,
+    noisy: Noisy,
+    times: list[float],
+    fall: tuple[int, int, float],
+    rise: tuple[int, int, float],
 ) -> None:
-    found = direction(sweep(timed(noisy, [1.0, 2.0, 1.8, 1.5, 4.0])))
+    found = direction(sweep(timed(noisy, times)))
     assert found.verdict == "broken"
-    pair = {key: found.params[key] for key in ("direction", "low_at", "high_at")}
-    assert pair == {"direction": "rises", "low_at": 256, "high_at": 1024}
-    assert found.params["ratio"] == pytest.approx(0.75, abs=0.02)
-
-
-def test_a_rise_breaks_what_falls(sweep: Plant, noisy: Noisy) -> None:
-    found = direction(sweep(timed(noisy, [4.0, 1.0, 1.3])))
-    assert (found.verdict, found.params["direction"]) == ("broken", "falls")
-    assert (found.params["low_at"], found.params["high_at"]) == (256, 512)
+    for name, (start, end, ratio) in (("fall", fall), ("rise", rise)):
+        assert (found.params[f"{name}_from"], found.params[f"{name}_to"]) == (start, end)
+        assert found.params[f"{name}_ratio"] == pytest.approx(ratio, rel=0.03)
 
 
 def test_small_falls_add_up_to_a_break(sweep: Plant, noisy: Noisy) -> None:
     found = direction(sweep(timed(noisy, [1.0, 2.0, 1.92, 1.84, 1.77])))
     assert found.verdict == "broken"
-    assert (found.params["low_at"], found.params["high_at"]) == (256, 2048)
+    assert (found.params["fall_from"], found.params["fall_to"]) == (256, 2048)
 
 
 def test_noise_decides_nothing(sweep: Plant, noisy: Noisy) -> None:
@@ -71,7 +77,7 @@ def test_memory_is_exact_so_that_any_printed_digit_counts(sweep: Plant) -> None:
     peaks = {128: 100.0, 256: 103.0, 512: 102.0}
     runs = {("Flash2", False, n): {"peak": peak} for n, peak in peaks.items()}
     found = direction(sweep(runs), "memory")
-    assert (found.verdict, found.params["ratio"]) == ("broken", 0.99)
+    assert (found.verdict, found.params["fall_ratio"]) == ("broken", 0.99)
 
 
 def test_a_direction_is_withheld_where_runs_are_missing_and_names_them(

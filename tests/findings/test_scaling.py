@@ -45,6 +45,17 @@ def test_a_launch_bound_square_law_is_curved_and_not_one_exponent(
     assert found.params["local"][0] < 1 < found.params["local"][-1] < 2
 
 
+def test_exponents_that_drift_in_small_steps_are_curved_and_not_one_exponent(
+    sweep: Plant, noisy: Noisy
+) -> None:
+    exponents = [0.3, 0.45, 0.6, 0.75]
+    times = [2 ** sum(exponents[:i]) for i in range(5)]
+    sizes = [128 * 2**i for i in range(5)]
+    found = growth(sweep(timed(noisy, dict(zip(sizes, times, strict=True)), spread=0.002)))
+    assert found.verdict == "curved"
+    assert found.params["local"] == pytest.approx(exponents, abs=0.02)
+
+
 def test_a_time_that_does_not_grow_is_flat(sweep: Plant, noisy: Noisy) -> None:
     found = growth(sweep(timed(noisy, dict.fromkeys(SIZES, 1e-3), spread=0.002)))
     assert found.verdict == "flat"

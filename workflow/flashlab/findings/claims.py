@@ -1,7 +1,7 @@
 """Published claims, held against the dataset: what each says, and whether it holds here.
 
-Every test comes down to ratios: of a metric of one run to that of another (or to that ratio
-elsewhere), each of which must lie in the range that the claim states.
+Every test comes down to ratios: of a metric of one run to that of another, to that ratio elsewhere,
+or of one rise to another. Each must lie in the range that the claim states.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from flashlab.findings.model import (
     warning_codes,
 )
 from flashlab.records import Run
-from flashlab.statistics import Estimate, Floats
+from flashlab.statistics import Estimate, Floats, function_interval
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "claims.schema.json"
 
@@ -92,13 +92,17 @@ def _index(sweeps: Sequence[Sweep]) -> dict[Run, _Measured]:
     return found
 
 
+def _printed(value: float | None, digits: int) -> float | None:
+    return None if value is None else rounded(value, digits)
+
+
 @dataclass(frozen=True)
 class _Comparison:
-    """One ratio that a test asks for, and what came of it."""
+    """One ratio that a test asks for, and what came of it; no estimate where nothing rises."""
 
     metric: str
     runs: tuple[Run, ...]
-    estimate: float
+    estimate: float | None
     low: float | None
     high: float | None
     samples: int
@@ -108,9 +112,9 @@ class _Comparison:
         return {
             "metric": self.metric,
             "runs": [str(run) for run in self.runs],
-            "estimate": rounded(self.estimate, EVIDENCE_DIGITS),
-            "low": None if self.low is None else rounded(self.low, EVIDENCE_DIGITS),
-            "high": None if self.high is None else rounded(self.high, EVIDENCE_DIGITS),
+            "estimate": _printed(self.estimate, EVIDENCE_DIGITS),
+            "low": _printed(self.low, EVIDENCE_DIGITS),
+            "high": _printed(self.high, EVIDENCE_DIGITS),
             "n": self.samples,
             "holds": self.holds,
         }
@@ -164,13 +168,26 @@ def _value(index: Index, run: Run, metric: str) -> Estimate:
     )
 
 
-def _combined(*values: Floats) -> Floats:
+def _times(*values: Floats) -> Floats:
     """a, a / b, or (a / b) / (c / d)."""
     first, *others = values
     result = np.asarray(first, dtype=float)
     for power, value in zip((-1, -1, 1), others, strict=False):
         result = result * value**power
     return result
+
+
+def _amounts(*values: Floats) -> Floats:
+    """(a - b) / (c - d)."""
+    a, b, c, d = values
+    rises: Floats = np.subtract(a, b) / np.subtract(c, d)
+    return rises
+
+
+def _rises(before: Estimate, after: Estimate) -> bool:
+    """Whether there is a rise to divide by, interval included where there is one."""
+    least, _ = function_interval(np.subtract, (after, before)) or (after.median - before.median, 0)
+    return least > 0
 
 
 def _judged(low: float, high: float, wanted: Mapping[str, float], digits: int) -> str:
@@ -189,21 +206,26 @@ def _digits(claim: Mapping[str, Any]) -> int:
 
 
 def _comparison(
-    index: Index, metric: str, runs: Sequence[Run], wanted: Mapping[str, float], digits: int
+    index: Index,
+    metric: str,
+    runs: Sequence[Run],
+    test: Mapping[str, Any],
+    wanted: Mapping[str, float],
+    digits: int,
 ) -> _Comparison:
     values = [_value(index, run, metric) for run in runs]
+    amounts = test.get("compare") == "amounts"
+    if amounts and not _rises(values[3], values[2]):
+        samples = min(value.count for value in values)
+        return _Comparison(metric, tuple(runs), None, None, None, samples, "undecided")
+    found = function_of(0, _amounts if amounts else _times, values)
+    low, high = found.low, found.high
     if metric == "memory":
-        exact = float(_combined(*(np.asarray(value.median) for value in values)))
-        return _Comparison(
-            metric, tuple(runs), exact, exact, exact, 1, _judged(exact, exact, wanted, digits)
-        )
-    found = function_of(0, _combined, values)
+        low = high = found.ratio
     holds = "undecided"
-    if found.low is not None and found.high is not None:
-        holds = _judged(found.low, found.high, wanted, digits)
-    return _Comparison(
-        metric, tuple(runs), found.ratio, found.low, found.high, found.samples, holds
-    )
+    if low is not None and high is not None:
+        holds = _judged(low, high, wanted, digits)
+    return _Comparison(metric, tuple(runs), found.ratio, low, high, found.samples, holds)
 
 
 def wanted_range(claim: Mapping[str, Any]) -> dict[str, float]:
@@ -227,13 +249,13 @@ def _asked(test: Mapping[str, Any]) -> list[tuple[str, list[Run]]]:
     ]
 
 
-def _sizes(keys: Mapping[str, Any]) -> str:
-    """The sizes that are given, as ``B = 16, N = 128 / 256``."""
-    return ", ".join(
+def _sizes(keys: Mapping[str, Any]) -> list[str]:
+    """The sizes that are given, as ``B = 16`` and ``N = 128 / 256``."""
+    return [
         f"{symbol} = {' / '.join(map(str, size)) if isinstance(size, list) else size}"
         for key, symbol in SYMBOLS.items()
         if (size := keys.get(key)) is not None
-    )
+    ]
 
 
 def _masks(keys: Mapping[str, Any]) -> list[str]:
@@ -244,24 +266,25 @@ def _masks(keys: Mapping[str, Any]) -> list[str]:
 def _said(test: Mapping[str, Any]) -> dict[str, Any]:
     """What a test compares, and where: the runs' names, sizes and masks as far as they are given.
 
-    A test of several implementations in turn names them all in each of its terms.
+    A test of several implementations in turn names them in `each_of`, and none in its terms.
     """
-    names = " / ".join(
-        sorted({at["implementation"] for at in test["at"] if "implementation" in at})
-    )
     return {
+        "each_of": sorted({at["implementation"] for at in test["at"] if "implementation" in at}),
         "metrics": test["metrics"],
+        "compare": test.get("compare", "times"),
         "terms": [
             {
-                "name": term.get("implementation", names),
+                "name": term.get("implementation", ""),
                 "sizes": _sizes(term),
                 "masks": _masks(term),
             }
             for term in test["terms"]
         ],
         "at": [
-            {"sizes": sizes, "masks": list(masks)}
-            for sizes, masks in dict.fromkeys((_sizes(at), tuple(_masks(at))) for at in test["at"])
+            {"sizes": list(sizes), "masks": list(masks)}
+            for sizes, masks in dict.fromkeys(
+                (tuple(_sizes(at)), tuple(_masks(at))) for at in test["at"]
+            )
         ],
     }
 
@@ -270,10 +293,11 @@ def _ours(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
     """What the ledger prints as ours: one figure with its interval, or the range of several."""
     if not found:
         return {"count": 0}
+    estimates = [each.estimate for each in found if each.estimate is not None]
     ours: dict[str, Any] = {
         "count": len(found),
-        "ours_lowest": rounded(min(comparison.estimate for comparison in found), digits),
-        "ours_highest": rounded(max(comparison.estimate for comparison in found), digits),
+        "ours_lowest": _printed(min(estimates, default=None), digits),
+        "ours_highest": _printed(max(estimates, default=None), digits),
         **{
             f"{word}_count": sum(comparison.holds == holds for comparison in found)
             for word, holds in (("held", "yes"), ("failed", "no"), ("undecided", "undecided"))
@@ -282,9 +306,9 @@ def _ours(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
     if len(found) == 1:
         (only,) = found
         ours |= {
-            "ours": rounded(only.estimate, digits),
-            "ours_low": None if only.low is None else rounded(only.low, digits),
-            "ours_high": None if only.high is None else rounded(only.high, digits),
+            "ours": _printed(only.estimate, digits),
+            "ours_low": _printed(only.low, digits),
+            "ours_high": _printed(only.high, digits),
         }
     return ours
 
@@ -310,7 +334,9 @@ def _held_against(
     if lacks:
         return "not_tested", [], list(dict.fromkeys(lacks))
     wanted, digits = wanted_range(claim), _digits(claim)
-    found = [_comparison(index, metric, runs, wanted, digits) for metric, runs in asked]
+    found = [
+        _comparison(index, metric, runs, claim["test"], wanted, digits) for metric, runs in asked
+    ]
     if claim["bound_to_device"] and claim["device"] not in device:
         return "other_device", found, []
     return _verdict(found), found, []
@@ -359,8 +385,9 @@ def claims(document: Mapping[str, Any], sweeps: Sequence[Sweep]) -> Iterator[Fin
                 "table": ", ".join(tables),
                 "rows": {"runs": [str(run) for run in runs]},
                 "method": "ratio of the metric of the first run to that of the second, over that "
-                f"of the third to the fourth where there are four; times by {BOOTSTRAP}; peaks "
-                "are exact",
+                "of the third to the fourth where there are four, or where amounts are compared "
+                "the first less the second over the third less the fourth; times by "
+                f"{BOOTSTRAP}; peaks are exact",
                 "n": min((comparison.samples for comparison in found), default=0),
                 "estimates": [comparison.to_json() for comparison in found],
             },

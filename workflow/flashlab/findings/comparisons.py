@@ -118,7 +118,8 @@ def causal_effects(sweep: Sweep) -> Iterator[Finding]:
         verdict = overall(found)
         span = _range(found)
         if found:
-            span |= {"rate_low": rounded(span["low"] / 2), "rate_high": rounded(span["high"] / 2)}
+            rates = [speed.ratio / 2 for speed in found]
+            span |= {"rate_low": rounded(min(rates)), "rate_high": rounded(max(rates))}
         yield Finding(
             kind="causal_effect",
             experiment=sweep.name,

@@ -75,12 +75,12 @@ def memory_ratios(sweep: Sweep) -> Iterator[Finding]:
         mine, theirs = sweep.peaks(name, causal), sweep.peaks(baseline, causal)
         rows = {value: (mine[value], theirs[value]) for value in mine if value in theirs}
         shares = {
-            value: rounded(a["peak_memory_MiB"] / b["peak_memory_MiB"])
-            for value, (a, b) in rows.items()
+            value: a["peak_memory_MiB"] / b["peak_memory_MiB"] for value, (a, b) in rows.items()
         }
         sides: dict[str, list[int]] = {}
         for value, share in shares.items():
-            side = "less" if share < 1 else "more" if share > 1 else "equal"
+            printed = rounded(share)
+            side = "less" if printed < 1 else "more" if printed > 1 else "equal"
             sides.setdefault(side, []).append(value)
         for verdict, values in sorted(sides.items()) or [("withheld", [])]:
             params: dict[str, Any] = {"count": len(values)}
@@ -91,9 +91,9 @@ def memory_ratios(sweep: Sweep) -> Iterator[Finding]:
                     "first": values[0],
                     "last": values[-1],
                     "values": values,
-                    "low": shares[low_at],
+                    "low": rounded(shares[low_at]),
                     "low_at": low_at,
-                    "high": shares[high_at],
+                    "high": rounded(shares[high_at]),
                     "high_at": high_at,
                     **_against_model({value: rows[value] for value in values}),
                 }
@@ -121,7 +121,10 @@ def memory_ratios(sweep: Sweep) -> Iterator[Finding]:
 
 
 def memory_limits(sweep: Sweep) -> Iterator[Finding]:
-    """Where an implementation ran out of memory: the largest that fit and what did not."""
+    """Where an implementation ran out of memory: the largest that fit and what did not.
+
+    A run that ended before its memory was measured, such as an incorrect one, is neither.
+    """
     for name, causal in itertools.product(sweep.implementations, sweep.masks):
         rows = sweep.run_rows(name, causal)
         fitted = [row[sweep.parameter] for row in rows if row["status"] == "ok"]
@@ -135,6 +138,7 @@ def memory_limits(sweep: Sweep) -> Iterator[Finding]:
             params={
                 "first": sweep.values[0],
                 "last": sweep.values[-1],
+                "fitted": fitted,
                 "largest": max(fitted, default=None),
                 "smallest": min(failed, default=None),
                 "failed": failed,
@@ -148,4 +152,9 @@ def memory_limits(sweep: Sweep) -> Iterator[Finding]:
                     {"value": row[sweep.parameter], "estimate": row["status"]} for row in rows
                 ],
             },
+            reasons=[
+                reason
+                for reason in sweep.excluded([name], [causal])
+                if not reason.endswith(": oom")
+            ],
         )

@@ -1,9 +1,8 @@
-"""Whether time and memory go one way along a sweep, and which pair breaks it."""
+"""Whether time and memory go one way along a sweep, or which pairs go one way and the other."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,19 +68,20 @@ def _exact_steps(peaks: Mapping[int, float]) -> tuple[list[_Step], list[_Step]]:
 
 
 def _judged(from_highest: Sequence[_Step], from_lowest: Sequence[_Step]) -> tuple[str, Any]:
-    """Verdict and params: the direction, and the pair that goes furthest against it, if any."""
+    """Verdict and params: the direction or, where there is none, the deepest fall and rise."""
     fallen = [step for step in from_highest if step.falls]
     risen = [step for step in from_lowest if step.rises]
     if fallen and risen:
         deepest = min(fallen, key=lambda step: step.ratio.ratio)
         highest = max(risen, key=lambda step: step.ratio.ratio)
-        upwards = math.log(highest.ratio.ratio) >= -math.log(deepest.ratio.ratio)
-        broken = deepest if upwards else highest
         return "broken", {
-            "direction": "rises" if upwards else "falls",
-            "low_at": broken.start,
-            "high_at": broken.ratio.value,
-            "ratio": rounded(broken.ratio.ratio),
+            f"{name}_{part}": value
+            for name, step in (("fall", deepest), ("rise", highest))
+            for part, value in (
+                ("from", step.start),
+                ("to", step.ratio.value),
+                ("ratio", rounded(step.ratio.ratio)),
+            )
         }
     may_fall = any(step.may_fall for step in from_highest)
     may_rise = any(step.may_rise for step in from_lowest)

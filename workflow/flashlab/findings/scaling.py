@@ -24,7 +24,10 @@ from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
 
 MIN_SIZES = 4
 MAX_BEND = 0.2
-"""Largest difference of adjacent local exponents under which one exponent describes a sweep."""
+"""Largest difference of any two local exponents under which one exponent describes a sweep.
+
+Of any two, not of neighbours: exponents that go from 0.3 to 0.8 in steps of 0.15 are no one power.
+"""
 
 FLAT = 0.1
 """Largest exponent, in size, that is called flat."""
@@ -48,30 +51,37 @@ def local_exponents(sizes: Sequence[int], medians: Sequence[float]) -> list[floa
 
 
 def _bend_interval(
-    sizes: Sequence[int], estimates: Sequence[Estimate]
+    ends: tuple[float, float], estimates: Sequence[Estimate]
 ) -> tuple[float, float] | None:
-    """Interval of the difference of two adjacent local exponents, from three sizes."""
-    first, second = (math.log(b / a) for a, b in itertools.pairwise(sizes))
+    """Interval of the difference of two local exponents, from the times at both steps' ends.
 
-    def bend(a: Floats, b: Floats, c: Floats) -> Floats:
-        difference: Floats = np.log(c / b) / second - np.log(b / a) / first
+    `ends` are the logs of the sizes' ratios of the two steps. Steps that meet share a time.
+    """
+
+    def bend(*times: Floats) -> Floats:
+        start, stop, other_start, other_stop = times[0], times[1], times[-2], times[-1]
+        difference: Floats = (
+            np.log(other_stop / other_start) / ends[1] - np.log(stop / start) / ends[0]
+        )
         return difference
 
     return function_interval(bend, estimates)
 
 
 def bends(sizes: Sequence[int], estimates: Sequence[Estimate], exact: bool = False) -> str:
-    """Whether adjacent local exponents differ by more than `MAX_BEND` anywhere.
+    """Whether any two local exponents differ by more than `MAX_BEND`.
 
     ``straight``, ``bent``, or ``unknown`` where an interval reaches across the limit or is missing.
     """
     local = local_exponents(sizes, [estimate.median for estimate in estimates])
     verdict = "straight"
-    for i in range(len(local) - 1):
+    for i, j in itertools.combinations(range(len(local)), 2):
         if exact:
-            low = high = local[i + 1] - local[i]
+            low = high = local[j] - local[i]
         else:
-            interval = _bend_interval(sizes[i : i + 3], estimates[i : i + 3])
+            ends = (math.log(sizes[i + 1] / sizes[i]), math.log(sizes[j + 1] / sizes[j]))
+            at = sorted({i, i + 1, j, j + 1})
+            interval = _bend_interval(ends, [estimates[k] for k in at])
             if interval is None:
                 return "unknown"
             low, high = interval

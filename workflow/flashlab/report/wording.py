@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -19,6 +20,7 @@ MOST_NAMED = 8
 """Runs without numbers that a sentence names; the finding's reasons have them all."""
 
 _OF_SWEEP = re.compile(r"(\S+) (full|causal) (\w+)=(\d+)")
+_OF_CLAIM = re.compile(r"(\S+) B(\d+) N(\d+) H(\d+) E(\d+) (full|causal) (\w+) (\w+)")
 
 _ALL_DIGITS = parse_pattern("#,##0.############")
 
@@ -26,6 +28,24 @@ _ALL_DIGITS = parse_pattern("#,##0.############")
 @cache
 def _locale(language: str) -> Locale:
     return Locale.parse(language)
+
+LEAST_DIGITS = 3
+"""Significant digits that a measured number is printed with at least, as 4.00: it was rounded to
+them, and the zeros say so."""
+
+TWO_PLACES = ("exponent", "exponent_low", "exponent_high", "local")
+"""Parameters that are rounded to places, and printed with both."""
+
+AS_GIVEN = ("times_size", "wanted_least", "wanted_most")
+"""Parameters that nobody measured."""
+
+SPANS = {
+    "speeds": ("times", "low", "high"),
+    "rates": ("times", "rate_low", "rate_high"),
+    "matrix": ("percent", "matrix_low", "matrix_high"),
+    "copy": ("percent", "copy_low", "copy_high"),
+}
+"""Ranges: their unit, and the parameters of their ends. One whose ends print alike is a number."""
 
 
 def number(value: float | None, language: str, digits: int | None = None) -> str:
@@ -35,6 +55,15 @@ def number(value: float | None, language: str, digits: int | None = None) -> str
     if digits is not None:
         value = float(f"{value:.{digits}g}")
     return str(_ALL_DIGITS.apply(value, _locale(language)))
+
+
+def measured(value: float, language: str, places: int | None = None) -> str:
+    """A number that was rounded for printing, with the zeros that it was rounded to."""
+    if places is None:
+        magnitude = math.floor(math.log10(abs(value))) if value else 0
+        places = max(0, LEAST_DIGITS - 1 - magnitude)
+    pattern = "#,##0." + "0" * places + "#" * 12 if places else _ALL_DIGITS
+    return str(format_decimal(value, format=pattern, locale=language))
 
 
 def text(key: str, language: str, **params: Any) -> str:
@@ -78,8 +107,7 @@ class Words:
         """Items joined as the language joins them, or its word for none."""
         return {
             language: text("list.separator", language).join(
-                item[language] if isinstance(item, dict) else _printed(item, language)
-                for item in items
+                item[language] if isinstance(item, dict) else str(item) for item in items
             )
             if items
             else text("none", language)
@@ -104,6 +132,7 @@ class Words:
             if name in subject:
                 params[name] = self.each(f"{name}.{subject[name]}")
         params["symbol"] = dict.fromkeys(self.languages, symbol)
+        params |= self._spans(params)
         params["clauses"] = self._clauses(finding["params"], symbol)
         if finding["kind"] == "claim":
             params["figure"] = self.claim_figure(finding)
@@ -133,7 +162,8 @@ class Words:
         if not params["count"]:
             return dict.fromkeys(self.languages, "–")
         if params["count"] > 1:
-            key = "range"
+            held = params["held_count"]
+            key = f"range.{'none' if not held else 'all' if held == params['count'] else 'some'}"
         else:
             key = "exact" if params["ours_low"] == params["ours_high"] else "interval"
         return self.each(f"claim.figure.{key}", **self._printed_params(params))
@@ -152,48 +182,76 @@ class Words:
         params = finding["params"]
         if "terms" not in params:
             return {}
-        terms = [self._run_named(term["name"], term) for term in params["terms"]]
-        form = {1: "{0}", 2: "{0} ÷ {1}", 4: "({0} ÷ {1}) ÷ ({2} ÷ {3})"}[len(terms)]
-        places = [self._run_named("", at) for at in params["at"]]
+        terms = [self._term(term["name"], self._given(term)) for term in params["terms"]]
+        form = {
+            (1, "times"): "{0}",
+            (2, "times"): "{0} ÷ {1}",
+            (4, "times"): "({0} ÷ {1}) ÷ ({2} ÷ {3})",
+            (4, "amounts"): "({0} − {1}) ÷ ({2} − {3})",
+        }[len(terms), params["compare"]]
+        formula = {
+            language: form.format(*(term[language] for term in terms))
+            for language in self.languages
+        }
+        if params["each_of"]:
+            names = self.listed(params["each_of"])
+            formula = self.each("claim.each_of", names=names, formula=formula)
+        places = [self._given(at) for at in params["at"]]
         return {
             "metrics": self.listed([self.each(f"metric.{name}") for name in params["metrics"]]),
-            "formula": {
-                language: form.format(*(term[language] for term in terms))
-                for language in self.languages
-            },
+            "formula": formula,
             "where": {
-                language: "; ".join(place[language] for place in places)
+                language: text("claim.place.separator", language).join(
+                    place[language] for place in places
+                )
                 for language in self.languages
             },
         }
 
-    def _run_named(self, name: str, keys: Mapping[str, Any]) -> Texts:
-        """``Flash2 [N = 128, causal]``: what is given of a run; without brackets, of a place."""
+    def _given(self, keys: Mapping[str, Any]) -> Texts:
+        """``N = 128, causal``: what is given of a run or a place."""
         masks = [self.each(f"mask.{mask}") for mask in keys["masks"]]
-        said = {
-            language: ", ".join(
-                filter(None, (keys["sizes"], " / ".join(mask[language] for mask in masks)))
+        return {
+            language: text("list.separator", language).join(
+                [*keys["sizes"], *filter(None, [" / ".join(mask[language] for mask in masks)])]
             )
             for language in self.languages
         }
-        if not name:
-            return said
-        return {language: f"{name} [{text}]" if text else name for language, text in said.items()}
+
+    def _term(self, name: str, given: Texts) -> Texts:
+        """``Flash2 [N = 128, causal]``, of what there is of it."""
+        return {
+            language: " ".join(filter(None, (name, f"[{keys}]" if keys else "")))
+            for language, keys in given.items()
+        }
 
     def _printed_params(self, params: Mapping[str, Any]) -> dict[str, Texts]:
         return {
-            name: self._worded(value)
+            name: self._worded(name, value)
             for name, value in params.items()
-            if name not in ("terms", "at", "metrics")
+            if name not in ("terms", "at", "metrics", "each_of", "compare")
         }
 
-    def _worded(self, value: Any) -> Texts:
+    def _worded(self, name: str, value: Any) -> Texts:
         """A parameter in every language: a text that has one for each, a list, or a number."""
         if isinstance(value, Mapping):
             return {language: str(value[language]) for language in self.languages}
         if isinstance(value, list):
-            return self.listed(value)
-        return {language: _printed(value, language) for language in self.languages}
+            return self.listed([self._worded(name, item) for item in value])
+        return {language: _printed(name, value, language) for language in self.languages}
+
+    def _spans(self, params: Mapping[str, Texts]) -> dict[str, Texts]:
+        """The ranges among the printed parameters; `ratios` says where the ends of `low` lie."""
+        found = {}
+        for name, (unit, low, high) in SPANS.items():
+            if low in params and high in params:
+                ends = {**params, "low": params[low], "high": params[high]}
+                one = params[low] == params[high]
+                found[name] = self.each(f"span.{unit}.{'one' if one else 'range'}", **ends)
+        if "speeds" in found and "low_at" in params:
+            one = params["low"] == params["high"]
+            found["ratios"] = found["speeds"] if one else self.each("span.times.at", **params)
+        return found
 
     def reasons(self, reasons: Sequence[str]) -> list[Texts]:
         """What to know about a verdict, and the runs that it lacks."""
@@ -203,7 +261,7 @@ class Words:
             if kind == "excluded":
                 excluded.append(self._excluded(rest))
             elif kind == "missing":
-                missing.append(rest)
+                missing.append(self._shape(rest))
             else:
                 said.append(self.each(f"reason.{reason}"))
         for key, runs in (("excluded", excluded), ("missing", missing)):
@@ -220,7 +278,7 @@ class Words:
         worded = self.each(f"status.{status}")
         of_sweep = _OF_SWEEP.fullmatch(named)
         if of_sweep is None:
-            return self.each("excluded.shape", run=named, status=worded)
+            return self.each("excluded.shape", run=self._shape(named), status=worded)
         implementation, mask, parameter, value = of_sweep.groups()
         return self.each(
             "excluded.run",
@@ -230,6 +288,15 @@ class Words:
             value=value,
             status=worded,
         )
+
+    def _shape(self, run: str) -> Texts:
+        """A run as a claim names it, in words."""
+        found = _OF_CLAIM.fullmatch(run)
+        if found is None:
+            return dict.fromkeys(self.languages, run)
+        name, *sizes, mask, dtype, device = found.groups()
+        given = [f"{symbol} = {size}" for symbol, size in zip("BNHE", sizes, strict=True)]
+        return self._term(name, self.listed([*given, self.each(f"mask.{mask}"), dtype, device]))
 
     def _clauses(self, params: Mapping[str, Any], symbol: str) -> Texts:
         """Where a mixed finding is faster, slower, equal and undecided, without the empty ones."""
@@ -261,14 +328,24 @@ def _key(finding: Mapping[str, Any]) -> str:
     few = kind in ("crossover", "monotonicity") and count is not None and count < 2
     if few or (count == 0 and key != "claim.not_tested"):
         return f"{key}.missing"
-    if count == 1 and kind != "claim":
+    if count == 1 and kind not in ("claim", "roofline"):
         return f"{key}.one"
     if key == "scaling.power_law" and params["exponent_low"] == params["exponent_high"]:
-        return f"{key}.exact"
-    if key == "out_of_memory.limit_found" and params["largest"] is None:
+        return f"{key}.{'proportional' if params['exponent'] == 1 else 'exact'}"
+    if key == "scaling.flat" and params["times"] == 1:
+        return f"{key}.same"
+    if kind == "out_of_memory" and params["largest"] is None:
         return f"{key}.nothing"
+    if key.startswith("monotonicity.monotone.") and finding["subject"]["quantity"] == "memory":
+        return f"{key}.exact"
+    if key.startswith("anomaly.none.") and params["clean"] == params["checks"]:
+        return f"{key}.all"
     return key
 
 
-def _printed(value: Any, language: str) -> str:
-    return number(value, language) if isinstance(value, float) else str(value)
+def _printed(name: str, value: Any, language: str) -> str:
+    if value is None or name in AS_GIVEN:
+        return number(value, language)
+    if not isinstance(value, float):
+        return str(value)
+    return measured(value, language, 2 if name in TWO_PLACES else None)
