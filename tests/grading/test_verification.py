@@ -31,8 +31,8 @@ Files = dict[str, bytes]
 
 
 def packed(records: Mapping[str, Any]) -> bytes:
-    """Records as a report holds them: a line of canonical JSON each, packed."""
-    lines = [canonical({"file": name, "record": r}) + "\n" for name, r in sorted(records.items())]
+    """Records as a report holds them: a line of JSON each, packed."""
+    lines = [json.dumps({"file": name, "record": r}) + "\n" for name, r in sorted(records.items())]
     return gzip.compress("".join(lines).encode(), mtime=0)
 
 
@@ -324,6 +324,10 @@ def test_a_remark_is_never_read_from_where_the_attachment_says(
     secret = tmp_path / "secret.md"
     secret.write_text("a secret of this machine")
     config["remarks"] = {"seq_len": {"en": str(secret)}}
-    made = rebuild({**files, "config.json": json.dumps(config).encode()}, tmp_path)
+    files = {**files, "config.json": json.dumps(config).encode()}
+    with pytest.raises(UnsoundPdfError, match=r"nothing named remark-seq_len-en\.md is attached"):
+        rebuild(files, tmp_path)
+    made = rebuild({**files, "remark-seq_len-en.md": b"Longer is *slower*."}, tmp_path)
     text = " ".join(page.text for page in open_pdf(made.pdf).pages)
+    assert "Longer is slower." in text
     assert "secret" not in text

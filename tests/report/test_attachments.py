@@ -49,7 +49,8 @@ def test_every_record_is_there_whole_samples_and_all(finished: Any, detached: Pa
     measured = {path.name for path in records.iterdir() if not path.name.startswith("ceilings")}
     assert {line["file"] for line in lines} == measured
     for line in lines:
-        assert line["record"] == json.loads(records.joinpath(line["file"]).read_text())
+        text = json.dumps(line["record"], indent=2, ensure_ascii=False) + "\n"
+        assert text.encode() == records.joinpath(line["file"]).read_bytes()
         assert line["record"]["record"]["samples"]["forward"]
 
 

@@ -23,6 +23,7 @@ from flashlab.grading.files import UnsoundFileError, read_bounded
 from flashlab.grading.model import GradingError, Result
 from flashlab.grading.wording import word
 from flashlab.implementations import find_implementations
+from flashlab.report.attachments import remark_name
 
 RECORDS, FINDINGS, CONFIG = "records.jsonl.gz", "findings.json", "config.json"
 CEILINGS, MANIFEST = "ceilings.json", "manifest.json"
@@ -124,17 +125,27 @@ def attached_json(attachments: Mapping[str, bytes], name: str) -> Any:
 
 
 def checked_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
-    """The attached configuration, valid, and without the remarks, which are files elsewhere.
+    """The attached configuration, valid, with its remarks as they are attached.
 
-    UnsoundPdfError where it is not valid, or asks for an implementation that is not here.
+    UnsoundPdfError where it is not valid, lacks a remark, or asks for an implementation that is
+    not here.
     """
     config = attached_json(attachments, CONFIG)
     if not isinstance(config, dict):
         raise UnsoundPdfError(f"{CONFIG}: it is no configuration")
     try:
-        return resolve_config({**config, "remarks": {}}, find_implementations())
+        resolved = resolve_config(config, find_implementations())
     except ConfigError as error:
         raise UnsoundPdfError(f"{CONFIG}: {error}") from error
+    # The configuration says where they lay on the author's machine, which is not looked at.
+    resolved["remarks"] = {
+        experiment: {language: remark_name(experiment, language) for language in by_language}
+        for experiment, by_language in resolved["remarks"].items()
+    }
+    for name in (name for names in resolved["remarks"].values() for name in names.values()):
+        if name not in attachments:
+            raise UnsoundPdfError(f"nothing named {name} is attached")
+    return resolved
 
 
 def results_of(attachments: Mapping[str, bytes]) -> list[Result]:

@@ -5,8 +5,6 @@ Statistics come from the records' samples: no attached table, finding or figure 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import chdir
@@ -29,7 +27,7 @@ from flashlab.grading.attachments import (
 from flashlab.implementations import find_implementations
 from flashlab.records import RecordError, Run, check_record, write_json, write_record
 from flashlab.report import write_report
-from flashlab.tables import RUN_COLUMNS, write_csv, write_tables
+from flashlab.tables import write_tables
 
 TABLES = ("runs", "passes", "samples")
 LOCAL = "local"
@@ -87,34 +85,12 @@ def _write_plans(
     return experiments
 
 
-def _take_hashes(results: Path, experiment: str, attachments: Mapping[str, bytes]) -> None:
-    """Set the records' hashes as they are attached, for the report shows them.
-
-    A record's file is not attached byte by byte, so its hash cannot be worked out again.
-    """
-    path = results / "tables" / experiment / "runs.csv"
-    attached = attachments.get(f"{experiment}-runs.csv", b"").decode("utf-8", "replace")
-    hashes = {
-        row.get("record"): row.get("sha256") or ""
-        for row in csv.DictReader(io.StringIO(attached, newline=""))
-    }
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    write_csv(path, RUN_COLUMNS, [{**r, "sha256": hashes.get(r["record"], "")} for r in rows])
-
-
-def _stages(
-    experiments: Sequence[plan.Experiment],
-    results: Path,
-    ceilings: Path | None,
-    attachments: Mapping[str, bytes],
-) -> None:
+def _stages(experiments: Sequence[plan.Experiment], results: Path, ceilings: Path | None) -> None:
     """The stages from records to figures, as the rules call them."""
     plans = [results / "plan" / f"{experiment.name}.json" for experiment in experiments]
     for experiment, plan_file in zip(experiments, plans, strict=True):
         tables = results / "tables" / experiment.name
         write_tables(plan_file, *(tables / f"{name}.csv" for name in TABLES))
-        _take_hashes(results, experiment.name, attachments)
         if experiment.figures:
             figures = results / "figures" / experiment.name
             draw_figures(plan_file, tables, results / "languages.json", figures)
@@ -141,7 +117,10 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
             ceilings = Path(CEILINGS)
             write_json(ceilings, attached_json(attachments, CEILINGS))
         experiments = _write_plans(config, planned, results)
-        _stages(experiments, results, ceilings, attachments)
+        _stages(experiments, results, ceilings)
+        for by_language in config["remarks"].values():
+            for name in by_language.values():
+                Path(name).write_bytes(attachments[name])
         config_file, output = Path(CONFIG), Path("report.pdf")
         write_json(config_file, config)
         write_report(config_file, results, ceilings, output)

@@ -192,8 +192,6 @@ def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tupl
     for line in again:
         numbers = f" ({line.expected} here, {line.found} in the report)" if line.found else ""
         lines.append(f"measured again: {line.verdict}: {sentence(line, 'en', escaped)}{numbers}")
-    if attached_json(opened.attachments, CONFIG).get("remarks"):
-        lines.append("The author's remarks are not attached, so that their pages differ.")
     lines.append(
         "This compares the report with its own data. It does not show where the data came from."
     )

@@ -1,9 +1,11 @@
 """What travels inside the PDF, so that its reader can check every number without anything else.
 
-All names are flat. ``records.jsonl.gz`` holds a line of canonical JSON for each record,
-``{"file": <its file name>, "record": <the whole record>}``; the tables are
-``<experiment>-<table>.csv``; ``manifest.json`` has the size and SHA-256 of every other file.
-The same results give the same bytes.
+All names are flat. ``records.jsonl.gz`` holds a line of JSON for each record,
+``{"file": <its file name>, "record": <the whole record>}``, its keys in the file's order, so that
+the file can be written again to the byte (`records.write_record`); the tables are
+``<experiment>-<table>.csv``; remarks are ``remark-<experiment>-<language>.md``;
+``manifest.json`` has the size and SHA-256 of every other file. The same results give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -35,10 +37,15 @@ class AttachedFile:
 def _lines_of_records(paths: Sequence[Path]) -> bytes:
     lines = []
     for path in paths:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        lines.append(canonical({"file": path.name, "record": record}) + "\n")
+        entry = {"file": path.name, "record": json.loads(path.read_text(encoding="utf-8"))}
+        lines.append(json.dumps(entry, separators=(",", ":"), ensure_ascii=False) + "\n")
     # No time and no name in the header, so that only the records decide the bytes.
     return gzip.compress("".join(lines).encode(), mtime=0)
+
+
+def remark_name(experiment: str, language: str) -> str:
+    """The attachment that holds the author's remark on an experiment in a language."""
+    return f"remark-{experiment}-{language}.md"
 
 
 def record_paths(config: Mapping[str, Any], results: Path) -> list[Path]:
@@ -59,6 +66,9 @@ def attached_files(config_file: Path, results: Path, ceilings: Path | None) -> l
     source = {"records.jsonl.gz": _lines_of_records(record_paths(config, results))}
     if ceilings:
         source["ceilings.json"] = ceilings.read_bytes()
+    for experiment, by_language in config["remarks"].items():
+        for language, path in by_language.items():
+            source[remark_name(experiment, language)] = Path(path).read_bytes()
     data = {"findings.json": (results / "findings.json").read_bytes()}
     for name in (SUMMARY, *(experiment["name"] for experiment in config["experiments"])):
         for table in TABLES:

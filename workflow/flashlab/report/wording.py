@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from babel import Locale
-from babel.numbers import parse_pattern
+from babel.numbers import NumberPattern, parse_pattern
 
 from flashlab.catalogs import SYMBOLS, message
 
@@ -22,12 +22,17 @@ MOST_NAMED = 8
 _OF_SWEEP = re.compile(r"(\S+) (full|causal) (\w+)=(\d+)")
 _OF_CLAIM = re.compile(r"(\S+) B(\d+) N(\d+) H(\d+) E(\d+) (full|causal) (\w+) (\w+)")
 
-_ALL_DIGITS = parse_pattern("#,##0.############")
+
+@cache
+def _pattern(places: int) -> NumberPattern:
+    """All digits, and at least so many places after the point."""
+    return parse_pattern("#,##0." + "0" * places + "#" * 12)
 
 
 @cache
 def _locale(language: str) -> Locale:
     return Locale.parse(language)
+
 
 LEAST_DIGITS = 3
 """Significant digits that a measured number is printed with at least, as 4.00: it was rounded to
@@ -54,7 +59,7 @@ def number(value: float | None, language: str, digits: int | None = None) -> str
         return "–"
     if digits is not None:
         value = float(f"{value:.{digits}g}")
-    return str(_ALL_DIGITS.apply(value, _locale(language)))
+    return str(_pattern(0).apply(value, _locale(language)))
 
 
 def measured(value: float, language: str, places: int | None = None) -> str:
@@ -62,8 +67,7 @@ def measured(value: float, language: str, places: int | None = None) -> str:
     if places is None:
         magnitude = math.floor(math.log10(abs(value))) if value else 0
         places = max(0, LEAST_DIGITS - 1 - magnitude)
-    pattern = "#,##0." + "0" * places + "#" * 12 if places else _ALL_DIGITS
-    return str(format_decimal(value, format=pattern, locale=language))
+    return str(_pattern(places).apply(value, _locale(language)))
 
 
 def text(key: str, language: str, **params: Any) -> str:
