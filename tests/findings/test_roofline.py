@@ -72,6 +72,27 @@ def test_what_stays_in_a_cache_may_pass_the_copy_rate(
     assert (found.verdict, found.reasons) == ("memory_bound", ["above_copy_rate"])
 
 
+@pytest.mark.parametrize(("later", "drifted"), [(1.0, set()), (1.04, set()), (1.08, {"float32"})])
+def test_a_ceiling_that_changed_while_it_was_measured_is_told(
+    sweep: Plant, noisy: Noisy, later: float, drifted: set[str]
+) -> None:
+    planted = sweep({("Flash2", False, 128): {"forward": noisy(1e-3)}})
+    samples = [*noisy(1e-3, spread=0.002), *(later * s for s in noisy(1e-3, spread=0.002))]
+    timed = {"samples": samples, "time(s)": 1e-3, "size": SIZE}
+    steady = {"samples": noisy(1e-3, spread=0.002), "time(s)": 1e-3, "bytes": COPIED}
+    found = read_ceilings(
+        {
+            "matrix_product": {"float32": timed},
+            "copy": steady,
+            "environment": {"device_name": "Abacus"},
+        },
+        Estimates(),
+    )
+    assert found.drifted == drifted
+    for finding in rooflines(planted, found):
+        assert finding.reasons == ["ceiling_drifted"] * bool(drifted)
+
+
 @pytest.mark.parametrize("matrix", [50.0, 106.0])
 def test_an_interval_across_a_limit_gives_no_verdict(
     at_shares: Callable[..., list[Finding]], matrix: float

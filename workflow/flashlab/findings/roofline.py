@@ -23,6 +23,7 @@ from flashlab.findings.model import (
     function_of,
     interval_json,
     mask_name,
+    ratio,
     rounded,
 )
 from flashlab.records import Run
@@ -34,29 +35,38 @@ BOUND_SHARE = 50.0
 
 @dataclass(frozen=True)
 class Ceilings:
-    """A device's measured ceilings: seconds of each dtype's matrix product and of a large copy."""
+    """A device's measured ceilings: the time of each dtype's matrix product and of a large copy.
+
+    `drifted` names those that took decidedly longer or shorter in the second half of their calls:
+    dtypes, and ``copy``.
+    """
 
     device_name: str | None
     matrix: Mapping[str, tuple[Estimate, float]]
     copy: tuple[Estimate, float]
+    drifted: frozenset[str]
 
 
 def read_ceilings(document: Mapping[str, Any], estimates: Estimates) -> Ceilings:
     """The ceilings of a record by ``flashlab.measuring.ceilings``; times become milliseconds."""
+    drifted = set()
 
     def timed(name: str, found: Mapping[str, Any]) -> Estimate:
         samples = [seconds * 1e3 for seconds in found["samples"] or [found["time(s)"]]]
+        middle = max(1, len(samples) // 2)
+        first, second = (
+            estimates.of(("ceiling", name, half), part)
+            for half, part in (("first", samples[:middle]), ("second", samples[-middle:]))
+        )
+        if ratio(0, second, first).verdict in ("above", "below"):
+            drifted.add(name)
         return estimates.of(("ceiling", name), samples)
 
-    copy = document["copy"]
-    return Ceilings(
-        document["environment"].get("device_name"),
-        {
-            dtype: (timed(dtype, found), 2.0 * found["size"] ** 3)
-            for dtype, found in document["matrix_product"].items()
-        },
-        (timed("copy", copy), 2.0 * copy["bytes"]),
-    )
+    copy, products = document["copy"], document["matrix_product"]
+    matrix = {d: (timed(d, found), 2.0 * found["size"] ** 3) for d, found in products.items()}
+    copied = (timed("copy", copy), 2.0 * copy["bytes"])
+    device_name = document["environment"].get("device_name")
+    return Ceilings(device_name, matrix, copied, frozenset(drifted))
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,7 @@ def rooflines(sweep: Sweep, ceilings: Ceilings) -> Iterator[Finding]:
         ceilings.device_name
     }:
         return
+    run_dtype = sweep.runs[0]["dtype"]
     for name, causal, timed in itertools.product(sweep.implementations, sweep.masks, TIMED_PASSES):
         groups: dict[str, list[_Standing]] = {}
         undecided = []
@@ -159,7 +170,7 @@ def rooflines(sweep: Sweep, ceilings: Ceilings) -> Iterator[Finding]:
                     "undecided_at": undecided,
                     "copy_low": min(copy),
                     "copy_high": max(copy),
-                    "dtype": sweep.runs[0]["dtype"],
+                    "dtype": run_dtype,
                 },
                 evidence={
                     "table": f"tables/{sweep.name}/samples.csv",
@@ -171,6 +182,7 @@ def rooflines(sweep: Sweep, ceilings: Ceilings) -> Iterator[Finding]:
                     "estimates": [standing.to_json() for standing in found],
                 },
                 reasons=sweep.excluded([name], [causal])
-                + (["above_copy_rate"] if max(copy) > 100 else []),
+                + (["above_copy_rate"] if max(copy) > 100 else [])
+                + (["ceiling_drifted"] if {run_dtype, "copy"} & ceilings.drifted else []),
                 warnings=sweep.warnings([name], [causal], timed),
             )
