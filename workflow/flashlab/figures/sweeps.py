@@ -34,7 +34,12 @@ from flashlab.tables import read_csv
 
 LABEL_INCHES = 1.35
 PANEL_INCHES = ((PAGE_INCHES - LABEL_INCHES) / 2, 1.72)
-LINE_INCHES = (LABEL_POINTS + 2.5) / 72
+POINTS = 72
+"""Points in an inch."""
+
+LINE_INCHES = (LABEL_POINTS + 2.5) / POINTS
+MARK_POINTS = 8
+"""Height of a line of marks above a panel."""
 """Height of a line of a label: what many labels make a panel higher by."""
 
 LEADER = 0.045
@@ -143,12 +148,17 @@ def _draw_line(axes: Axes, series: Series, sweep: str, metric: Metric) -> None:
     implementation_id(axes, series.name, drawn)
 
 
+def _failed(all_series: Sequence[Series]) -> list[Series]:
+    """Those with a run that has no result."""
+    return [series for series in all_series if any(r["status"] != "ok" for r in series.rows)]
+
+
 def _mark_failures(
     axes: Axes, all_series: Sequence[Series], sweep: str, languages: Sequence[str]
 ) -> None:
     """Mark each run without a result above the upper edge, clear of the data, with its status."""
-    failed = [series for series in all_series if any(r["status"] != "ok" for r in series.rows)]
-    for level, series in enumerate(failed):
+    to_panel = axes.transData + axes.transAxes.inverted()
+    for level, series in enumerate(_failed(all_series)):
         for row in series.rows:
             if row["status"] == "ok":
                 continue
@@ -156,9 +166,9 @@ def _mark_failures(
                 f"× {in_all(languages, 'figures', row['status'])}",
                 (row[sweep], 1.0),
                 xycoords=("data", "axes fraction"),
-                xytext=(0, 7 * level + 1),
+                xytext=(0, MARK_POINTS * level + 1),
                 textcoords="offset points",
-                ha="right",
+                ha="left" if to_panel.transform((row[sweep], 1.0))[0] < 0.5 else "right",
                 va="bottom",
                 color=series.colour,
                 fontsize=LABEL_POINTS - 2,
@@ -175,7 +185,7 @@ def _label_ends(axes: Axes, all_series: Sequence[Series], sweep: str, metric: Me
             last = measured[-1]
             x, y = axes.transData.transform((last[sweep], last[metric.value]))
             ends.append([y, series, series.label.count("\n") + 1, (x, y)])
-    pixels_per_point = axes.figure.dpi / 72
+    pixels_per_point = axes.figure.dpi / POINTS
     heights = {id(end): (LABEL_POINTS + 2.5) * end[2] * pixels_per_point for end in ends}
     bottom, top = float("-inf"), axes.bbox.y1 + LABEL_POINTS * pixels_per_point
     ends.sort(key=lambda end: end[0])
@@ -246,7 +256,8 @@ def draw(
     width = PANEL_INCHES[0] * (1.35 if count == 1 else count) + LABEL_INCHES
     labelled = _series(plan, languages, figure["implementations"], runs)
     lines_of_labels = sum(series.label.count("\n") + 1 for series in labelled)
-    height = max(PANEL_INCHES[1], lines_of_labels * LINE_INCHES + 0.5)
+    marks = MARK_POINTS * len(_failed(labelled))
+    height = max(PANEL_INCHES[1], lines_of_labels * LINE_INCHES + 0.5) + marks / POINTS
     drawn, panels = plt.subplots(
         1, count, figsize=(width, height), sharey=True, squeeze=False, layout=None
     )
@@ -254,7 +265,7 @@ def draw(
         left=0.72 / width,
         right=1 - LABEL_INCHES / width,
         bottom=0.4 / height,
-        top=1 - 0.22 / height,
+        top=1 - (0.22 + marks / POINTS) / height,
         wspace=0.12,
     )
     rows_of = {
@@ -271,7 +282,8 @@ def draw(
         axes.set_xlabel(in_all(languages, "figures", sweep))
         axes.set_ylabel("")
         if name:
-            axes.set_title(in_all(languages, "figures", name), loc="left")
+            pad = plt.rcParams["axes.titlepad"] + marks
+            axes.set_title(in_all(languages, "figures", name), loc="left", pad=pad)
     if metric.logarithmic:
         _widen_narrow_range(panels[0][0])
     else:

@@ -102,7 +102,7 @@ class FrontPage:
             memory.append(
                 Cell("–")
                 if None in (mine, theirs)
-                else words.each("ratio.share", ratio=material.number(mine / theirs, 3))
+                else words.each("ratio.share", ratio=material.ratio(mine / theirs))
             )
         run = summary.ordered[0]
         return Table(
@@ -136,7 +136,7 @@ class FrontPage:
                 cells.append(Cell("–"))
                 continue
             ratio = theirs / mine if column == "time_ms" else mine / theirs
-            cells.append(self.words.each("ratio.faster", ratio=material.number(ratio, 3)))
+            cells.append(self.words.each("ratio.faster", ratio=material.ratio(ratio)))
         return Row(cells)
 
     def front(self, disagree: bool) -> Front:

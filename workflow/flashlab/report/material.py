@@ -16,7 +16,7 @@ from typing import Any
 from flashlab.catalogs import SYMBOLS
 from flashlab.plan import SUMMARY
 from flashlab.report.document import Cell, Link
-from flashlab.report.wording import Texts, Words, number
+from flashlab.report.wording import Texts, Words, measured, number
 from flashlab.tables import read_csv
 
 TIME_DIGITS = 4
@@ -173,6 +173,10 @@ class Material:
     def number(self, value: float | None, digits: int = TIME_DIGITS) -> str:
         """A number; the languages of the report write numbers alike."""
         return number(value, self.words.languages[0], digits)
+
+    def ratio(self, value: float) -> str:
+        """A ratio of measured figures, to three digits, zeros and all, as the findings print it."""
+        return measured(float(f"{value:.3g}"), self.words.languages[0])
 
     def measured(self, row: Row, name: str) -> Cell | Texts:
         """A time or rate with its interval (``<name>``, ``<low>``, ``<high>``), or the status."""

@@ -190,7 +190,7 @@ class Sections:
             return Cell("–")
         sign, tone = SIGNS.get(finding["verdict"], ("", ""))
         params = finding["params"]
-        low, high = (self.material.number(params[key], 3) for key in ("low", "high"))
+        low, high = (self.material.ratio(params[key]) for key in ("low", "high"))
         text = low if low == high else f"{low} – {high}"
         return Cell(f"{sign} {text}".strip(), tone=tone)
 
