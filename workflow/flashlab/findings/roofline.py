@@ -37,8 +37,8 @@ BOUND_SHARE = 50.0
 class Ceilings:
     """A device's measured ceilings: the time of each dtype's matrix product and of a large copy.
 
-    `drifted` names those that took decidedly longer or shorter in the second half of their calls:
-    dtypes, and ``copy``.
+    `drifted` names those that took decidedly longer or shorter in the last third of their calls
+    than in the first: dtypes, and ``copy``.
     """
 
     device_name: str | None
@@ -53,12 +53,12 @@ def read_ceilings(document: Mapping[str, Any], estimates: Estimates) -> Ceilings
 
     def timed(name: str, found: Mapping[str, Any]) -> Estimate:
         samples = [seconds * 1e3 for seconds in found["samples"] or [found["time(s)"]]]
-        middle = max(1, len(samples) // 2)
-        first, second = (
-            estimates.of(("ceiling", name, half), part)
-            for half, part in (("first", samples[:middle]), ("second", samples[-middle:]))
+        third = max(1, len(samples) // 3)
+        first, last = (
+            estimates.of(("ceiling", name, part), calls)
+            for part, calls in (("first", samples[:third]), ("last", samples[-third:]))
         )
-        if ratio(0, second, first).verdict in ("above", "below"):
+        if ratio(0, last, first).verdict in ("above", "below"):
             drifted.add(name)
         return estimates.of(("ceiling", name), samples)
 
