@@ -7,7 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from flashlab import costs
-from flashlab.grading.gpus import WORKSPACE_BEFORE_HOPPER, WORKSPACES
+from flashlab.costs import WORKSPACE_BEFORE_HOPPER
+from flashlab.grading.gpus import WORKSPACES
 from flashlab.grading.identity import HEAD_DIMS, candidates, exact, fits, naive_memory
 from flashlab.grading.model import Declaration
 from flashlab.records import Shape

@@ -68,6 +68,11 @@ def flash2_peak_memory(shape: Shape) -> int:
     return 2 * qkv + 2 * out + log_sum_exp + dq_accumulator + softmax_d + GENERATOR_STATE
 
 
+WORKSPACE_BEFORE_HOPPER = 2 * (8 * 1024 + 128) * 1024
+WORKSPACE_HOPPER = 64 * MIB
+"""Bytes of the two cuBLAS workspaces that PyTorch holds: 16.25 MiB, and 64 MiB on Hopper."""
+
+
 def naive_peak_memory(shape: Shape, workspace: int) -> int:
     """Peak bytes of the naive implementation in float16 on CUDA, exact for N ≥ 2d and B ≥ 2.
 
@@ -89,7 +94,7 @@ def cublas_workspaces(device_name: str) -> int | None:
     16.25 MiB on Ampere's consumer cards (seen on an RTX 3070), 64 MiB on Hopper (on an H200).
     """
     if re.search(r"\bRTX 30\d\d\b", device_name):
-        return MIB * 65 // 4
+        return WORKSPACE_BEFORE_HOPPER
     if re.search(r"\bG?H(100|200|800|20)\b", device_name):
-        return 64 * MIB
+        return WORKSPACE_HOPPER
     return None

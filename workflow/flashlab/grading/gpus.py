@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from flashlab import costs
+from flashlab.costs import WORKSPACE_BEFORE_HOPPER, WORKSPACE_HOPPER
 
 CLOCK_ALLOWANCE = 1.25
 """How far a card may run above the stated boost clock: an RTX 3070 reaches 2.1 GHz of 1.73."""
@@ -17,8 +17,6 @@ CLOCK_ALLOWANCE = 1.25
 BANDWIDTH_ALLOWANCE = 1.1
 """How far a card's memory may be clocked above what its data sheet says."""
 
-WORKSPACE_BEFORE_HOPPER = 2 * (8 * 1024 + 128) * 1024
-WORKSPACE_HOPPER = 64 * costs.MIB
 WORKSPACES = (WORKSPACE_BEFORE_HOPPER, WORKSPACE_HOPPER)
 """Bytes of the two cuBLAS workspaces that the naive implementation's memory holds."""
 
