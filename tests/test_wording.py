@@ -159,6 +159,16 @@ def test_of_several_comparisons_it_is_said_how_many_hold(held: int, expected: st
     assert expected in figure
 
 
+def test_of_several_metrics_each_has_its_own_figure() -> None:
+    figures = [
+        {"metric": "forward_time", "count": 1, "ours": 1.74, "ours_low": 1.7, "ours_high": 1.8},
+        {"metric": "memory", "count": 1, "ours": 2.0, "ours_low": 2.0, "ours_high": 2.0},
+    ]
+    figure = claim(count=2, by_metric=figures)
+    assert "forward time 1.74 (95% interval 1.70 to 1.80); peak memory 2.00" in figure["en"]
+    assert "前向時間 1.74" in figure["zh_TW"]
+
+
 def test_a_claim_about_each_of_two_implementations_divides_neither_by_the_other() -> None:
     texts = claim(each_of=["Flash2", "Pytorch"], terms=[term("", 256), term("", 128)])
     assert "[N = 256] ÷ [N = 128] for each of Flash2, Pytorch (" in texts["en"]

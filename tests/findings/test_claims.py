@@ -101,6 +101,9 @@ def test_one_size_at_which_it_fails_contradicts_a_claim(twice_as_fast: Sweep) ->
     found = held({"test": growth}, twice_as_fast)  # time doubles, memory stays
     assert found.verdict == "contradicted"
     assert (found.params["held_count"], found.params["failed_count"]) == (1, 1)
+    time, memory = found.params["by_metric"]
+    assert (time["metric"], time["held_count"]) == ("forward_time", 1)
+    assert (memory["metric"], memory["failed_count"], memory["ours"]) == ("memory", 1, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -289,10 +289,8 @@ def _said(test: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ours(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
-    """What the ledger prints as ours: one figure with its interval, or the range of several."""
-    if not found:
-        return {"count": 0}
+def _figures(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
+    """One figure with its interval, or the range of several, and how many lie in what range."""
     estimates = [each.estimate for each in found if each.estimate is not None]
     ours: dict[str, Any] = {
         "count": len(found),
@@ -310,6 +308,20 @@ def _ours(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
             "ours_low": _printed(only.low, digits),
             "ours_high": _printed(only.high, digits),
         }
+    return ours
+
+
+def _ours(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
+    """What the ledger prints as ours; of several metrics, also each by itself (`by_metric`)."""
+    if not found:
+        return {"count": 0}
+    ours = _figures(found, digits)
+    metrics = list(dict.fromkeys(comparison.metric for comparison in found))
+    if len(metrics) > 1:
+        ours["by_metric"] = [
+            {"metric": metric, **_figures([c for c in found if c.metric == metric], digits)}
+            for metric in metrics
+        ]
     return ours
 
 

@@ -165,6 +165,19 @@ class Words:
         params = finding["params"]
         if not params["count"]:
             return dict.fromkeys(self.languages, "–")
+        if "by_metric" not in params:
+            return self._claim_figure(params)
+        by_metric = [
+            self.each(
+                "claim.figure.of_metric",
+                metric=self.each(f"metric.{ours['metric']}"),
+                figure=self._claim_figure(ours),
+            )
+            for ours in params["by_metric"]
+        ]
+        return self.joined("claim.place.separator", by_metric)
+
+    def _claim_figure(self, params: Mapping[str, Any]) -> Texts:
         if params["count"] > 1:
             held = params["held_count"]
             key = f"range.{'none' if not held else 'all' if held == params['count'] else 'some'}"
@@ -204,12 +217,7 @@ class Words:
         return {
             "metrics": self.listed([self.each(f"metric.{name}") for name in params["metrics"]]),
             "formula": formula,
-            "where": {
-                language: text("claim.place.separator", language).join(
-                    place[language] for place in places
-                )
-                for language in self.languages
-            },
+            "where": self.joined("claim.place.separator", places),
         }
 
     def _given(self, keys: Mapping[str, Any]) -> Texts:
@@ -233,7 +241,7 @@ class Words:
         return {
             name: self._worded(name, value)
             for name, value in params.items()
-            if name not in ("terms", "at", "metrics", "each_of", "compare")
+            if name not in ("terms", "at", "metrics", "each_of", "compare", "by_metric")
         }
 
     def _worded(self, name: str, value: Any) -> Texts:
