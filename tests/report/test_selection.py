@@ -87,6 +87,13 @@ def test_page_one_has_the_strongest_of_each_topic_strongest_first() -> None:
     assert found == [other, strong, backward, memory]
 
 
+def test_on_page_one_growth_stands_after_what_compares() -> None:
+    params = {"times": 512.0, "times_size": 8.0, "covaried": []}
+    growth = finding("scaling", "power_law", params=params)
+    assert strength(growth) > strength(speedup(2.0, 2.1))
+    assert key_findings([growth, speedup(2.0, 2.1)], HEADLINE, ["seq_len"])[1] == growth
+
+
 def test_page_one_ends_with_the_nearest_approach_to_the_ceiling() -> None:
     far = finding("roofline", "neither", params={"matrix_high": 12.0})
     near = finding("roofline", "compute_bound", params={"matrix_high": 89.0})

@@ -6,6 +6,7 @@ even at the near end of its 95% interval.
 - A ratio (speedup, causal effect, memory): the largest such distance over the sweep.
 - A crossover: the smaller of the two leads, before and after.
 - Growth: how far the quantity's growth departs from that of the parameter, which must vary alone.
+  It stands after whatever compares, which is what a reader can choose by.
 - A shape that does not fit into memory at all: more than any ratio.
 
 Each topic (a kind, and for a speedup the pass) gives its strongest finding about the
@@ -103,7 +104,8 @@ def key_findings(
             continue
         if topic not in best or strength(finding) > strength(best[topic]):
             best[topic] = finding
-    strongest = sorted(best.values(), key=strength, reverse=True)[:STRONGEST]
+    ordered = sorted(best.values(), key=lambda f: (f["kind"] == "scaling", -strength(f)))
+    strongest = ordered[:STRONGEST]
     return [*strongest, *nearest]
 
 
