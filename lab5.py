@@ -8,6 +8,7 @@ four keys, and beside them `record`: the run, its environment, and how it went.
 import argparse
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "workflow"))
@@ -37,9 +38,15 @@ def json_file(text: str) -> Path:
         raise argparse.ArgumentTypeError(f"{text} is a folder")
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"the folder {path.parent} does not exist")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    if path.exists() and not os.access(path, os.W_OK):
         raise argparse.ArgumentTypeError(f"{text} cannot be written")
-    return path
+    try:
+        # The only sure way to know: some file systems deny what their permissions allow.
+        with tempfile.TemporaryFile(dir=path.parent):
+            return path
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise argparse.ArgumentTypeError(f"{text} cannot be written: {reason}") from error
 
 
 def parse(implementations: dict[str, Implementation]) -> argparse.Namespace:

@@ -16,6 +16,8 @@ from typing import Any
 import pypdf
 import pytest
 import yaml
+from pypdf.annotations import FreeText
+from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 from flashlab import plan
 from flashlab.config import resolve_config
@@ -331,3 +333,37 @@ def test_a_remark_is_never_read_from_where_the_attachment_says(
     text = " ".join(page.text for page in open_pdf(made.pdf).pages)
     assert "Longer is slower." in text
     assert "secret" not in text
+
+
+def test_a_report_with_a_remark_is_consistent(report: tuple[bytes, Files], tmp_path: Path) -> None:
+    _, files = report
+    config = json.loads(files["config.json"])
+    config["remarks"] = {"seq_len": {"en": "elsewhere/remark.md"}}
+    files = {**files, "config.json": json.dumps(config).encode()}
+    files["remark-seq_len-en.md"] = b"Longer is *slower*, see `n128`."
+    made = rebuild(files, tmp_path)
+    found = differences(open_pdf(attached(made.pdf, with_manifest({**files, **made.attachments}))))
+    assert not any(found.values()), found
+
+
+@pytest.mark.parametrize("kind", ["stamp", "link", "author", "action"])
+def test_what_lies_on_a_page_or_is_said_of_the_file_is_compared(
+    report: tuple[bytes, Files], kind: str
+) -> None:
+    pdf, files = report
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf))
+    if kind == "stamp":
+        writer.add_annotation(0, FreeText(text="99x faster", rect=(50, 550, 200, 650)))
+    elif kind == "link":
+        link = next(a.get_object() for a in writer.pages[0]["/Annots"])  # type: ignore[attr-defined]
+        link[NameObject("/A")] = DictionaryObject(
+            {NameObject("/S"): NameObject("/URI"), NameObject("/URI"): TextStringObject("http://x")}
+        )
+    elif kind == "author":
+        writer.add_metadata({"/Author": "Somebody else"})
+    else:
+        writer.root_object[NameObject("/OpenAction")] = DictionaryObject()
+    out = io.BytesIO()
+    writer.write(out)
+    found = differences(open_pdf(attached(out.getvalue(), with_manifest(files))))
+    assert [name for name, told in found.items() if told] == ["pages"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pypdf
-from pypdf.generic import DictionaryObject, StreamObject
+from pypdf.generic import ArrayObject, DictionaryObject, StreamObject
 
 from flashlab.config import ConfigError, resolve_config
 from flashlab.grading import form
@@ -32,6 +32,7 @@ MAX_PDF_BYTES = 256 * 1024**2
 MAX_RECORDS_BYTES = 512 * 1024**2
 MAX_PAGES = 2_000
 MAX_FORMS = 20_000
+MAX_DEPTH = 20
 
 
 class UnsoundPdfError(GradingError):
@@ -40,18 +41,20 @@ class UnsoundPdfError(GradingError):
 
 @dataclass(frozen=True)
 class Page:
-    """One page: its text in reading order, and a hash of all that is drawn on it."""
+    """One page: its text in reading order, and hashes of what is drawn and what lies on it."""
 
     text: str
     drawing: str
+    annotations: str
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A report's PDF: its attachments by name, and its pages."""
+    """A report's PDF: its attachments by name, its pages, and a hash of what it says of itself."""
 
     attachments: Mapping[str, bytes]
     pages: tuple[Page, ...]
+    document: str
 
 
 def _forms(resources: Any, seen: set[int]) -> list[bytes]:
@@ -70,6 +73,45 @@ def _forms(resources: Any, seen: set[int]) -> list[bytes]:
     return found
 
 
+def _fed(digest: Any, value: Any, depth: int = 0) -> None:
+    """Feed a PDF object to a hash, whatever its object numbers are; links to pages as such."""
+    if depth > MAX_DEPTH:
+        raise UnsoundPdfError("objects nested deeper than in any report")
+    value = value.get_object() if hasattr(value, "get_object") else value
+    if isinstance(value, DictionaryObject):
+        if value.get("/Type") in ("/Page", "/StructElem"):
+            digest.update(str(value["/Type"]).encode())
+            return
+        for key in sorted(value.keys() - {"/P", "/Parent", "/StructParent"}):
+            digest.update(key.encode() + b"\0")
+            _fed(digest, value.raw_get(key), depth + 1)
+        if isinstance(value, StreamObject):
+            digest.update(value.get_data())
+    elif isinstance(value, ArrayObject):
+        digest.update(f"[{len(value)}".encode())
+        for item in value:
+            _fed(digest, item, depth + 1)
+    else:
+        digest.update(repr(value).encode() + b"\0")
+
+
+def _annotations(page: pypdf.PageObject) -> str:
+    digest = hashlib.sha256()
+    _fed(digest, page.get("/Annots", ArrayObject()))
+    return digest.hexdigest()
+
+
+def _document(reader: pypdf.PdfReader) -> str:
+    """A hash of the title and its like, and of what would act when the file is opened."""
+    root, digest = reader.root_object, hashlib.sha256()
+    for found in (reader.trailer.get("/Info"), root.get("/Metadata")):
+        if found is not None:
+            _fed(digest, found)
+    acting = root.keys() & {"/OpenAction", "/AA", "/AcroForm", "/Collection", "/URI"}
+    digest.update(" ".join(sorted(acting)).encode())
+    return digest.hexdigest()
+
+
 def _page(page: pypdf.PageObject) -> Page:
     contents = page.get_contents()
     drawn = [contents.get_data() if contents is not None else b""]
@@ -77,7 +119,7 @@ def _page(page: pypdf.PageObject) -> Page:
     digest = hashlib.sha256()
     for part in drawn:
         digest.update(len(part).to_bytes(8) + part)
-    return Page(page.extract_text(), digest.hexdigest())
+    return Page(page.extract_text(), digest.hexdigest(), _annotations(page))
 
 
 def open_pdf(content: bytes) -> Opened:
@@ -91,7 +133,8 @@ def open_pdf(content: bytes) -> Opened:
             if attachment.name in attachments:
                 raise UnsoundPdfError(f"the attachment {attachment.name!r} is there twice")
             attachments[attachment.name] = attachment.content
-        return Opened(attachments, tuple(_page(page) for page in reader.pages))
+        pages = tuple(_page(page) for page in reader.pages)
+        return Opened(attachments, pages, _document(reader))
     except UnsoundPdfError:
         raise
     # What a malformed PDF can make a parser raise is not to be foreseen.

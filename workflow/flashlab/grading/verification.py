@@ -26,6 +26,7 @@ from flashlab.grading.attachments import (
     UnsoundPdfError,
     attached_json,
     attached_records,
+    checked_config,
     open_pdf,
     read_pdf,
     results_of,
@@ -111,7 +112,9 @@ def _table_differences(name: str, attached: bytes, made: bytes) -> Iterator[str]
 
 
 def _attachment_differences(opened: Opened, rebuilt: Rebuilt) -> Iterator[str]:
+    remarks = checked_config(opened.attachments)["remarks"].values()
     known = {RECORDS, CONFIG, CEILINGS, MANIFEST, *rebuilt.attachments}
+    known |= {name for by_language in remarks for name in by_language.values()}
     for name in sorted(opened.attachments.keys() - known):
         yield f"{name} is attached, and is no part of a report's data"
     for name, made in sorted(rebuilt.attachments.items()):
@@ -143,6 +146,10 @@ def _page_differences(opened: Opened, rebuilt: Opened) -> Iterator[str]:
             yield from _text_differences(number, page.text, made.text)
         elif page.drawing != made.drawing:
             yield f"page {number}: its text is right, and its drawings are not those of the records"
+        elif page.annotations != made.annotations:
+            yield f"page {number}: links or annotations are not those that the records make"
+    if opened.document != rebuilt.document:
+        yield "its title, author or another statement about the whole file is not what was made"
 
 
 def differences(opened: Opened) -> dict[str, list[str]]:
