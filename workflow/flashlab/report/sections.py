@@ -267,8 +267,8 @@ class Sections:
         )
 
     def _remarks(self, experiment: str) -> dict[str, Markup]:
-        """A student's own words, from Markdown with tables, without raw HTML and images."""
-        markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+        """A student's own words, from Markdown with tables and without raw HTML."""
+        markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
         files = self.material.config["remarks"].get(experiment, {})
         return {
             # The Markdown renderer escapes everything that it does not mark up itself.
