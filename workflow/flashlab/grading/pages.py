@@ -6,34 +6,29 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import jinja2
-
 from flashlab.grading.model import BADGES, CHECKS
 from flashlab.grading.wording import word
 from flashlab.records import written_whole
 from flashlab.report.page import LANGUAGE_TAGS
-from flashlab.report.render import TEMPLATES, to_pdf
+from flashlab.report.render import TEMPLATES, templates, to_pdf
 
 MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 
 
 def to_html(document: dict[str, object]) -> str:
     """The pages as one HTML document; every text of others in `document` is escaped."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("grades.html.j2").render(
-        grades=document,
-        word=word,
-        tags=LANGUAGE_TAGS,
-        checks=CHECKS,
-        order=tuple(MARKS),
-        badges=BADGES,
-        marks=MARKS,
+    return (
+        templates()
+        .get_template("grades.html.j2")
+        .render(
+            grades=document,
+            word=word,
+            tags=LANGUAGE_TAGS,
+            checks=CHECKS,
+            order=tuple(MARKS),
+            badges=BADGES,
+            marks=MARKS,
+        )
     )
 
 

@@ -82,18 +82,23 @@ def _nothing_missing() -> Iterator[None]:
         )
 
 
-def to_html(report: Report, page: Page | None = None) -> str:
-    """The report as HTML for the typesetter, or with `page` as a page by itself.
-
-    An undefined variable in the template is an error.
-    """
-    environment = jinja2.Environment(
+def templates() -> jinja2.Environment:
+    """The project's templates: every text is escaped, an undefined variable is an error."""
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def to_html(report: Report, page: Page | None = None) -> str:
+    """The report as HTML for the typesetter, or with `page` as a page by itself.
+
+    An undefined variable in the template is an error.
+    """
+    environment = templates()
     environment.filters["typeset"] = typeset
     environment.globals |= {
         "words": Words(report.languages),
