@@ -36,7 +36,7 @@ def refused(clean: Any) -> Callable[..., str]:
         assert done.returncode != 0
         assert "Traceback" not in done.stdout
         assert "Job stats" not in done.stdout and "jobid" not in done.stdout
-        for made in ("results", "report/config.json", "report/lab5.pdf"):
+        for made in ("results", "report/dataset.json", "report/lab5.pdf"):
             assert not clean.folder.joinpath(made).exists()
         return str(done.stdout)
 

@@ -13,21 +13,20 @@ Arguments = argparse.Namespace
 
 
 def _measure(arguments: Arguments) -> None:
-    from flashlab import implementations, plan
+    from flashlab import identity, implementations, plan
     from flashlab.measuring import supervise
     from flashlab.records import Run
 
     order = arguments.order
     run, protocol = Run.from_json(order["run"]), order["protocol"]
     implementation = implementations.find_implementations()[run.implementation]
-    identity = plan.identity(run, protocol, implementation)
-    name = plan.record_name(run, identity)
-    if name != arguments.output.name:
+    decided_by = identity.identity(run, protocol, implementation)
+    if identity.record_name(run, decided_by) != arguments.output.name:
         raise plan.PlanError(
             f"{arguments.output}: the kernel, the measuring code or the environment has changed "
             "since this run was planned; call snakemake again"
         )
-    sources = plan.sources(identity)
+    sources = identity.sources(decided_by, implementation)
     record = supervise.measure_run(run, protocol, implementation, sources, arguments.output)
     status, message = record["record"]["status"], record["record"]["message"]
     print(f"{run}: {status}" + (f": {message}" if message else ""))
@@ -162,15 +161,17 @@ def _parser() -> argparse.ArgumentParser:
     freeze.add_argument("--config", type=Path, required=True, help="the resolved configuration")
     freeze.add_argument("--ceilings", type=Path, required=True, help="the device's ceilings")
     freeze.add_argument("--data", type=Path, required=True, help="folder of the datasets")
-    freeze.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
+    freeze.add_argument("plans", type=Path, nargs="+", help="plan/records/*.json")
 
     tables = command("tables", _tables, "Aggregate an experiment's records into CSV.")
-    tables.add_argument("--plan", type=Path, required=True, help="plan/<experiment>.json")
+    tables.add_argument("--plan", type=Path, required=True, help="plan/records/<experiment>.json")
     for name in ("runs", "passes", "samples"):
         tables.add_argument(f"--{name}", type=Path, required=True, help="CSV file to write")
 
     figures = command("figures", _figures, "Draw an experiment's figures as SVG.")
-    figures.add_argument("--plan", type=Path, required=True, help="plan/<experiment>.json")
+    figures.add_argument(
+        "--plan", type=Path, required=True, help="plan/experiments/<experiment>.json"
+    )
     figures.add_argument("--tables", type=Path, required=True, help="folder of its CSV tables")
     figures.add_argument("--languages", type=Path, required=True, help="languages.json")
     figures.add_argument("--output", type=Path, required=True, help="folder to draw into")
@@ -181,14 +182,14 @@ def _parser() -> argparse.ArgumentParser:
     overview.add_argument("--findings", type=Path, required=True, help="findings.json")
     overview.add_argument("--languages", type=Path, required=True, help="languages.json")
     overview.add_argument("--output", type=Path, required=True, help="folder to draw into")
-    overview.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
+    overview.add_argument("plans", type=Path, nargs="+", help="plan/experiments/*.json")
 
     findings = command("findings", _findings, "Derive the findings from the tables.")
     findings.add_argument("--tables", type=Path, required=True, help="folder of all tables")
     findings.add_argument("--claims", type=Path, required=True, help="the published claims")
     findings.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
     findings.add_argument("--output", type=Path, required=True, help="findings.json to write")
-    findings.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
+    findings.add_argument("plans", type=Path, nargs="+", help="plan/experiments/*.json")
 
     for name, function, help, output in (
         ("report", _report, "Set the report in type.", "PDF to write"),

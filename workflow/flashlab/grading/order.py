@@ -90,14 +90,14 @@ def _checked(config: Mapping[str, Any]) -> None:
 
 
 def order_grading(
-    config: Mapping[str, Any], implementations: Mapping[str, Implementation], write: bool
+    config: Mapping[str, Any], implementations: Mapping[str, Implementation], root: Path
 ) -> Ordered:
     """Write the order that ``submissions=DIR`` or ``pdf=PATH`` gives, with what it is to measure.
 
     Args:
         config: the resolved configuration.
         implementations: those that can be measured, by name.
-        write: whether to write the order's file, which is the main process's to do.
+        root: the folder below which the order's file is written.
 
     Raises:
         ConfigError: there is no such folder or file, it cannot be read as what it should be, or
@@ -119,21 +119,19 @@ def order_grading(
         except GradingError as error:
             raise ConfigError(f"--config: {kind}: {error}") from error
         planned = _planned(config, results, implementations, protocol)
-    path = HOME / f"{kind}.json"
-    if write:
-        document = {
-            "called_ns": time.time_ns(),
-            kind: config[kind],
-            "device": config["grading"].get("device"),
-            "seed": config["grading"]["seed"],
-            "languages": config["languages"],
-            "here": machine.device_name(machine.detect_device(config["device"])),
-            "measured": [
-                {"run": run.to_json(), "path": entry.path.as_posix()}
-                for run, entry in planned.items()
-            ],
-        }
-        write_json(path, document)
+    path = root / HOME / f"{kind}.json"
+    document = {
+        "called_ns": time.time_ns(),
+        kind: config[kind],
+        "device": config["grading"].get("device"),
+        "seed": config["grading"]["seed"],
+        "languages": config["languages"],
+        "here": machine.device_name(machine.detect_device(config["device"])),
+        "measured": [
+            {"run": run.to_json(), "path": entry.path.as_posix()} for run, entry in planned.items()
+        ],
+    }
+    write_json(path, document)
     return Ordered(
         kind,
         path.as_posix(),
