@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from flashlab.implementations import ImplementationError
+from flashlab.records import Shape
+from flashlab.shapes import FORM, ShapeError
 
 Arguments = argparse.Namespace
 
@@ -38,12 +43,38 @@ def _ceilings(arguments: Arguments) -> None:
     supervise.measure_ceilings(arguments.device, arguments.output)
 
 
-def _check(arguments: Arguments) -> None:
-    from flashlab import implementations, machine
-    from flashlab.measuring.check import print_check
+def _shapes(text: str) -> list[Shape]:
+    from flashlab.checking.cases import shapes_of
 
-    implementation = implementations.find_implementations()[arguments.name]
-    if not print_check(implementation.path, machine.detect_device("auto")):
+    try:
+        return shapes_of(text)
+    except ShapeError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
+
+
+def _check(arguments: Arguments) -> None:
+    from flashlab import machine
+    from flashlab.checking import cases, command
+
+    try:
+        kernel = command.find_kernel(arguments.name)
+    except ImplementationError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
+    device = machine.detect_device("auto")
+    shapes = [shape for given in arguments.shape for shape in given] or cases.grid()
+    chosen = cases.cases_of(shapes, arguments.dtype or cases.DTYPES[device])
+    if not command.print_check(kernel, device, chosen, arguments.timeout, arguments.fail_fast):
         raise SystemExit(1)
 
 
@@ -150,8 +181,35 @@ def _parser() -> argparse.ArgumentParser:
     ceilings.add_argument("--device", choices=("cuda", "cpu"), required=True)
     ceilings.add_argument("--output", type=Path, required=True, help="JSON file to write")
 
-    check = command("check", _check, "Hold one implementation against the reference.")
-    check.add_argument("name", help="its NAME in kernels/")
+    check = command("check", _check, "Compare one implementation with the float64 reference.")
+    check.epilog = (
+        "Exit status: 0 if every case is ok or unsupported, 1 if one is not or the kernel cannot "
+        "be imported, 2 if the command line is wrong, 130 if it is interrupted."
+    )
+    check.add_argument("name", metavar="NAME", help="its NAME in kernels/, or the path of a file")
+    check.add_argument(
+        "--shape",
+        type=_shapes,
+        action="append",
+        default=[],
+        help=f"check this shape and not the grid, such as {FORM}; E2048 (emb_dim) may be given in "
+        "place of D64 (head_dim); a size left out takes the grid's values, and the mask both; "
+        "may be repeated",
+    )
+    check.add_argument(
+        "--dtype",
+        action="append",
+        choices=("float16", "bfloat16", "float32"),
+        help="check this dtype and not all of the device's; may be repeated",
+    )
+    check.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        default=60.0,
+        help="time limit of the kernel's import and of each case (60)",
+    )
+    check.add_argument("--fail-fast", action="store_true", help="end at the first case that fails")
 
     imported = command("import", _import, "Turn a result of the course's script into a record.")
     imported.add_argument("--entry", type=json.loads, required=True, help="what it is, JSON")
@@ -217,10 +275,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it did its work, 1 with one message when it could not."""
+    """Run one command; 0 when it did its work, 1 with one message when it could not.
+
+    130, and no message, when it is interrupted from the keyboard.
+    """
     arguments = _parser().parse_args(argv)
     try:
         arguments.function(arguments)
+    except KeyboardInterrupt:
+        return 130
     except Exception as error:
         if not type(error).__module__.startswith("flashlab") and not isinstance(error, OSError):
             raise

@@ -7,6 +7,7 @@ literals at the top of each kernel's file and are read from its syntax tree.
 from __future__ import annotations
 
 import ast
+import difflib
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,7 +114,9 @@ class Implementations(dict[str, Implementation]):
         self.broken = tuple(broken)
 
     def __missing__(self, name: str) -> Implementation:
-        raise ImplementationError(f"unknown implementation {name}; {available(self)}")
+        close = difflib.get_close_matches(name, self, n=1)
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        raise ImplementationError(f"unknown implementation {name}{meant}; {available(self)}")
 
 
 def available(known: Collection[str]) -> str:
