@@ -98,21 +98,25 @@ def catalogs(domain):
 
 
 def remade(*outputs):
-    """An input function: a file newer than all others where one of `outputs` must be made again."""
+    """An input function: a file newer than all others where one of `outputs` must be made again.
+
+    One that is missing needs no such input: it is made where a job that runs takes it as input.
+    """
 
     def newer_input(wildcards):
-        paths = {output.format(**wildcards) for output in outputs}
-        return [] if paths.isdisjoint(PREPARED.remade) else [REMAKING]
+        reasons = {PREPARED.remade.get(output.format(**wildcards), MISSING) for output in outputs}
+        return [REMAKING] if reasons - {MISSING} else []
 
     return newer_input
 
 
-def remade_report(kind):
-    """An input function, as of `remade`, for a report: all that it is made of is its input."""
+def remade_report(kind, output):
+    """An input function, as of `remade`, for a report: whatever it is made of is an input of it."""
     other_reports = {f"{HOME}/lab5.{other}" for other in ("pdf", "html") if other != kind}
 
     def newer_input(wildcards):
-        return [REMAKING] if PREPARED.remade.keys() - other_reports else []
+        must_run = PREPARED.remade.keys() - other_reports and Path(output).exists()
+        return [REMAKING] if must_run else []
 
     return newer_input
 
@@ -120,6 +124,21 @@ def remade_report(kind):
 def experiment_records(wildcards):
     """The records that an experiment's tables are made of."""
     return PREPARED.records[wildcards.experiment]
+
+
+def tables_folder(wildcards, input):
+    """The folder of an experiment's tables."""
+    return str(Path(input.tables[0]).parent)
+
+
+def all_tables_folder(wildcards, input):
+    """The folder of all experiments' tables."""
+    return str(Path(input.tables[0]).parents[1])
+
+
+def results_folder(wildcards, input):
+    """The folder of the dataset's results."""
+    return str(Path(input.findings).parent)
 
 
 def ceilings_option(wildcards):
