@@ -15,9 +15,7 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-configfile: "config/config.yaml"
-
-
+include: "workflow/config.smk"
 include: "workflow/common.smk"
 
 

@@ -60,9 +60,15 @@ def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
     (folder / "manifest.json").write_text(json.dumps(manifest))
     config["dataset"] = "empty"
     with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
-        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset"})
+        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset": "empty"})
     with pytest.raises(Exception, match="lacks 34 of the 34 runs"):
-        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset", "experiments"})
+        own = {"dataset": "empty", "experiments": config["experiments"]}
+        prepare(config, [CONFIG], {"dataset": "empty"}, own)
+    with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
+        # The rest of the summary stays as it was recorded, at a shape that an experiment has too.
+        own = {"dataset": "empty", "summary": {"implementations": ["Pytorch"]}}
+        config["summary"]["cpu"]["seq_len"] = 4096
+        prepare(config, [CONFIG], {"dataset": "empty"}, own)
 
 
 def test_a_missing_remarks_file_is_named(config: dict[str, Any]) -> None:

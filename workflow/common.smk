@@ -16,7 +16,6 @@ from flashlab.measuring.supervise import WORKFLOW_PID
 from flashlab.plan import PlanError
 from flashlab.prepare import DATA, LOCAL, prepare
 from flashlab.sources import sources_of
-from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
 
 ROOT = Path(workflow.basedir)
@@ -36,12 +35,8 @@ if workflow.is_main_process:
     CLAIM = exclusive.FolderClaim(Path(".snakemake"))
     CLAIM.take()
 
-OVERRIDES = workflow.config_settings.config or {}
-OWN_FILES = [Path(file) for file in workflow.overwrite_configfiles]
-OWN_KEYS = {key for file in OWN_FILES for key in load_configfile(file)} | OVERRIDES.keys()
-
 try:
-    PREPARED = prepare(config, [*map(Path, workflow.configfiles), *OWN_FILES], OVERRIDES, OWN_KEYS)
+    PREPARED = prepare(config, [*map(Path, workflow.configfiles), *OWN_FILES], OVERRIDES, OWN)
     GRADING = order_grading(PREPARED.config, find_implementations(), workflow.is_main_process)
 except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
     raise WorkflowError(str(error)) from None

@@ -6,13 +6,13 @@ Everything is written only where it changed, so that a file's time of change mea
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flashlab import datasets, machine, plan
-from flashlab.config import ConfigError, resolve_config
+from flashlab.config import ConfigError, check_baseline, merged, resolve_config
 from flashlab.implementations import find_implementations
 from flashlab.records import Run, write_json_if_changed
 
@@ -84,7 +84,7 @@ def prepare(
     config: Mapping[str, Any],
     files: Sequence[Path],
     overrides: Mapping[str, Any],
-    own: Collection[str] = (),
+    own: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """Check the configuration, plan its runs, and write the plan and the resolved configuration.
 
@@ -92,8 +92,8 @@ def prepare(
         config: the merged configuration.
         files: the files it was merged from, in order.
         overrides: what ``--config`` gave.
-        own: the keys that this call itself gave (``--configfile`` or ``--config``); for the
-            others, a recorded dataset brings the experiments that it was recorded for.
+        own: what this call itself gave (``--configfile`` or ``--config``). It is laid over the
+            experiments that a recorded dataset brings, and these over `config`.
 
     Writes ``results/<dataset>/plan/<experiment>.json``, ``results/<dataset>/languages.json`` and
     ``report/config.json``.
@@ -117,8 +117,9 @@ def prepare(
         dataset, recorded, imports = _imported(resolved)
     elif dataset != LOCAL:
         recorded = datasets.read_dataset(DATA / dataset)
-        kept = {key: value for key, value in recorded.config.items() if key not in own}
-        resolved = resolve_config({**config, **kept}, implementations, files, overrides)
+        kept = merged({**config, **recorded.config}, own or {})
+        resolved = resolve_config(kept, implementations, files, overrides)
+    check_baseline(resolved, files, overrides)
     if recorded:
         device, dtype = recorded.device, recorded.dtype
     else:

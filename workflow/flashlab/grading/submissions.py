@@ -115,7 +115,5 @@ def read_submissions(folder: str, device_name: str | None) -> dict[str, Submissi
         reason = ": ".join(problem.params.values())
         raise GradingError(f"config: submissions: {folder} cannot be graded: {reason}") from problem
     if not names:
-        raise GradingError(
-            f"config: submissions: {folder} has no subfolders; each submission is one"
-        )
+        raise GradingError(f"{folder} has no subfolders; each submission is one")
     return {name: read_submission(folder, name, device_name) for name in names}
