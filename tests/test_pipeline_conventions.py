@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,67 @@ def test_the_workflow_has_nothing_for_snakemake_to_complain_of(finished: Any) ->
     done = finished.snakemake("--lint", config=())
     assert done.returncode == 0, done.stdout
     assert "in a good condition" in done.stdout
+
+
+SNAKEMAKE_BRINGS_NONE_OF = """
+    PIL babel fontTools markdown_it matplotlib numpy pandas pikepdf pynvml pypdf scipy statsmodels
+    torch weasyprint
+"""
+
+
+@pytest.fixture
+def with_snakemake_alone(tmp_path: Path, make_clone: Callable[[Path], Any]) -> tuple[Any, str]:
+    """A clone, and the PYTHONPATH of a Python in which the other packages are not installed."""
+    names = SNAKEMAKE_BRINGS_NONE_OF.split()
+    own = tmp_path / "packages"
+    own.mkdir()
+    own.joinpath("sitecustomize.py").write_text(
+        f"import sys\nsys.modules.update(dict.fromkeys({names}))\n"
+    )
+    clone = make_clone(tmp_path / "clone")
+    return clone, os.pathsep.join([str(own), str(clone.folder / "workflow")])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--dry-run"], ["--lint"], ["--dry-run", "--config", "dataset=h200"]]
+)
+def test_the_workflow_is_read_with_snakemake_alone(
+    with_snakemake_alone: tuple[Any, str], arguments: list[str]
+) -> None:
+    clone, path = with_snakemake_alone
+    done = clone.snakemake(*arguments, config=(), PYTHONPATH=path)
+    assert done.returncode == 0, done.stdout
+    assert "Job stats" in done.stdout or "in a good condition" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [
+        (["measure", "--order", "{}", "--output", "record.json"], "torch"),
+        (["ceilings", "--device", "cpu", "--output", "ceilings.json"], "torch"),
+        (["report", "--config", "c", "--results", "r", "--output", "o.pdf"], "[a-z]+"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_stage_names_the_package_that_is_missing(
+    with_snakemake_alone: tuple[Any, str], command: list[str], package: str
+) -> None:
+    clone, path = with_snakemake_alone
+    done = subprocess.run(
+        [sys.executable, "-m", "flashlab", *command],
+        cwd=clone.folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(
+        f"error: the Python package {package} is not installed; set up with ./run, or run "
+        "python -m pip install -r envs/cpu/requirements.txt\n",
+        done.stderr,
+    )
+    assert not list(clone.folder.glob("*.json"))
 
 
 def test_the_rule_files_are_formatted(root: Path) -> None:
