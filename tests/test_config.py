@@ -23,6 +23,7 @@ from flashlab.config import (
     read_config,
     resolve_config,
 )
+from flashlab.implementations import Implementations
 from flashlab.records import canonical
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2")
@@ -297,6 +298,14 @@ def test_a_baseline_that_nothing_measures_is_refused_with_what_is_measured() -> 
     assert "take one of Pytorch, Flash2 (did you mean Flash2?)" in line
     resolved["experiments"][3]["implementations"].append("FlashLab")
     check_baseline(resolved, [FILE])
+
+
+def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:
+    known = Implementations({}, ["kernels/mine.py: line 3: invalid syntax"])
+    with pytest.raises(ConfigError) as caught:
+        resolve_config(DEFAULT, known)
+    assert "baseline: unknown implementation Pytorch; kernels/ has " in str(caught.value)
+    assert "unusable: kernels/mine.py: line 3: invalid syntax" in str(caught.value)
 
 
 def test_yaml_merge_keys_are_allowed(tmp_path: Path) -> None:

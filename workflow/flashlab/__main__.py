@@ -55,12 +55,8 @@ def _check(arguments: Arguments) -> None:
     from flashlab import implementations, machine
     from flashlab.measuring.check import print_check
 
-    known = implementations.find_implementations()
-    if arguments.name not in known:
-        raise implementations.ImplementationError(
-            f"unknown implementation {arguments.name}; kernels/ has {', '.join(known)}"
-        )
-    if not print_check(known[arguments.name].path, machine.detect_device("auto")):
+    implementation = implementations.find_implementations()[arguments.name]
+    if not print_check(implementation.path, machine.detect_device("auto")):
         raise SystemExit(1)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import jsonschema
 
+from flashlab.implementations import available
 from flashlab.strict_yaml import StrictYamlError, parse_yaml, read_yaml
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "config.schema.json"
@@ -333,8 +334,7 @@ def _check_relations(
         if name not in known:
             yield (
                 path,
-                f"unknown implementation {name}{_nearest(name, known)}; "
-                f"kernels/ has {', '.join(known)}",
+                f"unknown implementation {name}{_nearest(name, known)}; {available(known)}",
             )
 
     yield from unknown(("baseline",), config["baseline"])

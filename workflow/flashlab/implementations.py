@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def _literals(tree: ast.Module) -> dict[str, Any]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             try:
                 found[node.targets[0].id] = ast.literal_eval(node.value)
-            except ValueError:
+            except (ValueError, TypeError, RecursionError, MemoryError):  # no literal
                 continue
     return found
 
@@ -67,7 +68,7 @@ def read_implementation(path: Path) -> Implementation:
         tree = ast.parse(source, filename=str(path))
     except SyntaxError as error:
         raise ImplementationError(f"{path}: line {error.lineno}: {error.msg}") from error
-    except ValueError as error:  # a NUL, before Python 3.11.4
+    except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
         raise ImplementationError(f"{path}: {error}") from error
     literals = _literals(tree)
     name, label = literals.get("NAME"), literals.get("LABEL")
@@ -87,14 +88,44 @@ def read_implementation(path: Path) -> Implementation:
     return Implementation(name, label, packages, preloads, path, digest)
 
 
-def find_implementations(folder: Path = KERNELS) -> dict[str, Implementation]:
-    """All implementations of a folder by name; ImplementationError where two share one."""
-    found: dict[str, Implementation] = {}
+class Implementations(dict[str, Implementation]):
+    """Implementations by name, and in `broken` what is wrong with each file that gives none.
+
+    A file that cannot be read matters only to whoever needs it: asking for a name that is not
+    here raises ImplementationError with the names that are, and with every broken file.
+    """
+
+    def __init__(self, found: Mapping[str, Implementation], broken: Sequence[str]) -> None:
+        super().__init__(found)
+        self.broken = tuple(broken)
+
+    def __missing__(self, name: str) -> Implementation:
+        raise ImplementationError(f"unknown implementation {name}; {available(self)}")
+
+
+def available(known: Collection[str]) -> str:
+    """What there is to choose from, for an error: the names, then each broken file's problem."""
+    broken = known.broken if isinstance(known, Implementations) else ()
+    return "; ".join([f"kernels/ has {', '.join(known)}", *(f"unusable: {b}" for b in broken)])
+
+
+def find_implementations(folder: Path = KERNELS) -> Implementations:
+    """All implementations of a folder by name.
+
+    A file that does not say what it must, and files that share a NAME, count as broken.
+    """
+    by_name: dict[str, list[Implementation]] = {}
+    broken: list[str] = []
     for path in sorted(folder.glob("*.py")):
-        implementation = read_implementation(path)
-        if other := found.get(implementation.name):
-            raise ImplementationError(
-                f"{path}: the name {implementation.name} is taken by {other.path}"
-            )
-        found[implementation.name] = implementation
-    return found
+        try:
+            implementation = read_implementation(path)
+        except (ImplementationError, OSError) as error:
+            broken.append(str(error))
+        else:
+            by_name.setdefault(implementation.name, []).append(implementation)
+    found = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
+    for name, sharing in by_name.items():
+        if name not in found:
+            paths = ", ".join(str(implementation.path) for implementation in sharing)
+            broken.append(f"{paths}: all have the NAME {name}; rename all but one")
+    return Implementations(found, broken)
