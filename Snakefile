@@ -15,6 +15,9 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
+report: "report/captions/workflow.rst"
+
+
 include: "workflow/config.smk"
 include: "workflow/common.smk"
 

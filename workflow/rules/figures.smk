@@ -47,7 +47,7 @@ rule overview:
         report(
             directory("results/{dataset}/overview"),
             patterns=["{figure}.svg"],
-            caption=str(ROOT.joinpath("report", "captions", "figures.rst")),
+            caption=str(ROOT.joinpath("report", "captions", "overview.rst")),
             category="Overview",
             labels={"figure": "{figure}"},
         ),
