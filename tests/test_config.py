@@ -118,6 +118,31 @@ WRONG: dict[str, tuple[Callable[[Config], None], list[str]]] = {
         lambda c: c.update(remarks="mine.md"),
         ["remarks", "must be a mapping of keys", 'for example {"seq_len": {"en": '],
     ),
+    "a title in one language": (
+        experiment(title="Length"),
+        ["experiments[0].title", 'for example {"zh_TW": "序列長度", "en": "Sequence length"}'],
+    ),
+    "an empty title": (
+        experiment(title={"zh_TW": "", "en": "Length"}), ["experiments[0].title.zh_TW", "is empty"]
+    ),
+    "a list without brackets": (
+        lambda c: c["experiments"][0]["cuda"].update({32: None}),
+        ["experiments[0].cuda[32]", "a list is written in [ ]"],
+    ),
+    "a sweep by its symbol": (
+        experiment(sweep="N"), ["experiments[0].sweep", "did you mean seq_len?"]
+    ),
+    "a word for true or false": (
+        sweep(causal="maybe"), ["experiments[0].cuda.causal", "true or false without quotes"]
+    ),
+    "a key with nothing under it": (
+        lambda c: c.update(author=None),
+        ["author", "has no value", "remove the key", 'for example {"name": '],
+    ),
+    "experiments by name": (
+        lambda c: c.update(experiments={"seq_len": {}}),
+        ["experiments", "must be a list", "begin each item of the list with a hyphen"],
+    ),
     "a folder of no name": (lambda c: c.update(submissions=""), ["submissions", "is empty"]),
     "a figure with an unknown key": (
         experiment(figures=[{"metric": "time", "implementation": ["Flash2"]}]),
@@ -200,6 +225,14 @@ def test_a_mistake_on_the_command_line_is_said_to_be_there(tmp_path: Path) -> No
     assert f"{second}: device: " in message
 
 
+def test_what_lacks_in_a_list_lacks_in_the_file_that_gave_the_list(tmp_path: Path) -> None:
+    second = tmp_path / "own.yaml"
+    own = {"experiments": [{**DEFAULT["experiments"][0], "title": {"en": "Length"}}]}
+    second.write_text(json.dumps(own))
+    message = error_of({**DEFAULT, **own}, files=[FILE, second])
+    assert f"{second}: experiments[0].title.zh_TW: is missing" in message
+
+
 def test_a_yaml_key_given_twice_is_an_error_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("device: cpu\nmeasure:\n  timeout_s: 3\n  timeout_s: 4\n")
@@ -254,6 +287,7 @@ def test_a_key_on_the_command_line_has_the_value_that_a_file_would_give_it(
     ("argument", "expected"),
     [
         ("languages", "--config: languages: write KEY=VALUE, such as device=cpu"),
+        ("measure.sampled.max_seconds=1", "write 'measure={sampled: {max_seconds: 1}}'"),
         ("measure={sampled: {max_seconds: 1}", "line 1, column 1: this { is not closed"),
         ("measure={lab5: ]}", 'for example {"sampled": {"max_seconds": 1}}'),
     ],

@@ -41,6 +41,10 @@ SYNONYMS = {
     "zh": "zh_TW",
     "chinese": "zh_TW",
     "speed": "rate",
+    "b": "batch_size",
+    "n": "seq_len",
+    "h": "num_heads",
+    "e": "emb_dim",
 }
 """What people call a value by another name."""
 
@@ -112,6 +116,11 @@ def parse_override(argument: str) -> dict[str, Any]:
     key, equals, value = argument.partition("=")
     if not equals:
         raise ConfigError(f"--config: {argument}: write KEY=VALUE, such as device=cpu")
+    if "." in key:
+        key, *within = key.split(".")
+        for inner in reversed(within):
+            value = f"{{{inner}: {value}}}"
+        raise ConfigError(f"--config: {argument}: write '{key}={value}'")
     value = value.strip("'\"")  # as Snakemake does
     schema = _schema()
     part = schema["properties"].get(key)
@@ -170,8 +179,10 @@ class _Origins:
             self.documents.append((file, read_config(file)))
 
     def of(self, path: Sequence[str | int]) -> str:
-        """The last place that holds the longest part of `path`."""
-        for length in range(len(path), 0, -1):
+        """The last place that holds the longest part of `path`, or the list that it leads into."""
+        # A list replaces the one below it, so that what lies in it is all from one place.
+        first_item = next((i for i, part in enumerate(path) if isinstance(part, int)), len(path))
+        for length in range(first_item, 0, -1):
             if _contains(self.overrides, path[:length]):
                 return "--config"
             for file, document in reversed(self.documents):
@@ -222,8 +233,12 @@ def _remedy(value: Any, wanted: Collection[str]) -> str:
             return ""
         if math.isfinite(number):
             return f"; write {number:.12f}".rstrip("0").rstrip(".") + " without quotes"
+    elif isinstance(value, str) and "boolean" in wanted:
+        return "; write true or false without quotes"
     elif isinstance(value, str) and "array" in wanted:
         return f"; write [{value}]"
+    elif isinstance(value, dict) and "array" in wanted:
+        return "; begin each item of the list with a hyphen"
     return ""
 
 
@@ -243,7 +258,9 @@ def _in_words(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath, str]
                 if colon and before in known:
                     yield (*path, key), f"put a space after the colon of {before}"
                 else:
-                    text = f"unknown key{_nearest(str(key), known)}; known: {', '.join(known)}"
+                    listed = "" if value[key] is not None else " (a list is written in [ ])"
+                    text = f"unknown key{_nearest(str(key), known) or listed}; known: "
+                    text += ", ".join(known)
                     yield (*path, key), text
         case "required":
             for key in rule:
@@ -253,7 +270,10 @@ def _in_words(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath, str]
             wanted = [rule] if isinstance(rule, str) else rule
             words = " or ".join(_TYPES[name] for name in wanted)
             remedy = _example(schema) or _remedy(value, wanted)
-            yield path, f"must be {words}, found {_shown(value)}{remedy}"
+            if value is None:
+                yield path, f"has no value; give it {words}, or remove the key{remedy}"
+            else:
+                yield path, f"must be {words}, found {_shown(value)}{remedy}"
         case "enum":
             allowed = ", ".join(map(str, rule))
             found = value if isinstance(value, str) and value else _shown(value)
