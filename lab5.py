@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "workflow"))
 
-from flashlab import machine, plan
+from flashlab import identity, machine, plan
 from flashlab.implementations import Implementations, available, find_implementations
 from flashlab.measuring.supervise import measure_run
 from flashlab.records import Run, Shape
@@ -96,7 +96,7 @@ def main() -> int:
     )
     run = Run(arguments.impl, shape, plan.AUTO_DTYPE[device], device)
     protocol = {"name": "lab5", "repeats": arguments.repeats, "timeout_s": TIMEOUT_SECONDS}
-    sources = plan.sources(plan.identity(run, protocol, implementation))
+    sources = identity.sources(identity.identity(run, protocol, implementation), implementation)
     record = measure_run(run, protocol, implementation, sources, arguments.output)
     status, message = record["record"]["status"], record["record"]["message"]
     if status != "ok":

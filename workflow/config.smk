@@ -1,7 +1,13 @@
-# The configuration, checked before Snakemake reads it, whose message would name no line; then what
-# --config gave, again and with its types, since Snakemake takes nested numbers for text.
+# The configuration: config/config.yaml, the --configfile files, and --config merged into them.
 
+import sys
 from pathlib import Path
+
+# This file's folder holds the package, also where the pipeline is a module of another workflow.
+WORKFLOW = Path(str(workflow.current_basedir))
+ROOT = WORKFLOW.parent
+if str(WORKFLOW) not in sys.path:
+    sys.path.insert(0, str(WORKFLOW))
 
 from flashlab.config import ConfigError, merged, parse_override, read_config
 from snakemake.exceptions import WorkflowError
@@ -12,15 +18,29 @@ OWN_FILES = [Path(file) for file in workflow.overwrite_configfiles]
 OVERRIDES = {}
 OWN = {}
 
-try:
+
+def check_config_files():
+    """Read the files before Snakemake does, which does not say where in them a mistake is."""
     if CONFIG_FILE.exists() or not OWN_FILES:
         read_config(CONFIG_FILE)
+    for file in OWN_FILES:
+        OWN.update(merged(OWN, read_config(file)))
+
+
+def read_overrides():
+    """Read --config with its types: Snakemake takes the numbers in nested values for text."""
     for argument in workflow.config_settings.config_args or ():
-        OVERRIDES = merged(OVERRIDES, parse_override(argument))
-    for part in (*map(read_config, OWN_FILES), OVERRIDES):
-        OWN = merged(OWN, part)
-except ConfigError as error:
-    raise WorkflowError(str(error)) from None
+        OVERRIDES.update(merged(OVERRIDES, parse_override(argument)))
+    OWN.update(merged(OWN, OVERRIDES))
+
+
+# A module's configuration is what the workflow that uses it gives, and that alone.
+if not workflow.modifier.skip_configfile:
+    try:
+        check_config_files()
+        read_overrides()
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
 
 
 configfile: "config/config.yaml"

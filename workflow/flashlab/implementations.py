@@ -7,11 +7,14 @@ literals at the top of each kernel's file and are read from its syntax tree.
 from __future__ import annotations
 
 import ast
+import difflib
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from flashlab.kernel_sources import KernelSourceError, kernel_digest
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 
@@ -27,6 +30,10 @@ class Implementation:
     `packages` are the distributions whose versions decide what the kernel runs; a run is
     measured again when one of them changes. `preloads` are modules slow to import that touch no
     device, which the warm parent imports once for all runs.
+
+    `digest` is that of all that decides what the kernel computes, with what it imports below
+    ``kernels/`` and the files that it names in ``SOURCES``; `sha256` is the file's own, to tell
+    which file it was.
     """
 
     name: str
@@ -35,6 +42,7 @@ class Implementation:
     preloads: tuple[str, ...]
     path: Path
     sha256: str
+    digest: str
 
 
 def _literals(tree: ast.Module) -> dict[str, Any]:
@@ -59,9 +67,11 @@ def _words(literals: dict[str, Any], key: str, default: tuple[str, ...], path: P
 def read_implementation(path: Path) -> Implementation:
     """Read what a kernel file says of itself.
 
-    NAME, LABEL (one for each language), PACKAGES (torch if unsaid) and PRELOADS (none if unsaid).
+    NAME, LABEL (one for each language), PACKAGES (torch if unsaid), PRELOADS and SOURCES (none if
+    unsaid).
 
-    ImplementationError where one is missing or there is no function ``attention(qkv, causal)``.
+    ImplementationError where one is missing, there is no function ``attention(qkv, causal)``, or a
+    file that the kernel imports or names cannot be read.
     """
     source = path.read_bytes()
     try:
@@ -84,8 +94,12 @@ def read_implementation(path: Path) -> Implementation:
         raise ImplementationError(f"{path}: needs a function attention(qkv, causal)")
     packages = _words(literals, "PACKAGES", ("torch",), path)
     preloads = _words(literals, "PRELOADS", (), path)
-    digest = hashlib.sha256(source).hexdigest()
-    return Implementation(name, label, packages, preloads, path, digest)
+    try:
+        digest = kernel_digest(path, _words(literals, "SOURCES", (), path))
+    except KernelSourceError as error:
+        raise ImplementationError(str(error)) from error
+    sha256 = hashlib.sha256(source).hexdigest()
+    return Implementation(name, label, packages, preloads, path, sha256, digest)
 
 
 class Implementations(dict[str, Implementation]):
@@ -100,7 +114,9 @@ class Implementations(dict[str, Implementation]):
         self.broken = tuple(broken)
 
     def __missing__(self, name: str) -> Implementation:
-        raise ImplementationError(f"unknown implementation {name}; {available(self)}")
+        close = difflib.get_close_matches(name, self, n=1)
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        raise ImplementationError(f"unknown implementation {name}{meant}; {available(self)}")
 
 
 def available(known: Collection[str]) -> str:
