@@ -88,6 +88,11 @@ class Run:
         return str(self).lower().replace(" ", "-")
 
 
+def time_out_message(timeout_s: float) -> str:
+    """The message of a record whose run was ended by its time limit."""
+    return f"timed out after {timeout_s:g} s"
+
+
 def canonical(value: Any) -> str:
     """JSON text that is the same for equal values: sorted keys, no spaces, no NaN."""
     return json.dumps(

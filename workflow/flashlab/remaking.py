@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from flashlab.config import ConfigError
-from flashlab.measuring.supervise import time_out_message
-from flashlab.records import RecordError, Run, read_record
+from flashlab.records import RecordError, Run, read_record, time_out_message
 
 ALL = "all"
 ASKED_FOR = "is to be measured again"

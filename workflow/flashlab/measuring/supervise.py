@@ -22,7 +22,14 @@ import psutil
 from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.start import POLL_SECONDS, Started, has_ended, start
-from flashlab.records import PASSES, VERSION, Run, write_json, write_record
+from flashlab.records import (
+    PASSES,
+    VERSION,
+    Run,
+    time_out_message,
+    write_json,
+    write_record,
+)
 
 WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
 """Environment variable with the process id of the Snakemake call that a job belongs to."""
@@ -47,11 +54,6 @@ def _workflow() -> psutil.Process | None:
         return psutil.Process(int(pid))
     except psutil.NoSuchProcess as error:
         raise WorkflowGoneError(f"the Snakemake call {pid} has ended") from error
-
-
-def time_out_message(timeout_s: float) -> str:
-    """The message of a record whose run was ended by its time limit."""
-    return f"timed out after {timeout_s:g} s"
 
 
 def _kernel_oom_kills() -> int:
