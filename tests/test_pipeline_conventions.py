@@ -127,7 +127,9 @@ def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
     for text in (
         "The measurements are those of the dataset",  # the page that it opens with
         "Time of the forward and the backward pass",
-        'Experiment <tt class=\\"docutils literal\\">seq_len</tt> of the dataset',
+        'Experiment <tt class=\\"docutils literal\\">seq_len</tt>. Error bars',
+        "local/tables/seq_len/",
+        "local/findings.json",
         "Speedup and memory of each implementation against the baseline",
         "The lab report",
     ):
