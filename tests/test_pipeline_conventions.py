@@ -95,6 +95,22 @@ def test_the_rule_files_are_formatted(root: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_a_workflow_that_uses_this_one_as_a_module_decides_its_configuration(
+    root: Path, tmp_path: Path, make_clone: Callable[[Path], Any]
+) -> None:
+    outer = make_clone(tmp_path / "outer")
+    outer.folder.joinpath("Snakefile").write_text(
+        "from snakemake.common.configfile import load_configfile\n"
+        f"settings = load_configfile({str(root / 'tests' / 'tiny.yaml')!r})\n"
+        f"module lab:\n    snakefile: {str(root / 'Snakefile')!r}\n    config: settings\n"
+        "use rule * from lab\n"
+    )
+    shutil.rmtree(outer.folder / "config")
+    done = outer.snakemake("--dry-run", config=("--config", "languages={mine: 1}"))
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^measure +14$", done.stdout, re.MULTILINE)
+
+
 def test_the_rules_are_the_stages(finished: Any) -> None:
     done = finished.snakemake("--list-rules")
     assert done.returncode == 0
