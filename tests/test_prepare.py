@@ -75,11 +75,11 @@ def test_measuring_a_recorded_run_again_is_refused(
 ) -> None:
     monkeypatch.chdir(CONFIG.parents[1])
     with pytest.raises(ConfigError, match=r"again: .* the records are recorded ones"):
-        prepare({**config, "dataset": "h200", "again": "Flash2"}, [CONFIG], {}, {"dataset"})
+        prepare({**config, "dataset": "h200", "again": "Flash2"}, [CONFIG], {}, {"dataset": "h200"})
 
 
 def test_the_projects_datasets_are_found_from_another_folder(config: dict[str, Any]) -> None:
-    prepared = prepare({**config, "dataset": "h200"}, [CONFIG], {}, {"dataset"})
+    prepared = prepare({**config, "dataset": "h200"}, [CONFIG], {}, {"dataset": "h200"})
     assert all(Path(path).is_file() for paths in prepared.records.values() for path in paths)
 
 
@@ -97,9 +97,15 @@ def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
     (folder / "manifest.json").write_text(json.dumps(manifest))
     config["dataset"] = "empty"
     with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
-        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset"})
+        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset": "empty"})
     with pytest.raises(Exception, match="lacks 34 of the 34 runs"):
-        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset", "experiments"})
+        own = {"dataset": "empty", "experiments": config["experiments"]}
+        prepare(config, [CONFIG], {"dataset": "empty"}, own)
+    with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
+        # The rest of the summary stays as it was recorded, at a shape that an experiment has too.
+        own = {"dataset": "empty", "summary": {"implementations": ["Pytorch"]}}
+        config["summary"]["cpu"]["seq_len"] = 4096
+        prepare(config, [CONFIG], {"dataset": "empty"}, own)
 
 
 def test_a_missing_remarks_file_is_named(config: dict[str, Any]) -> None:

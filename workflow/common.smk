@@ -7,12 +7,6 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-# This file's folder holds the package, also where the pipeline is a module of another workflow.
-WORKFLOW = Path(str(workflow.current_basedir))
-ROOT = WORKFLOW.parent
-if str(WORKFLOW) not in sys.path:
-    sys.path.insert(0, str(WORKFLOW))
-
 from flashlab import call, exclusive
 from flashlab.config import ConfigError
 from flashlab.datasets import DatasetError
@@ -24,7 +18,6 @@ from flashlab.plan import PlanError
 from flashlab.prepare import DATA, LOCAL, prepare
 from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.sources import sources_of
-from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
 
 CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
@@ -42,13 +35,10 @@ shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
 
 def prepare_call():
     """The plan of this call, and what it grades, with both written where they belong."""
-    overrides = workflow.config_settings.config or {}
-    own_files = [Path(file) for file in workflow.overwrite_configfiles]
-    own_keys = {key for file in own_files for key in load_configfile(file)} | overrides.keys()
-    files = [*map(Path, workflow.configfiles), *own_files]
+    files = [*map(Path, workflow.configfiles), *OWN_FILES]
     root = call.plan_root(in_place=CLAIM.held)
     try:
-        prepared = prepare(config, files, overrides, own_keys)
+        prepared = prepare(config, files, OVERRIDES, OWN)
         grading = order_grading(prepared.config, find_implementations(), root)
     except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
         raise WorkflowError(str(error)) from None

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flashlab import datasets, identity, machine, plan, remaking
-from flashlab.config import ConfigError, resolve_config
+from flashlab.config import ConfigError, check_baseline, merged, resolve_config
 from flashlab.implementations import Implementations, find_implementations
 from flashlab.records import Run
 
@@ -174,7 +174,7 @@ def prepare(
     config: Mapping[str, Any],
     files: Sequence[Path],
     overrides: Mapping[str, Any],
-    own: Collection[str] = (),
+    own: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """Check the configuration and plan its runs.
 
@@ -185,8 +185,8 @@ def prepare(
         config: the merged configuration.
         files: the files it was merged from, in order.
         overrides: what ``--config`` gave.
-        own: the keys that this call itself gave (``--configfile`` or ``--config``); for the
-            others, a recorded dataset brings the experiments that it was recorded for.
+        own: what this call itself gave (``--configfile`` or ``--config``). It is laid over the
+            experiments that a recorded dataset brings, and these over `config`.
 
     Raises:
         ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
@@ -201,8 +201,9 @@ def prepare(
         dataset, recorded, imports = _imported(resolved)
     elif dataset != LOCAL:
         recorded = _recorded(dataset)
-        kept = {key: value for key, value in recorded.config.items() if key not in own}
-        resolved = resolve_config({**config, **kept}, implementations, files, overrides)
+        kept = merged({**config, **recorded.config}, own or {})
+        resolved = resolve_config(kept, implementations, files, overrides)
+    check_baseline(resolved, files, overrides)
     if recorded:
         device, dtype = recorded.device, recorded.dtype
     else:

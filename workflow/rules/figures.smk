@@ -48,7 +48,7 @@ rule overview:
         report(
             directory(f"{HOME}/overview"),
             patterns=["{figure}.svg"],
-            caption=str(ROOT.joinpath("report", "captions", "figures.rst")),
+            caption=str(ROOT.joinpath("report", "captions", "overview.rst")),
             category="Overview",
             labels={"figure": "{figure}"},
         ),

@@ -11,8 +11,6 @@ import unicodedata
 from functools import cache
 from pathlib import Path
 
-from fontTools.ttLib import TTFont
-
 FONT = Path(__file__).parents[3] / "templates" / "fonts" / "NotoSansTC-Regular.ttf"
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 MAX_CHARACTERS = 160
@@ -21,6 +19,9 @@ MAX_CHARACTERS = 160
 
 @cache
 def _font_characters() -> frozenset[int]:
+    # Only a PDF needs it, and the rules are read where Snakemake alone is installed.
+    from fontTools.ttLib import TTFont
+
     with TTFont(FONT, lazy=True) as font:
         return frozenset(font.getBestCmap())
 
