@@ -11,6 +11,9 @@ from typing import Any
 
 Arguments = argparse.Namespace
 
+INTERRUPTED = 130
+"""Exit status of a command that SIGINT has ended, as a shell gives it."""
+
 
 def _measure(arguments: Arguments) -> None:
     from flashlab import implementations, plan
@@ -50,6 +53,12 @@ def _check(arguments: Arguments) -> None:
         )
     if not print_check(known[arguments.name].path, machine.detect_device("auto")):
         raise SystemExit(1)
+
+
+def _clean(arguments: Arguments) -> None:
+    from flashlab.cleaning import clean
+
+    print("\n".join(clean(Path(), arguments.yes, arguments.records)))
 
 
 def _import(arguments: Arguments) -> None:
@@ -158,6 +167,10 @@ def _parser() -> argparse.ArgumentParser:
     check = command("check", _check, "Hold one implementation against the reference.")
     check.add_argument("name", help="its NAME in kernels/")
 
+    clean = command("clean", _clean, "Say what can be deleted, and how much disk it takes.")
+    clean.add_argument("--yes", action="store_true", help="delete it")
+    clean.add_argument("--records", action="store_true", help="the measured records, too")
+
     imported = command("import", _import, "Turn a result of the course's script into a record.")
     imported.add_argument("--entry", type=json.loads, required=True, help="what it is, JSON")
     imported.add_argument("--output", type=Path, required=True, help="the record to write")
@@ -220,10 +233,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it did its work, 1 with one message when it could not."""
-    arguments = _parser().parse_args(argv)
+    """Run one command.
+
+    Returns:
+        0 when it did its work, 1 with one message when it could not, 130 when the user ended it.
+    """
     try:
+        arguments = _parser().parse_args(argv)
         arguments.function(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except Exception as error:
         if not type(error).__module__.startswith("flashlab") and not isinstance(error, OSError):
             raise
