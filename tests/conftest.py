@@ -153,9 +153,16 @@ class Project:
     temporary: Path
 
     def start(
-        self, *arguments: str, config: Sequence[str] = TINY, **environment: str
+        self,
+        *arguments: str,
+        config: Sequence[str] = TINY,
+        own_group: bool = False,
+        **environment: str,
     ) -> subprocess.Popen[str]:
-        """`snakemake` with these arguments, running; what it says on either stream is one text."""
+        """`snakemake` with these arguments, running; what it says on either stream is one text.
+
+        In a process group of its own it can be interrupted as a terminal does it.
+        """
         own = {
             "PYTHONPATH": str(self.folder / "workflow"),
             "TMPDIR": str(self.temporary),  # device locks of our own: wait for nobody else's run
@@ -168,6 +175,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            process_group=0 if own_group else None,
         )
 
     def snakemake(

@@ -97,6 +97,14 @@ def _delete(parts: Iterable[Part]) -> None:
                 path.unlink(missing_ok=True)
 
 
+def _remove_empty(folder: Path) -> None:
+    for inside in list(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
+        if inside.is_dir() and not inside.is_symlink():
+            _remove_empty(inside)
+            if not any(inside.iterdir()):
+                inside.rmdir()
+
+
 def clean(root: Path, yes: bool, records: bool) -> list[str]:
     """Say what can be deleted of a folder, and delete it if `yes`.
 
@@ -125,6 +133,7 @@ def clean(root: Path, yes: bool, records: bool) -> list[str]:
         lines = ["Deleted:" if yes else "Can be deleted:", *_listing(gone), total]
     if yes:
         _delete(gone)
+        _remove_empty(root / "results")
     if measured and not records:
         lines += ["Kept, because measuring again takes time:", *_listing(measured)]
     if not yes and (cheap or measured):

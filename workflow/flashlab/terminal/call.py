@@ -82,7 +82,7 @@ def printable(text: str) -> str:
 
 def first_line(message: str) -> str:
     """The first line of a message that says something."""
-    return next((printable(line) for line in message.splitlines() if line.strip()), "")
+    return next((printable(line).strip() for line in message.splitlines() if line.strip()), "")
 
 
 def _significant(value: float, unit: str, most_decimals: int) -> str:
@@ -216,7 +216,7 @@ class Call:
         """A job has failed; the jobs that do not need it go on."""
         known = self._running.pop(job.id, None) or self._jobs.get(job.id) or job
         self._failed.append(known)
-        return []
+        return [] if self._interrupted else [f"{known.message or known.rule}: failed"]
 
     def progresses(self, done: int, total: int) -> None:
         """How many of all jobs are done."""
@@ -361,12 +361,17 @@ class Call:
         if self._stopped:
             return self._old_report()
         lines = [] if not self._nothing_to_do else ["Nothing to do: all of it is up to date."]
-        if REPORT in self._command.split() or REPORT in self._written or self._finished[MEASURE]:
+        if self._concerns_report or self._finished[MEASURE]:
             lines += self._runs()
         lines += [f"{path} is written." for path in self._written if path != REPORT]
-        if REPORT in self._command.split() or REPORT in self._written:
+        if self._concerns_report:
             lines += self._report()
         return lines and ["", *lines]
+
+    @property
+    def _concerns_report(self) -> bool:
+        outputs = {path for job in self._jobs.values() for path in job.outputs}
+        return REPORT in self._command.split() or REPORT in outputs
 
     def _interruption(self) -> str:
         self._look_up()
@@ -474,7 +479,7 @@ class Call:
 
     def _old_report(self) -> list[str]:
         pdf = self._root / REPORT
-        if REPORT in self._written or not pdf.is_file():
+        if not self._concerns_report or REPORT in self._written or not pdf.is_file():
             return []
         return ["", f"{REPORT} is still the old report, made on {_made(pdf)}."]
 
