@@ -118,7 +118,7 @@ def test_ctrl_c_says_what_is_kept_without_a_traceback(held: Held) -> None:
     said, _ = call.communicate(timeout=60)
     assert call.returncode != 0
     assert said.rstrip().endswith(
-        "Interrupted: 2 of 4 runs are measured and kept; the same call goes on from there."
+        "Interrupted: 3 of 5 runs are measured and kept; the same call goes on from there."
     )
     assert not re.search("Traceback|KeyboardInterrupt|failed|Error", said)
     wait_until(lambda: not at_work_in(held.project.folder), 3)

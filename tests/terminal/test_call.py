@@ -81,6 +81,7 @@ def text(lines: Sequence[str]) -> str:
 
 
 def test_each_run_is_one_line_of_a_table(lab: Lab) -> None:
+    lab.record(RUNS[3])
     call = lab.call(measure=3)
     head = lab.measure(call, RUNS[0])
     second = lab.measure(
@@ -123,6 +124,19 @@ def test_a_stage_is_one_line_when_its_last_job_is_done(lab: Lab) -> None:
         assert call.starts(job) == []
         lines += call.finishes(job.id)
     assert lines == ["Tables: 2 done", "Findings: done"]
+
+
+def test_a_run_outside_the_plan_is_named_by_its_record(lab: Lab) -> None:
+    call = lab.call(measure=1)
+    other = run_of("Flash4", 64)
+    job = Job(5, "measure", "", (lab.path(other),))
+    call.starts(job)
+    lab.record(other)
+    assert " Flash4 B16 N64 H32 E2048 full   1.00 ms " in call.finishes(5)[0]
+
+
+def test_what_no_call_has_measured_yet_is_not_called_measured(lab: Lab) -> None:
+    assert lab.measure(lab.call(measure=1), RUNS[0])[1] == "Measuring 1 run on the CPU in float32."
 
 
 def test_a_target_is_no_stage(lab: Lab) -> None:
@@ -295,7 +309,7 @@ def test_a_call_that_makes_nothing_has_no_summary(lab: Lab) -> None:
 def test_a_folder_without_a_plan_loses_no_line(tmp_path: Path, lab: Lab) -> None:
     call = Call(tmp_path / "empty")
     call.plans({"measure": 1, "total": 1})
-    call.starts(lab.job(RUNS[0]))
+    assert call.starts(lab.job(RUNS[0]))[1] == "Measuring 1 run."
     assert call.finishes(0)[0].endswith("its record is unreadable")
 
 

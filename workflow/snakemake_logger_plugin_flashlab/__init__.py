@@ -113,7 +113,7 @@ class LogHandler(LogHandlerBase):
                     message=told["rule_msg"] or "",
                     outputs=tuple(map(str, told["output"])),
                     logs=tuple(map(str, told["log"])),
-                    works=told["shellcmd"] is not None,
+                    works=told["shellcmd"] is not None or bool(told["output"]),
                 )
                 return self._call.starts(job)
             case LogEvent.JOB_FINISHED:

@@ -292,14 +292,14 @@ class Call:
         if len(kinds) == 1:
             device, dtype = kinds.pop()
             says += f" on the {'GPU' if device == 'cuda' else 'CPU'} in {dtype}"
-        others = len(self._planned) - total
-        if others > 0:
+        there = sum(self._root.joinpath(path).exists() for path in self._planned)
+        if (others := min(there, len(self._planned) - total)) > 0:
             says += f"; {others} of {len(self._planned)} are measured already"
         width = max((len(name) for name in self._names.values()), default=0)
         return [
             "",
             f"{says}.",
-            "B batch size, N sequence length, H heads, E embedding dimension; median times.",
+            "B batch size, N sequence length, H heads, E embedding dimension.",
             "",
             f"{'run':>{self._count_width}} {'left':>6} "
             f"{'':<{width}} {'forward':>9} {'backward':>9} {'memory':>9}",
@@ -324,9 +324,11 @@ class Call:
         done, total = self._finished[MEASURE], self._counts.get(MEASURE, 0)
         left = self._left()
         count = f"{done}/{total}".rjust(self._count_width)
-        begin = f"{count} {'' if left is None else duration(left):>6} {self._name(job)}"
+        begin = f"{count} {'' if left is None else duration(left):>6}"
         run, outcome = read_outcome(self._root / job.outputs[0])
-        return f"{begin} {self._result(outcome)}" if run else f"{begin} its record is unreadable"
+        if run is None:
+            return f"{begin} {self._name(job)} its record is unreadable"
+        return f"{begin} {self._names.get(run) or ' '.join(run_words(run))} {self._result(outcome)}"
 
     @staticmethod
     def _result(outcome: Outcome) -> str:
@@ -374,7 +376,6 @@ class Call:
         return REPORT in self._command.split() or REPORT in outputs
 
     def _interruption(self) -> str:
-        self._look_up()
         if not self._planned:
             return "Interrupted. What is finished is kept; the same call goes on from there."
         outcomes = read_outcomes(self._root, self._planned).values()
