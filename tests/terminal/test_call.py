@@ -197,7 +197,7 @@ def test_many_faulty_runs_are_measured_again_by_implementation(lab: Lab) -> None
     call = lab.call(measure=4)
     for run in RUNS:
         lab.measure(call, run, "incorrect")
-    assert text(call.ends()).rstrip().endswith("./run report --again Pytorch Flash2")
+    assert text(call.ends()).endswith("./run report --again Pytorch Flash2")
 
 
 def test_nothing_to_do_still_names_what_is_not_ok(lab: Lab) -> None:

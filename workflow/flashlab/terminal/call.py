@@ -368,6 +368,8 @@ class Call:
         lines += [f"{path} is written." for path in self._written if path != REPORT]
         if self._concerns_report:
             lines += self._report()
+        if lines and not lines[-1]:
+            lines.pop()
         return lines and ["", *lines]
 
     @property
