@@ -31,10 +31,10 @@ class Lab:
         self.root, self.record_of, self.dataset = root, record_of, dataset
         self.seconds = 0.0
         plan = root / "results" / dataset / "plan"
-        plan.joinpath("experiments").mkdir(parents=True)
+        plan.joinpath("records").mkdir(parents=True)
         plan.joinpath("experiments.json").write_text('["summary"]')
         records = [{"run": run.to_json(), "path": self.path(run)} for run in RUNS]
-        plan.joinpath("experiments", "summary.json").write_text(json.dumps({"records": records}))
+        plan.joinpath("records", "summary.json").write_text(json.dumps({"records": records}))
 
     def path(self, run: Run) -> str:
         return f"results/{self.dataset}/records/{run.slug}-0123456789ab.json"
@@ -190,7 +190,7 @@ def test_the_summary_names_each_run_that_is_not_ok_and_what_to_do(lab: Lab) -> N
     said = text(summary)
     assert "results/local/logs/measure/" in said
     assert "./run check Flash2" in said and "./run check Pytorch" not in said
-    assert "./run report --again flash2-b16-n1024-h32-e2048-full\n" in said
+    assert "./run report --again flash2-b16-n1024-h32-e2048-full" in said
 
 
 def test_many_faulty_runs_are_measured_again_by_implementation(lab: Lab) -> None:
@@ -300,6 +300,16 @@ def test_a_dry_run_says_what_would_be_measured_and_made(lab: Lab) -> None:
         "  Tables (2)",
         "This was a dry run: nothing was measured or made.",
     ]
+
+
+def test_a_dry_run_reads_the_plan_that_it_wrote_elsewhere(lab: Lab) -> None:
+    call = Call(lab.root / "fresh", dry_run=True)
+    call.begins(COMMAND)
+    call.starts(lab.job(RUNS[1]))
+    plan = lab.root / "results" / "local" / "plan" / "records" / "summary.json"
+    tables = ("results/local/tables/summary/runs.csv",)
+    call.starts(Job(10, "tables", "", tables, inputs=(str(plan),)))
+    assert call.ends()[0] == "Would measure 1 run: 1 Flash2."
 
 
 def test_a_call_that_makes_nothing_has_no_summary(lab: Lab) -> None:

@@ -112,6 +112,7 @@ class LogHandler(LogHandlerBase):
                     rule=told["rule_name"],
                     message=told["rule_msg"] or "",
                     outputs=tuple(map(str, told["output"])),
+                    inputs=tuple(map(str, told["input"])),
                     logs=tuple(map(str, told["log"])),
                     works=told["shellcmd"] is not None or bool(told["output"]),
                 )

@@ -49,6 +49,11 @@ def _workflow() -> psutil.Process | None:
         raise WorkflowGoneError(f"the Snakemake call {pid} has ended") from error
 
 
+def time_out_message(timeout_s: float) -> str:
+    """The message of a record whose run was ended by its time limit."""
+    return f"timed out after {timeout_s:g} s"
+
+
 def _kernel_oom_kills() -> int:
     """How many processes Linux has killed for memory since boot; 0 where it does not say."""
     try:
@@ -100,7 +105,7 @@ def _run_child(
         finally:
             sys.stderr.write(errors.read_text(errors="replace"))
         if returncode is None:
-            return {"status": "error", "message": f"timed out after {timeout_s:g} s"}
+            return {"status": "error", "message": time_out_message(timeout_s)}
         if answer.exists():
             answered: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
             return answered

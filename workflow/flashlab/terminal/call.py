@@ -45,11 +45,14 @@ STAGES = {
     "findings": "Findings",
     "overview": "Figures across the experiments",
     "report": "Report",
-    "publish": "",  # a copy, which the report's own line stands for
+    "publish_pdf": "",  # a copy: the line of what is copied stands for it
     "page": "HTML page",
+    "publish_page": "",
     "freeze": "Recorded dataset",
     "grades": "Grades",
+    "publish_grades": "",
     "grades_pdf": "Grades as a PDF",
+    "publish_grades_pdf": "",
 }
 """Rules by what they make. Their jobs write to their logs alone, never to the terminal."""
 
@@ -64,12 +67,13 @@ TAIL_LINES = 12
 
 @dataclass(frozen=True)
 class Job:
-    """A job of Snakemake: its rule, the rule's message, and the files that it writes."""
+    """A job of Snakemake: its rule, the rule's message, and its files."""
 
     id: int
     rule: str
     message: str
     outputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
     works: bool = True
     """False for a target, which only names what to make."""
@@ -268,14 +272,21 @@ class Call:
     # Runs
 
     def _learn_dataset(self, job: Job) -> None:
-        if self._dataset is not None:
-            return
-        for path in job.outputs:
+        for path in () if self._dataset else job.outputs:
             found = re.match(r"results/([^/]+)/", path)
             if found and found[1] != "grading":
                 self._dataset = found[1]
-                self._planned = planned_runs(self._root, self._dataset)
-                self._names = aligned(self._planned.values())
+                self._read_plan(self._root)
+        for path in job.inputs if self._dry_run else ():
+            # A dry run leaves the folder alone: its plan is in a temporary one.
+            found = re.match(rf"(/.+)/results/{self._dataset}/plan/", path)
+            if found:
+                self._read_plan(Path(found[1]))
+
+    def _read_plan(self, root: Path) -> None:
+        if self._dataset is not None:
+            self._planned = planned_runs(root, self._dataset)
+            self._names = aligned(self._planned.values())
 
     def _name(self, job: Job) -> str:
         run = self._planned.get(job.outputs[0]) if job.outputs else None
@@ -392,8 +403,7 @@ class Call:
         """The plan, where no job has led to it."""
         if self._dataset is None:
             self._dataset = shown_dataset(self._root)
-            if self._dataset is not None:
-                self._planned = planned_runs(self._root, self._dataset)
+            self._read_plan(self._root)
 
     def _runs(self) -> list[str]:
         """How the planned runs ended; those measured here that did not end well, by name."""

@@ -45,8 +45,7 @@ def planned_runs(root: Path, dataset: str) -> dict[str, Run]:
     plan = root / "results" / dataset / "plan"
     try:
         documents = [
-            _json(plan / "experiments" / f"{name}.json")
-            for name in _json(plan / "experiments.json")
+            _json(plan / "records" / f"{name}.json") for name in _json(plan / "experiments.json")
         ]
         return {
             record["path"]: Run.from_json(record["run"])
