@@ -90,6 +90,12 @@ def _check(arguments: Arguments) -> None:
         raise SystemExit(1)
 
 
+def _clean(arguments: Arguments) -> None:
+    from flashlab.cleaning import clean
+
+    print("\n".join(clean(Path(), arguments.yes, arguments.records)))
+
+
 def _import(arguments: Arguments) -> None:
     from flashlab.datasets import import_record
 
@@ -232,6 +238,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("--fail-fast", action="store_true", help="end at the first case that fails")
 
+    clean = command("clean", _clean, "Say what can be deleted, and how much disk it takes.")
+    clean.add_argument("--yes", action="store_true", help="delete it")
+    clean.add_argument("--records", action="store_true", help="the measured records, too")
+
     imported = command("import", _import, "Turn a result of the course's script into a record.")
     imported.add_argument("--entry", type=json.loads, required=True, help="what it is, JSON")
     imported.add_argument("--output", type=Path, required=True, help="the record to write")
@@ -310,6 +320,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if others and not hasattr(arguments, "others_ignored"):
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
+        arguments = _parser().parse_args(argv)
         arguments.function(arguments)
     except KeyboardInterrupt:
         return 130
