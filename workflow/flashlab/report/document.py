@@ -109,7 +109,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Front:
-    """Page one."""
+    """Page one.
+
+    The first `ranked` of the key findings stand in order of strength; the weakest of them gives
+    way where the page is full.
+    """
 
     title: Texts
     subtitle: Texts
@@ -117,6 +121,7 @@ class Front:
     facts: list[tuple[Texts, Texts]]
     notices: list[Texts]
     key: Statements
+    ranked: int
     figure: FigureEntry | None
     headline: Table
 
