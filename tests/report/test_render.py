@@ -156,7 +156,7 @@ def test_page_one_has_the_findings_a_figure_and_the_headline_table(
         stdout=subprocess.PIPE,
         text=True,
     ).stdout
-    front = on_one_page(results.compose(), results.local).front
+    front: Any = on_one_page(results.compose(), results.local).front
     assert 3 <= len(front.key.entries) <= 7
     for statement in front.key.entries:
         for language in ("zh_TW", "en"):
