@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from flashlab.figures import draw_figures, draw_overview
 from flashlab.report import write_page, write_report
 from flashlab.report.content import compose
 from flashlab.report.document import Report
+
+Rows = list[dict[str, str]]
 
 
 class Results:
@@ -47,6 +51,29 @@ class Results:
     def write_page(self) -> Path:
         write_page(Path("report/config.json"), self.local, self.ceilings, self.page)
         return self.page
+
+    def edit_table(self, experiment: str, table: str, edit: Callable[[Rows], Rows]) -> None:
+        """Rewrite the rows of one of an experiment's tables."""
+        path = self.local / "tables" / experiment / f"{table}.csv"
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = edit(list(csv.DictReader(file)))
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, rows[0].keys())
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def change_runs(self, experiment: str, change: dict[str, str], first: int) -> None:
+        """Write these cells into the first rows of an experiment's table of runs."""
+        self.edit_table(
+            experiment,
+            "runs",
+            lambda rows: [row | change for row in rows[:first]] + rows[first:],
+        )
+
+    def change_all_runs(self, change: dict[str, str]) -> None:
+        """Write these cells into every row of every table of runs."""
+        for path in self.local.glob("tables/*/runs.csv"):
+            self.edit_table(path.parent.name, "runs", lambda rows: [row | change for row in rows])
 
     def findings(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads((self.local / "findings.json").read_text())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import subprocess
@@ -26,15 +25,6 @@ def texts_of_pages(pdf: Path) -> list[str]:
     return done.stdout.split("\f")
 
 
-def edit_rows(path: Path, edit: Callable[[list[dict[str, str]]], list[dict[str, str]]]) -> None:
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = edit(list(csv.DictReader(file)))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def name_devices(results: Any, count: int) -> None:
     """Give the records long device names, `count` different ones."""
 
@@ -42,7 +32,7 @@ def name_devices(results: Any, count: int) -> None:
         return [row | {"device_name": LONG_NAME.format(n=i % count)} for i, row in enumerate(rows)]
 
     for path in results.local.glob("tables/*/runs.csv"):
-        edit_rows(path, renamed)
+        results.edit_table(path.parent.name, "runs", renamed)
 
 
 def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Front:
@@ -87,7 +77,6 @@ def test_a_headline_of_seven_implementations_stays_within_the_page(
     results: Any, squeezed: Callable[[str], str]
 ) -> None:
     others = ["SdpaMath", "SdpaEfficient", "SdpaCudnn", "Flex", "Flash4"]
-    tables = results.local / "tables" / "summary"
 
     def more(rows: list[dict[str, str]]) -> list[dict[str, str]]:
         flash = [row for row in rows if row["implementation"] == "Flash2"]
@@ -97,8 +86,8 @@ def test_a_headline_of_seven_implementations_stays_within_the_page(
             for row in flash
         ]
 
-    edit_rows(tables / "runs.csv", more)
-    edit_rows(tables / "passes.csv", more)
+    for table in ("runs", "passes"):
+        results.edit_table("summary", table, more)
     plan = results.local / "plan" / "summary.json"
     document = json.loads(plan.read_text(encoding="utf-8"))
     for style, name in enumerate(others, start=2):

@@ -190,7 +190,7 @@ class FrontPage:
         words, material = self.words, self.material
         author = material.config.get("author", {})
         notices = []
-        if material.distinct("device") == ["cpu"]:
+        if material.on_cpu:
             notices.append(words.each("no_gpu"))
         if disagree:
             notices.append(words.each("disagree"))
