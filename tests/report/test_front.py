@@ -123,7 +123,7 @@ def test_the_weakest_finding_gives_way_first_and_the_ceiling_last() -> None:
     while front is not None:
         said.append([entry.text["en"] for entry in front.key.entries])
         front = without_weakest(front)
-    assert said == [["1", "2", "3"], ["1", "3"], ["3"], []]
+    assert said == [["1", "2", "3"], ["1", "3"], ["3"]]
 
 
 def test_without_a_ceiling_the_weakest_is_the_last() -> None:

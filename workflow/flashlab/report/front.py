@@ -28,12 +28,12 @@ def overview_figures(material: Material) -> list[Path]:
 
 
 def without_weakest(front: Front) -> Front | None:
-    """Page one without the weakest of its key findings; None where it has none to spare.
+    """Page one without the weakest of its key findings; None where only one is left.
 
     The nearest approach to the ceiling, which comes after the ranked findings, goes last.
     """
     entries = list(front.key.entries)
-    if not entries:
+    if len(entries) < 2:
         return None
     del entries[front.ranked - 1 if front.ranked else -1]
     doubts = front.key.doubts if any(entry.mark for entry in entries) else None
