@@ -9,7 +9,7 @@ from typing import Any
 from flashlab.report.appendix import checks, method, runs, runs_note, symbols
 from flashlab.report.comparison import Comparison
 from flashlab.report.document import Report
-from flashlab.report.environment import EnvironmentPage
+from flashlab.report.environment import EnvironmentPage, disagreements
 from flashlab.report.front import FrontPage
 from flashlab.report.ledger import LedgerPage
 from flashlab.report.material import Material
@@ -26,10 +26,9 @@ def compose(config: Mapping[str, Any], results: Path, ceilings: Path | None) -> 
     material = Material(config, results, ceilings)
     speaker = Speaker(material)
     sections = Sections(material, speaker)
-    environment = EnvironmentPage(material).environment()
     return Report(
         languages=material.words.languages,
-        front=FrontPage(material, speaker).front(environment.disagreements is not None),
+        front=FrontPage(material, speaker).front(bool(disagreements(material))),
         sections=[
             sections.section(position, experiment)
             for position, experiment in enumerate(material.experiments, start=1)
@@ -38,7 +37,7 @@ def compose(config: Mapping[str, Any], results: Path, ceilings: Path | None) -> 
         ledger=LedgerPage(material).ledger(),
         method=method(material),
         symbols=symbols(material),
-        environment=environment,
+        environment=EnvironmentPage(material).environment(),
         checks=checks(material),
         runs_note=runs_note(material),
         runs=runs(material),
