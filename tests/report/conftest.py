@@ -13,7 +13,7 @@ import pytest
 
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.findings import write_findings
-from flashlab.plan import experiment_file
+from flashlab.plan import experiment_file, records_file
 from flashlab.records import PASSES, write_record
 from flashlab.report import write_page, write_report
 from flashlab.report.content import compose
@@ -99,10 +99,11 @@ class Results:
             inner |= {"samples": {"forward": [], "backward": []}, "environment": {}, "gate": None}
             write_record(path, record)
         names = ["summary", *(experiment["name"] for experiment in self.config["experiments"])]
-        plans = [self.local / "plan" / f"{name}.json" for name in names]
-        for plan, name in zip(plans, names, strict=True):
+        plans = [experiment_file(self.local, name) for name in names]
+        for name in names:
             tables = self.local / "tables" / name
-            write_tables(plan, *(tables / f"{table}.csv" for table in TABLES))
+            files = (tables / f"{table}.csv" for table in TABLES)
+            write_tables(records_file(self.local, name), *files)
         findings = self.local / "findings.json"
         write_findings(plans, self.local / "tables", CLAIMS, self.ceilings, findings)
         self.redraw(self.config["languages"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from flashlab.plan import experiment_file
 from flashlab.report.document import Cell, Front, Statement, Statements, Table
 from flashlab.report.front import without_weakest
 
@@ -88,7 +89,7 @@ def test_a_headline_of_seven_implementations_stays_within_the_page(
 
     for table in ("runs", "passes"):
         results.edit_table("summary", table, more)
-    plan = results.local / "plan" / "summary.json"
+    plan = experiment_file(results.local, "summary")
     document = json.loads(plan.read_text(encoding="utf-8"))
     for style, name in enumerate(others, start=2):
         label = {"zh_TW": name, "en": name}
@@ -96,6 +97,9 @@ def test_a_headline_of_seven_implementations_stays_within_the_page(
             document["implementations"][0] | {"name": name, "style": style, "label": label}
         )
     plan.write_text(json.dumps(document), encoding="utf-8")
+    summary = results.config["summary"]
+    summary["implementations"] += others
+    results.change(summary=summary)
 
     front = assert_page_one_is_whole(results, squeezed)
     assert [row.cells[0].text for row in front.headline.rows][2:] == others  # type: ignore[union-attr]

@@ -105,7 +105,9 @@ def _import(arguments: Arguments) -> None:
 def _freeze(arguments: Arguments) -> None:
     from flashlab.datasets import freeze
 
-    folder = freeze(arguments.config, arguments.plans, arguments.ceilings, arguments.data)
+    folder = freeze(
+        arguments.name, arguments.config, arguments.plans, arguments.ceilings, arguments.data
+    )
     print(f"{folder} now holds these records; render it with --config dataset={folder.name}")
 
 
@@ -247,6 +249,7 @@ def _parser() -> argparse.ArgumentParser:
     imported.add_argument("--output", type=Path, required=True, help="the record to write")
 
     freeze = command("freeze", _freeze, "Copy the planned records into a recorded dataset.")
+    freeze.add_argument("--name", required=True, help="the dataset's name")
     freeze.add_argument("--config", type=Path, required=True, help="the resolved configuration")
     freeze.add_argument("--ceilings", type=Path, required=True, help="the device's ceilings")
     freeze.add_argument("--data", type=Path, required=True, help="folder of the datasets")
