@@ -13,9 +13,9 @@ from flashlab.datasets import DatasetError
 from flashlab.grading.order import Ordered, order_grading
 from flashlab.implementations import ImplementationError, find_implementations
 from flashlab.machine import MachineError
-from flashlab.measuring.supervise import WORKFLOW_PID
 from flashlab.plan import PlanError
 from flashlab.prepare import DATA, LOCAL, prepare
+from flashlab.processes import WORKFLOW_PID
 from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.sources import sources_of
 from snakemake.exceptions import WorkflowError

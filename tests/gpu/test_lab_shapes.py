@@ -19,7 +19,8 @@ import torch
 from flashlab import costs, machine
 from flashlab.implementations import find_implementations
 from flashlab.measuring.protocols import sampled
-from flashlab.measuring.supervise import WORKFLOW_PID, measure_run
+from flashlab.measuring.supervise import measure_run
+from flashlab.processes import WORKFLOW_PID
 from flashlab.records import Run, Shape
 
 pytestmark = [

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flashlab.implementations import Implementation, read_implementation
-from flashlab.measuring.supervise import WORKFLOW_PID
+from flashlab.processes import WORKFLOW_PID
 
 HEAD = """
 NAME = "Mine"

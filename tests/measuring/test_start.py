@@ -17,8 +17,9 @@ import pytest
 
 from flashlab.implementations import Implementation
 from flashlab.measuring.start import fingerprint
-from flashlab.measuring.supervise import WORKFLOW_PID, measure_run
+from flashlab.measuring.supervise import measure_run
 from flashlab.measuring.warm import open_devices, preload
+from flashlab.processes import WORKFLOW_PID
 from flashlab.records import Run, Shape, read_record
 
 Kernel = Callable[[str], Implementation]

@@ -14,7 +14,8 @@ from flashlab import costs, machine
 from flashlab.implementations import Implementation
 from flashlab.measuring import supervise
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.supervise import WORKFLOW_PID, WorkflowGoneError, measure_run
+from flashlab.measuring.supervise import measure_run
+from flashlab.processes import WORKFLOW_PID, WorkflowGoneError
 from flashlab.records import Run, Shape, read_record
 
 Kernel = Callable[[str], Implementation]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.implementations import ImplementationError
+from flashlab.processes import end_with_workflow
 from flashlab.records import Shape
 from flashlab.shapes import FORM, ShapeError
 
@@ -318,12 +319,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     130, and no message, when it is interrupted from the keyboard.
     """
-    parser = _parser()
-    arguments, others = parser.parse_known_args(argv)
-    if others and not hasattr(arguments, "others_ignored"):
-        parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
-        arguments = _parser().parse_args(argv)
+        parser = _parser()
+        arguments, others = parser.parse_known_args(argv)
+        if others and not hasattr(arguments, "others_ignored"):
+            parser.error(f"unrecognized arguments: {' '.join(others)}")
+        # What measures looks after the process that it starts, and then ends by itself.
+        if arguments.function not in (_measure, _ceilings):
+            end_with_workflow()
         arguments.function(arguments)
     except KeyboardInterrupt:
         return 130

@@ -25,11 +25,11 @@ from flashlab.checking.cases import Case, Outcome
 from flashlab.measuring.start import (
     POLL_SECONDS,
     START_SECONDS,
-    has_ended,
     job_environment,
     read_message,
     send_message,
 )
+from flashlab.processes import has_ended
 
 END_SECONDS = 5.0
 """How long a process that has closed its connection may take to end by itself."""

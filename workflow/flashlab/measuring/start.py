@@ -34,14 +34,6 @@ JOB_VARIABLES = ("_", "PWD", "OLDPWD", "SHLVL")
 """Environment variables that differ from job to job and decide nothing."""
 
 
-def has_ended(process: psutil.Process) -> bool:
-    """Whether a process is gone, or only waits to be buried by a parent that may never do it."""
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 class Started(Protocol):
     """A measuring process that is under way."""
 

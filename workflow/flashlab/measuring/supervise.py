@@ -7,7 +7,6 @@ status, so that a sweep goes on past it. Nothing here imports torch.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import tempfile
@@ -22,8 +21,9 @@ import psutil
 from flashlab import machine
 from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.start import POLL_SECONDS, Started, has_ended, start
+from flashlab.measuring.start import POLL_SECONDS, Started, start
 from flashlab.measuring.surroundings import surroundings
+from flashlab.processes import WorkflowGoneError, has_ended, workflow_process
 from flashlab.records import (
     PASSES,
     VERSION,
@@ -33,29 +33,11 @@ from flashlab.records import (
     write_record,
 )
 
-WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
-"""Environment variable with the process id of the Snakemake call that a job belongs to."""
-
-
 CEILINGS_TIMEOUT_SECONDS = 300.0
 
 
 class MeasuringError(Exception):
     """A measurement that is not a run, and so has no record to say that it failed."""
-
-
-class WorkflowGoneError(Exception):
-    """The Snakemake call that ordered a run has ended; the run was stopped without a record."""
-
-
-def _workflow() -> psutil.Process | None:
-    pid = os.environ.get(WORKFLOW_PID)
-    if pid is None:
-        return None
-    try:
-        return psutil.Process(int(pid))
-    except psutil.NoSuchProcess as error:
-        raise WorkflowGoneError(f"the Snakemake call {pid} has ended") from error
 
 
 def _kernel_oom_kills() -> int:
@@ -98,7 +80,7 @@ def _run_child(
     order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
 ) -> dict[str, Any]:
     """Run the measuring process to its end, its time-out, or the workflow's death."""
-    workflow = _workflow()
+    workflow = workflow_process()
     before = _kernel_oom_kills()
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
         answer, errors = Path(folder, "answer.json"), Path(folder, "errors")

@@ -29,10 +29,10 @@ from flashlab.measuring import child
 from flashlab.measuring.start import (
     POLL_SECONDS,
     fingerprint,
-    has_ended,
     read_message,
     send_message,
 )
+from flashlab.processes import has_ended
 
 LAZY = ("torch._dynamo",)
 """What PyTorch imports at the first backward pass (symbolic shapes, with sympy) and at the first

@@ -1,0 +1,256 @@
+"""Random walks over the configuration: the report is the one that a fresh clone makes, to the byte.
+
+A walk changes the configuration as its user might, calls Snakemake now and then, and kills a call
+now and then. Whatever was left in the folder on the way, the last report must be the same as in a
+folder that has the records and nothing else. All runs are recorded, so nothing is measured; the
+template is a short one, so that a report takes few seconds.
+
+FLASHLAB_WALKS=200 FLASHLAB_SEED=1 walks further, by hand.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+import yaml
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+WALKS = int(os.environ.get("FLASHLAB_WALKS", "20"))
+SEED = int(os.environ.get("FLASHLAB_SEED", "0"))
+STEPS = 5
+
+STATIC = ("Snakefile", "config", "envs", "kernels", "profiles", "report", "templates", "workflow")
+TEMPLATE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<title>{{ joined(report.front.title) }}</title>
+<meta name="dcterms.created" content="{{ report.created }}">
+<style>
+@page { size: A4; margin: 1cm }
+@font-face { font-family: "Noto Sans TC"; src: url("fonts/NotoSansTC-Regular.ttf") }
+* { font: 3pt "Noto Sans TC" }
+img { width: 3cm }
+</style>
+</head>
+<body>
+<p>{{ report.front | string }}</p>
+{% if not front_alone %}
+{% for section in report.sections %}
+{% for language in report.languages %}<p>{{ section.title[language] }}</p>{% endfor %}
+{% for figure in section.figures %}
+<img src="{{ figure.path.resolve().as_uri() }}" alt="{{ figure.alt }}">
+{% endfor %}
+{% for said in section.statements.entries %}<p>{{ said.text | string }}</p>{% endfor %}
+{% endfor %}
+{% endif %}
+</body>
+</html>
+"""
+NAMES = ("one", "two", "three")
+TITLES = ({"zh_TW": "甲", "en": "A"}, {"zh_TW": "乙", "en": "B"})
+BLOCK = {"batch_size": 1, "seq_len": 16, "num_heads": 2, "emb_dim": 32, "causal": True}
+SWEEPS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("seq_len", {"seq_len": [16, 64], "causal": False}),
+    ("seq_len", {"seq_len": [16, 64], "causal": [False, True]}),
+    ("seq_len", {"seq_len": [64]}),
+    ("batch_size", {"batch_size": [1, 2]}),
+    ("num_heads", {"num_heads": [1, 2]}),
+    ("emb_dim", {"emb_dim": [16, 32]}),
+    ("emb_dim", {"emb_dim": [32]}),
+)
+IMPLEMENTATIONS = (["Pytorch", "Flash2"], ["Flash2", "Pytorch"])
+EXPERIMENT = st.builds(
+    lambda name, title, sweep, implementations, figures: {
+        "name": name,
+        "title": title,
+        "sweep": sweep[0],
+        "cpu": {**BLOCK, **sweep[1]},
+        "cuda": {**BLOCK, **sweep[1]},
+        "implementations": implementations,
+        "figures": figures,
+    },
+    st.sampled_from(NAMES),
+    st.sampled_from(TITLES),
+    st.sampled_from(SWEEPS),
+    st.sampled_from(IMPLEMENTATIONS),
+    st.sampled_from([["time"], ["rate", "memory"]]),
+)
+
+
+class Folders:
+    """Where the walks go, and the reports of fresh clones by their configuration."""
+
+    def __init__(self, base: Path, temporary: Path) -> None:
+        self.base, self.temporary = base, temporary
+        self.fresh: dict[str, bytes] = {}
+        self.calls = self.kills = 0
+
+    def clone(self) -> Path:
+        """A folder with the program and the records. Files that nobody writes are links."""
+        folder = Path(tempfile.mkdtemp(dir=self.temporary))
+        shutil.copytree(self.base, folder, copy_function=os.link, dirs_exist_ok=True)
+        return folder
+
+    def start(self, folder: Path, config: dict[str, Any]) -> subprocess.Popen[str]:
+        text = yaml.safe_dump(config, allow_unicode=True, sort_keys=False)
+        folder.joinpath("walk.yaml").write_text(text, encoding="utf-8")
+        self.calls += 1
+        return subprocess.Popen(
+            [
+                *("python", "-m", "snakemake", "--cores", "2", "report/lab5.pdf"),
+                *("--configfile", "walk.yaml"),
+            ],
+            cwd=folder,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(folder / "workflow"),
+                "TMPDIR": str(self.temporary),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def make(self, folder: Path, config: dict[str, Any]) -> bytes:
+        process = self.start(folder, config)
+        said, _ = process.communicate()
+        assert process.returncode == 0, said
+        return folder.joinpath("report", "lab5.pdf").read_bytes()
+
+    def make_fresh(self, config: dict[str, Any]) -> bytes:
+        key = yaml.safe_dump(config)
+        if key not in self.fresh:
+            folder = self.clone()
+            self.fresh[key] = self.make(folder, config)
+            shutil.rmtree(folder)
+        return self.fresh[key]
+
+
+class Walk(RuleBasedStateMachine):
+    """One user's changes."""
+
+    folders: Folders
+
+    @initialize(first=EXPERIMENT)
+    def begin(self, first: dict[str, Any]) -> None:
+        self.folder = self.folders.clone()
+        self.config: dict[str, Any] = {
+            "device": "cpu",
+            "dataset": "local",
+            "languages": ["en"],
+            "baseline": "Pytorch",
+            "measure": {"sampled": {"relative_interval": 0.5, "max_seconds": 0.02}},
+            "summary": {
+                "cpu": {**BLOCK, "seq_len": 64, "causal": False},
+                "cuda": {**BLOCK, "seq_len": 64, "causal": False},
+                "implementations": ["Pytorch", "Flash2"],
+            },
+            "experiments": [first],
+        }
+        self.folders.make(self.folder, self.config)
+
+    @property
+    def experiments(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.config["experiments"]
+        return found
+
+    @rule(experiment=EXPERIMENT)
+    def add_or_replace_an_experiment(self, experiment: dict[str, Any]) -> None:
+        kept = [e for e in self.experiments if e["name"] != experiment["name"]]
+        self.config["experiments"] = [*kept, copy.deepcopy(experiment)]
+
+    @rule(position=st.integers(0, 2))
+    def remove_an_experiment(self, position: int) -> None:
+        if len(self.experiments) > 1:
+            del self.experiments[position % len(self.experiments)]
+
+    @rule()
+    def reorder_the_experiments(self) -> None:
+        self.experiments.reverse()
+
+    @rule(position=st.integers(0, 2), name=st.sampled_from(NAMES))
+    def rename_an_experiment(self, position: int, name: str) -> None:
+        if name not in {e["name"] for e in self.experiments}:
+            self.experiments[position % len(self.experiments)]["name"] = name
+
+    @rule(languages=st.sampled_from([["en"], ["zh_TW"], ["zh_TW", "en"], ["en", "zh_TW"]]))
+    def choose_languages(self, languages: list[str]) -> None:
+        self.config["languages"] = languages
+
+    @rule(baseline=st.sampled_from(["Pytorch", "Flash2"]))
+    def choose_the_baseline(self, baseline: str) -> None:
+        self.config["baseline"] = baseline
+
+    @rule()
+    def exchange_the_headlines_columns(self) -> None:
+        self.config["summary"]["implementations"].reverse()
+
+    @rule(dataset=st.sampled_from(["local", "kept"]))
+    def choose_the_dataset(self, dataset: str) -> None:
+        self.config["dataset"] = dataset
+
+    @rule()
+    def make(self) -> None:
+        self.folders.make(self.folder, self.config)
+
+    @rule(seconds=st.floats(1.0, 6.0))
+    def kill_in_the_middle(self, seconds: float) -> None:
+        process = self.folders.start(self.folder, self.config)
+        time.sleep(seconds)
+        if process.poll() is None:
+            self.folders.kills += 1
+            process.kill()
+        process.communicate()
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            made = self.folders.make(self.folder, self.config)
+            assert made == self.folders.make_fresh(self.config), yaml.safe_dump(self.config)
+            shutil.rmtree(self.folder)
+
+
+@pytest.fixture
+def folders(project: Any, tmp_path: Path) -> Iterator[Folders]:
+    project.make("freeze", "--config", "name=kept")
+    base = tmp_path / "base"
+    base.mkdir()
+    for name in (*STATIC, "data/kept", "data/published", "results/local/records"):
+        source = project.folder / name
+        if source.is_dir():
+            shutil.copytree(source, base / name)
+        else:
+            shutil.copy(source, base / name)
+    for made in base.joinpath("report").glob("*.*"):
+        made.unlink()
+    base.joinpath("templates", "report.html.j2").write_text(TEMPLATE, encoding="utf-8")
+    (tmp_path / "walks").mkdir()
+    yield Folders(base, tmp_path / "walks")
+
+
+def test_after_any_walk_the_report_is_the_one_that_a_fresh_clone_makes(folders: Folders) -> None:
+    Walk.folders = folders
+    settings = hypothesis.settings(
+        max_examples=WALKS,
+        stateful_step_count=STEPS,
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.generate],  # a walk that fails is not walked again
+        suppress_health_check=list(hypothesis.HealthCheck),
+        print_blob=False,
+    )
+    run_state_machine_as_test(hypothesis.seed(SEED)(Walk), settings=settings)
+    assert folders.calls > WALKS
+    print(f"{folders.calls} calls, {folders.kills} killed, {len(folders.fresh)} fresh clones")

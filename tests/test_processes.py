@@ -1,0 +1,66 @@
+"""Jobs that end when the Snakemake call does that they belong to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flashlab.processes import WORKFLOW_PID, WorkflowGoneError, has_ended, workflow_process
+
+JOB = (
+    "import sys, time; from flashlab.processes import end_with_workflow\n"
+    "end_with_workflow(); print('at work', flush=True); time.sleep(float(sys.argv[1]))"
+)
+
+
+@pytest.fixture
+def workflow() -> Iterator[subprocess.Popen[bytes]]:
+    """A process in the place of Snakemake's, which would live for a minute."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def job(root: Path, seconds: float, **environment: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", JOB, str(seconds)],
+        env={**os.environ, "PYTHONPATH": str(root / "workflow"), **environment},
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout and process.stdout.readline() == b"at work\n"
+    return process
+
+
+def test_a_job_ends_when_its_call_is_killed(workflow: subprocess.Popen[bytes], root: Path) -> None:
+    with job(root, 60, **{WORKFLOW_PID: str(workflow.pid)}) as process:
+        assert process.poll() is None
+        workflow.kill()  # and not reaped, as a shell leaves it
+        assert process.wait(timeout=10) == 1
+
+
+def test_a_job_that_is_done_does_not_wait_for_its_call(
+    workflow: subprocess.Popen[bytes], root: Path
+) -> None:
+    with job(root, 0, **{WORKFLOW_PID: str(workflow.pid)}) as process:
+        assert process.wait(timeout=10) == 0
+    assert not has_ended(psutil.Process(workflow.pid))
+
+
+def test_outside_of_a_call_there_is_nothing_to_end_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(WORKFLOW_PID, raising=False)
+    assert workflow_process() is None
+
+
+def test_a_call_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    monkeypatch.setenv(WORKFLOW_PID, str(gone.pid))
+    with pytest.raises(WorkflowGoneError, match=str(gone.pid)):
+        workflow_process()

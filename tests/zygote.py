@@ -1,0 +1,153 @@
+"""Starts Snakemake, and the jobs of its rules, as forks of a process that has imported libraries.
+
+Importing Snakemake, SciPy, Matplotlib and WeasyPrint is most of the time of the many small calls
+that the tests of the pipeline make. Here that is done once. The package itself is never imported
+ahead, so a fork runs the sources of the folder that it is called for, as a new process would.
+
+`python zygote.py serve SOCKET` is that process; `python zygote.py SOCKET ARGUMENTS` stands in for
+`python ARGUMENTS`. What measures is not forked here: it gets a new interpreter, as its users do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+IMPORTED = (
+    *("snakemake.cli", "snakemake.executors.local", "snakemake.scheduling.milp"),
+    *("jsonschema", "psutil", "yaml", "scipy.stats", "matplotlib.pyplot", "seaborn", "pandas"),
+    *("jinja2", "weasyprint", "babel.messages.pofile", "markdown_it", "PIL.Image"),
+)
+STAGES = ("tables", "findings", "figures", "overview", "report", "page", "import")
+"""Commands of the package that run in a fork."""
+
+
+def is_forked(arguments: list[str]) -> bool:
+    """Whether these arguments of Python are Snakemake's, or those of a stage's job."""
+    match arguments:
+        case ["-m", "snakemake", *_]:
+            return True
+        case ["-m", "flashlab", command, *_]:
+            return command in STAGES
+    return False
+
+
+def _run(request: dict[str, Any]) -> int:
+    """Run a module as `python -m` would, in this process; its exit status."""
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.path[:0] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
+    sys.executable = request["python"]
+    _, module, *arguments = request["arguments"]
+    sys.argv = [module, *arguments]
+    for folder in sys.path:
+        if Path(folder, "sitecustomize.py").is_file():
+            sys.modules.pop("sitecustomize", None)
+            importlib.import_module("sitecustomize")
+            break
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _keep(connection: socket.socket, request: dict[str, Any], streams: list[int]) -> None:
+    """Fork the process that runs a request, and tell its status; kill it if the caller goes."""
+    ended, alive = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        os.close(ended)
+        for target, stream in enumerate(streams):
+            os.dup2(stream, target)
+        status = _run(request)
+        with contextlib.suppress(BaseException):
+            atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(BaseException):
+                stream.flush()
+        os._exit(status)
+    os.close(alive)
+    for stream in streams:
+        os.close(stream)
+    connection.sendall(f"{pid}\n".encode())
+    if connection.fileno() in select.select([connection.fileno(), ended], [], [])[0]:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(OSError):
+        connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def serve(path: str) -> None:
+    """Serve until standard input, which the tests hold, is closed."""
+    for name in IMPORTED:
+        importlib.import_module(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(64)
+        while sys.stdin.fileno() not in select.select([sys.stdin, listener], [], [])[0]:
+            connection, _ = listener.accept()
+            message, streams, _, _ = socket.recv_fds(connection, 2**20, 3)
+            while not message.endswith(b"\n"):
+                message += connection.recv(2**20)
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                listener.close()
+                try:
+                    _keep(connection, json.loads(message), streams)
+                finally:
+                    os._exit(0)
+            connection.close()
+            for stream in streams:
+                os.close(stream)
+
+
+def call(path: str, python: str, arguments: list[str]) -> int:
+    """Have a fork run these arguments, and wait for its status."""
+    request = {
+        "arguments": arguments,
+        "cwd": os.getcwd(),
+        "environment": dict(os.environ),
+        "python": python,
+    }
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        text = json.dumps(request).encode() + b"\n"
+        sent = socket.send_fds(connection, [text], [0, 1, 2])
+        connection.sendall(text[sent:])
+        with connection.makefile() as answers:
+            pid = int(answers.readline())
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda received, _: os.kill(pid, received))
+            status = int(answers.readline() or 1)
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    return status
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2])
+    else:
+        sys.exit(call(sys.argv[1], sys.argv[2], sys.argv[3:]))

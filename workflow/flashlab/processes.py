@@ -1,0 +1,65 @@
+"""Processes that depend on one another: a job ends when its Snakemake call does, however that ends.
+
+Without this, a job of a killed call would go on, and could write its output after the next call has
+written a newer one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import psutil
+
+WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
+"""Environment variable with the process id of the Snakemake call that a job belongs to."""
+
+POLL_SECONDS = 0.2
+
+
+class WorkflowGoneError(Exception):
+    """The Snakemake call that a job belongs to has ended."""
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether a process is gone, or a zombie, whose parent may never reap it."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def workflow_process() -> psutil.Process | None:
+    """The Snakemake call that this job belongs to; None outside of one.
+
+    Raises:
+        WorkflowGoneError: it has ended already.
+    """
+    pid = os.environ.get(WORKFLOW_PID)
+    if pid is None:
+        return None
+    try:
+        return psutil.Process(int(pid))
+    except psutil.NoSuchProcess as error:
+        raise WorkflowGoneError(f"the Snakemake call {pid} has ended") from error
+
+
+def end_with_workflow() -> None:
+    """End this process, with status 1, as soon as the Snakemake call that it belongs to has ended.
+
+    Nothing half written is left: outputs are renamed into place.
+
+    Raises:
+        WorkflowGoneError: it has ended already.
+    """
+    workflow = workflow_process()
+    if workflow is None:
+        return
+
+    def watch() -> None:
+        while not has_ended(workflow):
+            time.sleep(POLL_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
