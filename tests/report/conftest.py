@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from flashlab.figures import draw_figures, draw_overview
+from flashlab.remarks import read_remarks
 from flashlab.report import write_page, write_report
 from flashlab.report.content import compose
 from flashlab.report.document import Report
@@ -38,7 +39,7 @@ class Results:
         self.folder.joinpath("report/config.json").write_text(text, encoding="utf-8")
 
     def compose(self) -> Report:
-        return compose(self.config, self.local, self.ceilings)
+        return compose(self.config, self.local, self.ceilings, read_remarks(self.config))
 
     def write(self) -> Path:
         write_report(Path("report/config.json"), self.local, self.ceilings, self.pdf)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -219,11 +221,39 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Once(logging.Filter):
+    """Lets a message through the first time only: the same text may be printed in many places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        new = message not in self._seen
+        self._seen.add(message)
+        return new
+
+
+@contextmanager
+def _warnings_shown() -> Iterator[None]:
+    """Print what the package warns of on standard error, a line each: ``warning: …``."""
+    logger, handler = logging.getLogger("flashlab"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    handler.addFilter(_Once())
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it did its work, 1 with one message when it could not."""
     arguments = _parser().parse_args(argv)
     try:
-        arguments.function(arguments)
+        with _warnings_shown():
+            arguments.function(arguments)
     except Exception as error:
         if not type(error).__module__.startswith("flashlab") and not isinstance(error, OSError):
             raise

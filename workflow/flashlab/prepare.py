@@ -15,6 +15,7 @@ from flashlab import datasets, machine, plan
 from flashlab.config import ConfigError, resolve_config
 from flashlab.implementations import find_implementations
 from flashlab.records import Run, write_json_if_changed
+from flashlab.remarks import remark_files
 
 RESULTS = Path("results")
 DATA = Path("data")
@@ -104,12 +105,7 @@ def prepare(
     """
     implementations = find_implementations()
     resolved = resolve_config(config, implementations, files, overrides)
-    for experiment, by_language in resolved["remarks"].items():
-        for language, path in by_language.items():
-            if not Path(path).is_file():
-                raise ConfigError(
-                    f"config: remarks.{experiment}.{language}: there is no file {path}"
-                )
+    remarks = remark_files(resolved)
     dataset = resolved["dataset"]
     imports: dict[str, dict[str, Any]] = {}
     recorded: datasets.Dataset | None = None
@@ -161,8 +157,6 @@ def prepare(
             for run, entry in planned.items()
         },
         imports=imports,
-        remarks=tuple(
-            path for by_language in resolved["remarks"].values() for path in by_language.values()
-        ),
+        remarks=remarks,
         config=resolved,
     )

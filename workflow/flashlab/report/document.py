@@ -109,10 +109,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Front:
-    """Page one."""
+    """Page one; `author_name` is the name as written, for the file's properties."""
 
     title: Texts
     subtitle: Texts
+    author_name: str
     author: list[tuple[Texts, str]]
     facts: list[tuple[Texts, Texts]]
     notices: list[Texts]
