@@ -9,6 +9,7 @@ import base64
 import binascii
 import io
 import re
+import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ MAX_ELEMENTS = 200_000
 MAX_DEPTH = 100
 """How deep an SVG's elements are nested, references included."""
 
+_TOO_MANY_PIXELS = f"it has more than {MAX_PIXELS:,} pixels; scale it down"
+
 MODES = {
     "PNG": ("1", "L", "LA", "P", "RGB", "RGBA"),
     "JPEG": ("L", "RGB"),
@@ -41,7 +44,7 @@ XLINK = "http://www.w3.org/1999/xlink"
 FORBIDDEN = ("script", "handler", "foreignObject", "iframe", "object", "embed", "audio", "video")
 
 _EMBEDDED = re.compile(r"\s*data:image/(?:png|jpe?g);base64,(.*)", re.DOTALL)
-_URL = re.compile(r"""url\(\s*["']?\s*(?!#)([^)]*)""", re.IGNORECASE)
+_URL = re.compile(r"""url\(\s*+["']?+\s*+(?!#)([^)]*)""", re.IGNORECASE)
 _FONT = re.compile(
     r"""(?<![\w-])font\s*:(?P<before>[^;{}]*?)(?<![\w.])(?P<size>[\d.]+(?:[a-z]+|%))(?:/\S+)?"""
     r"""\s+(?P<family>[^;{}]+)"""
@@ -95,12 +98,14 @@ def picture_of(content: bytes, suffix: str) -> Picture:
 
 
 @contextmanager
-def _truncation_is_an_error() -> Iterator[None]:
-    """Undo, in the block, what WeasyPrint sets for the whole process."""
+def _strictly_decoded() -> Iterator[None]:
+    """In the block, undo what WeasyPrint sets for the process, and raise what Pillow warns of."""
     before = ImageFile.LOAD_TRUNCATED_IMAGES
     ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            yield
     finally:
         ImageFile.LOAD_TRUNCATED_IMAGES = before
 
@@ -109,15 +114,12 @@ def _raster_type(content: bytes) -> str:
     """The media type of a PNG or JPEG that decodes whole; PictureError for anything else."""
     try:
         with (
-            _truncation_is_an_error(),
+            _strictly_decoded(),
             Image.open(io.BytesIO(content), formats=tuple(MODES)) as image,
         ):
             width, height = image.size
             if width * height > MAX_PIXELS:
-                raise PictureError(
-                    f"it has {width} × {height} pixels, and the most is {MAX_PIXELS:,}; "
-                    "scale it down"
-                )
+                raise PictureError(_TOO_MANY_PIXELS)
             kind = image.format or ""
             if image.mode not in MODES[kind]:
                 raise PictureError(
@@ -126,6 +128,8 @@ def _raster_type(content: bytes) -> str:
             image.load()
     except PictureError:
         raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise PictureError(_TOO_MANY_PIXELS) from error
     # What a malformed file can make a decoder raise is not to be foreseen.
     except Exception as error:
         raise PictureError(
@@ -259,7 +263,7 @@ def _printable_svg(content: bytes, place: str) -> bytes:
             element.text = _FONT.sub(_in_longhand, element.text)
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
-    return ElementTree.tostring(root)
+    return bytes(ElementTree.tostring(root, encoding="utf-8"))
 
 
 def suffix_of(name: str) -> str:

@@ -171,9 +171,7 @@ def remark_of(
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise RemarkError(
-            f"{file}: line {line}: it is not UTF-8; save the file as UTF-8"
-        ) from error
+        raise RemarkError(f"{file}: line {line}: it is not UTF-8; save it as UTF-8") from error
     images, problems = {}, []
     for address, line in image_addresses(text).items():
         try:

@@ -76,6 +76,11 @@ def _forms(resources: Any, seen: set[int]) -> list[bytes]:
         if len(seen) > MAX_FORMS:
             raise UnsoundPdfError("more drawings on a page than any report has")
         seen.add(id(drawn))
+        if drawn.get("/Subtype") == "/Image":
+            digest = hashlib.sha256()
+            _fed(digest, drawn)
+            found.append(digest.digest())
+            continue
         found.append(drawn.get_data())
         found += _forms(drawn.get("/Resources", DictionaryObject()), seen)
     return found
