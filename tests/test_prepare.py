@@ -65,6 +65,18 @@ def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
         prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset", "experiments"})
 
 
+def test_images_of_remarks_are_files_that_the_report_depends_on(config: dict[str, Any]) -> None:
+    Path("remarks").mkdir()
+    Path("remarks/a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    Path("remarks/seq_len.en.md").write_text("![a](a.svg)")
+    config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
+    prepared = prepare(config, [CONFIG], {})
+    assert prepared.remarks == ("remarks/seq_len.en.md", "remarks/a.svg")
+    Path("remarks/a.svg").unlink()
+    with pytest.raises(ConfigError, match=r"line 1: the image a\.svg: there is no file"):
+        prepare(config, [CONFIG], {})
+
+
 def test_a_missing_remarks_file_is_named(config: dict[str, Any]) -> None:
     config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
     with pytest.raises(ConfigError, match="there is no file remarks"):
