@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "workflow"))
 
-from flashlab import machine, plan
-from flashlab.implementations import Implementation, find_implementations
+from flashlab import identity, machine, plan
+from flashlab.implementations import Implementations, available, find_implementations
 from flashlab.measuring.supervise import measure_run
 from flashlab.records import Run, Shape
 
@@ -49,7 +49,7 @@ def json_file(text: str) -> Path:
         raise argparse.ArgumentTypeError(f"{text} cannot be written: {reason}") from error
 
 
-def parse(implementations: dict[str, Implementation]) -> argparse.Namespace:
+def parse(implementations: Implementations) -> argparse.Namespace:
     """The command line; a wrong one ends the process with status 2 and one message."""
     parser = argparse.ArgumentParser(description="Benchmark one attention implementation.")
     parser.add_argument("--batch_size", type=positive, default=32, help="batch size (32)")
@@ -57,7 +57,7 @@ def parse(implementations: dict[str, Implementation]) -> argparse.Namespace:
     parser.add_argument("--num_heads", type=positive, default=32, help="attention heads (32)")
     parser.add_argument("--emb_dim", type=positive, default=2048, help="embedding size (2048)")
     parser.add_argument(
-        "--impl", choices=list(implementations), default="Flash2", help="implementation (Flash2)"
+        "--impl", default="Flash2", help=f"one of {', '.join(implementations)} (Flash2)"
     )
     parser.add_argument("--causal", action="store_true", help="use a causal mask")
     parser.add_argument("--repeats", type=positive, default=30, help="calls averaged (30)")
@@ -68,6 +68,11 @@ def parse(implementations: dict[str, Implementation]) -> argparse.Namespace:
         help="JSON file to write (benchmark_result.json)",
     )
     arguments = parser.parse_args()
+    if arguments.impl not in implementations:
+        parser.error(
+            f"argument --impl: unknown implementation {arguments.impl}; "
+            f"{available(implementations)}"
+        )
     if arguments.emb_dim % arguments.num_heads:
         parser.error(
             f"argument --emb_dim: {arguments.emb_dim} is not divisible by "
@@ -91,7 +96,7 @@ def main() -> int:
     )
     run = Run(arguments.impl, shape, plan.AUTO_DTYPE[device], device)
     protocol = {"name": "lab5", "repeats": arguments.repeats, "timeout_s": TIMEOUT_SECONDS}
-    sources = plan.sources(plan.identity(run, protocol, implementation))
+    sources = identity.sources(identity.identity(run, protocol, implementation), implementation)
     record = measure_run(run, protocol, implementation, sources, arguments.output)
     status, message = record["record"]["status"], record["record"]["message"]
     if status != "ok":

@@ -25,12 +25,9 @@ from flashlab.records import PASSES, Run, Shape, canonical, write_record
 ROOT = Path(__file__).parents[1]
 TINY = ("--configfile", "tests/tiny.yaml")
 RESULTS = (
-    *(
-        f"results/local/{stage}"
-        for stage in ("languages.json", "plan", "records", "tables", "figures")
-    ),
-    *("results/local/findings.json", "results/local/overview"),
-    *("report/config.json", "report/lab5.pdf"),
+    *(f"results/local/{stage}" for stage in ("plan", "records", "tables", "figures")),
+    *("results/local/findings.json", "results/local/overview", "results/local/lab5.pdf"),
+    *("report/dataset.json", "report/lab5.pdf"),
 )
 """What a whole run leaves, in the order in which it is made."""
 
@@ -129,14 +126,18 @@ def planned(
                     "name": implementation,
                     "style": style,
                     "label": {"zh_TW": f"{implementation}實作", "en": f"{implementation} kernel"},
-                    "source_sha256": "0" * 64,
                 }
                 for style, implementation in enumerate(
                     dict.fromkeys(run.implementation for run in runs)
                 )
             ],
-            "records": entries,
+            "runs": [run.to_json() for run in runs],
             "figures": list(figures),
+            # What the tables are made of, which the pipeline keeps in a file of its own.
+            "sources": {
+                run.implementation: {"sha256": "0" * 64, "digest": "a" * 64} for run in runs
+            },
+            "records": entries,
         }
 
     return build
@@ -183,9 +184,11 @@ class Project:
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    def plan(self, *arguments: str, **environment: str) -> set[str]:
+    def plan(self, *arguments: str, config: Sequence[str] = TINY, **environment: str) -> set[str]:
         """The jobs of a dry run, as Snakemake words them; records without what hashes they bear."""
-        done = self.snakemake("--dry-run", "report/lab5.pdf", *arguments, **environment)
+        done = self.snakemake(
+            "--dry-run", "report/lab5.pdf", *arguments, config=config, **environment
+        )
         assert done.returncode == 0, done.stdout
         jobs = re.findall(r"^Job \d+: (.*)$", done.stdout, re.MULTILINE)
         return {re.sub(r"-float32-cpu-[0-9a-f]{12}$", "", job) for job in jobs}
@@ -214,6 +217,16 @@ class Project:
     @property
     def pdf(self) -> Path:
         return self.folder / "report" / "lab5.pdf"
+
+    def record(self, run: str) -> Path:
+        """The record of a run, by the beginning of its name."""
+        (found,) = self.folder.glob(f"results/local/records/{run}-*.json")
+        return found
+
+    def result(self, name: str) -> Path:
+        """A file or folder of the results; a record by the beginning of its name."""
+        path = self.folder / "results" / "local" / name
+        return path if path.exists() else self.record(name)
 
     @property
     def records(self) -> dict[str, int]:

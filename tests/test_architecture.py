@@ -16,6 +16,8 @@ from flashlab.sources import PACKAGE, imported_files, imports, module_name, sour
 
 MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 MEASURING = {name for name in MODULES if name.startswith("flashlab.measuring")}
+CHECKING = {name for name in MODULES if name.startswith("flashlab.checking")}
+CHECKING_WORKER = {"flashlab.checking.worker"}
 TORCHLESS_MEASURING = {
     "flashlab.measuring",
     "flashlab.measuring.devices",
@@ -75,20 +77,20 @@ def test_no_stage_stands_on_a_later_one(stage: str, later: list[str]) -> None:
     assert "records" in below
 
 
-def test_what_measures_is_imported_by_the_command_line_alone() -> None:
-    importers = {name for name in set(MODULES) - MEASURING if ours(name) & MEASURING}
+def test_what_measures_is_imported_by_the_command_line_and_the_check_alone() -> None:
+    importers = {name for name in set(MODULES) - MEASURING - CHECKING if ours(name) & MEASURING}
     assert importers == {"flashlab.__main__"}
 
 
-def test_only_measuring_and_kernels_import_torch() -> None:
+def test_only_measuring_the_check_and_kernels_import_torch() -> None:
     importers = {name for name, path in MODULES.items() if names_torch(path)}
-    assert importers <= MEASURING - TORCHLESS_MEASURING
+    assert importers <= MEASURING - TORCHLESS_MEASURING | CHECKING_WORKER
     assert "flashlab.measuring.child" in importers
     assert all(names_torch(path) for path in KERNELS)
 
 
 def test_torch_is_not_even_loaded_by_anything_but_the_measuring_process(root: Path) -> None:
-    torchless = sorted(set(MODULES) - MEASURING | TORCHLESS_MEASURING)
+    torchless = sorted(set(MODULES) - MEASURING - CHECKING_WORKER | TORCHLESS_MEASURING)
     code = (
         "import importlib, sys\n"
         "for name in sys.argv[1:]:\n"

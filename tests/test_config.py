@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from flashlab import costs, plan
 from flashlab.config import SCHEMA, ConfigError, resolve_config
+from flashlab.implementations import Implementations
 from flashlab.records import canonical
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2")
@@ -164,6 +165,14 @@ def test_a_file_that_is_no_yaml_is_named(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "own.yaml"
     file.write_bytes(text)
     assert error_of(DEFAULT, files=[file]).startswith(f"{file}: ")
+
+
+def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:
+    known = Implementations({}, ["kernels/mine.py: line 3: invalid syntax"])
+    with pytest.raises(ConfigError) as caught:
+        resolve_config(DEFAULT, known)
+    assert "baseline: unknown implementation Pytorch; kernels/ has " in str(caught.value)
+    assert "unusable: kernels/mine.py: line 3: invalid syntax" in str(caught.value)
 
 
 def test_yaml_merge_keys_are_allowed(tmp_path: Path) -> None:

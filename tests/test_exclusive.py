@@ -82,24 +82,6 @@ def test_the_claim_goes_with_a_process_that_is_killed(snakemake: Path, root: Pat
     assert not stale.exists()
 
 
-def test_keeping_the_claim_waits_for_the_other_call_to_end(snakemake: Path, root: Path) -> None:
-    with another_call(snakemake, root) as other:
-        claim = FolderClaim(snakemake)
-        claim.take()
-        assert not claim.held
-        assert other.stdin
-        other.stdin.close()
-        claim.keep()
-        assert claim.held
-
-
-def test_a_claim_that_is_held_is_kept_at_once(snakemake: Path) -> None:
-    claim = FolderClaim(snakemake)
-    claim.take()
-    claim.keep()
-    assert claim.held
-
-
 def test_a_folder_that_was_never_worked_in_is_claimed(tmp_path: Path) -> None:
     claim = FolderClaim(tmp_path / ".snakemake")
     claim.take()

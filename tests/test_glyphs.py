@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from fontTools.ttLib import TTFont
 
 from flashlab.glyphs import FONTS, STAND_IN, covered, legible, legible_plan
 from flashlab.pictures import MAX_BYTES
@@ -29,12 +30,19 @@ def test_the_fonts_have_all_of_big5_and_what_names_use() -> None:
     assert [c for c in characters + NAMES + STAND_IN if ord(c) not in covered()] == []
 
 
+def test_each_weight_has_the_same_characters() -> None:
+    paths = sorted(FONTS.glob("*.ttf"))
+    assert len(paths) == 2
+    for path in paths:
+        with TTFont(path, lazy=True) as font:
+            assert frozenset(font.getBestCmap()) == covered()
+
+
 def test_a_file_that_is_touched_reruns_nothing_up_to_the_size_of_a_font_or_image(
     root: Path,
 ) -> None:
     profile = yaml.safe_load((root / "profiles" / "default" / "config.yaml").read_text("utf-8"))
     sizes = [path.stat().st_size for path in FONTS.glob("*.ttf")]
-    assert len(sizes) == 2
     assert max(*sizes, MAX_BYTES) < profile["max-checksum-file-size"]
 
 

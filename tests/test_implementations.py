@@ -7,6 +7,7 @@ import pytest
 
 from flashlab.implementations import (
     ImplementationError,
+    available,
     find_implementations,
     read_implementation,
 )
@@ -73,11 +74,51 @@ def test_a_kernel_that_is_no_python_is_named(tmp_path: Path, source: bytes) -> N
         read_implementation(tmp_path / "mine.py")
 
 
-def test_two_kernels_of_one_name_are_an_error(tmp_path: Path) -> None:
-    kernel(tmp_path, KERNEL, "one.py")
-    kernel(tmp_path, KERNEL, "two.py")
-    with pytest.raises(ImplementationError, match=r"two\.py: the name Mine is taken by .*one\.py"):
-        find_implementations(tmp_path)
+def test_values_that_are_no_literals_are_passed_over(tmp_path: Path) -> None:
+    assert read_implementation(kernel(tmp_path, f"{KERNEL}\nTABLE = {{[]: 1}}\n")).name == "Mine"
+
+
+def other_kernel(folder: Path) -> Path:
+    return kernel(folder, KERNEL.replace('"Mine"\n', '"Other"\n'), "other.py")
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        (KERNEL.replace("def attention", "def"), "line 7: invalid syntax"),
+        (KERNEL.replace('NAME = "Mine"', ""), "needs a line such as NAME"),
+        (KERNEL.replace("def attention", "def attend"), "needs a function attention"),
+    ],
+)
+def test_a_broken_file_matters_only_to_whoever_needs_it(
+    tmp_path: Path, source: str, problem: str
+) -> None:
+    other_kernel(tmp_path)
+    broken = kernel(tmp_path, source)
+    found = find_implementations(tmp_path)
+    assert list(found) == ["Other"]
+    assert found["Other"].path == tmp_path / "other.py"
+    with pytest.raises(ImplementationError) as caught:
+        found["Mine"]
+    assert "unknown implementation Mine; kernels/ has Other; " in str(caught.value)
+    assert f"unusable: {broken}: {problem}" in str(caught.value)
+
+
+def test_files_that_share_a_name_are_an_error_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    other_kernel(tmp_path)
+    one, two = (kernel(tmp_path, KERNEL, name) for name in ("one.py", "two.py"))
+    found = find_implementations(tmp_path)
+    assert list(found) == ["Other"]
+    with pytest.raises(ImplementationError) as caught:
+        found["Mine"]
+    assert f"{one}, {two}: all have the NAME Mine; rename all but one" in str(caught.value)
+
+
+def test_a_file_that_cannot_be_opened_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere")
+    found = find_implementations(tmp_path)
+    assert not found
+    assert "gone.py" in available(found)
 
 
 def test_the_repository_has_the_courses_two_implementations() -> None:

@@ -50,7 +50,7 @@ def test_any_implementation_of_kernels_can_be_named(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("--emb_dim", "100"), "100 is not divisible by --num_heads 32"),
-        (("--impl", "Flash9"), "invalid choice: 'Flash9'"),
+        (("--impl", "Flash9"), "unknown implementation Flash9; kernels/ has "),
         (("--output", "result.txt"), "must end in .json"),
         (("--output", "missing/result.json"), "does not exist"),
         (("--output", "folder.json"), "is a folder"),

@@ -36,7 +36,7 @@ def refused(clean: Any) -> Callable[..., str]:
         assert done.returncode != 0
         assert "Traceback" not in done.stdout
         assert "Job stats" not in done.stdout and "jobid" not in done.stdout
-        for made in ("results", "report/config.json", "report/lab5.pdf"):
+        for made in ("results", "report/dataset.json", "report/lab5.pdf"):
             assert not clean.folder.joinpath(made).exists()
         return str(done.stdout)
 
@@ -150,3 +150,20 @@ def test_an_unknown_dataset_is_refused_with_those_there_are(refused: Callable[..
     output = refused(no_edit, "--config", "dataset=h201")
     assert "there is no data/h201/manifest.json" in output
     assert "`local` measures on this machine" in output
+
+
+def test_a_half_written_kernel_stops_only_a_call_that_needs_it(
+    make_clone: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    project = make_clone(tmp_path / "clone")
+    half = project.folder / "kernels" / "half.py"
+    half.write_text('NAME = "Half"\ndef attention(qkv, causal)\n')
+    done = project.snakemake("--dry-run", "report/lab5.pdf")
+    assert done.returncode == 0, done.stdout
+    with project.config() as config:
+        config["experiments"][1]["implementations"] = ["Half"]
+    done = project.snakemake("--dry-run", "report/lab5.pdf")
+    assert done.returncode != 0
+    assert "experiments[1].implementations[0]: unknown implementation Half; " in done.stdout
+    assert f"unusable: {half}: line 2: expected ':'" in done.stdout
+    assert "Traceback" not in done.stdout

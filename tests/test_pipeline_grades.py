@@ -53,6 +53,7 @@ def test_grades_are_made_of_any_names_and_afresh_at_each_call(
     grader: Any, tmp_path: Path, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
 ) -> None:
     folder = write_class(tmp_path / "{class}")
+    folder.joinpath("{loose}\n.json").write_text("{}")
     order = ("--config", f"submissions={folder}")
     grader.make("report/grades.pdf", *order)
     assert {row["submission"] for row in rows(grader, "grades-summary.csv")} == {
@@ -60,8 +61,11 @@ def test_grades_are_made_of_any_names_and_afresh_at_each_call(
         "<b>&\\u202e",
     }
     text = text_of(grader.folder / "report" / "grades.pdf")
-    for said in ("成績檢核報告", "Grading report", "{wild} $(card) 'x'", "<b>&\\u202e"):
+    loose = "were not graded (1): {loose}\\u000a.json"
+    for said in ("成績檢核報告", "Grading report", "{wild} $(card) 'x'", "<b>&\\u202e", loose):
         assert squeezed(said) in text
+    (row,) = [row for row in rows(grader) if row["submission"] == ""]
+    assert (row["file"], row["verdict"]) == ("{loose}\\u000a.json", "warn")
     changed = folder / "{wild} $(card) 'x'" / "{record}.json"
     before = changed.stat()
     changed.write_text("[]")  # of the same size, and as old
@@ -104,6 +108,25 @@ def test_a_sample_cannot_be_measured_for_a_recorded_dataset(grader: Any, tmp_pat
 # Reproduction, on the CPU
 
 
+@pytest.mark.parametrize(
+    ("device", "named"),
+    [("NVIDIA GeForce RTX 3070", "NVIDIA GeForce RTX 3070"), ("", "no device named")],
+)
+def test_results_of_a_gpu_are_not_measured_again_on_a_cpu(
+    grader: Any, tmp_path: Path, device: str, named: str
+) -> None:
+    folder = tmp_path / "class"
+    both = dict.fromkeys(NAMES, course_document({"forward": 0.001, "backward": 0.002}))
+    write_submission(folder / "ann\n", both, device)
+    write_submission(folder / "bob", both, "another machine (8 CPUs)")
+    order = ("--config", f"submissions={folder}", "reproduce=1")
+    done = grader.snakemake("--cores", "1", GRADES, *order)
+    assert done.returncode != 0
+    assert "Measuring" not in done.stdout and "most recent call" not in done.stdout
+    assert "--config: reproduce: results of a GPU cannot be reproduced here" in done.stdout
+    assert f"on the CPU: ann\\u000a ({named}). Leave out reproduce=" in done.stdout
+
+
 def write_submission(folder: Path, documents: dict[str, Any], device: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -139,10 +162,9 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
     write_submission(folder / "ann", both, "somewhere (2 CPUs)")
     said = grader.make(GRADES, *order)
     assert said.count("Measuring") == 2
-    records = [
-        json.loads(path.read_text(encoding="utf-8"))
-        for path in grader.folder.glob("results/local/records/*-b2-n256-h8-e256-*.json")
-    ]
+    assert "reproduce: 2 runs, of which 2 are still to be measured: about 10 s, est" in said
+    paths = list(grader.folder.glob("results/local/records/*-b2-n256-h8-e256-*.json"))
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     assert {record["record"]["protocol"]["name"] for record in records} == {"lab5"}
     here = records[0]["record"]["environment"]["device_name"]
     seconds = {
@@ -151,6 +173,11 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
         }
         for record in records
     }
+
+    def warn(*warnings: dict[str, Any]) -> None:
+        for path, record in zip(paths, records, strict=True):
+            record["record"]["warnings"] = list(warnings)
+            path.write_text(json.dumps(record))
 
     def graded(device: str, naive: float, flash: float) -> dict[str, str]:
         documents = {
@@ -161,10 +188,13 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
         assert "Measuring" not in grader.make(GRADES, *order)
         return dict(of_check(grader, "reproduction"))
 
+    warn()  # whatever else this machine does
     assert graded(here, 1.1, 0.9) == {"naive.json": "pass", "{flash} 2.json": "pass"}
     assert graded(here, 1.5, 0.9) == {"naive.json": "fail", "{flash} 2.json": "pass"}
     assert graded("another machine (8 CPUs)", 0.1, 0.1) == {"{flash} 2.json": "not_checked"}
     assert graded("another machine (8 CPUs)", 0.9, 0.1) == {"{flash} 2.json": "warn"}
+    warn({"code": "cpu_load", "share": 0.4})
+    assert graded(here, 1.5, 0.9) == {"naive.json": "not_checked", "{flash} 2.json": "pass"}
 
 
 # Verifying a report

@@ -6,7 +6,9 @@ the results copied in, which has none of Snakemake's bookkeeping.
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ SHAPES = (
 )
 
 NOTHING: Jobs = set()
-REPORT = {"Setting report/lab5.pdf in type"}
+REPORT = {"Rendering the report", "Writing report/lab5.pdf"}
 FINDINGS = {"Deriving the findings"}
 OVERVIEW = {"Drawing the figures across experiments"}
 CEILINGS = {"Measuring the machine's ceilings"}
@@ -71,6 +73,85 @@ def ask_for_closer_times(project: Any) -> None:
         config["measure"]["sampled"]["relative_interval"] = 0.4
 
 
+def allow_more_time(project: Any) -> None:
+    with project.config() as config:
+        config["measure"]["timeout_s"] = 600
+
+
+def run_out_of_time(project: Any) -> None:
+    """As if a run had taken longer than the 5 s that it was allowed, which are 600 s now."""
+    record = project.record("flash2-b1-n16-h2-e16-causal")
+    document = json.loads(record.read_text())
+    for name in ("forward", "backward", "forward_backward"):
+        document[name] = {"time(s)": None, "FLOPS(TFLOPs/s)": None}
+    document["peak_memory_usage(MB)"] = None
+    document["record"] |= {"status": "error", "message": "timed out after 5 s"}
+    document["record"]["protocol"]["timeout_s"] = 5
+    times = record.stat()
+    record.write_text(json.dumps(document))
+    os.utime(record, ns=(times.st_atime_ns, times.st_mtime_ns))
+    allow_more_time(project)
+
+
+def exchange_the_headlines_columns(project: Any) -> None:
+    with project.config() as config:
+        config["summary"]["implementations"].reverse()
+
+
+def remove(*names: str) -> Callable[[Any], None]:
+    def change(project: Any) -> None:
+        with project.config() as config:
+            config["experiments"] = [e for e in config["experiments"] if e["name"] not in names]
+
+    return change
+
+
+def reorder_experiments(project: Any) -> None:
+    with project.config() as config:
+        config["experiments"].reverse()
+
+
+def rename_an_experiment(project: Any) -> None:
+    with project.config() as config:
+        config["experiments"][0]["name"] = "length"
+
+
+def compare_with_the_other(project: Any) -> None:
+    with project.config() as config:
+        config["baseline"] = "Flash2"
+
+
+def write_half_a_kernel(project: Any) -> None:
+    project.folder.joinpath("kernels", "half.py").write_text("def attention(qkv,")
+
+
+def delete(*results: str) -> Callable[[Any], None]:
+    """Delete files or folders of the results; a record by the name of its run."""
+
+    def change(project: Any) -> None:
+        for result in results:
+            path = project.result(result)
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    return change
+
+
+def cut(*results: str) -> Callable[[Any], None]:
+    """Leave half of each file, as old as it was."""
+
+    def change(project: Any) -> None:
+        for result in results:
+            path = project.result(result)
+            times, content = path.stat(), path.read_bytes()
+            path.write_bytes(content[: len(content) // 2])
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    return change
+
+
 def set_author(project: Any) -> None:
     with project.config() as config:
         config["author"] = {"name": "王小明"}
@@ -96,6 +177,18 @@ def edit(*files: str) -> Callable[[Any], None]:
             project.append(file, f"{comments[Path(file).suffix]}\n")
 
     return change
+
+
+def recode(file: str) -> Callable[[Any], None]:
+    """A line of code at the end of a file."""
+    return lambda project: project.append(file, "\nEDITED = True\n")
+
+
+def import_a_helper(project: Any) -> None:
+    """A kernel with a file of its own beside it, before anything is made."""
+    project.folder.joinpath("kernels", "lib").mkdir()
+    project.folder.joinpath("kernels", "lib", "scale.py").write_text("SCALE = 1\n")
+    project.append("kernels/flash2.py", "\nfrom kernels.lib import scale\n")
 
 
 def comment_on_every_module(project: Any) -> None:
@@ -141,6 +234,7 @@ class Row:
     change: Callable[[Any], None]
     jobs: Jobs
     without_bookkeeping: Jobs | None = field(default=None)
+    arguments: tuple[str, ...] = ()
 
 
 TABLE = [
@@ -161,19 +255,67 @@ TABLE = [
         | ONE_EXPERIMENT,
     ),
     Row("times are to be closer", ask_for_closer_times, ALL_RUNS | FROM_TABLES_ON),
+    Row("more time is allowed", allow_more_time, REPORT),
+    Row(
+        "more time is allowed than a run had",
+        run_out_of_time,
+        measured("Flash2", "b1-n16-h2-e16-causal")
+        | tables("emb_dim")
+        | figures("emb_dim")
+        | DERIVED,
+    ),
+    Row("the headline's columns are exchanged", exchange_the_headlines_columns, REPORT),
+    Row("the baseline is another one", compare_with_the_other, ALL_FIGURES | DERIVED),
+    Row("an experiment is removed", remove("emb_dim"), DERIVED),
+    Row("one experiment is left", remove("causal", *EXPERIMENTS[2:]), DERIVED),
+    Row("the experiments are in another order", reorder_experiments, DERIVED),
+    Row(
+        "an experiment is renamed",
+        rename_an_experiment,
+        tables("length") | figures("length") | DERIVED,
+    ),
     Row("the author is named", set_author, REPORT),
     Row("one language is left out", set_language, ALL_FIGURES | REPORT),
     # What is measured, with what, and where
     Row(
         "a kernel is edited",
-        edit("kernels/flash2.py"),
+        recode("kernels/flash2.py"),
         measured("Flash2", *SHAPES) | FROM_TABLES_ON,
     ),
-    Row("a kernel that is in no experiment is edited", edit("kernels/sdpa_math.py"), NOTHING),
+    Row("a comment in a kernel", edit("kernels/flash2.py"), NOTHING),
+    Row("a kernel that is in no experiment is edited", recode("kernels/sdpa_math.py"), NOTHING),
+    Row("half a kernel is written", write_half_a_kernel, NOTHING),
+    Row(
+        "a kernel imports a file beside it",
+        import_a_helper,
+        measured("Flash2", *SHAPES) | FROM_TABLES_ON,
+    ),
     Row(
         "measuring code is edited",
-        edit("workflow/flashlab/measuring/protocols.py"),
+        recode("workflow/flashlab/measuring/protocols.py"),
         ALL_RUNS | CEILINGS | FROM_TABLES_ON,
+    ),
+    Row(
+        "a comment in measuring code",
+        edit(*(f"workflow/flashlab/measuring/{n}.py" for n in ("protocols", "child", "gate"))),
+        NOTHING,
+    ),
+    Row(
+        "the statistics are edited",
+        recode("workflow/flashlab/statistics.py"),
+        ALL_RUNS | CEILINGS | FROM_TABLES_ON,
+    ),
+    Row(
+        "an implementation is to be measured again",
+        nothing,
+        measured("Flash2", *SHAPES) | FROM_TABLES_ON,
+        arguments=("--config", "again=Flash2"),
+    ),
+    Row(
+        "everything is to be measured again",
+        nothing,
+        ALL_RUNS | CEILINGS | FROM_TABLES_ON,
+        arguments=("--config", "again=all"),
     ),
     Row("torch is upgraded", install("torch", "99.0"), ALL_RUNS | CEILINGS | FROM_TABLES_ON),
     Row(
@@ -208,6 +350,34 @@ TABLE = [
     Row("the template is edited", edit("templates/report.html.j2"), REPORT),
     Row("the style sheet is edited", edit("templates/report.css"), REPORT),
     Row("the script of the HTML page is edited", edit("templates/page.js"), NOTHING),
+    # What is gone or damaged
+    Row(
+        "a record is deleted",
+        delete("flash2-b1-n16-h2-e16-causal"),
+        measured("Flash2", "b1-n16-h2-e16-causal")
+        | tables("emb_dim")
+        | figures("emb_dim")
+        | DERIVED,
+    ),
+    Row(
+        "a record is cut off",
+        cut("flash2-b1-n16-h2-e16-causal"),
+        measured("Flash2", "b1-n16-h2-e16-causal")
+        | tables("emb_dim")
+        | figures("emb_dim")
+        | DERIVED,
+    ),
+    Row("the ceilings are deleted", delete("ceilings"), CEILINGS | DERIVED),
+    Row("a table is deleted", delete("tables/seq_len/samples.csv"), ONE_EXPERIMENT),
+    Row("a table is cut off", cut("tables/seq_len/passes.csv"), ONE_EXPERIMENT),
+    Row("the findings are deleted", delete("findings.json"), DERIVED),
+    Row("the findings are cut off", cut("findings.json"), DERIVED),
+    Row("a figure is deleted", delete("figures/seq_len/time.svg"), figures("seq_len") | REPORT),
+    Row("a figure is cut off", cut("figures/seq_len/time.svg"), figures("seq_len") | REPORT),
+    Row("all figures are deleted", delete("figures"), figures(*EXPERIMENTS) | REPORT),
+    Row("page one's figure is cut off", cut("overview/summary.svg"), OVERVIEW | REPORT),
+    Row("the rendered report is deleted", delete("lab5.pdf"), REPORT),
+    Row("the rendered report is cut off", cut("lab5.pdf"), REPORT),
     # Edits that mean nothing
     Row(
         "a comment in every module but the measuring ones", comment_on_every_module, FROM_TABLES_ON
@@ -224,8 +394,8 @@ def test_a_change_reruns_exactly_the_jobs_that_it_touches(
     row.change(project)
     row.change(copied)
     with ThreadPoolExecutor() as together:
-        here = together.submit(project.plan)
-        there = together.submit(copied.plan)
+        here = together.submit(project.plan, *row.arguments)
+        there = together.submit(copied.plan, *row.arguments)
     assert here.result() == row.jobs
     assert there.result() == (
         row.jobs if row.without_bookkeeping is None else row.without_bookkeeping

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab import machine, plan
+from flashlab import plan
 from flashlab.config import resolve_config
 from flashlab.datasets import Dataset, Entry
 from flashlab.implementations import read_implementation
@@ -88,83 +87,7 @@ def test_a_run_that_experiments_share_is_planned_once(tmp_path: Path) -> None:
     assert planned[run].path.name.startswith("mine-b1-n128-h8-e512-full-float16-cpu-")
 
 
-# Identity: what makes a record another record
-
-
-@pytest.fixture
-def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Names the record of RUN on a machine as it can be changed one thing at a time."""
-
-    def name(
-        run: Run = RUN,
-        protocol: dict[str, Any] = PROTOCOL,
-        kernel: str = KERNEL,
-        torch: str = "2.0",
-        flash: str = "2.8",
-        driver: str = "570.1",
-        gpu: str = "H200",
-    ) -> str:
-        for package, version in {"torch": torch, "flash-attn": flash}.items():
-            information = tmp_path / "site" / f"{package.replace('-', '_')}.dist-info"
-            information.mkdir(parents=True, exist_ok=True)
-            (information / "METADATA").write_text(f"Name: {package}\nVersion: {version}\n")
-        monkeypatch.syspath_prepend(str(tmp_path / "site"))
-        monkeypatch.setattr(machine, "driver_version", lambda: driver)
-        monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", gpu)])
-        (tmp_path / "mine.py").write_text(kernel)
-        identity = plan.identity(run, protocol, read_implementation(tmp_path / "mine.py"))
-        return plan.record_name(run, identity)
-
-    return name
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"kernel": KERNEL + "# a comment\n"},
-        {"torch": "2.1"},
-        {"flash": "2.9"},
-        {"driver": "580.0"},
-        {"gpu": "H100"},
-        {"protocol": {**PROTOCOL, "max_seconds": 1.0}},
-        {"protocol": {**PROTOCOL, "name": "lab5"}},
-        {"run": replace(RUN, dtype="bfloat16")},
-        {"run": replace(RUN, shape=replace(RUN.shape, causal=True))},
-        {"run": replace(RUN, shape=replace(RUN.shape, batch_size=2))},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_what_decides_the_numbers_decides_the_name(
-    this_machine: Callable[..., str], change: dict[str, Any]
-) -> None:
-    assert this_machine(**change) != this_machine()
-
-
-def test_the_name_is_the_same_at_every_call(this_machine: Callable[..., str]) -> None:
-    assert this_machine() == this_machine(protocol=dict(reversed(PROTOCOL.items())))
-
-
-def test_on_the_cpu_the_gpu_and_its_driver_decide_nothing(
-    this_machine: Callable[..., str],
-) -> None:
-    run = replace(RUN, device="cpu")
-    assert this_machine(run=run) == this_machine(run=run, driver="1", gpu="T4")
-
-
-def test_the_measuring_code_decides_the_name(
-    this_machine: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = this_machine()
-    code = tmp_path / "measuring"
-    code.mkdir()
-    for source in plan.MEASURING_CODE.glob("*.py"):
-        (code / source.name).write_bytes(source.read_bytes())
-    monkeypatch.setattr(plan, "MEASURING_CODE", code)
-    monkeypatch.setattr(plan, "measuring_digest", plan.measuring_digest.__wrapped__)
-    assert this_machine() == before
-    with (code / "memory.py").open("a") as file:
-        file.write("# a comment\n")
-    assert this_machine() != before
+# What decides nothing
 
 
 def test_titles_figures_and_languages_decide_no_name(tmp_path: Path) -> None:
@@ -204,3 +127,50 @@ def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks() -> Non
         plan.plan_recorded([RUN, other], "sampled", dataset, "x")
     assert "lacks 1 of the 2 runs" in str(caught.value)
     assert str(other) in str(caught.value) and str(RUN) not in str(caught.value)
+
+
+def test_records_of_a_dataset_that_are_gone_are_listed(tmp_path: Path) -> None:
+    there = tmp_path / "there.json"
+    there.touch()
+    gone = tmp_path / "gone.json"
+    runs = {RUN: plan.PlannedRun(RUN, there), replace(RUN, dtype="bfloat16"): None}
+    planned = {run: entry or plan.PlannedRun(run, gone) for run, entry in runs.items()}
+    with pytest.raises(plan.PlanError, match="lacks 1 of its records") as caught:
+        plan.check_recorded(planned, "x")
+    assert str(gone) in str(caught.value) and str(there) not in str(caught.value)
+
+
+# The plan's files
+
+
+def documents(config: dict[str, Any], tmp_path: Path) -> dict[str, dict[str, Any]]:
+    (tmp_path / "mine.py").write_text(KERNEL)
+    mine = read_implementation(tmp_path / "mine.py")
+    known = {name: replace(mine, name=name) for name in ("Pytorch", "Flash2", "Flex")}
+    planned = plan.experiments(config, "cpu")
+    runs = [run for experiment in planned for run in experiment.runs("float32", "cpu")]
+    files = plan.plan_local(runs, plan.protocol_of(config), known, Path("records"))
+    kind = ("float32", "cpu")
+    return {
+        experiment.name: {
+            "experiment": plan.experiment_document(experiment, known, config, *kind),
+            "records": plan.records_document(experiment, files, known, *kind),
+        }
+        for experiment in planned
+    }
+
+
+def test_exchanging_the_headlines_columns_changes_no_plan(tmp_path: Path) -> None:
+    config = resolved()
+    exchanged = copy.deepcopy(config)
+    exchanged["summary"]["implementations"].reverse()
+    assert documents(exchanged, tmp_path) == documents(config, tmp_path)
+
+
+def test_the_order_of_implementations_changes_the_figures_and_not_the_tables(
+    tmp_path: Path,
+) -> None:
+    before = documents(resolved(), tmp_path)
+    after = documents(resolved(implementations=["Flash2", "Pytorch"]), tmp_path)
+    assert after["seq_len"]["records"] == before["seq_len"]["records"]
+    assert after["seq_len"]["experiment"] != before["seq_len"]["experiment"]

@@ -1,8 +1,9 @@
-"""What each call writes before any job: the plan and the resolved configuration."""
+"""What each call works out before any job: the plan, and what must be made again."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +31,56 @@ def test_the_lab_is_34_runs_each_with_one_record(config: dict[str, Any]) -> None
     )
 
 
-def test_nothing_is_written_again_where_nothing_changed(config: dict[str, Any]) -> None:
+def changed_documents(config: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> set[str]:
+    """The plan's files that a change of the configuration changes, adds or removes."""
+    before = prepare(config, [CONFIG], {}).documents
+    change(config)
+    after = prepare(config, [CONFIG], {}).documents
+    differing = {name for name in before.keys() | after if before.get(name) != after.get(name)}
+    return {name.removeprefix("results/local/plan/") for name in differing}
+
+
+def test_nothing_is_written(config: dict[str, Any]) -> None:
     prepare(config, [CONFIG], {})
-    written = {path: path.stat().st_mtime_ns for path in Path().rglob("*.json")}
-    prepare(config, [CONFIG], {})
-    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*.json")} == written
+    assert list(Path().iterdir()) == []
 
 
 def test_a_changed_experiment_changes_its_own_plan_alone(config: dict[str, Any]) -> None:
-    prepare(config, [CONFIG], {})
-    before = {path: path.read_text() for path in Path("results/local/plan").iterdir()}
-    config["experiments"][2]["cpu"]["batch_size"] = [1, 2]
-    prepare(config, [CONFIG], {})
-    changed = [path.stem for path in before if path.read_text() != before[path]]
-    assert changed == ["batch_size"]
+    def change(config: dict[str, Any]) -> None:
+        config["experiments"][2]["cpu"]["batch_size"] = [1, 2]
+
+    assert changed_documents(config, change) == {
+        *("config.json", "experiments/batch_size.json", "records/batch_size.json")
+    }
+
+
+def test_the_order_of_the_experiments_is_part_of_the_plan(config: dict[str, Any]) -> None:
+    changed = changed_documents(config, lambda config: config["experiments"].reverse())
+    assert changed == {"config.json", "experiments.json"}
+
+
+def test_exchanging_the_headlines_columns_is_the_reports_business_alone(
+    config: dict[str, Any],
+) -> None:
+    changed = changed_documents(config, lambda c: c["summary"]["implementations"].reverse())
+    assert changed == {"config.json"}
+
+
+def test_measuring_again_is_no_part_of_the_report(config: dict[str, Any]) -> None:
+    assert changed_documents(config, lambda config: config.update(again="all")) == set()
+
+
+def test_measuring_a_recorded_run_again_is_refused(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(CONFIG.parents[1])
+    with pytest.raises(ConfigError, match=r"again: .* the records are recorded ones"):
+        prepare({**config, "dataset": "h200", "again": "Flash2"}, [CONFIG], {}, {"dataset"})
+
+
+def test_the_projects_datasets_are_found_from_another_folder(config: dict[str, Any]) -> None:
+    prepared = prepare({**config, "dataset": "h200"}, [CONFIG], {}, {"dataset"})
+    assert all(Path(path).is_file() for paths in prepared.records.values() for path in paths)
 
 
 def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(

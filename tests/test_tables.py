@@ -88,12 +88,16 @@ def test_a_mean_without_samples_has_no_interval(run: Run, record_of: Build, plan
 def test_a_record_that_was_measured_with_another_source_is_marked(
     run: Run, record_of: Build, planned: Build
 ) -> None:
-    marks = []
-    for source in ("0" * 64, "1" * 64, None):
-        sources = {"implementation_sha256": source} if source else {}
-        marks += [row["source_changed"] for row in tables_of(
-            planned([record_of(run, sources=sources)])).runs]  # fmt: skip
-    assert marks == [False, True, False]
+    def marked(**sources: str) -> bool:
+        (row,) = tables_of(planned([record_of(run, sources=sources)])).runs
+        return bool(row["source_changed"])
+
+    same, other = {"implementation_sha256": "0" * 64}, {"implementation_sha256": "1" * 64}
+    assert marked(**other) and not marked(**same)
+    # A file that differs in comments alone has another hash and the same digest.
+    assert not marked(**other, implementation_digest="a" * 64)
+    assert marked(**same, implementation_digest="b" * 64)
+    assert not marked()
 
 
 def test_tables_name_the_record_that_each_run_comes_from(plan: dict[str, Any]) -> None:

@@ -1,25 +1,32 @@
-# What the rules share: the prepared plan, the look-ups by wildcard, and the shell's environment.
+# What the rules share: the call's plan, look-ups by wildcard, and the shell's environment.
 
 import json
 import os
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
-from flashlab import exclusive
+# This file's folder holds the package, also where the pipeline is a module of another workflow.
+WORKFLOW = Path(str(workflow.current_basedir))
+ROOT = WORKFLOW.parent
+if str(WORKFLOW) not in sys.path:
+    sys.path.insert(0, str(WORKFLOW))
+
+from flashlab import call, exclusive
 from flashlab.config import ConfigError
 from flashlab.datasets import DatasetError
-from flashlab.grading.order import order_grading
+from flashlab.grading.order import Ordered, order_grading
 from flashlab.implementations import ImplementationError, find_implementations
 from flashlab.machine import MachineError
 from flashlab.measuring.supervise import WORKFLOW_PID
 from flashlab.plan import PlanError
 from flashlab.prepare import DATA, LOCAL, prepare
+from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.sources import sources_of
 from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
 
-ROOT = Path(workflow.basedir)
 CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
 FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
 CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
@@ -29,34 +36,59 @@ LOCALES = ROOT.joinpath("templates", "locale")
 # the call it belongs to, and ends when that ends.
 SEARCH_PATH = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
 os.environ.update({"PATH": os.pathsep.join(SEARCH_PATH), WORKFLOW_PID: str(os.getpid())})
-IMPORT_PATH = filter(None, [str(ROOT.joinpath("workflow")), os.environ.get("PYTHONPATH")])
+IMPORT_PATH = filter(None, [str(WORKFLOW), os.environ.get("PYTHONPATH")])
 shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
+
+
+def prepare_call():
+    """The plan of this call, and what it grades, with both written where they belong."""
+    overrides = workflow.config_settings.config or {}
+    own_files = [Path(file) for file in workflow.overwrite_configfiles]
+    own_keys = {key for file in own_files for key in load_configfile(file)} | overrides.keys()
+    files = [*map(Path, workflow.configfiles), *own_files]
+    root = call.plan_root(in_place=CLAIM.held)
+    try:
+        prepared = prepare(config, files, overrides, own_keys)
+        grading = order_grading(prepared.config, find_implementations(), root)
+    except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
+        raise WorkflowError(str(error)) from None
+    call.write_documents(prepared.documents, root)
+    call.write_remaking(prepared, root)
+    if CLAIM.held:
+        call.keep_call(prepared, asdict(grading))
+    for notice in call.notices(prepared.remade, unsurprising=[MISSING, ASKED_FOR]):
+        print(f"Made again: {notice}", file=sys.stderr)
+    return prepared, grading, root
+
 
 if workflow.is_main_process:
     CLAIM = exclusive.FolderClaim(Path(".snakemake"))
-    CLAIM.take()
+    if not workflow.output_settings.dryrun:
+        CLAIM.take()
+    PREPARED, GRADING, PLAN_ROOT = prepare_call()
+else:
+    PREPARED, kept_grading = call.read_call()
+    GRADING, PLAN_ROOT = Ordered(**kept_grading), call.IN_PLACE
 
-OVERRIDES = workflow.config_settings.config or {}
-OWN_FILES = [Path(file) for file in workflow.overwrite_configfiles]
-OWN_KEYS = {key for file in OWN_FILES for key in load_configfile(file)} | OVERRIDES.keys()
-
-try:
-    PREPARED = prepare(config, [*map(Path, workflow.configfiles), *OWN_FILES], OVERRIDES, OWN_KEYS)
-    GRADING = order_grading(PREPARED.config, find_implementations(), workflow.is_main_process)
-except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
-    raise WorkflowError(str(error)) from None
+HOME = f"results/{PREPARED.dataset}"
+PLAN = str(PLAN_ROOT / HOME / "plan")
+SHOWN = str(PLAN_ROOT / "report" / "dataset.json")
+REMAKING = str(call.remaking_file(PREPARED, PLAN_ROOT))
 
 # What to measure by record: the experiments' runs, and those that grading measures again.
 ORDERS = {**PREPARED.orders, **GRADING.orders}
 
 
 onstart:
-    if workflow.is_main_process:
-        CLAIM.keep()
+    if workflow.is_main_process and not CLAIM.held:
+        raise WorkflowError(
+            "Another snakemake call was working in this folder when this one began. "
+            "Nothing was changed; wait for that one to end, then call again."
+        )
 
 
 def sources(module):
-    """The package's files that a stage stands on: an edit to one of them reruns that stage."""
+    """The package's files that a stage depends on: an edit to one of them reruns that stage."""
     return [str(path) for path in sources_of(module)]
 
 
@@ -65,29 +97,34 @@ def catalogs(domain):
     return sorted(map(str, LOCALES.glob(f"*/LC_MESSAGES/{domain}.po")))
 
 
+def remade(*outputs):
+    """An input function: a file newer than all others where one of `outputs` must be made again."""
+
+    def newer_input(wildcards):
+        paths = {output.format(**wildcards) for output in outputs}
+        return [] if paths.isdisjoint(PREPARED.remade) else [REMAKING]
+
+    return newer_input
+
+
+def remade_report(kind):
+    """An input function, as of `remade`, for a report: all that it is made of is its input."""
+    other_reports = {f"{HOME}/lab5.{other}" for other in ("pdf", "html") if other != kind}
+
+    def newer_input(wildcards):
+        return [REMAKING] if PREPARED.remade.keys() - other_reports else []
+
+    return newer_input
+
+
 def experiment_records(wildcards):
     """The records that an experiment's tables are made of."""
     return PREPARED.records[wildcards.experiment]
 
 
-def tables_folder(wildcards, input):
-    """The folder of an experiment's tables."""
-    return str(Path(input.plan).parents[1].joinpath("tables", wildcards.experiment))
-
-
-def all_tables_folder(wildcards):
-    """The folder of all experiments' tables."""
-    return f"results/{wildcards.dataset}/tables"
-
-
 def ceilings_option(wildcards):
     """The option that names the device's ceilings, where there are any."""
     return f"--ceilings {shlex.quote(PREPARED.ceilings)}" if PREPARED.ceilings else ""
-
-
-def results_folder(wildcards, input):
-    """The folder of the dataset's results."""
-    return str(Path(input.findings).parent)
 
 
 def measure_order(wildcards):
@@ -104,7 +141,7 @@ def freeze_config(wildcards):
     """The resolved configuration, which must say under which name to freeze."""
     if "name" not in config:
         raise WorkflowError("freeze: say under which name: snakemake freeze --config name=NAME")
-    return "report/config.json"
+    return f"{PLAN}/config.json"
 
 
 def grading_order(wildcards):

@@ -160,8 +160,8 @@ def test_roofs_meet_where_a_byte_brings_as_many_operations_as_the_rates_allow() 
 
 
 def panel(findings: list[dict[str, Any]], values: int = 4) -> Panel:
-    records = [{"run": {"seq_len": 128 * 2**i, "causal": False}} for i in range(values)]
-    plan = {"name": "seq_len", "sweep": "seq_len", "baseline": "Pytorch", "records": records}
+    runs = [{"seq_len": 128 * 2**i, "causal": False} for i in range(values)]
+    plan = {"name": "seq_len", "sweep": "seq_len", "baseline": "Pytorch", "runs": runs}
     (found,) = panels_of([plan], findings)
     return found
 

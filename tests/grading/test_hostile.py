@@ -357,6 +357,24 @@ def test_a_record_that_claims_another_machine_passes_nothing_by_it(
     assert [line.code for line in lines] == ["identity.not_cuda"]
 
 
+def test_a_cpu_is_not_compared_with_a_gpu_but_for_what_no_device_can_do(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for row in sound.rows.values():
+        row[-1] = "AMD EPYC (2 CPUs)"
+    sound.write(tmp_path / "ann")
+    for name in sound.documents:
+        sound.rescale(name, 1e-3, ["forward"])
+    sound.write(tmp_path / "eve")
+    found = graded(tmp_path)
+    assert {line.code for line in found.grades.lines if line.check == "physics"} == {
+        "physics.cpu",
+        "physics.rate",
+    }
+    assert found.of("ann")["physics"] == "not_checked"
+    assert found.of("eve")["physics"] == "fail"
+
+
 def test_samples_that_do_not_make_the_time_are_not_believed(
     sound: Any, graded: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flashlab.grading.model import Declaration, Line, Numbers, Result
-from flashlab.grading.reproduction import Measured, check_reproduction, choose
-from flashlab.records import Run, Shape
+from flashlab.grading.reproduction import (
+    EXTRA_CALLS,
+    START_SECONDS,
+    Measured,
+    check_reproduction,
+    choose,
+    estimated_seconds,
+    of_a_gpu,
+    read_measured,
+)
+from flashlab.records import Run, Shape, write_record
 
 HERE = "NVIDIA GeForce RTX 3070"
 SHAPE = Shape(4, 256, 8, 512, True)
@@ -21,9 +31,11 @@ def result(implementation: str, seconds: float, device: str | None = HERE, n: in
     return Result(f"{implementation}-{n}.json", Numbers(times, times, 1.0), said)
 
 
-def measured(implementation: str, seconds: float, status: str = "ok") -> Measured:
+def measured(
+    implementation: str, seconds: float, status: str = "ok", disturbed: bool = False
+) -> Measured:
     times = {"forward": seconds, "backward": 2 * seconds} if status == "ok" else {}
-    return Measured(Run(implementation, SHAPE, "float16", "cuda"), status, times)
+    return Measured(Run(implementation, SHAPE, "float16", "cuda"), status, times, disturbed)
 
 
 def verdicts(results: Sequence[Result], again: Sequence[Measured], here: str = HERE) -> Any:
@@ -62,6 +74,27 @@ def test_launches_prove_nothing() -> None:
     assert found == [("not_checked", "too_short")]
 
 
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(1.1, ("pass", "pass")), (2.0, ("not_checked", "disturbed"))],
+)
+def test_a_difference_measured_on_a_busy_machine_proves_nothing(
+    factor: float, expected: tuple[str, str]
+) -> None:
+    again = [measured("Flash2", 0.01, disturbed=True)]
+    assert verdicts([result("Flash2", 0.01 * factor)], again) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("code", "disturbed"), [("cpu_load", True), ("shared_device", True), ("drift", False)]
+)
+def test_a_record_says_whether_the_machine_was_its_own(
+    code: str, disturbed: bool, run: Run, record_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    write_record(tmp_path / "r.json", record_of(run, warnings=[{"code": code}]))
+    assert read_measured(tmp_path / "r.json", run).disturbed == disturbed
+
+
 def test_what_cannot_be_measured_here_is_said() -> None:
     found = verdicts([result("Flash2", 0.01)], [measured("Flash2", 0, "oom")])
     assert found == [("not_checked", "not_measured")]
@@ -94,3 +127,32 @@ def test_launches_and_unknown_kernels_are_not_sampled_if_there_is_anything_else(
     results = [result("Flash2", 1e-5, n=64), result("Flash2", 0.01), result("Mystery", 0.01)]
     assert choose(results, HERE, 1, 0, KNOWN) == [("Flash2", SHAPE)]
     assert len(choose(results, HERE, 9, 0, KNOWN)) == 2
+
+
+@pytest.mark.parametrize(
+    ("implementation", "device", "expected"),
+    [
+        ("Flash2", HERE, True),
+        ("Flash2", None, True),  # the course's script needs one
+        ("Flash2", "AMD EPYC (2 CPUs)", False),
+        ("Mystery", HERE, False),  # never sampled
+    ],
+)
+def test_results_of_a_gpu_are_told_by_their_device(
+    implementation: str, device: str | None, expected: bool
+) -> None:
+    assert of_a_gpu(result(implementation, 0.01, device), KNOWN) == expected
+
+
+def test_the_estimate_counts_starts_and_calls() -> None:
+    results = [result("Flash2", 0.1), result("Flash2", 0.2), result("Pytorch", 1.0, n=512)]
+    protocol = {"name": "lab5", "repeats": 30, "timeout_s": 300}
+    chosen = [("Flash2", SHAPE)]
+    alone = START_SECONDS + 0.2 * 3 * (30 + EXTRA_CALLS)
+    assert estimated_seconds(chosen, results, protocol) == pytest.approx(alone)
+    with_partner = [*chosen, ("Pytorch", SHAPE)]  # not handed in at this shape
+    assert estimated_seconds(with_partner, results, protocol) == pytest.approx(2 * alone)
+    assert estimated_seconds(chosen, results, {**protocol, "timeout_s": 7}) == 7
+    sampled = {"name": "sampled", "max_seconds": 0.5, "timeout_s": 300}
+    expected = START_SECONDS + 0.2 * 3 * EXTRA_CALLS + 2 * 0.5
+    assert estimated_seconds(chosen, results, sampled) == pytest.approx(expected)

@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 
 from flashlab.__main__ import main
+from flashlab.plan import experiment_file
 
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="40">'
@@ -46,7 +47,8 @@ def written(results: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., l
     def call(command: str, output: Path) -> list[str]:
         status = main(
             [
-                *(command, "--config", "report/config.json", "--results", str(results.local)),
+                *(command, "--config", str(results.config_file)),
+                *("--results", str(results.local)),
                 *("--ceilings", str(results.ceilings), "--output", str(output)),
             ]
         )
@@ -76,7 +78,7 @@ def test_a_character_without_a_glyph_is_a_warning_wherever_others_wrote_it(
         author={"name": "王𪛖明", "course": "GPU 🎓"}, remarks={"seq_len": {"en": "remark.md"}}
     )
     for name in ("seq_len", "causal"):
-        file = results.local / "plan" / f"{name}.json"
+        file = experiment_file(results.local, name)
         plan = json.loads(file.read_text("utf-8"))
         plan["title"]["en"] += " 🚀"
         plan["implementations"][0]["label"]["en"] += " 🦆"
@@ -124,7 +126,7 @@ def test_figures_draw_titles_and_labels_that_hold_any_character(
     results: Any, text_of: Callable[[Path], str]
 ) -> None:
     for name in ("seq_len", "causal"):
-        file = results.local / "plan" / f"{name}.json"
+        file = experiment_file(results.local, name)
         plan = json.loads(file.read_text("utf-8"))
         plan["title"]["en"] += " 🚀"
         plan["implementations"][0]["label"]["en"] = "Duck 🦆"
@@ -216,7 +218,7 @@ def test_an_image_that_cannot_be_shown_leaves_the_report_that_was_there(
     Path("remark.md").write_text("\n![x](gone.png)\n", encoding="utf-8")
     results.change(remarks={"seq_len": {"en": "remark.md"}})
     results.pdf.write_bytes(b"the one before")
-    arguments = ["report", "--config", "report/config.json", "--results", str(results.local)]
+    arguments = ["report", "--config", str(results.config_file), "--results", str(results.local)]
     assert main([*arguments, "--output", str(results.pdf)]) == 1
     said = capsys.readouterr().err
     assert "remark.md: line 2: the image gone.png: there is no file gone.png" in said

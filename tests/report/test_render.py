@@ -20,6 +20,7 @@ import pytest
 
 from flashlab.catalogs import messages
 from flashlab.figures import draw_figures
+from flashlab.plan import experiment_file
 from flashlab.remarks import RemarkError, read_remarks
 from flashlab.report import render
 from flashlab.report.attachments import attached_files
@@ -125,7 +126,7 @@ def test_what_others_write_is_shown_as_text_and_nothing_more(
         writer.writeheader()
         writer.writerows(rows)
     remarks = read_remarks(results.config)
-    files = attached_files(Path("report/config.json"), results.local, None, remarks)
+    files = attached_files(results.config_file, results.local, None, remarks)
     before = {file.name for file in files}
 
     said = text_of(results.write())
@@ -352,15 +353,14 @@ def test_the_same_inputs_give_the_same_bytes_anywhere_and_at_any_time(
     folder = tmp_path / "another folder" / "deeper"
     for part in ("results", "workflow", "templates", "data/published"):
         shutil.copytree(finished.folder / part, folder / part)
-    folder.joinpath("report").mkdir()
-    shutil.copy(finished.folder / "report" / "config.json", folder / "report")
     (ceilings,) = folder.glob("results/local/records/ceilings-*.json")
 
     def rendered(home: Path, **environment: str) -> bytes:
         output = tmp_path / "rendered" / name
         subprocess.run(
             [
-                *(sys.executable, "-m", "flashlab", command, "--config", "report/config.json"),
+                *(sys.executable, "-m", "flashlab", command, "--config"),
+                "results/local/plan/config.json",
                 *("--results", "results/local", "--output", str(output)),
                 *("--ceilings", str(ceilings.relative_to(folder))),
             ],
@@ -384,8 +384,8 @@ def test_the_same_inputs_give_the_same_bytes_anywhere_and_at_any_time(
 
 def test_the_same_tables_give_the_same_figures(finished: Any, tmp_path: Path) -> None:
     local = finished.folder / "results" / "local"
-    tables, languages = local / "tables" / "seq_len", local / "languages.json"
-    draw_figures(local / "plan" / "seq_len.json", tables, languages, tmp_path)
+    tables, languages = local / "tables" / "seq_len", local / "plan" / "languages.json"
+    draw_figures(experiment_file(local, "seq_len"), tables, languages, tmp_path)
     drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     before = local / "figures" / "seq_len"
     assert drawn == {path.name: path.read_bytes() for path in before.glob("*.svg")}

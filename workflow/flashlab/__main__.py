@@ -5,31 +5,35 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from flashlab.implementations import ImplementationError
+from flashlab.records import Shape
+from flashlab.shapes import FORM, ShapeError
+
 Arguments = argparse.Namespace
 
 
 def _measure(arguments: Arguments) -> None:
-    from flashlab import implementations, plan
+    from flashlab import identity, implementations, plan
     from flashlab.measuring import supervise
     from flashlab.records import Run
 
     order = arguments.order
     run, protocol = Run.from_json(order["run"]), order["protocol"]
     implementation = implementations.find_implementations()[run.implementation]
-    identity = plan.identity(run, protocol, implementation)
-    name = plan.record_name(run, identity)
-    if name != arguments.output.name:
+    decided_by = identity.identity(run, protocol, implementation)
+    if identity.record_name(run, decided_by) != arguments.output.name:
         raise plan.PlanError(
             f"{arguments.output}: the kernel, the measuring code or the environment has changed "
             "since this run was planned; call snakemake again"
         )
-    sources = plan.sources(identity)
+    sources = identity.sources(decided_by, implementation)
     record = supervise.measure_run(run, protocol, implementation, sources, arguments.output)
     status, message = record["record"]["status"], record["record"]["message"]
     print(f"{run}: {status}" + (f": {message}" if message else ""))
@@ -41,16 +45,38 @@ def _ceilings(arguments: Arguments) -> None:
     supervise.measure_ceilings(arguments.device, arguments.output)
 
 
-def _check(arguments: Arguments) -> None:
-    from flashlab import implementations, machine
-    from flashlab.measuring.check import print_check
+def _shapes(text: str) -> list[Shape]:
+    from flashlab.checking.cases import shapes_of
 
-    known = implementations.find_implementations()
-    if arguments.name not in known:
-        raise implementations.ImplementationError(
-            f"unknown implementation {arguments.name}; kernels/ has {', '.join(known)}"
-        )
-    if not print_check(known[arguments.name].path, machine.detect_device("auto")):
+    try:
+        return shapes_of(text)
+    except ShapeError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
+
+
+def _check(arguments: Arguments) -> None:
+    from flashlab import machine
+    from flashlab.checking import cases, command
+
+    try:
+        kernel = command.find_kernel(arguments.name)
+    except ImplementationError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
+    device = machine.detect_device("auto")
+    shapes = [shape for given in arguments.shape for shape in given] or cases.grid()
+    chosen = cases.cases_of(shapes, arguments.dtype or cases.DTYPES[device])
+    if not command.print_check(kernel, device, chosen, arguments.timeout, arguments.fail_fast):
         raise SystemExit(1)
 
 
@@ -157,8 +183,35 @@ def _parser() -> argparse.ArgumentParser:
     ceilings.add_argument("--device", choices=("cuda", "cpu"), required=True)
     ceilings.add_argument("--output", type=Path, required=True, help="JSON file to write")
 
-    check = command("check", _check, "Hold one implementation against the reference.")
-    check.add_argument("name", help="its NAME in kernels/")
+    check = command("check", _check, "Compare one implementation with the float64 reference.")
+    check.epilog = (
+        "Exit status: 0 if every case is ok or unsupported, 1 if one is not or the kernel cannot "
+        "be imported, 2 if the command line is wrong, 130 if it is interrupted."
+    )
+    check.add_argument("name", metavar="NAME", help="its NAME in kernels/, or the path of a file")
+    check.add_argument(
+        "--shape",
+        type=_shapes,
+        action="append",
+        default=[],
+        help=f"check this shape and not the grid, such as {FORM}; E2048 (emb_dim) may be given in "
+        "place of D64 (head_dim); a size left out takes the grid's values, and the mask both; "
+        "may be repeated",
+    )
+    check.add_argument(
+        "--dtype",
+        action="append",
+        choices=("float16", "bfloat16", "float32"),
+        help="check this dtype and not all of the device's; may be repeated",
+    )
+    check.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        default=60.0,
+        help="time limit of the kernel's import and of each case (60)",
+    )
+    check.add_argument("--fail-fast", action="store_true", help="end at the first case that fails")
 
     imported = command("import", _import, "Turn a result of the course's script into a record.")
     imported.add_argument("--entry", type=json.loads, required=True, help="what it is, JSON")
@@ -168,15 +221,17 @@ def _parser() -> argparse.ArgumentParser:
     freeze.add_argument("--config", type=Path, required=True, help="the resolved configuration")
     freeze.add_argument("--ceilings", type=Path, required=True, help="the device's ceilings")
     freeze.add_argument("--data", type=Path, required=True, help="folder of the datasets")
-    freeze.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
+    freeze.add_argument("plans", type=Path, nargs="+", help="plan/records/*.json")
 
     tables = command("tables", _tables, "Aggregate an experiment's records into CSV.")
-    tables.add_argument("--plan", type=Path, required=True, help="plan/<experiment>.json")
+    tables.add_argument("--plan", type=Path, required=True, help="plan/records/<experiment>.json")
     for name in ("runs", "passes", "samples"):
         tables.add_argument(f"--{name}", type=Path, required=True, help="CSV file to write")
 
     figures = command("figures", _figures, "Draw an experiment's figures as SVG.")
-    figures.add_argument("--plan", type=Path, required=True, help="plan/<experiment>.json")
+    figures.add_argument(
+        "--plan", type=Path, required=True, help="plan/experiments/<experiment>.json"
+    )
     figures.add_argument("--tables", type=Path, required=True, help="folder of its CSV tables")
     figures.add_argument("--languages", type=Path, required=True, help="languages.json")
     figures.add_argument("--output", type=Path, required=True, help="folder to draw into")
@@ -187,14 +242,14 @@ def _parser() -> argparse.ArgumentParser:
     overview.add_argument("--findings", type=Path, required=True, help="findings.json")
     overview.add_argument("--languages", type=Path, required=True, help="languages.json")
     overview.add_argument("--output", type=Path, required=True, help="folder to draw into")
-    overview.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
+    overview.add_argument("plans", type=Path, nargs="+", help="plan/experiments/*.json")
 
     findings = command("findings", _findings, "Derive the findings from the tables.")
     findings.add_argument("--tables", type=Path, required=True, help="folder of all tables")
     findings.add_argument("--claims", type=Path, required=True, help="the published claims")
     findings.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
     findings.add_argument("--output", type=Path, required=True, help="findings.json to write")
-    findings.add_argument("plans", type=Path, nargs="+", help="plan/*.json")
+    findings.add_argument("plans", type=Path, nargs="+", help="plan/experiments/*.json")
 
     for name, function, help, output in (
         ("report", _report, "Set the report in type.", "PDF to write"),
@@ -249,11 +304,16 @@ def _warnings_shown() -> Iterator[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it did its work, 1 with one message when it could not."""
+    """Run one command; 0 when it did its work, 1 with one message when it could not.
+
+    130, and no message, when it is interrupted from the keyboard.
+    """
     arguments = _parser().parse_args(argv)
     try:
         with _warnings_shown():
             arguments.function(arguments)
+    except KeyboardInterrupt:
+        return 130
     except Exception as error:
         if not type(error).__module__.startswith("flashlab") and not isinstance(error, OSError):
             raise

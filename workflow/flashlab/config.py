@@ -18,6 +18,8 @@ from typing import Any
 import jsonschema
 import yaml
 
+from flashlab.implementations import available
+
 SCHEMA = Path(__file__).parents[1] / "schemas" / "config.schema.json"
 SIZES = ("batch_size", "seq_len", "num_heads", "emb_dim")
 RESERVED_EXPERIMENT_NAMES = ("summary",)
@@ -235,8 +237,7 @@ def _check_relations(
         if name not in known:
             yield (
                 path,
-                f"unknown implementation {name}{_nearest(name, known)}; "
-                f"kernels/ has {', '.join(known)}",
+                f"unknown implementation {name}{_nearest(name, known)}; {available(known)}",
             )
 
     yield from unknown(("baseline",), config["baseline"])

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 WAIT_SECONDS = 3.0
-"""How long to wait for the folder; a dry run that looks at it is gone by then."""
+"""How long to wait for the folder; a call that only reads it (`--lint`) is gone by then."""
 
 
 def _forget_killed_call(snakemake: Path) -> None:
@@ -68,9 +68,3 @@ class FolderClaim:
                 return
             time.sleep(0.1)
         _forget_killed_call(self._snakemake)
-
-    def keep(self) -> None:
-        """Before the first job: make sure of the claim, waiting for whoever still has it."""
-        if not self.held:
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-            self.held = True

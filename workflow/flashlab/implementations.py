@@ -7,10 +7,14 @@ literals at the top of each kernel's file and are read from its syntax tree.
 from __future__ import annotations
 
 import ast
+import difflib
 import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from flashlab.kernel_sources import KernelSourceError, kernel_digest
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 
@@ -26,6 +30,10 @@ class Implementation:
     `packages` are the distributions whose versions decide what the kernel runs; a run is
     measured again when one of them changes. `preloads` are modules slow to import that touch no
     device, which the warm parent imports once for all runs.
+
+    `digest` is that of all that decides what the kernel computes, with what it imports below
+    ``kernels/`` and the files that it names in ``SOURCES``; `sha256` is the file's own, to tell
+    which file it was.
     """
 
     name: str
@@ -34,6 +42,7 @@ class Implementation:
     preloads: tuple[str, ...]
     path: Path
     sha256: str
+    digest: str
 
 
 def _literals(tree: ast.Module) -> dict[str, Any]:
@@ -42,7 +51,7 @@ def _literals(tree: ast.Module) -> dict[str, Any]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             try:
                 found[node.targets[0].id] = ast.literal_eval(node.value)
-            except ValueError:
+            except (ValueError, TypeError, RecursionError, MemoryError):  # no literal
                 continue
     return found
 
@@ -58,16 +67,18 @@ def _words(literals: dict[str, Any], key: str, default: tuple[str, ...], path: P
 def read_implementation(path: Path) -> Implementation:
     """Read what a kernel file says of itself.
 
-    NAME, LABEL (one for each language), PACKAGES (torch if unsaid) and PRELOADS (none if unsaid).
+    NAME, LABEL (one for each language), PACKAGES (torch if unsaid), PRELOADS and SOURCES (none if
+    unsaid).
 
-    ImplementationError where one is missing or there is no function ``attention(qkv, causal)``.
+    ImplementationError where one is missing, there is no function ``attention(qkv, causal)``, or a
+    file that the kernel imports or names cannot be read.
     """
     source = path.read_bytes()
     try:
         tree = ast.parse(source, filename=str(path))
     except SyntaxError as error:
         raise ImplementationError(f"{path}: line {error.lineno}: {error.msg}") from error
-    except ValueError as error:  # a NUL, before Python 3.11.4
+    except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
         raise ImplementationError(f"{path}: {error}") from error
     literals = _literals(tree)
     name, label = literals.get("NAME"), literals.get("LABEL")
@@ -83,18 +94,54 @@ def read_implementation(path: Path) -> Implementation:
         raise ImplementationError(f"{path}: needs a function attention(qkv, causal)")
     packages = _words(literals, "PACKAGES", ("torch",), path)
     preloads = _words(literals, "PRELOADS", (), path)
-    digest = hashlib.sha256(source).hexdigest()
-    return Implementation(name, label, packages, preloads, path, digest)
+    try:
+        digest = kernel_digest(path, _words(literals, "SOURCES", (), path))
+    except KernelSourceError as error:
+        raise ImplementationError(str(error)) from error
+    sha256 = hashlib.sha256(source).hexdigest()
+    return Implementation(name, label, packages, preloads, path, sha256, digest)
 
 
-def find_implementations(folder: Path = KERNELS) -> dict[str, Implementation]:
-    """All implementations of a folder by name; ImplementationError where two share one."""
-    found: dict[str, Implementation] = {}
+class Implementations(dict[str, Implementation]):
+    """Implementations by name, and in `broken` what is wrong with each file that gives none.
+
+    A file that cannot be read matters only to whoever needs it: asking for a name that is not
+    here raises ImplementationError with the names that are, and with every broken file.
+    """
+
+    def __init__(self, found: Mapping[str, Implementation], broken: Sequence[str]) -> None:
+        super().__init__(found)
+        self.broken = tuple(broken)
+
+    def __missing__(self, name: str) -> Implementation:
+        close = difflib.get_close_matches(name, self, n=1)
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        raise ImplementationError(f"unknown implementation {name}{meant}; {available(self)}")
+
+
+def available(known: Collection[str]) -> str:
+    """What there is to choose from, for an error: the names, then each broken file's problem."""
+    broken = known.broken if isinstance(known, Implementations) else ()
+    return "; ".join([f"kernels/ has {', '.join(known)}", *(f"unusable: {b}" for b in broken)])
+
+
+def find_implementations(folder: Path = KERNELS) -> Implementations:
+    """All implementations of a folder by name.
+
+    A file that does not say what it must, and files that share a NAME, count as broken.
+    """
+    by_name: dict[str, list[Implementation]] = {}
+    broken: list[str] = []
     for path in sorted(folder.glob("*.py")):
-        implementation = read_implementation(path)
-        if other := found.get(implementation.name):
-            raise ImplementationError(
-                f"{path}: the name {implementation.name} is taken by {other.path}"
-            )
-        found[implementation.name] = implementation
-    return found
+        try:
+            implementation = read_implementation(path)
+        except (ImplementationError, OSError) as error:
+            broken.append(str(error))
+        else:
+            by_name.setdefault(implementation.name, []).append(implementation)
+    found = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
+    for name, sharing in by_name.items():
+        if name not in found:
+            paths = ", ".join(str(implementation.path) for implementation in sharing)
+            broken.append(f"{paths}: all have the NAME {name}; rename all but one")
+    return Implementations(found, broken)

@@ -1,25 +1,21 @@
 """The plan: which runs the configuration asks for, and the file that holds each one's record.
 
-A local record carries its identity in its name, so that a record is measured again exactly when
-something that decides its numbers has changed, with or without Snakemake's own bookkeeping. A
-recorded dataset is looked up in its manifest instead.
+A local record carries its identity in its name (`flashlab.identity`). A recorded dataset is looked
+up in its manifest instead.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flashlab import costs, machine
+from flashlab import identity
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
-from flashlab.records import VERSION, Run, Shape, canonical
+from flashlab.records import Run, Shape
 
-MEASURING_CODE = Path(__file__).parent / "measuring"
 SUMMARY = "summary"
 """Name of the headline table, which is planned like an experiment of one shape."""
 
@@ -136,60 +132,6 @@ def protocol_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, **measure[name], "timeout_s": measure["timeout_s"]}
 
 
-@cache
-def measuring_digest() -> str:
-    """SHA-256 over the measuring code, ``flashlab/measuring/``."""
-    digest = hashlib.sha256()
-    for path in sorted(MEASURING_CODE.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-def identity(
-    run: Run, protocol: Mapping[str, Any], implementation: Implementation
-) -> dict[str, Any]:
-    """Everything that decides the numbers of a local record, on this machine as it is now."""
-    packages = {"torch", *implementation.packages}
-    versions = {name: machine.package_version(name) for name in sorted(packages)}
-    if run.device == "cuda":
-        versions["driver"] = machine.driver_version()
-    return {
-        "format": VERSION,
-        "run": run.to_json(),
-        "protocol": dict(protocol),
-        "flops": costs.flops(run.shape),
-        "implementation": implementation.sha256,
-        "measuring": measuring_digest(),
-        "device": machine.device_name(run.device),
-        "versions": versions,
-    }
-
-
-def sources(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record keeps of its identity beside the run and the protocol."""
-    return {
-        "implementation_sha256": identity["implementation"],
-        "measuring_sha256": identity["measuring"],
-        "versions": identity["versions"],
-    }
-
-
-def ceilings_name(device: str) -> str:
-    """File name of the machine's ceilings, which carries their identity as a record's does."""
-    identity = {
-        "measuring": measuring_digest(),
-        "device": machine.device_name(device),
-        "versions": {"torch": machine.package_version("torch"), "driver": machine.driver_version()},
-    }
-    digest = hashlib.sha256(canonical(identity).encode()).hexdigest()
-    return f"ceilings-{device}-{digest[:12]}.json"
-
-
-def record_name(run: Run, identity: Mapping[str, Any]) -> str:
-    """File name of a local record: the run in words and twelve digits of its identity's hash."""
-    return f"{run.slug}-{hashlib.sha256(canonical(identity).encode()).hexdigest()[:12]}.json"
-
-
 def plan_local(
     runs: Sequence[Run],
     protocol: Mapping[str, Any],
@@ -201,7 +143,9 @@ def plan_local(
         run: PlannedRun(
             run,
             records
-            / record_name(run, identity(run, protocol, implementations[run.implementation])),
+            / identity.record_name(
+                run, identity.identity(run, protocol, implementations[run.implementation])
+            ),
         )
         for run in dict.fromkeys(runs)
     }
@@ -228,25 +172,93 @@ def plan_recorded(
     return found
 
 
-def plan_document(
+def check_recorded(planned: Mapping[Run, PlannedRun], where: str) -> None:
+    """PlanError listing the records that a dataset's manifest names and that are not there."""
+    missing = [entry.path.as_posix() for entry in planned.values() if not entry.path.is_file()]
+    if missing:
+        lines = "\n  ".join(missing)
+        raise PlanError(
+            f"The dataset {where} lacks {len(missing)} of its records:\n  {lines}\n"
+            "Restore them (git checkout, or a copy): recorded datasets are not measured again."
+        )
+
+
+# The plan's files, in the folder of a dataset's results
+
+
+def experiment_file(results: Path, experiment: str) -> Path:
+    """What the stages after the tables need to know of an experiment."""
+    return results / "plan" / "experiments" / f"{experiment}.json"
+
+
+def records_file(results: Path, experiment: str) -> Path:
+    """What an experiment's tables are made of."""
+    return results / "plan" / "records" / f"{experiment}.json"
+
+
+def _source(implementation: Implementation, recorded: bool) -> dict[str, str]:
+    """What a record's kernel is compared with, to see whether it has changed since.
+
+    Some recorded datasets know only the hash of the kernel's file. Elsewhere it is left out, so
+    that a comment in a kernel makes no table again.
+    """
+    digest = {"digest": implementation.digest}
+    return {**digest, "sha256": implementation.sha256} if recorded else digest
+
+
+def records_document(
     experiment: Experiment,
     planned: Mapping[Run, PlannedRun],
+    implementations: Mapping[str, Implementation],
+    dtype: str,
+    device: str,
+) -> dict[str, Any]:
+    """What the tables of an experiment are made of, as ``plan/records/<experiment>.json``.
+
+    In an order of its own, so that tables do not depend on how the experiment orders what it shows.
+    """
+    recorded = any(entry.sha256 is not None for entry in planned.values())
+    return {
+        "sources": {
+            name: _source(implementations[name], recorded)
+            for name in sorted(experiment.implementations)
+        },
+        "records": [
+            {
+                "run": run.to_json(),
+                "path": planned[run].path.as_posix(),
+                "sha256": planned[run].sha256,
+            }
+            for run in sorted(experiment.runs(dtype, device))
+        ],
+    }
+
+
+def styles(config: Mapping[str, Any]) -> list[str]:
+    """The implementations in the order that numbers their colours and markers.
+
+    The headline's order is left out of it, so that exchanging two of its columns draws nothing
+    again.
+    """
+    shown = [name for block in config["experiments"] for name in block["implementations"]]
+    return list(dict.fromkeys([*shown, *sorted(config["summary"]["implementations"])]))
+
+
+def experiment_document(
+    experiment: Experiment,
     implementations: Mapping[str, Implementation],
     config: Mapping[str, Any],
     dtype: str,
     device: str,
 ) -> dict[str, Any]:
-    """What the later stages need to know of one experiment, as ``plan/<experiment>.json``.
+    """What the later stages need to know of an experiment, as ``plan/experiments/<name>.json``.
 
     ``style`` numbers an implementation's colour and marker, the same in every experiment.
     """
-    styles = list(
-        dict.fromkeys(
-            name
-            for block in (config["summary"], *config["experiments"])
-            for name in block["implementations"]
-        )
-    )
+    order = styles(config)
+    names = list(experiment.implementations)
+    if experiment.name == SUMMARY:
+        names.sort(key=order.index)
     return {
         "name": experiment.name,
         "title": experiment.title,
@@ -255,20 +267,12 @@ def plan_document(
         "implementations": [
             {
                 "name": name,
-                "style": styles.index(name),
+                "style": order.index(name),
                 "label": implementations[name].label,
-                "source_sha256": implementations[name].sha256,
             }
-            for name in experiment.implementations
+            for name in names
         ],
-        "records": [
-            {
-                "run": run.to_json(),
-                "path": planned[run].path.as_posix(),
-                "sha256": planned[run].sha256,
-            }
-            for run in experiment.runs(dtype, device)
-        ],
+        "runs": [run.to_json() for run in sorted(experiment.runs(dtype, device))],
         "figures": [
             {
                 "id": figure.id,

@@ -1,28 +1,34 @@
-"""From the configuration to the files that the rules stand on, at each call of Snakemake.
+"""From the configuration to what the rules depend on, at each call of Snakemake.
 
-Everything is written only where it changed, so that a file's time of change means a change.
+Everything here is computed; what is to be written is returned as documents (`Prepared.documents`),
+which `flashlab.call` writes.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flashlab import datasets, machine, plan
+from flashlab import datasets, identity, machine, plan, remaking
 from flashlab.config import ConfigError, resolve_config
-from flashlab.implementations import find_implementations
-from flashlab.records import Run, write_json_if_changed
+from flashlab.implementations import Implementations, find_implementations
+from flashlab.records import Run
 from flashlab.remarks import remark_files
 
 RESULTS = Path("results")
 DATA = Path("data")
+BUNDLED = Path(__file__).parents[2] / "data"
+"""The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
+
 LOCAL = "local"
-GRADING_KEYS = ("grading", "pdf", "reproduce", "submissions")
+NOT_REPORTED = ("again", "grading", "pdf", "reproduce", "submissions")
 """Keys of the configuration that no report depends on."""
 
+REPORTS = ("pdf", "html")
 NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -31,20 +37,23 @@ class Prepared:
     """What the rules look up: the dataset, its experiments, and what makes each record.
 
     `orders` is what to measure and `imports` what to convert, by record file name; both are empty
-    for a recorded dataset. `config` is the resolved configuration.
+    for a recorded dataset. `remade` holds the planned files that must be made again, each with the
+    reason. `config` is the resolved configuration. Paths are relative to the working directory.
     """
 
     dataset: str
     device: str
     protocol: str
-    experiments: tuple[str, ...]
-    drawn: tuple[str, ...]
-    records: dict[str, list[str]]
+    experiments: Sequence[str]
+    drawn: Sequence[str]
+    records: Mapping[str, Sequence[str]]
     ceilings: str | None
-    orders: dict[str, dict[str, Any]]
-    imports: dict[str, dict[str, Any]]
-    remarks: tuple[str, ...]
-    config: dict[str, Any]
+    orders: Mapping[str, dict[str, Any]]
+    imports: Mapping[str, dict[str, Any]]
+    remarks: Sequence[str]
+    remade: Mapping[str, str]
+    config: Mapping[str, Any]
+    documents: Mapping[str, Any] = field(repr=False)
 
 
 def _imported(
@@ -58,7 +67,7 @@ def _imported(
             f"--config: import: the folder's name {name!r} is no name for a dataset (letters, "
             "digits, - and _); give one with name=NAME"
         )
-    if name == LOCAL or (DATA / name).exists():
+    if name == LOCAL or any((data / name).exists() for data in (DATA, BUNDLED)):
         raise ConfigError(
             f"--config: import: the name {name} is taken; give another one with name=NAME"
         )
@@ -81,13 +90,84 @@ def _imported(
     return name, dataset, orders
 
 
+def _recorded(name: str) -> datasets.Dataset:
+    """The recorded dataset of this name, from the working directory or the project's own."""
+    if not (DATA / name).is_dir() and (BUNDLED / name).is_dir():
+        return datasets.read_dataset(Path(os.path.relpath(BUNDLED / name)))
+    return datasets.read_dataset(DATA / name)
+
+
+def _record_damages(
+    planned: Mapping[Run, plan.PlannedRun], protocol: Mapping[str, Any]
+) -> dict[str, str]:
+    """The records that must be made again, each with the reason."""
+    timeout_s = protocol["timeout_s"]
+    return {
+        entry.path.as_posix(): found
+        for run, entry in planned.items()
+        if (found := remaking.record_damage(entry.path, run, timeout_s))
+    }
+
+
+def _stage_damages(home: Path, experiments: Sequence[plan.Experiment]) -> dict[str, str]:
+    """What the stages after the records have made and must make again, each with the reason."""
+    paths = [home / "findings.json", home / "overview"]
+    found: dict[str, str] = {}
+    for experiment in experiments:
+        tables = home / "tables" / experiment.name
+        paths += [tables / f"{table}.csv" for table in ("runs", "passes", "samples")]
+        if experiment.figures:
+            figures = home / "figures" / experiment.name
+            if lacking := remaking.missing_figures(figures, (f.id for f in experiment.figures)):
+                found[figures.as_posix()] = lacking
+            paths.append(figures)
+    # A report that was never asked for is not missing.
+    for kind in REPORTS:
+        if Path(f"report/lab5.{kind}").exists():
+            paths.append(home / f"lab5.{kind}")
+    for path in paths:
+        if damage := remaking.damage(path):
+            found.setdefault(path.as_posix(), damage)
+    return found
+
+
+def _documents(
+    home: Path,
+    resolved: Mapping[str, Any],
+    experiments: Sequence[plan.Experiment],
+    planned: Mapping[Run, plan.PlannedRun],
+    implementations: Implementations,
+    kind: tuple[str, str],
+) -> dict[str, Any]:
+    """The plan's files: what each stage needs to know, and no more, so that reruns are exact."""
+    folder = home / "plan"
+    reported = {key: value for key, value in resolved.items() if key not in NOT_REPORTED}
+    documents: dict[Path, Any] = {
+        folder / "config.json": {**reported, "dataset": home.name},
+        folder / "languages.json": resolved["languages"],
+        folder / "experiments.json": [experiment.name for experiment in experiments],
+        Path("report/dataset.json"): {"dataset": home.name},
+    }
+    for experiment in experiments:
+        documents[plan.experiment_file(home, experiment.name)] = plan.experiment_document(
+            experiment, implementations, resolved, *kind
+        )
+        documents[plan.records_file(home, experiment.name)] = plan.records_document(
+            experiment, planned, implementations, *kind
+        )
+    return {path.as_posix(): document for path, document in documents.items()}
+
+
 def prepare(
     config: Mapping[str, Any],
     files: Sequence[Path],
     overrides: Mapping[str, Any],
     own: Collection[str] = (),
 ) -> Prepared:
-    """Check the configuration, plan its runs, and write the plan and the resolved configuration.
+    """Check the configuration and plan its runs.
+
+    Nothing is written, except that records of an older naming scheme are kept under their new
+    names (`identity.adopt`).
 
     Args:
         config: the merged configuration.
@@ -96,23 +176,19 @@ def prepare(
         own: the keys that this call itself gave (``--configfile`` or ``--config``); for the
             others, a recorded dataset brings the experiments that it was recorded for.
 
-    Writes ``results/<dataset>/plan/<experiment>.json``, ``results/<dataset>/languages.json`` and
-    ``report/config.json``.
-
     Raises:
         ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
             message that says what is wrong, where, and what to do.
     """
     implementations = find_implementations()
     resolved = resolve_config(config, implementations, files, overrides)
-    remarks = remark_files(resolved)
     dataset = resolved["dataset"]
     imports: dict[str, dict[str, Any]] = {}
     recorded: datasets.Dataset | None = None
     if "import" in resolved:
         dataset, recorded, imports = _imported(resolved)
     elif dataset != LOCAL:
-        recorded = datasets.read_dataset(DATA / dataset)
+        recorded = _recorded(dataset)
         kept = {key: value for key, value in recorded.config.items() if key not in own}
         resolved = resolve_config({**config, **kept}, implementations, files, overrides)
     if recorded:
@@ -124,19 +200,36 @@ def prepare(
     experiments = plan.experiments(resolved, device)
     runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
     home = RESULTS / dataset
-    ceilings = recorded.ceilings if recorded else home / "records" / plan.ceilings_name(device)
+    ceilings = recorded.ceilings if recorded else home / "records" / identity.ceilings_name(device)
     if recorded:
         planned = plan.plan_recorded(runs, protocol["name"], recorded, dataset)
         if imports:
             planned = {run: plan.PlannedRun(run, entry.path) for run, entry in planned.items()}
     else:
         planned = plan.plan_local(runs, protocol, implementations, home / "records")
-    for experiment in experiments:
-        document = plan.plan_document(experiment, planned, implementations, resolved, dtype, device)
-        write_json_if_changed(home / "plan" / f"{experiment.name}.json", document)
-    write_json_if_changed(home / "languages.json", resolved["languages"])
-    reported = {key: value for key, value in resolved.items() if key not in GRADING_KEYS}
-    write_json_if_changed(Path("report/config.json"), {**reported, "dataset": dataset})
+        for run, entry in planned.items():
+            if not entry.path.exists():
+                identity.adopt(entry.path, run, protocol, implementations[run.implementation])
+    orders = (
+        {}
+        if recorded
+        else {
+            entry.path.name: {"run": run.to_json(), "protocol": protocol}
+            for run, entry in planned.items()
+        }
+    )
+    remade = _stage_damages(home, experiments)
+    if recorded and not imports:
+        plan.check_recorded(planned, dataset)
+    else:
+        remade |= _record_damages(planned, protocol)
+    if ceilings and not recorded and (damage := remaking.damage(ceilings)):
+        remade[ceilings.as_posix()] = damage
+    if resolved["again"]:
+        measured = {} if recorded else {e.path.as_posix(): run for run, e in planned.items()}
+        remade |= remaking.runs_asked_for(resolved["again"], measured)
+        if ceilings and not recorded and resolved["again"] == remaking.ALL:
+            remade[ceilings.as_posix()] = remaking.ASKED_FOR
     return Prepared(
         dataset=dataset,
         device=device,
@@ -150,13 +243,12 @@ def prepare(
             for experiment in experiments
         },
         ceilings=None if ceilings is None else ceilings.as_posix(),
-        orders={}
-        if recorded
-        else {
-            entry.path.name: {"run": run.to_json(), "protocol": protocol}
-            for run, entry in planned.items()
-        },
+        orders=orders,
         imports=imports,
-        remarks=remarks,
+        remarks=remark_files(resolved),
+        remade=remade,
         config=resolved,
+        documents=_documents(
+            home, resolved, experiments, planned, implementations, (dtype, device)
+        ),
     )

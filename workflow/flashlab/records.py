@@ -88,6 +88,11 @@ class Run:
         return str(self).lower().replace(" ", "-")
 
 
+def time_out_message(timeout_s: float) -> str:
+    """The message of a record whose run was ended by its time limit."""
+    return f"timed out after {timeout_s:g} s"
+
+
 def canonical(value: Any) -> str:
     """JSON text that is the same for equal values: sorted keys, no spaces, no NaN."""
     return json.dumps(
@@ -123,13 +128,14 @@ def written_whole(path: Path, binary: bool = False) -> Iterator[IO[Any]]:
         raise
 
 
-def _json_text(document: Any) -> str:
+def json_text(document: Any) -> str:
+    """A JSON document as it is written; ValueError for NaN and infinity."""
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_json(path: Path, document: Any) -> None:
     """Write a JSON document whole or not at all; NaN and infinity are refused (ValueError)."""
-    text = _json_text(document)
+    text = json_text(document)
     with written_whole(path) as file:
         file.write(text)
 
@@ -137,7 +143,7 @@ def write_json(path: Path, document: Any) -> None:
 def write_json_if_changed(path: Path, document: Any) -> None:
     """Write a JSON document only where `path` holds another, so that its mtime means a change."""
     try:
-        if path.read_text(encoding="utf-8") == _json_text(document):
+        if path.read_text(encoding="utf-8") == json_text(document):
             return
     except FileNotFoundError:
         pass

@@ -113,10 +113,22 @@ def _pass_row(name: str, run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _run_row(run: Run, record: Mapping[str, Any], path: Path, source_sha256: str) -> dict[str, Any]:
+def _source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
+    """Whether a kernel's source differs from the one that a record was measured with.
+
+    Records know its digest, older ones only the hash of its file.
+    """
+    for key, kept in (("digest", "implementation_digest"), ("sha256", "implementation_sha256")):
+        if key in now and kept in recorded:
+            return bool(recorded[kept] != now[key])
+    return False
+
+
+def _run_row(
+    run: Run, record: Mapping[str, Any], path: Path, source: Mapping[str, str]
+) -> dict[str, Any]:
     inner = record["record"]
-    environment, sources = inner["environment"], inner["sources"]
-    recorded_source = sources.get("implementation_sha256")
+    environment = inner["environment"]
     return {
         **run.to_json(),
         "head_dim": run.shape.head_dim,
@@ -131,24 +143,23 @@ def _run_row(run: Run, record: Mapping[str, Any], path: Path, source_sha256: str
         "commit": environment.get("commit"),
         "started": inner["started"],
         "warnings": canonical(inner["warnings"]) if inner["warnings"] else "",
-        "source_changed": recorded_source is not None and recorded_source != source_sha256,
+        "source_changed": _source_changed(inner["sources"], source),
         "record": path.as_posix(),
         "sha256": sha256_of(path),
     }
 
 
 def tables_of(plan: Mapping[str, Any]) -> Tables:
-    """The tables of an experiment, from the records that its plan names.
+    """The tables of an experiment, from the records that its plan names (`plan.records_file`).
 
     Raises:
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
     """
-    source_sha256 = {entry["name"]: entry["source_sha256"] for entry in plan["implementations"]}
     tables = Tables([], [], [])
     for entry in plan["records"]:
         run, path = Run.from_json(entry["run"]), Path(entry["path"])
         record = read_record(path, run, entry["sha256"])
-        tables.runs.append(_run_row(run, record, path, source_sha256[run.implementation]))
+        tables.runs.append(_run_row(run, record, path, plan["sources"][run.implementation]))
         tables.passes.extend(_pass_row(name, run, record) for name in PASSES)
         tables.samples.extend(
             {**run.to_json(), "pass": name, "index": index, "time_ms": seconds * 1e3}

@@ -4,10 +4,12 @@ if PREPARED.imports:
 
     # The original is no input: its name may hold braces, and its hash is in the record's name.
     rule import_record:
+        input:
+            remade=remade(f"{HOME}/records/{{record}}.json"),
         output:
-            "results/{dataset}/records/{record}.json",
+            f"{HOME}/records/{{record}}.json",
         log:
-            "results/{dataset}/logs/import/{record}.log",
+            f"{HOME}/logs/import/{{record}}.log",
         conda:
             CONDA
         params:
@@ -25,11 +27,7 @@ if PREPARED.dataset == LOCAL:
             config=freeze_config,
             records=sorted({path for paths in PREPARED.records.values() for path in paths}),
             ceilings=PREPARED.ceilings,
-            plans=expand(
-                "results/{dataset}/plan/{experiment}.json",
-                dataset=PREPARED.dataset,
-                experiment=PREPARED.experiments,
-            ),
+            plans=expand(f"{PLAN}/records/{{experiment}}.json", experiment=PREPARED.experiments),
         log:
             "results/local/logs/freeze.log",
         conda:

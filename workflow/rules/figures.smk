@@ -1,17 +1,18 @@
-# tables -> figures: the SVG files of each experiment.
+# tables -> figures: the SVG files of each experiment, and those across experiments.
 
 
 rule figures:
     input:
-        plan="results/{dataset}/plan/{experiment}.json",
-        tables=multiext("results/{dataset}/tables/{experiment}/", "runs.csv", "passes.csv"),
-        languages="results/{dataset}/languages.json",
+        plan=f"{PLAN}/experiments/{{experiment}}.json",
+        tables=multiext(f"{HOME}/tables/{{experiment}}/", "runs.csv", "passes.csv"),
+        languages=f"{PLAN}/languages.json",
         sources=sources("flashlab.figures"),
         catalogs=catalogs("figures"),
         fonts=FONTS,
+        remade=remade(f"{HOME}/figures/{{experiment}}"),
     output:
         report(
-            directory("results/{dataset}/figures/{experiment}"),
+            directory(f"{HOME}/figures/{{experiment}}"),
             patterns=["{figure}.svg"],
             caption=str(ROOT.joinpath("report", "captions", "figures.rst")),
             category="Experiments",
@@ -19,11 +20,11 @@ rule figures:
             labels={"experiment": "{experiment}", "figure": "{figure}"},
         ),
     log:
-        "results/{dataset}/logs/figures/{experiment}.log",
+        f"{HOME}/logs/figures/{{experiment}}.log",
     conda:
         CONDA
     params:
-        tables=tables_folder,
+        tables=f"{HOME}/tables/{{experiment}}",
     message:
         "Drawing {wildcards.experiment}"
     shell:
@@ -33,30 +34,32 @@ rule figures:
 
 rule overview:
     input:
-        plans=expand("results/{{dataset}}/plan/{experiment}.json", experiment=PREPARED.experiments),
+        experiments=f"{PLAN}/experiments.json",
+        plans=expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
         tables=expand(
-            "results/{{dataset}}/tables/{experiment}/passes.csv", experiment=PREPARED.experiments
+            f"{HOME}/tables/{{experiment}}/passes.csv", experiment=PREPARED.experiments
         ),
-        findings="results/{dataset}/findings.json",
+        findings=f"{HOME}/findings.json",
         ceilings=PREPARED.ceilings or [],
-        languages="results/{dataset}/languages.json",
+        languages=f"{PLAN}/languages.json",
         sources=sources("flashlab.figures"),
         catalogs=catalogs("figures"),
         fonts=FONTS,
+        remade=remade(f"{HOME}/overview"),
     output:
         report(
-            directory("results/{dataset}/overview"),
+            directory(f"{HOME}/overview"),
             patterns=["{figure}.svg"],
             caption=str(ROOT.joinpath("report", "captions", "figures.rst")),
             category="Overview",
             labels={"figure": "{figure}"},
         ),
     log:
-        "results/{dataset}/logs/overview.log",
+        f"{HOME}/logs/overview.log",
     conda:
         CONDA
     params:
-        tables=all_tables_folder,
+        tables=f"{HOME}/tables",
         ceilings=ceilings_option,
     message:
         "Drawing the figures across experiments"

@@ -3,23 +3,25 @@
 
 rule findings:
     input:
-        plans=expand("results/{{dataset}}/plan/{experiment}.json", experiment=PREPARED.experiments),
+        experiments=f"{PLAN}/experiments.json",
+        plans=expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
         tables=expand(
-            "results/{{dataset}}/tables/{experiment}/{table}.csv",
+            f"{HOME}/tables/{{experiment}}/{{table}}.csv",
             experiment=PREPARED.experiments,
             table=["runs", "passes", "samples"],
         ),
         claims=CLAIMS,
         ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.findings"),
+        remade=remade(f"{HOME}/findings.json"),
     output:
-        "results/{dataset}/findings.json",
+        f"{HOME}/findings.json",
     log:
-        "results/{dataset}/logs/findings.log",
+        f"{HOME}/logs/findings.log",
     conda:
         CONDA
     params:
-        tables=all_tables_folder,
+        tables=f"{HOME}/tables",
         ceilings=ceilings_option,
     message:
         "Deriving the findings"

@@ -10,8 +10,8 @@ rule grades:
         sources=sources("flashlab.grading.stage"),
         catalogs=catalogs("grades"),
     output:
-        grades="report/grades.csv",
-        summary="report/grades-summary.csv",
+        grades="results/grading/grades.csv",
+        summary="results/grading/grades-summary.csv",
         document="results/grading/grades.json",
     log:
         "results/grading/logs/grades.log",
@@ -35,16 +35,51 @@ rule grades_pdf:
         catalogs=catalogs("grades"),
         fonts=FONTS,
     output:
-        "report/grades.pdf",
+        "results/grading/grades.pdf",
     log:
         "results/grading/logs/pages.log",
     conda:
         CONDA
     message:
-        "Setting report/grades.pdf in type"
+        "Rendering the grades"
     shell:
         "python -m flashlab grades-pdf --document {input.document:q} --output {output:q} "
         "> {log:q} 2>&1"
+
+
+rule publish_grades:
+    input:
+        grades="results/grading/grades.csv",
+        summary="results/grading/grades-summary.csv",
+    output:
+        grades="report/grades.csv",
+        summary="report/grades-summary.csv",
+    log:
+        "results/grading/logs/publish_grades.log",
+    conda:
+        CONDA
+    message:
+        "Writing report/grades.csv and report/grades-summary.csv"
+    shell:
+        "(cp {input.grades:q} {output.grades:q} && cp {input.summary:q} {output.summary:q}) "
+        "> {log:q} 2>&1"
+
+
+rule publish_grades_pdf:
+    input:
+        "results/grading/grades.pdf",
+        # The PDF's CSV files are published with it.
+        "report/grades.csv",
+    output:
+        "report/grades.pdf",
+    log:
+        "results/grading/logs/publish_grades_pdf.log",
+    conda:
+        CONDA
+    message:
+        "Writing report/grades.pdf"
+    shell:
+        "cp {input[0]:q} {output:q} > {log:q} 2>&1"
 
 
 # The report is an input of ours, never an output, and may have any name: the order names it.

@@ -2,13 +2,15 @@
 
 if PREPARED.orders:
 
-    # On the CPU a run takes every core, so that no other job is beside it. A record has no input
-    # files: everything that decides its numbers is in its name.
+    # On the CPU a run takes every core, so that no other job runs beside it. Everything that
+    # decides a record's numbers is in its name; it has an input only where it must be made again.
     rule measure:
+        input:
+            remade=remade(f"{HOME}/records/{{record}}.json"),
         output:
-            "results/{dataset}/records/{record}.json",
+            f"{HOME}/records/{{record}}.json",
         log:
-            "results/{dataset}/logs/measure/{record}.log",
+            f"{HOME}/logs/measure/{{record}}.log",
         conda:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1
@@ -22,10 +24,12 @@ if PREPARED.orders:
             "python -m flashlab measure --order {params.order:q} --output {output:q} > {log:q} 2>&1"
 
     rule ceilings:
+        input:
+            remade=remade(f"{HOME}/records/ceilings-{{identity}}.json"),
         output:
-            "results/{dataset}/records/ceilings-{identity}.json",
+            f"{HOME}/records/ceilings-{{identity}}.json",
         log:
-            "results/{dataset}/logs/measure/ceilings-{identity}.log",
+            f"{HOME}/logs/measure/ceilings-{{identity}}.log",
         conda:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1

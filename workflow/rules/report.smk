@@ -1,25 +1,20 @@
 # findings, figures, tables -> report: the PDF, and the same as an HTML page.
+#
+# Each is rendered beside the results and copied to report/ last, so that a report that fails
+# leaves the one before it where it was.
 
 REPORT_INPUTS = {
-    "config": "report/config.json",
-    "plans": expand(
-        "results/{dataset}/plan/{experiment}.json",
-        dataset=PREPARED.dataset,
-        experiment=PREPARED.experiments,
-    ),
+    "config": f"{PLAN}/config.json",
+    "experiments": f"{PLAN}/experiments.json",
+    "plans": expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
     "tables": expand(
-        "results/{dataset}/tables/{experiment}/{table}.csv",
-        dataset=PREPARED.dataset,
+        f"{HOME}/tables/{{experiment}}/{{table}}.csv",
         experiment=PREPARED.experiments,
         table=["runs", "passes", "samples"],
     ),
-    "figures": expand(
-        "results/{dataset}/figures/{experiment}",
-        dataset=PREPARED.dataset,
-        experiment=PREPARED.drawn,
-    ),
-    "overview": f"results/{PREPARED.dataset}/overview",
-    "findings": f"results/{PREPARED.dataset}/findings.json",
+    "figures": expand(f"{HOME}/figures/{{experiment}}", experiment=PREPARED.drawn),
+    "overview": f"{HOME}/overview",
+    "findings": f"{HOME}/findings.json",
     "records": sorted({path for paths in PREPARED.records.values() for path in paths}),
     "ceilings": PREPARED.ceilings or [],
     "published": str(ROOT.joinpath("data", "published", "gpus.csv")),
@@ -37,21 +32,18 @@ REPORT_INPUTS = {
 rule report:
     input:
         **REPORT_INPUTS,
+        remade=remade_report("pdf"),
     output:
-        report(
-            "report/lab5.pdf",
-            caption=str(ROOT.joinpath("report", "captions", "report.rst")),
-            category="Report",
-        ),
+        f"{HOME}/lab5.pdf",
     log:
-        f"results/{PREPARED.dataset}/logs/report.log",
+        f"{HOME}/logs/report.log",
     conda:
         CONDA
     params:
-        results=results_folder,
+        results=HOME,
         ceilings=ceilings_option,
     message:
-        "Setting report/lab5.pdf in type"
+        "Rendering the report"
     shell:
         "python -m flashlab report --config {input.config:q} --results {params.results:q} "
         "{params.ceilings} "
@@ -62,18 +54,59 @@ rule page:
     input:
         **REPORT_INPUTS,
         own=[str(ROOT.joinpath("templates", name)) for name in ("page.css", "page.js")],
+        remade=remade_report("html"),
     output:
-        "report/lab5.html",
+        f"{HOME}/lab5.html",
     log:
-        f"results/{PREPARED.dataset}/logs/page.log",
+        f"{HOME}/logs/page.log",
     conda:
         CONDA
     params:
-        results=results_folder,
+        results=HOME,
         ceilings=ceilings_option,
     message:
-        "Writing report/lab5.html"
+        "Rendering the report as an HTML page"
     shell:
         "python -m flashlab page --config {input.config:q} --results {params.results:q} "
         "{params.ceilings} "
         "--output {output:q} > {log:q} 2>&1"
+
+
+# `shown` changes when report/ is to show another dataset, whose report may be older than the one
+# that is there.
+rule publish_pdf:
+    input:
+        rendered=f"{HOME}/lab5.pdf",
+        shown=SHOWN,
+        remade=remade_report("pdf"),
+    output:
+        report(
+            "report/lab5.pdf",
+            caption=str(ROOT.joinpath("report", "captions", "report.rst")),
+            category="Report",
+        ),
+    log:
+        f"{HOME}/logs/publish_pdf.log",
+    conda:
+        CONDA
+    message:
+        "Writing report/lab5.pdf"
+    shell:
+        "cp {input.rendered:q} {output:q} > {log:q} 2>&1"
+
+
+rule publish_page:
+    input:
+        rendered=f"{HOME}/lab5.html",
+        shown=SHOWN,
+        remade=remade_report("html"),
+    output:
+        "report/lab5.html",
+    log:
+        f"{HOME}/logs/publish_page.log",
+    conda:
+        CONDA
+    message:
+        "Writing report/lab5.html"
+    shell:
+        "cp {input.rendered:q} {output:q} > {log:q} 2>&1"

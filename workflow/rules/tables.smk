@@ -3,15 +3,18 @@
 
 rule tables:
     input:
-        plan="results/{dataset}/plan/{experiment}.json",
+        plan=f"{PLAN}/records/{{experiment}}.json",
         records=experiment_records,
         sources=sources("flashlab.tables"),
+        remade=remade(
+            *(f"{HOME}/tables/{{experiment}}/{t}.csv" for t in ("runs", "passes", "samples"))
+        ),
     output:
-        runs="results/{dataset}/tables/{experiment}/runs.csv",
-        passes="results/{dataset}/tables/{experiment}/passes.csv",
-        samples="results/{dataset}/tables/{experiment}/samples.csv",
+        runs=f"{HOME}/tables/{{experiment}}/runs.csv",
+        passes=f"{HOME}/tables/{{experiment}}/passes.csv",
+        samples=f"{HOME}/tables/{{experiment}}/samples.csv",
     log:
-        "results/{dataset}/logs/tables/{experiment}.log",
+        f"{HOME}/logs/tables/{{experiment}}.log",
     conda:
         CONDA
     message:

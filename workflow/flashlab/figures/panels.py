@@ -24,7 +24,7 @@ class Panel:
     @property
     def values(self) -> list[int]:
         """The values of the sweep, in order."""
-        return sorted({entry["run"][self.sweep] for entry in self.plan["records"]})
+        return sorted({run[self.sweep] for run in self.plan["runs"]})
 
     def ratios(self, kind: str, name: str, timed: str, mask: str) -> list[Mapping[str, Any]]:
         """The estimates of the finding about this implementation, pass and mask; empty if none."""
@@ -52,7 +52,7 @@ class Panel:
     @property
     def masks(self) -> list[str]:
         """``full``, ``causal`` or both."""
-        causal = {entry["run"]["causal"] for entry in self.plan["records"]}
+        causal = {run["causal"] for run in self.plan["runs"]}
         return ["causal" if mask else "full" for mask in sorted(causal)]
 
     @property

@@ -67,7 +67,8 @@ def _whole(text: str, column: str) -> int:
     return int(text)
 
 
-def _device_is_gpu(name: str) -> bool:
+def device_is_gpu(name: str) -> bool:
+    """Whether a device's name is a GPU's; only a CPU is told by its name."""
     return not re.search(r"\bcpus?\b", name, re.IGNORECASE)
 
 
@@ -98,7 +99,7 @@ def _row(cells: dict[str, str]) -> tuple[str, Declaration]:
         _IMPLEMENTATIONS.get(implementation.lower(), implementation[:80]),
         causal=causal,
         device_name=device or None,
-        gpu=_device_is_gpu(device),
+        gpu=device_is_gpu(device),
         **sizes,
     )
     shape = declaration.shape

@@ -6,6 +6,7 @@ be huge or change while it is read, a folder may be deep or hold more than anyon
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Iterator
@@ -187,6 +188,23 @@ def files_of(folder: str) -> Iterator[Found]:
         yield from _files_in(opened, "", 0, _Budget())
     finally:
         os.close(opened)
+
+
+def loose_files_in(folder: str) -> list[str]:
+    """The names of the files beside the submissions, in order; at most `MAX_FILES`.
+
+    UnsoundFileError where the folder cannot be listed.
+    """
+    try:
+        with os.scandir(folder) as scanned:
+            names = (
+                entry.name
+                for entry in scanned
+                if not entry.name.startswith(".") and not entry.is_dir() and not entry.is_symlink()
+            )
+            return sorted(itertools.islice(names, MAX_FILES))
+    except OSError as error:
+        raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
 
 
 def submissions_in(folder: str) -> list[str]:

@@ -32,6 +32,7 @@ from flashlab.tables import write_tables
 
 TABLES = ("runs", "passes", "samples")
 LOCAL = "local"
+LANGUAGES = Path("plan", "languages.json")
 CLAIMS = Path(__file__).parents[3] / "data" / "published" / "claims.yaml"
 
 
@@ -80,22 +81,32 @@ def _write_plans(
             f"the attached records are not those that {CONFIG} asks for; they differ by {lacking}"
         )
     for experiment in experiments:
-        document = plan.plan_document(experiment, planned, implementations, config, dtype, device)
-        write_json(results / "plan" / f"{experiment.name}.json", document)
-    write_json(results / "languages.json", config["languages"])
+        kind = (dtype, device)
+        write_json(
+            plan.experiment_file(results, experiment.name),
+            plan.experiment_document(experiment, implementations, config, *kind),
+        )
+        write_json(
+            plan.records_file(results, experiment.name),
+            plan.records_document(experiment, planned, implementations, *kind),
+        )
+    write_json(results / LANGUAGES, config["languages"])
     return experiments
 
 
 def _stages(experiments: Sequence[plan.Experiment], results: Path, ceilings: Path | None) -> None:
     """The stages from records to figures, as the rules call them."""
-    plans = [results / "plan" / f"{experiment.name}.json" for experiment in experiments]
+    plans = [plan.experiment_file(results, experiment.name) for experiment in experiments]
     for experiment, plan_file in zip(experiments, plans, strict=True):
         tables = results / "tables" / experiment.name
-        write_tables(plan_file, *(tables / f"{name}.csv" for name in TABLES))
+        write_tables(
+            plan.records_file(results, experiment.name),
+            *(tables / f"{name}.csv" for name in TABLES),
+        )
         if experiment.figures:
             figures = results / "figures" / experiment.name
-            draw_figures(plan_file, tables, results / "languages.json", figures)
-    findings, languages = results / FINDINGS, results / "languages.json"
+            draw_figures(plan_file, tables, results / LANGUAGES, figures)
+    findings, languages = results / FINDINGS, results / LANGUAGES
     write_findings(plans, results / "tables", CLAIMS, ceilings, findings)
     overview = results / "overview"
     draw_overview(plans, results / "tables", findings, ceilings, languages, overview)

@@ -10,8 +10,9 @@ import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from flashlab.grading.declared import FLASH2, NAIVE
+from flashlab.grading.declared import FLASH2, NAIVE, device_is_gpu
 from flashlab.grading.gpus import find_gpu
 from flashlab.grading.model import Line, Result, Verdict
 from flashlab.records import Run, Shape, read_record
@@ -21,17 +22,30 @@ TOLERANCE = 0.25
 LAUNCH_SECONDS = 0.3e-3
 """Times below are mostly launches, and vary by more than `TOLERANCE` from session to session."""
 
+START_SECONDS = 5.0
+"""What a run costs beside its calls: a process, torch, the float64 reference."""
+
+EXTRA_CALLS = 5
+"""Calls of a run that are not timed: warm-up, peak memory, the comparison with the reference."""
+
+DISTURBANCES = ("cpu_load", "shared_device")
+"""Codes of a record's warnings that say that the machine was not the run's alone."""
+
 OTHER_DEVICE_FACTOR = 3.0
 """By what factor the ratio of the two implementations may differ between two devices."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A run measured here: seconds of each pass, or the status that says why there are none."""
+    """A run measured here: seconds of each pass, or the status that says why there are none.
+
+    `disturbed` is whether the record warns that other processes used the machine meanwhile.
+    """
 
     run: Run
     status: str
     seconds: Mapping[str, float]
+    disturbed: bool = False
 
 
 def read_measured(path: Path, run: Run) -> Measured:
@@ -39,7 +53,8 @@ def read_measured(path: Path, run: Run) -> Measured:
     record = read_record(path, run)
     status = record["record"]["status"]
     seconds = {name: record[name]["time(s)"] for name in PASSES} if status == "ok" else {}
-    return Measured(run, status, seconds)
+    disturbed = any(warning["code"] in DISTURBANCES for warning in record["record"]["warnings"])
+    return Measured(run, status, seconds, disturbed)
 
 
 def _same_device(here: str, named: str | None) -> bool:
@@ -90,6 +105,39 @@ def choose(
     return list(chosen)
 
 
+def of_a_gpu(result: Result, known: Collection[str]) -> bool:
+    """Whether a file could be sampled and is a GPU's; one without a device is, as the course's."""
+    run, device_name = declared_run(result), result.declaration.device_name
+    sampled = run is not None and run[0] in known
+    return sampled and (device_name is None or device_is_gpu(device_name))
+
+
+def estimated_seconds(
+    chosen: Iterable[Declared], results: Iterable[Result], protocol: Mapping[str, Any]
+) -> float:
+    """About how long measuring these runs takes, from the times that the submissions have.
+
+    A run that no file has, which is measured with another for their ratio, counts as long as the
+    other. No run takes longer than the protocol's time-out.
+    """
+    longest: dict[Shape, dict[str, float]] = {}
+    for result in results:
+        if (run := declared_run(result)) is not None:
+            seconds = sum(result.numbers.seconds[name] for name in PASSES)
+            times = longest.setdefault(run[1], {})
+            times[run[0]] = max(seconds, times.get(run[0], 0.0))
+    total = 0.0
+    for implementation, shape in chosen:
+        times = longest[shape]
+        seconds = times.get(implementation, max(times.values()))
+        if "repeats" in protocol:
+            timed = seconds * (protocol["repeats"] + EXTRA_CALLS)
+        else:
+            timed = seconds * EXTRA_CALLS + len(PASSES) * protocol["max_seconds"]
+        total += min(START_SECONDS + timed, protocol["timeout_s"])
+    return total
+
+
 def _against_here(submission: str, result: Result, measured: Measured) -> Line:
     """One file of the same device, held against the measurement."""
     params = {"run": result.declaration.said(), "tolerance": f"{TOLERANCE:.0%}"}
@@ -102,6 +150,8 @@ def _against_here(submission: str, result: Result, measured: Measured) -> Line:
             params["pass"] = name
     if "pass" not in params:
         code: tuple[Verdict, str] = ("not_checked", "reproduction.too_short")
+    elif worst > TOLERANCE and measured.disturbed:
+        code = ("not_checked", "reproduction.disturbed")
     elif worst > TOLERANCE:
         code = ("fail", "reproduction.fail")
     else:

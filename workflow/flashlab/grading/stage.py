@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from flashlab.grading.model import BADGES, CHECKS, VERDICTS, Line
 from flashlab.grading.order import measured_of, read_order
 from flashlab.grading.sheets import write_grades, write_summary
 from flashlab.grading.shown import for_page
-from flashlab.grading.submissions import read_submissions
+from flashlab.grading.submissions import loose_files, read_submissions
 from flashlab.grading.wording import sentence
 from flashlab.records import write_json
 
@@ -73,10 +74,12 @@ def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
     lines: dict[str, list[Line]] = defaultdict(list)
     for line in grades.lines:
         lines[line.submission].append(line)
+    loose = [for_page(line.file) for line in grades.lines if line.code == "form.loose"]
     details = [_details(s, lines[s.submission], languages) for s in grades.summaries]
     return {
         "languages": languages,
         "files": sum(summary.files for summary in grades.summaries),
+        "loose": {"files": loose[:SHOWN_FILES], "count": len(loose)},
         "submissions": [
             {
                 "submission": for_page(summary.submission),
@@ -113,6 +116,7 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document:
     order = read_order(order_file)
     submissions = read_submissions(order["submissions"], order["device"])
     grades = grade(submissions, measured_of(order), order["here"])
+    grades = replace(grades, lines=(*loose_files(order["submissions"]), *grades.lines))
     write_json(document, _document(grades, order))
     write_summary(summary_csv, grades)
     write_grades(grades_csv, grades, order["languages"][0])

@@ -10,6 +10,7 @@ from flashlab.grading.files import (
     Found,
     UnsoundFileError,
     files_of,
+    loose_files_in,
     submissions_in,
 )
 from flashlab.grading.model import Declaration, GradingError, Line, Numbers, Result, Submission
@@ -107,13 +108,26 @@ def _on(declaration: Declaration, device_name: str | None) -> Declaration:
     return replace(declaration, device_name=declaration.device_name or device_name)
 
 
+def _not_graded(folder: str, problem: UnsoundFileError) -> GradingError:
+    reason = ": ".join(problem.params.values())
+    return GradingError(f"config: submissions: {folder} cannot be graded: {reason}")
+
+
+def loose_files(folder: str) -> list[Line]:
+    """A line, of no submission, for each file that lies beside the submissions."""
+    try:
+        names = loose_files_in(folder)
+    except UnsoundFileError as problem:
+        raise _not_graded(folder, problem) from problem
+    return [Line("", name, "form", "warn", "form.loose") for name in names]
+
+
 def read_submissions(folder: str, device_name: str | None) -> dict[str, Submission]:
     """All submissions of a folder by name; GradingError where it has none or cannot be listed."""
     try:
         names = submissions_in(folder)
     except UnsoundFileError as problem:
-        reason = ": ".join(problem.params.values())
-        raise GradingError(f"config: submissions: {folder} cannot be graded: {reason}") from problem
+        raise _not_graded(folder, problem) from problem
     if not names:
         raise GradingError(
             f"config: submissions: {folder} has no subfolders; each submission is one"

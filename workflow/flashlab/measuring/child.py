@@ -7,6 +7,7 @@ of a record. It dies with the process that started it.
 from __future__ import annotations
 
 import contextlib
+import importlib.abc
 import importlib.machinery
 import importlib.metadata
 import importlib.util
@@ -16,7 +17,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -24,6 +25,7 @@ from typing import Any
 import torch
 
 from flashlab import costs
+from flashlab.kernel_sources import PACKAGE
 from flashlab.measuring import ceilings, environment, gate, memory, protocols
 from flashlab.records import PASSES, Run, Shape, write_json
 
@@ -38,9 +40,31 @@ class _FromSource(importlib.machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
+class _KernelFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules of the package ``kernels``, each loaded from its source."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(f"{PACKAGE}."):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = _FromSource(fullname, spec.loader.path)
+        return spec
+
+
 def load_kernel(path: Path) -> ModuleType:
-    """Import a kernel's file by its path."""
-    name = f"kernels.{path.stem}"
+    """Import a kernel's file by its path, as a module of the package ``kernels``.
+
+    It imports what lies beside it as ``kernels.lib.tiles`` or ``.lib.tiles``.
+    """
+    package = ModuleType(PACKAGE)
+    package.__path__ = [str(path.parent.resolve())]
+    sys.modules[PACKAGE] = package
+    if not any(isinstance(finder, _KernelFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _KernelFinder())
+    name = f"{PACKAGE}.{path.stem}"
     loader = _FromSource(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:

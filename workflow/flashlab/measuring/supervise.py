@@ -22,7 +22,14 @@ import psutil
 from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.start import POLL_SECONDS, Started, has_ended, start
-from flashlab.records import PASSES, VERSION, Run, write_json, write_record
+from flashlab.records import (
+    PASSES,
+    VERSION,
+    Run,
+    time_out_message,
+    write_json,
+    write_record,
+)
 
 WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
 """Environment variable with the process id of the Snakemake call that a job belongs to."""
@@ -100,7 +107,7 @@ def _run_child(
         finally:
             sys.stderr.write(errors.read_text(errors="replace"))
         if returncode is None:
-            return {"status": "error", "message": f"timed out after {timeout_s:g} s"}
+            return {"status": "error", "message": time_out_message(timeout_s)}
         if answer.exists():
             answered: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
             return answered

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashlab.plan import SUMMARY
+from flashlab.plan import SUMMARY, records_file
 from flashlab.records import canonical
 from flashlab.remarks import Remark
 
@@ -50,7 +50,7 @@ def record_paths(config: Mapping[str, Any], results: Path) -> list[Path]:
     names = [SUMMARY, *(experiment["name"] for experiment in config["experiments"])]
     found = {}
     for name in names:
-        plan = json.loads((results / "plan" / f"{name}.json").read_text(encoding="utf-8"))
+        plan = json.loads(records_file(results, name).read_text(encoding="utf-8"))
         for entry in plan["records"]:
             path = Path(entry["path"])
             found[path.name] = path

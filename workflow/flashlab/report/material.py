@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from flashlab.catalogs import SYMBOLS
 from flashlab.glyphs import legible, legible_plan
-from flashlab.plan import SUMMARY
+from flashlab.plan import SUMMARY, experiment_file
 from flashlab.report.document import Cell, Link
 from flashlab.report.wording import Texts, Words, measured, number
 from flashlab.tables import read_csv
@@ -101,7 +101,7 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 def read_experiment(results: Path, name: str) -> Experiment:
     """The experiment's plan and tables in the folder of a dataset's results, all of it legible."""
-    plan = json.loads((results / "plan" / f"{name}.json").read_text(encoding="utf-8"))
+    plan = json.loads(experiment_file(results, name).read_text(encoding="utf-8"))
     tables = results / "tables" / name
     runs = read_csv(tables / "runs.csv")
     known: dict[tuple[str, str], str] = {}  # what many records share is warned of once
@@ -114,6 +114,12 @@ def read_experiment(results: Path, name: str) -> Experiment:
     return Experiment(legible_plan(plan), runs, read_csv(tables / "passes.csv"))
 
 
+def _in_order(experiment: Experiment, names: Sequence[str]) -> Experiment:
+    """The experiment with its implementations in the order of `names`."""
+    entries = sorted(experiment.plan["implementations"], key=lambda e: names.index(e["name"]))
+    return replace(experiment, plan={**experiment.plan, "implementations": entries})
+
+
 class Material:
     """All that the report's parts look up."""
 
@@ -123,7 +129,9 @@ class Material:
         self.ceilings = json.loads(ceilings.read_text(encoding="utf-8")) if ceilings else None
         self.words = Words(config["languages"])
         self.baseline: str = config["baseline"]
-        self.summary = read_experiment(results, SUMMARY)
+        self.summary = _in_order(
+            read_experiment(results, SUMMARY), config["summary"]["implementations"]
+        )
         self.experiments = [read_experiment(results, e["name"]) for e in config["experiments"]]
         order = {experiment.name: n for n, experiment in enumerate(self.experiments)}
         found = json.loads((results / "findings.json").read_text(encoding="utf-8"))

@@ -1,0 +1,291 @@
+"""The check as the kernel engineer sees it, on the CPU."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flashlab.__main__ import main
+from flashlab.checking import cases, command
+from flashlab.checking.cases import Case, Outcome
+from flashlab.records import Shape
+
+KERNEL = """
+import ctypes, os, sys, time
+from pathlib import Path
+
+import torch
+
+
+def attention(qkv, causal):
+    B, N, _, H, D = qkv.shape
+    match N:
+        case 11:
+            multiply(qkv)
+        case 12:
+            ctypes.string_at(0)
+        case 13:
+            os._exit(3)
+        case 14:
+            sys.exit(4)
+        case 15:
+            os.abort()
+        case 16:
+            Path(__file__).with_suffix(".pid").write_text(str(os.getpid()))
+            time.sleep(600)
+        case 17:
+            raise NotImplementedError("no 17")
+        case 18:
+            multiply(qkv)
+        case 19:
+            return None
+    q, k, v = qkv.transpose(1, 3).unbind(2)
+    scores = q @ k.mT * (D**-0.5 if N != 20 else 1)
+    if causal:
+        scores = scores.masked_fill(torch.ones(N, N, dtype=torch.bool).triu(1), -torch.inf)
+    return (torch.softmax(scores, -1) @ v).transpose(1, 2)
+
+
+def multiply(qkv):
+    return torch.bmm(qkv, qkv)
+"""
+
+Checked = subprocess.CompletedProcess[str]
+
+
+def start(folder: Path, root: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`python -m flashlab check` with these arguments, running, with device locks of its own."""
+    own = {"TMPDIR": str(folder), "PYTHONPATH": str(root / "workflow")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "flashlab", "check", *arguments],
+        cwd=folder,
+        env={**os.environ, **own},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def check(folder: Path, root: Path, *arguments: str) -> Checked:
+    process = start(folder, root, *arguments)
+    out, err = process.communicate()
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def shapes(*seq_lens: int) -> list[str]:
+    return [part for n in seq_lens for part in ("--shape", f"N{n},D32,full")]
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kernel that fails in another way at each sequence length."""
+    path = tmp_path_factory.mktemp("kernel") / "mine.py"
+    path.write_text(KERNEL)
+    return path
+
+
+@pytest.fixture(scope="module")
+def checked(kernel: Path, root: Path) -> Checked:
+    """That kernel, checked at all of them."""
+    lengths = shapes(*range(10, 21), 37)
+    return check(kernel.parent, root, "mine.py", *lengths, "--dtype", "float32", "--timeout", "15")
+
+
+def row(checked: Checked, n: int) -> str:
+    (line,) = re.findall(rf"^float32   B2,N{n},H3,D32,full .*$", checked.stdout, re.MULTILINE)
+    return str(line)
+
+
+@pytest.mark.parametrize(
+    ("n", "ending"),
+    [
+        (10, "ok"),
+        (11, "error: RuntimeError: batch1 must be a 3D tensor"),
+        (12, "error: crashed: ended by signal SIGSEGV"),
+        (13, "error: the kernel ended its process with status 3"),
+        (14, "error: SystemExit: 4"),
+        (15, "error: crashed: ended by signal SIGABRT"),
+        (16, "error: timed out after 15 s"),
+        (17, "unsupported: no 17"),
+        (18, "error: RuntimeError: batch1 must be a 3D tensor"),
+        (19, "error: AttributeError: 'NoneType' object has no attribute 'shape'"),
+        (37, "ok"),
+    ],
+)
+def test_every_way_to_fail_is_a_line_and_the_check_goes_on(
+    checked: Checked, n: int, ending: str
+) -> None:
+    assert row(checked, n).endswith(f"  {ending}")
+
+
+def test_a_wrong_scale_is_incorrect_with_its_error(checked: Checked) -> None:
+    assert "  incorrect: relative error against float64: out 1.83" in row(checked, 20)
+
+
+def test_the_first_traceback_is_shown_once_under_its_case(checked: Checked) -> None:
+    lines = checked.stdout.splitlines()
+    assert checked.stdout.count("Traceback") == 1
+    first = lines.index(row(checked, 11))
+    assert lines[first + 1] == "    Traceback (most recent call last):"
+    assert re.search(r'mine.py", line 12, in attention', lines[first + 2])
+    assert "Fatal" not in checked.stdout
+    assert "flashlab" not in checked.stdout
+
+
+def test_the_summary_counts_and_names_what_failed(checked: Checked) -> None:
+    summary = checked.stdout[checked.stdout.index("12 cases") :].splitlines()
+    assert summary[0] == "12 cases: 2 ok, 8 error, 1 unsupported, 1 incorrect"
+    assert re.fullmatch(
+        r"largest error of an ok case: 0\.00\d+ of the tolerance "
+        r"\((out|dqkv), float32 B2,N(10|37),H3,D32,full\)",
+        summary[1],
+    )
+    failed = [int(line.split("N")[1].split(",")[0]) for line in summary[2:]]
+    assert failed == [11, 12, 13, 14, 15, 16, 18, 19, 20]
+    assert checked.returncode == 1
+
+
+def test_fail_fast_ends_at_the_first_failure_and_shows_where_a_crash_was(
+    kernel: Path, root: Path
+) -> None:
+    lengths = shapes(17, 10, 12, 37)
+    done = check(kernel.parent, root, str(kernel), *lengths, "--dtype", "float32", "--fail-fast")
+    assert done.returncode == 1
+    assert "N37" not in done.stdout
+    assert "3 cases: 1 unsupported, 1 ok, 1 error; 1 not checked" in done.stdout
+    shown = done.stdout[done.stdout.index("    Fatal Python error: Segmentation fault") :]
+    assert re.search(r'mine.py", line 14 in attention\n3 cases', shown)
+
+
+@pytest.fixture
+def small_grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cases, "HEAD_DIMS", (32,))
+    monkeypatch.setattr(cases, "SEQ_LENS", (1, 37))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where the device locks are
+
+
+@pytest.mark.usefixtures("small_grid")
+def test_a_right_kernel_is_ok_at_the_whole_grid(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "Pytorch"]) == 0
+    printed = capsys.readouterr().out
+    assert "\n8 cases: 8 ok\n" in printed
+    for dtype in ("bfloat16", "float32"):
+        for mask in ("full", "causal"):
+            assert re.search(rf"^{dtype} +B2,N37,H3,D32,{mask} .* ok$", printed, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("small_grid")
+def test_the_device_is_claimed_while_a_kernel_is_checked(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import fcntl
+
+    held = []
+
+    def stub(*_: object) -> Sequence[tuple[Case, Outcome]]:
+        with (tmp_path / "flashlab-cpu.lock").open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.append(True)
+        return (outcome for outcome in [])  # type: ignore[return-value]
+
+    monkeypatch.setattr(command, "check", stub)
+    case = Case("float32", Shape(1, 1, 1, 32, False))
+    command.print_check(kernel, "cpu", [case], 1.0, fail_fast=False)
+    assert held == [True]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "import torch\ndef attention(qkv, causal)\n",
+            '{path} cannot be imported:\n  File "{path}", line 2\n    def attention(qkv, causal)\n',
+        ),
+        (
+            "def made():\n    return 1 / 0\nmade()\n",
+            "{path} cannot be imported:\nTraceback (most recent call last):\n"
+            '  File "{path}", line 3, in <module>\n',
+        ),
+        ("import os\nos._exit(7)\n", "{path}, at import: the kernel ended its process with status"),
+        (
+            "import ctypes\nctypes.string_at(0)\n",
+            "{path}, at import: crashed: ended by signal SIGSEGV\nFatal Python error",
+        ),
+        ("import time\ntime.sleep(600)\n", "{path} took more than 15 s to import; --timeout"),
+        ("def attend(qkv, causal): ...\n", "{path} has no function attention(qkv, causal)"),
+    ],
+    ids=["syntax", "exception", "exit", "crash", "hang", "no function"],
+)
+def test_a_kernel_that_cannot_be_imported_is_said_once(
+    tmp_path: Path, root: Path, source: str, expected: str
+) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(source)
+    done = check(tmp_path, root, "./broken.py", "--timeout", "15")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {expected.format(path=path)}")
+    assert done.stderr.count("broken.py") <= 3
+    assert "measuring" not in done.stderr and "checking" not in done.stderr
+    assert "cases" not in done.stdout
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("number", "returncode"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_an_interrupted_check_is_quiet_and_leaves_no_process(
+    tmp_path: Path, root: Path, number: int, returncode: int
+) -> None:
+    (tmp_path / "mine.py").write_text(KERNEL)
+    process = start(tmp_path, root, "mine.py", *shapes(16), "--dtype", "float32")
+    written = tmp_path / "mine.pid"
+    wait_until(lambda: written.exists() and written.read_text() != "")
+    worker = psutil.Process(int(written.read_text()))
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (returncode, "")
+    wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ["pytorch"],
+            "unknown implementation pytorch (did you mean Pytorch?); kernels/ has Flash2",
+        ),
+        (["kernels/nothing.py"], "there is no file kernels/nothing.py"),
+        (["Pytorch", "--shape", "N8,casual"], "'casual' is neither a size such as N1024 nor full"),
+        (["Pytorch", "--shape", "N8,casual"], "the form is B16,N1024,H32,D64,causal"),
+        (["Pytorch", "--dtype", "float8"], "invalid choice: 'float8'"),
+        (["Pytorch", "--timeout", "0"], "'0' is not a number of seconds above 0"),
+        (["Pytorch", "--timeout", "soon"], "'soon' is not a number of seconds above 0"),
+        ([], "the following arguments are required: NAME"),
+    ],
+)
+def test_a_wrong_command_line_is_one_message_and_status_2(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["check", *arguments])
+    assert caught.value.code == 2
+    printed = capsys.readouterr()
+    assert expected in printed.err
+    assert printed.out == ""

@@ -1,0 +1,245 @@
+"""What makes a record another record, and what does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab import identity, machine
+from flashlab.implementations import read_implementation
+from flashlab.records import Run, Shape
+from flashlab.sources import sources_of
+
+KERNEL = """
+NAME = "Mine"
+LABEL = {"zh_TW": "我的", "en": "Mine"}
+PACKAGES = ("flash-attn",)
+def attention(qkv, causal): ...
+"""
+RUN = Run("Mine", Shape(1, 128, 8, 512, False), "float16", "cuda")
+PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
+
+
+@pytest.fixture
+def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Names the record of RUN on a machine as it can be changed one thing at a time."""
+
+    def name(
+        run: Run = RUN,
+        protocol: dict[str, Any] = PROTOCOL,
+        kernel: str = KERNEL,
+        torch: str = "2.0",
+        flash: str = "2.8",
+        driver: str = "570.1",
+        gpu: str = "H200",
+    ) -> str:
+        for package, version in {"torch": torch, "flash-attn": flash}.items():
+            information = tmp_path / "site" / f"{package.replace('-', '_')}.dist-info"
+            information.mkdir(parents=True, exist_ok=True)
+            (information / "METADATA").write_text(f"Name: {package}\nVersion: {version}\n")
+        monkeypatch.syspath_prepend(str(tmp_path / "site"))
+        monkeypatch.setattr(machine, "driver_version", lambda: driver)
+        monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", gpu)])
+        (tmp_path / "mine.py").write_text(kernel)
+        decided_by = identity.identity(run, protocol, read_implementation(tmp_path / "mine.py"))
+        return identity.record_name(run, decided_by)
+
+    return name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernel": KERNEL.replace("...", "return qkv")},
+        {"torch": "2.1"},
+        {"flash": "2.9"},
+        {"driver": "580.0"},
+        {"gpu": "H100"},
+        {"protocol": {**PROTOCOL, "max_seconds": 1.0}},
+        {"protocol": {**PROTOCOL, "name": "lab5"}},
+        {"run": replace(RUN, dtype="bfloat16")},
+        {"run": replace(RUN, shape=replace(RUN.shape, causal=True))},
+        {"run": replace(RUN, shape=replace(RUN.shape, batch_size=2))},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_decides_the_numbers_decides_the_name(
+    this_machine: Callable[..., str], change: dict[str, Any]
+) -> None:
+    assert this_machine(**change) != this_machine()
+
+
+def test_the_name_is_the_same_at_every_call(this_machine: Callable[..., str]) -> None:
+    assert this_machine() == this_machine(protocol=dict(reversed(PROTOCOL.items())))
+
+
+def test_on_the_cpu_the_gpu_and_its_driver_decide_nothing(
+    this_machine: Callable[..., str],
+) -> None:
+    run = replace(RUN, device="cpu")
+    assert this_machine(run=run) == this_machine(run=run, driver="1", gpu="T4")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernel": KERNEL + "# a comment\n"},
+        {"kernel": KERNEL.replace("我的", "他的")},
+        {"protocol": {**PROTOCOL, "timeout_s": 600}},
+    ],
+    ids=["a comment", "the label", "the time limit"],
+)
+def test_what_decides_no_number_decides_no_name(
+    this_machine: Callable[..., str], change: dict[str, Any]
+) -> None:
+    assert this_machine(**change) == this_machine()
+
+
+@pytest.fixture
+def edited(
+    this_machine: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, str, str], bool]:
+    """Edits one module in a copy of the package; whether that gives the record another name."""
+
+    def edit(module: str, old: str, new: str) -> bool:
+        before = this_machine()
+        package = tmp_path / "flashlab"
+        files = []
+        for source in sources_of(identity.MEASURING_PROCESS):
+            copied = package / source.relative_to(identity.PACKAGE)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            text = source.read_text(encoding="utf-8")
+            if source == identity.PACKAGE / f"{module}.py":
+                assert old in text
+                text = text.replace(old, new)
+            copied.write_text(text, encoding="utf-8")
+            files.append(copied)
+        monkeypatch.setattr(identity, "PACKAGE", package)
+        monkeypatch.setattr(identity, "sources_of", lambda _: files)
+        monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)
+        return this_machine() != before
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("measuring/protocols", "MIN_CALLS = 20", "MIN_CALLS = 30"),
+        ("measuring/gate", '"float16": 5e-3', '"float16": 5e-2'),
+        ("measuring/memory", "torch.cuda.empty_cache()", "pass"),
+        ("statistics", "float(np.median(ordered))", "float(np.mean(ordered))"),
+        ("costs", "BACKWARD_FLOPS_RATIO = 2.5", "BACKWARD_FLOPS_RATIO = 2.0"),
+    ],
+)
+def test_all_code_that_measures_decides_the_name(
+    edited: Callable[[str, str, str], bool], module: str, old: str, new: str
+) -> None:
+    assert edited(module, old, new)
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("measuring/protocols", "MIN_CALLS = 20", "MIN_CALLS = (20)  # at least"),
+        ("statistics", "import hashlib\n", "import hashlib\n\n"),
+    ],
+)
+def test_comments_and_layout_of_the_code_that_measures_decide_no_name(
+    edited: Callable[[str, str, str], bool], module: str, old: str, new: str
+) -> None:
+    assert not edited(module, old, new)
+
+
+def test_tables_findings_figures_report_and_grading_do_not_measure() -> None:
+    stages = ("tables", "findings", "figures", "report", "grading", "config", "plan", "prepare")
+    folders = {
+        path.relative_to(identity.PACKAGE).parts[0].removesuffix(".py")
+        for path in sources_of(identity.MEASURING_PROCESS)
+    }
+    assert folders.isdisjoint(stages)
+
+
+# Records that an older scheme has named
+
+
+@pytest.fixture
+def old_record(
+    tmp_path: Path, record_of: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[Path, Path]]:
+    """Writes a record of scheme 1; its file, and the one that it would be kept as now."""
+    run = replace(RUN, device="cpu", dtype="float32")
+    (tmp_path / "mine.py").write_text(KERNEL)
+    mine = read_implementation(tmp_path / "mine.py")
+    monkeypatch.setattr(identity, "EQUIVALENT", {"old": identity.measuring_digest()})
+
+    def write(**changed: Any) -> tuple[Path, Path]:
+        inner = {
+            "protocol": PROTOCOL,
+            "sources": {
+                "implementation_sha256": mine.sha256,
+                "measuring_sha256": "old",
+                "versions": {
+                    "torch": machine.package_version("torch"),
+                    "flash-attn": machine.package_version("flash-attn"),
+                },
+            },
+        }
+        record = record_of(run, **inner)
+        old = tmp_path / f"{run.slug}-{identity._digits_of_scheme_1(record, run)}.json"
+        record["record"]["sources"] |= changed
+        old.write_text(json.dumps(record))
+        new = tmp_path / identity.record_name(run, identity.identity(run, PROTOCOL, mine))
+        identity.adopt(new, run, {**PROTOCOL, "timeout_s": 9}, mine)
+        return old, new
+
+    return write
+
+
+def test_a_record_whose_old_digest_verifies_is_kept_under_its_new_name(
+    old_record: Callable[..., tuple[Path, Path]],
+) -> None:
+    old, new = old_record()
+    assert new.read_bytes() == old.read_bytes()
+
+
+def test_an_old_record_that_was_changed_is_not_kept(
+    old_record: Callable[..., tuple[Path, Path]],
+) -> None:
+    _, new = old_record(implementation_sha256="0" * 64)
+    assert not new.exists()
+
+
+@pytest.mark.parametrize(
+    "what", ["the kernel", "torch", "the device", "the measuring code"]
+)  # fmt: skip
+def test_an_old_record_of_other_circumstances_is_not_kept(
+    what: str,
+    old_record: Callable[..., tuple[Path, Path]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if what == "the kernel":
+        # As if the kernel's file had been another one when the record was made.
+        adopt = identity.adopt
+        monkeypatch.setattr(
+            identity,
+            "adopt",
+            lambda path, run, protocol, mine: adopt(path, run, protocol, replace(mine, sha256="1")),
+        )
+    elif what == "torch":
+        monkeypatch.setattr(identity, "_versions", lambda *_: {"torch": "99.0"})
+    elif what == "the device":
+        verify = identity._digits_of_scheme_1
+        digits = iter(["0" * 12])
+        monkeypatch.setattr(
+            identity, "_digits_of_scheme_1", lambda *a: next(digits, None) or verify(*a)
+        )
+    else:
+        monkeypatch.setattr(identity, "EQUIVALENT", {})
+    _, new = old_record()
+    assert not new.exists()

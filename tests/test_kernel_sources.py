@@ -1,0 +1,117 @@
+"""Which files decide what a kernel computes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flashlab.implementations import ImplementationError, read_implementation
+from flashlab.measuring.child import load_kernel
+
+KERNEL = """
+from kernels.lib import tiles
+from .lib.masks import causal_mask
+NAME = "Mine"
+LABEL = {"zh_TW": "我的", "en": "Mine"}
+SOURCES = ("lib/attention.cu",)
+def attention(qkv, causal):
+    from kernels.lib.late import scale
+    return qkv
+"""
+FILES = {
+    "mine.py": KERNEL,
+    "other.py": "",
+    "lib/__init__.py": "",
+    "lib/tiles.py": "from kernels.lib import sizes\n",
+    "lib/sizes.py": "ROWS = 64\n",
+    "lib/masks.py": "def causal_mask(): ...\n",
+    "lib/late.py": "scale = 1.0\n",
+    "lib/unused.py": "UNUSED = 1\n",
+    "lib/attention.cu": "__global__ void attention() {}\n",
+}
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    """A folder of kernels, of which one imports others' files and compiles a CUDA source."""
+    for name, text in FILES.items():
+        path = tmp_path / "kernels" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "kernels"
+
+
+@pytest.fixture
+def edited(kernels: Path) -> Callable[[str, str], bool]:
+    """Appends to a file; whether that moves the digest of ``mine.py``."""
+
+    def edit(name: str, text: str) -> bool:
+        before = read_implementation(kernels / "mine.py").digest
+        with kernels.joinpath(name).open("a") as file:
+            file.write(text)
+        return read_implementation(kernels / "mine.py").digest != before
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mine.py", "lib/__init__.py", "lib/tiles.py", "lib/sizes.py", "lib/masks.py"),
+        "lib/late.py",
+    ],
+)
+def test_code_that_the_kernel_imports_moves_its_digest(
+    edited: Callable[[str, str], bool], name: str
+) -> None:
+    assert not edited(name, "# a comment\n")
+    assert edited(name, "EDITED = True\n")
+
+
+def test_a_file_in_sources_moves_the_digest_by_its_bytes(
+    edited: Callable[[str, str], bool],
+) -> None:
+    assert edited("lib/attention.cu", "// a comment\n")
+
+
+@pytest.mark.parametrize("name", ["other.py", "lib/unused.py"])
+def test_what_the_kernel_does_not_use_does_not(
+    edited: Callable[[str, str], bool], name: str
+) -> None:
+    assert not edited(name, "EDITED = True\n")
+
+
+def test_the_kernels_own_file_may_be_renamed(kernels: Path) -> None:
+    before = read_implementation(kernels / "mine.py").digest
+    kernels.joinpath("mine.py").rename(kernels / "renamed.py")
+    assert read_implementation(kernels / "renamed.py").digest == before
+
+
+def test_what_the_digest_is_taken_over_is_what_python_imports(kernels: Path) -> None:
+    module = load_kernel(kernels / "mine.py")
+    assert module.tiles.sizes.ROWS == 64
+    assert module.attention("qkv", True) == "qkv"
+    kernels.joinpath("lib/sizes.py").write_text("ROWS = 65\n")
+    for name in ("lib", "lib.tiles", "lib.sizes", "lib.masks"):
+        sys.modules.pop(f"kernels.{name}")
+    # Of the same size and made in the same second: bytecode from before would be taken for it.
+    assert load_kernel(kernels / "mine.py").tiles.sizes.ROWS == 65
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("lib/tiles.py", "def (\n", "tiles.py: line 1"),
+        ("mine.py", KERNEL.replace("attention.cu", "gone.cu"), "SOURCES: .*gone.cu: No such file"),
+        ("mine.py", KERNEL.replace("lib/att", "../../att"), "SOURCES: .* lies outside"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(
+    kernels: Path, file: str, text: str, said: str
+) -> None:
+    kernels.joinpath(file).write_text(text)
+    with pytest.raises(ImplementationError, match=said):
+        read_implementation(kernels / "mine.py")

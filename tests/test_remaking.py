@@ -1,0 +1,112 @@
+"""What is noticed of files that are gone, damaged, out of time, or to be measured again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab.config import ConfigError
+from flashlab.records import Run, write_record
+from flashlab.remaking import ASKED_FOR, damage, missing_figures, record_damage, runs_asked_for
+
+Build = Callable[..., dict[str, Any]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("findings.json", b"[]\n"),
+        ("runs.csv", b"run,time\n"),
+        ("time.svg", b"<svg></svg>\n"),
+        ("lab5.pdf", b"%PDF-1.7\n\0\n%%EOF\n"),
+        ("lab5.html", b"<html></html>"),
+    ],
+)
+def test_a_file_is_whole_or_damaged(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    assert damage(path) == "is missing"
+    path.write_bytes(content)
+    assert damage(path) is None
+    path.write_bytes(content[: len(content) // 2])
+    assert damage(path) in ("is cut off", "is not JSON")
+    path.write_bytes(b"\0" * len(content))
+    assert damage(path)
+    path.write_bytes(b"")
+    assert damage(path)
+
+
+def test_a_folder_is_as_whole_as_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "figures"
+    assert damage(folder) == "is missing"
+    folder.mkdir()
+    assert damage(folder) == "is empty"
+    folder.joinpath("time.svg").write_bytes(b"<svg></svg>\n")
+    assert damage(folder) is None
+    assert missing_figures(folder, ["time", "memory"]) == "lacks memory"
+    assert missing_figures(folder, ["time"]) is None
+    folder.joinpath("memory.svg").write_bytes(b"<svg>")
+    assert damage(folder) == "memory.svg is cut off"
+
+
+def test_a_record_is_missing_damaged_or_another_runs(
+    tmp_path: Path, run: Run, record_of: Build
+) -> None:
+    path = tmp_path / "record.json"
+    assert record_damage(path, run, 300) == "is missing"
+    write_record(path, record_of(run))
+    assert record_damage(path, run, 300) is None
+    path.write_bytes(path.read_bytes()[:-20])
+    assert "not JSON" in str(record_damage(path, run, 300))
+    write_record(path, record_of(Run("Other", run.shape, run.dtype, run.device)))
+    assert "was asked for" in str(record_damage(path, run, 300))
+
+
+def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
+    tmp_path: Path, run: Run, record_of: Build
+) -> None:
+    protocol = {"name": "sampled", "timeout_s": 2.5}
+    path = tmp_path / "record.json"
+    write_record(path, record_of(run, "error", protocol=protocol, message="timed out after 2.5 s"))
+    assert "ran out of time after 2.5 s" in str(record_damage(path, run, 3))
+    assert record_damage(path, run, 2.5) is None
+    assert record_damage(path, run, 1) is None
+    # Another error is not one of time, and a result not one at all.
+    write_record(path, record_of(run, "error", protocol=protocol))
+    assert record_damage(path, run, 3) is None
+    write_record(path, record_of(run, protocol=protocol))
+    assert record_damage(path, run, 3) is None
+
+
+@pytest.fixture
+def planned(run: Run) -> dict[str, Run]:
+    runs = [run, Run("Pytorch", run.shape, run.dtype, run.device)]
+    return {f"results/local/records/{r.slug}-0123456789ab.json": r for r in runs}
+
+
+@pytest.mark.parametrize(
+    ("again", "names"),
+    [
+        ("all", ["flash2", "pytorch"]),
+        ("Flash2", ["flash2"]),
+        (["flash2 n64", "Pytorch"], ["flash2", "pytorch"]),
+        (["pytorch-b2-n64-h4-e64-full-float32-cpu-0123456789ab"], ["pytorch"]),
+        (["n64"], ["flash2", "pytorch"]),
+    ],
+)
+def test_runs_are_asked_for_by_parts_of_their_names(
+    planned: dict[str, Run], again: Any, names: list[str]
+) -> None:
+    found = runs_asked_for(again, planned)
+    assert [Path(path).name.split("-")[0] for path in found] == names
+    assert set(found.values()) == {ASKED_FOR}
+
+
+@pytest.mark.parametrize("again", ["Flash", "n6", "", ["Flash2", "causal"]])
+def test_a_name_that_no_run_has_is_an_error_that_says_what_there_is(
+    planned: dict[str, Run], again: Any
+) -> None:
+    with pytest.raises(ConfigError, match=r"again: no planned run .*\(Flash2, Pytorch\)"):
+        runs_asked_for(again, planned)

@@ -1,0 +1,79 @@
+"""The plan of one call of Snakemake: written by the call that works in the folder, and by no other.
+
+Rules decide by time of change, so the plan's files lie in the folder and are written only where
+they changed. A dry run, and a call that is refused because another one is at work, must not touch
+them: their plan goes to a temporary folder, each file with the time of change of the one that it
+equals. A job that reads the rules again, on a node of a cluster too, gets what the call prepared.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from flashlab.prepare import Prepared
+from flashlab.records import json_text, write_json, write_json_if_changed
+
+IN_PLACE = Path()
+PREPARED = Path(".snakemake", "flashlab-call.json")
+
+
+def plan_root(in_place: bool) -> Path:
+    """Where this call's plan goes: into the folder, or below one that ends with the process."""
+    if in_place:
+        return IN_PLACE
+    folder = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def write_documents(documents: Mapping[str, Any], root: Path) -> None:
+    """Write a plan's documents below `root`, so that a file's time of change means a change."""
+    for name, document in documents.items():
+        own, path = Path(name), root / name
+        if root == IN_PLACE:
+            write_json_if_changed(own, document)
+            continue
+        write_json(path, document)
+        if own.is_file() and own.read_text(encoding="utf-8") == json_text(document):
+            status = own.stat()
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def remaking_file(prepared: Prepared, root: Path) -> Path:
+    """The file that is newer than everything that must be made again."""
+    return root / "results" / prepared.dataset / "plan" / "remade.json"
+
+
+def write_remaking(prepared: Prepared, root: Path) -> None:
+    """Write `remaking_file`, where there is anything to make again, with the reasons."""
+    if prepared.remade:
+        write_json(remaking_file(prepared, root), dict(sorted(prepared.remade.items())))
+
+
+def keep_call(prepared: Prepared, grading: Mapping[str, Any]) -> None:
+    """Keep what this call prepared for the jobs that read the rules again."""
+    write_json(PREPARED, {"prepared": asdict(prepared), "grading": grading})
+
+
+def read_call() -> tuple[Prepared, dict[str, Any]]:
+    """What the call that this job belongs to has prepared.
+
+    Raises:
+        FileNotFoundError: no call has; a job was started by hand.
+    """
+    document = json.loads(PREPARED.read_text(encoding="utf-8"))
+    return Prepared(**document["prepared"]), document["grading"]
+
+
+def notices(remade: Mapping[str, str], unsurprising: Iterable[str]) -> list[str]:
+    """A line for each file that is made again for another reason than an unsurprising one."""
+    known = set(unsurprising)
+    return [f"{path} {reason}" for path, reason in remade.items() if reason not in known]

@@ -1,0 +1,136 @@
+"""The check as the command line shows it: which file, a line a case, a summary."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from flashlab import machine
+from flashlab.checking.cases import Case, Outcome
+from flashlab.checking.process import check
+from flashlab.implementations import ImplementationError, find_implementations
+from flashlab.measuring.devices import claimed
+from flashlab.shapes import shape_text
+
+NOTICE_SECONDS = 2.0
+"""How long to wait for the device before saying so."""
+
+MAX_NAMED = 10
+"""Failed cases that the summary names."""
+
+
+def find_kernel(name: str) -> Path:
+    """The kernel's file, from its NAME or its own path.
+
+    ImplementationError where there is no such file or name.
+    """
+    if name.endswith(".py") or os.sep in name:
+        path = Path(name).absolute()
+        if not path.is_file():
+            raise ImplementationError(f"there is no file {name}")
+        return path
+    return find_implementations()[name].path
+
+
+@contextmanager
+def _claimed(device: str) -> Iterator[dict[str, str]]:
+    """A claim on the device, with a notice where another process holds it for a while."""
+    notice = threading.Timer(
+        NOTICE_SECONDS, print, ["waiting: a measurement runs on the device"], {"file": sys.stderr}
+    )
+    notice.daemon = True
+    notice.start()
+    try:
+        with claimed(device) as variables:
+            notice.cancel()
+            yield variables
+    finally:
+        notice.cancel()
+
+
+def _device_name(device: str, variables: dict[str, str]) -> str:
+    names = {gpu.uuid: gpu.name for gpu in machine.gpus()}
+    return names.get(variables["CUDA_VISIBLE_DEVICES"]) or machine.device_name(device)
+
+
+def _row(case: Case, outcome: Outcome, width: int) -> str:
+    """The case as a line of the table, its shape as ``--shape`` takes it."""
+    errors = (outcome.errors.get(name) for name in ("out", "dqkv"))
+    cells = "  ".join(f"{'–':>8}" if error is None else f"{error:8.1e}" for error in errors)
+    tolerance = "–" if outcome.tolerance is None else f"{outcome.tolerance:.0e}"
+    said = f": {outcome.message}" if outcome.message else ""
+    return (
+        f"{case.dtype:8}  {shape_text(case.shape):{width}}  {cells}  {tolerance:>9}  "
+        f"{outcome.status}{said}"
+    )
+
+
+def _largest(done: Sequence[tuple[Case, Outcome]]) -> str | None:
+    """The largest error of the cases that are ok, as a share of what is allowed."""
+    shares = [
+        (error / outcome.tolerance, name, case)
+        for case, outcome in done
+        if outcome.tolerance is not None
+        for name, error in outcome.errors.items()
+    ]
+    if not shares:
+        return None
+    share, name, case = max(shares, key=lambda found: found[0])
+    return f"largest error of an ok case: {share:.2g} of the tolerance ({name}, {case})"
+
+
+def _summary(done: Sequence[tuple[Case, Outcome]], planned: int) -> Iterator[str]:
+    """Counts, the largest error, and what failed."""
+    statuses = Counter(outcome.status for _, outcome in done)
+    counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
+    left = f"; {planned - len(done)} not checked" if planned > len(done) else ""
+    yield f"{len(done)} cases: {counts}{left}"
+    if largest := _largest(done):
+        yield largest
+    failed = [(case, outcome.status) for case, outcome in done if not outcome.passed]
+    for case, status in failed[:MAX_NAMED]:
+        yield f"failed: {case}: {status}"
+    if len(failed) > MAX_NAMED:
+        yield f"failed: {len(failed) - MAX_NAMED} more, in the table above"
+
+
+def print_check(
+    kernel: Path, device: str, cases: Sequence[Case], timeout_s: float, fail_fast: bool
+) -> bool:
+    """Print the table as it grows and its summary; whether every case passed.
+
+    The first traceback is shown under its case; later ones are not.
+
+    Args:
+        kernel: the kernel's file, an absolute path.
+        device: ``cuda`` or ``cpu``; claimed for as long as the check takes.
+        cases: what to compare.
+        timeout_s: seconds that the kernel's import and each case may take.
+        fail_fast: whether to end at the first case that did not pass.
+
+    Raises:
+        KernelError: the file cannot be imported or has no ``attention``.
+    """
+    width = max(len(shape_text(case.shape)) for case in cases)
+    done: list[tuple[Case, Outcome]] = []
+    shown = False
+    with _claimed(device) as variables:
+        print(f"{kernel} on {_device_name(device, variables)}, against float64")
+        print(f"dtype     {'shape':{width}}       out      dqkv  tolerance  status", flush=True)
+        with closing(check(kernel, device, variables, cases, timeout_s)) as outcomes:
+            for case, outcome in outcomes:
+                print(_row(case, outcome, width), flush=True)
+                done.append((case, outcome))
+                if outcome.traceback and not shown:
+                    print(textwrap.indent(outcome.traceback, "    "), flush=True)
+                    shown = True
+                if fail_fast and not outcome.passed:
+                    break
+    print("\n".join(_summary(done, len(cases))))
+    return all(outcome.passed for _, outcome in done)

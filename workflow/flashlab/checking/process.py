@@ -1,0 +1,193 @@
+"""Keeping the process that checks: a new one after a crash, its end after too long a time.
+
+Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from flashlab.checking.cases import Case, Outcome
+from flashlab.measuring.start import (
+    POLL_SECONDS,
+    START_SECONDS,
+    has_ended,
+    job_environment,
+    read_message,
+    send_message,
+)
+
+END_SECONDS = 5.0
+"""How long a process that has closed its connection may take to end by itself."""
+
+
+class KernelError(Exception):
+    """A kernel file that gives no function to check."""
+
+
+class _EndedError(Exception):
+    """The process ended instead of answering; the message says how."""
+
+
+def _fatal_traceback(text: str, kernel: Path) -> str:
+    """What the fault handler wrote, down to the kernel's last line in it."""
+    lines = text.splitlines()
+    own = [i for i, line in enumerate(lines) if f'"{kernel}"' in line]
+    return "\n".join(lines[: own[-1] + 1] if own else lines[:1])
+
+
+class _Worker:
+    """One process that checks, in a session of its own with whatever it starts."""
+
+    def __init__(self, kernel: Path, device: str, variables: Mapping[str, str]) -> None:
+        self._kernel = kernel
+        self._connection, theirs = socket.socketpair()
+        read_end, self._lifeline = os.pipe()  # closed by the system however this process ends
+        self._trace = tempfile.TemporaryFile()  # noqa: SIM115, `end` closes it
+        descriptors = (theirs.fileno(), read_end, self._trace.fileno())
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "flashlab.checking.worker", str(kernel), device),
+                    *map(str, descriptors),
+                ],
+                env={**job_environment(), **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # what a kernel prints is not part of the table
+                pass_fds=descriptors,
+                start_new_session=True,
+            )
+        os.close(read_end)
+        self._watched = psutil.Process(self._process.pid)
+
+    def load(self, timeout_s: float) -> None:
+        """Wait until the kernel is imported; KernelError where it cannot be."""
+        try:
+            self._receive(START_SECONDS)
+        except (TimeoutError, _EndedError) as error:
+            raise KernelError(f"torch cannot be imported: {error}") from None
+        try:
+            message = self._receive(timeout_s)
+        except TimeoutError:
+            raise KernelError(
+                f"{self._kernel} took more than {timeout_s:g} s to import; "
+                "--timeout SECONDS allows it more"
+            ) from None
+        except _EndedError as error:
+            raise KernelError(f"{self._kernel}, at import: {error}{self._fatal()}") from None
+        if "failed" in message:
+            raise KernelError(f"{self._kernel} {message['failed']}")
+
+    def compare(self, case: Case, timeout_s: float) -> Outcome:
+        """The outcome of a case, also where there is no answer to it."""
+        try:
+            with suppress(BrokenPipeError):  # then the wait below finds it ended
+                order = {"dtype": case.dtype, "shape": asdict(case.shape)}
+                send_message(self._connection, order)
+            return Outcome(**self._receive(timeout_s))
+        except TimeoutError:
+            return Outcome("error", f"timed out after {timeout_s:g} s", fatal=True)
+        except _EndedError as error:
+            return Outcome("error", str(error), traceback=self._fatal().strip(), fatal=True)
+
+    def end(self) -> None:
+        """End the process and whatever it has started, and wait until it is gone."""
+        self._kill()
+        self._connection.close()
+        self._trace.close()
+        os.close(self._lifeline)
+
+    def _kill(self) -> int:
+        """Kill the session, if that is still to be done; the process's exit status."""
+        if self._process.returncode is None:  # else its number may be another's by now
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        return self._process.wait()
+
+    def _receive(self, seconds: float) -> dict[str, Any]:
+        """Its next message. TimeoutError; _EndedError where it ended without one."""
+        deadline = time.monotonic() + seconds
+        while True:
+            # A process that the kernel left behind may hold the connection open.
+            ended = has_ended(self._watched)
+            left = deadline - time.monotonic()
+            wait_s = 0.0 if ended else max(0.0, min(POLL_SECONDS, left))
+            if select.select([self._connection], [], [], wait_s)[0]:
+                with suppress(ConnectionResetError):
+                    if (message := read_message(self._connection)) is not None:
+                        return message
+                raise _EndedError(self._ending())
+            if ended:
+                raise _EndedError(self._ending())
+            if left <= 0:
+                raise TimeoutError(f"no answer within {seconds:g} s")
+
+    def _ending(self) -> str:
+        """How it ended."""
+        deadline = time.monotonic() + END_SECONDS
+        while not has_ended(self._watched):
+            if time.monotonic() >= deadline:
+                return "the kernel closed its process's connection to the check"
+            time.sleep(0.01)
+        returncode = self._kill()
+        if returncode >= 0:
+            return f"the kernel ended its process with status {returncode}"
+        known = -returncode in set(signal.Signals)
+        name = signal.Signals(-returncode).name if known else str(-returncode)
+        memory = ", perhaps for lack of memory" if name == "SIGKILL" else ""
+        return f"crashed: ended by signal {name}{memory}"
+
+    def _fatal(self) -> str:
+        """The traceback of a crash, on lines of its own, where there is one."""
+        written = os.pread(self._trace.fileno(), 2**20, 0).decode(errors="replace")
+        found = _fatal_traceback(written, self._kernel)
+        return f"\n{found}" if found else ""
+
+
+def check(
+    kernel: Path,
+    device: str,
+    variables: Mapping[str, str],
+    cases: Iterable[Case],
+    timeout_s: float,
+) -> Generator[tuple[Case, Outcome], None, None]:
+    """Compare the kernel in a file with the reference, case by case.
+
+    Args:
+        kernel: the kernel's file, an absolute path.
+        device: ``cuda`` or ``cpu``.
+        variables: environment variables that confine the process to its device.
+        cases: what to compare.
+        timeout_s: seconds that the kernel's import and each case may take.
+
+    Raises:
+        KernelError: the file cannot be imported or has no ``attention``.
+    """
+    worker: _Worker | None = None
+    try:
+        for case in cases:
+            if worker is None:
+                worker = _Worker(kernel, device, variables)
+                worker.load(timeout_s)
+            outcome = worker.compare(case, timeout_s)
+            if outcome.fatal:
+                worker.end()
+                worker = None
+            yield case, outcome
+    finally:
+        if worker is not None:
+            worker.end()

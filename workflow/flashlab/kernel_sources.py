@@ -1,0 +1,107 @@
+"""The files that decide what a kernel computes, read from its source without running it.
+
+These are the kernel's own file, the modules below ``kernels/`` that it imports, directly or not
+(``from kernels.lib.tiles import …``, or relatively ``from .lib.tiles import …``), and the files
+that it names in ``SOURCES``, such as CUDA sources that it compiles.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from flashlab.syntax import canonical_tree
+
+PACKAGE = "kernels"
+"""The package that kernels are imported from, whatever their folder's name."""
+
+
+class KernelSourceError(Exception):
+    """A file that a kernel imports or names and that is missing or is not Python."""
+
+
+def _package_of(path: Path, folder: Path) -> list[str]:
+    """The dotted package of a module's file, as a list of its parts."""
+    return [PACKAGE, *path.relative_to(folder).parent.parts]
+
+
+def _imported_names(tree: ast.Module, package: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The dotted names that a module imports from `PACKAGE`, including names inside modules."""
+    for node in ast.walk(tree):
+        names: list[list[str]] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = list(package[: len(package) - node.level + 1]) if node.level else []
+            base += node.module.split(".") if node.module else []
+            names = [[*base, alias.name] for alias in node.names]
+        yield from (tuple(name) for name in names if name[:1] == [PACKAGE])
+
+
+def _module_files(name: Sequence[str], folder: Path) -> Iterator[Path]:
+    """The files that importing a dotted name runs: its packages' ``__init__.py`` and its module."""
+    place = folder
+    for part in name[1:]:
+        place = place / part
+        for file in (place / "__init__.py", place.with_suffix(".py")):
+            if file.is_file():
+                yield file
+
+
+def _without_label(tree: ast.Module) -> ast.Module:
+    """The module without its LABEL, which only the report shows."""
+    body = [node for node in tree.body if not _assigns(node, "LABEL")]
+    return ast.Module(body=body, type_ignores=[])
+
+
+def _assigns(node: ast.stmt, name: str) -> bool:
+    return isinstance(node, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == name for target in node.targets
+    )
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes(), filename=str(path))
+    except SyntaxError as error:
+        raise KernelSourceError(f"{path}: line {error.lineno}: {error.msg}") from error
+    except ValueError as error:  # a NUL, before Python 3.11.4
+        raise KernelSourceError(f"{path}: {error}") from error
+
+
+def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
+    """Hex SHA-256 of what decides a kernel's results.
+
+    Python files count by their syntax trees, so that a comment does not move the digest; the files
+    in `sources`, paths relative to the kernel's folder, count by their bytes.
+
+    Raises:
+        KernelSourceError: a file is missing, outside the kernel's folder, or not Python.
+    """
+    folder = kernel.parent
+    trees: dict[Path, ast.Module] = {}
+    waiting = [kernel]
+    while waiting:
+        path = waiting.pop()
+        if path not in trees:
+            trees[path] = tree = _parsed(path)
+            for name in _imported_names(tree, _package_of(path, folder)):
+                waiting.extend(_module_files(name, folder))
+    content = {
+        path.relative_to(folder).as_posix(): canonical_tree(tree) for path, tree in trees.items()
+    }
+    # The kernel itself under no name: renaming its file changes nothing that it computes.
+    del content[kernel.name]
+    content[""] = canonical_tree(_without_label(trees[kernel]))
+    for source in sources:
+        path = folder / source
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise KernelSourceError(f"{kernel}: SOURCES: {source} lies outside {folder}")
+        try:
+            content[f"bytes of {source}"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise KernelSourceError(f"{kernel}: SOURCES: {path}: {error.strerror}") from error
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,110 @@
+"""Which planned files must be made again although they are there, or nobody asks for them.
+
+By time of change alone Snakemake does not see that a file between two others is gone or damaged,
+that a run was ended by a time limit that has been raised since, or that somebody wants a run
+measured again. So each call looks for such files, and the rules that make them take a file that is
+newer than everything as an input.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from flashlab.config import ConfigError
+from flashlab.records import RecordError, Run, read_record, time_out_message
+
+ALL = "all"
+ASKED_FOR = "is to be measured again"
+MISSING = "is missing"
+
+_ENDINGS = {
+    ".csv": (b"\n",),
+    ".html": (b"</html>", b"</html>\n"),
+    ".pdf": (b"%%EOF", b"%%EOF\n"),
+    ".svg": (b"</svg>", b"</svg>\n"),
+}
+"""How a whole file of each kind ends."""
+
+
+def damage(path: Path) -> str | None:
+    """What is wrong with a file or folder that a stage has made; None where it is whole.
+
+    A file that was written whole does not end early and, but for a PDF, holds no NUL, which is
+    what a power failure leaves. An empty folder is one whose files are gone.
+    """
+    if path.is_dir():
+        inside = sorted(path.iterdir())
+        if not inside:
+            return "is empty"
+        return next((f"{p.name} {found}" for p in inside if (found := damage(p))), None)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return MISSING
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    if path.suffix == ".json":
+        try:
+            json.loads(content)
+        except (ValueError, RecursionError):
+            return "is not JSON"
+        return None
+    if path.suffix != ".pdf" and b"\0" in content:
+        return "holds NUL bytes"
+    endings = _ENDINGS.get(path.suffix)
+    return "is cut off" if endings and not content.endswith(endings) else None
+
+
+def missing_figures(folder: Path, figures: Iterable[str]) -> str | None:
+    """Which of an experiment's figures are not in their folder; None where all are."""
+    lacking = [name for name in figures if not (folder / f"{name}.svg").is_file()]
+    return f"lacks {', '.join(lacking)}" if lacking else None
+
+
+def record_damage(path: Path, run: Run, timeout_s: float) -> str | None:
+    """Why a run must be measured again: its record is missing or damaged, or it ran out of time.
+
+    Running out of time counts where less time was allowed than `timeout_s`.
+    """
+    if not path.exists():
+        return MISSING
+    try:
+        inner = read_record(path, run)["record"]
+    except RecordError as error:
+        return f"cannot be used ({error})"
+    allowed = inner["protocol"].get("timeout_s", timeout_s)
+    if inner["message"] == time_out_message(allowed) and allowed < timeout_s:
+        return f"ran out of time after {allowed:g} s, and {timeout_s:g} s are allowed now"
+    return None
+
+
+def runs_asked_for(again: str | Sequence[str], runs: Mapping[str, Run]) -> dict[str, str]:
+    """The record files of the runs to measure again, with the reason.
+
+    Args:
+        again: ``all``, or words; a run is meant where all parts of one of the words, which spaces
+            or hyphens divide, are parts of the run's name (``Flash2``, ``flash2 n1024 causal``).
+        runs: the planned runs by record file.
+
+    Raises:
+        ConfigError: a word that no planned run has in its name.
+    """
+    if again == ALL:
+        return dict.fromkeys(runs, ASKED_FOR)
+    found: dict[str, str] = {}
+    for word in [again] if isinstance(again, str) else again:
+        wanted = set(word.lower().replace("-", " ").split())
+        meant = [path for path in runs if wanted and wanted <= set(Path(path).stem.split("-"))]
+        if not meant:
+            some = ", ".join(dict.fromkeys(run.implementation for run in runs.values()))
+            raise ConfigError(
+                f"--config: again: no planned run is called {word!r}; give `all`, an "
+                f"implementation ({some}), or parts of a run's name, such as "
+                f"{next(iter(runs.values())).slug}"
+                if runs
+                else "--config: again: nothing is measured here: the records are recorded ones"
+            )
+        found |= dict.fromkeys(meant, ASKED_FOR)
+    return found

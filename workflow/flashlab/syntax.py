@@ -1,0 +1,89 @@
+"""What a Python source file means, as a digest that its layout and comments do not move.
+
+Records are named by this digest, so it must not depend on the Python that computes it: it is taken
+over a serialisation of the syntax tree of our own (`ast.dump` differs between versions, and a code
+object holds line numbers). It is the same on Python 3.11 to 3.14.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+
+_WITHOUT_MEANING = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
+"""Fields that repeat what the tree's shape says (`ctx`), or that no interpreter acts on."""
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    match body:
+        case [ast.Expr(value=ast.Constant(value=str())), *rest]:
+            return rest
+    return body
+
+
+def _joined(parts: list[ast.expr]) -> list[object]:
+    """The parts of an f-string: how text is cut into constants differs between versions."""
+    found: list[object] = []
+    for part in parts:
+        text = part.value if isinstance(part, ast.Constant) else None
+        if not isinstance(text, str):
+            found.append(part)
+        elif found and isinstance(found[-1], str):
+            found[-1] += text
+        elif text:
+            found.append(text)
+    return found
+
+
+def _field(node: ast.AST, name: str) -> object:
+    """A node's field as it counts, None where it says nothing."""
+    value: object = getattr(node, name, None)
+    match node, name, value:
+        case (
+            ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef(),
+            "body",
+            _,
+        ):
+            value = _without_docstring(node.body)
+        case ast.JoinedStr(), "values", _:
+            value = _joined(node.values)
+        case ast.FormattedValue(), "format_spec", ast.JoinedStr(values=[]):
+            value = None
+    return None if value == [] else value
+
+
+def _serialised(value: object) -> Iterator[str]:
+    if isinstance(value, ast.Constant):
+        # ascii, since which characters repr prints as they are is a version's own
+        yield f"({type(value.value).__name__} {value.value!a})"
+    elif isinstance(value, ast.AST):
+        yield f"({type(value).__name__}"
+        for name in sorted(value._fields):  # their order, too, is a version's own
+            if name not in _WITHOUT_MEANING and (field := _field(value, name)) is not None:
+                yield f" {name}="
+                yield from _serialised(field)
+        yield ")"
+    elif isinstance(value, list):
+        yield "["
+        for item in value:
+            yield from _serialised(item)
+            yield ","
+        yield "]"
+    else:
+        yield ascii(value)
+
+
+def canonical_tree(tree: ast.Module) -> str:
+    """A module's syntax tree as text: no positions, comments, docstrings or empty fields."""
+    return "".join(_serialised(tree))
+
+
+def syntax_digest(source: bytes, filename: str) -> str:
+    """Hex SHA-256 of a module's `canonical_tree`.
+
+    Raises:
+        SyntaxError, ValueError: `source` is not Python, or holds a NUL.
+    """
+    tree = ast.parse(source, filename=filename)
+    return hashlib.sha256(canonical_tree(tree).encode()).hexdigest()
