@@ -15,9 +15,10 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-configfile: "config/config.yaml"
+report: "report/captions/workflow.rst"
 
 
+include: "workflow/config.smk"
 include: "workflow/common.smk"
 
 

@@ -350,3 +350,61 @@ def text_of(squeezed: Callable[[str], str]) -> Callable[[Path], str]:
         return squeezed(done.stdout)
 
     return read
+
+
+# A run that waits
+
+
+HELD = '''
+"""Naive attention that waits for as long as the file `hold` stands beside this one."""
+
+import os
+import time
+from pathlib import Path
+
+import torch
+
+NAME = "Held"
+LABEL = {"zh_TW": "被擋住的", "en": "Held"}
+
+
+def attention(qkv, causal):
+    here = Path(__file__).parent
+    (here / "held.new").write_text(str(os.getpid()))
+    (here / "held.new").rename(here / "held")
+    while (here / "hold").exists():
+        time.sleep(0.02)
+    q, k, v = qkv.transpose(1, 3).unbind(2)
+    weights = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1)
+    return (weights @ v).transpose(1, 2)
+'''
+
+
+class Held:
+    """The finished folder with two runs to measure, which wait in their kernel until let go."""
+
+    def __init__(self, project: Any) -> None:
+        self.project = project
+        self.kernels = project.folder / "kernels"
+        self.kernels.joinpath("held.py").write_text(HELD, encoding="utf-8")
+        self.kernels.joinpath("hold").touch()
+        with project.config() as config:
+            del config["experiments"][1:]
+            config["experiments"][0]["implementations"] = ["Pytorch", "Held"]
+
+    def start(self) -> Any:
+        """A call of Snakemake, which has come to measure a record."""
+        call = self.project.start("--cores", "1", "records")
+        deadline = time.monotonic() + 60
+        while not self.kernels.joinpath("held").exists():
+            assert time.monotonic() < deadline, "nothing was measured within a minute"
+            time.sleep(0.05)
+        return call
+
+    def let_go(self) -> None:
+        self.kernels.joinpath("hold").unlink()
+
+
+@pytest.fixture
+def held(project: Any) -> Held:
+    return Held(project)

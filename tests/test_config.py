@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import datetime
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flashlab import costs, plan
-from flashlab.config import SCHEMA, ConfigError, resolve_config
+from flashlab.config import (
+    SCHEMA,
+    ConfigError,
+    check_baseline,
+    merged,
+    parse_override,
+    read_config,
+    resolve_config,
+)
 from flashlab.implementations import Implementations
 from flashlab.records import canonical
 
@@ -78,6 +87,69 @@ WRONG: dict[str, tuple[Callable[[Config], None], list[str]]] = {
     "a share of zero": (
         lambda c: c["measure"]["sampled"].update(relative_interval=0),
         ["measure.sampled.relative_interval", "greater than 0"],
+    ),
+    "a number in quotes": (
+        sweep(batch_size="16"), ["experiments[0].cuda.batch_size", "write 16 without quotes"]
+    ),
+    "a number that YAML takes for text": (
+        lambda c: c["measure"]["sampled"].update(relative_interval="1e-3"),
+        ["measure.sampled.relative_interval", "write 0.001 without quotes"],
+    ),
+    "a number for a text": (
+        lambda c: c.update(author={"id": 113062000}), ["author.id", "put text in quotes"]
+    ),
+    "a value for a list": (
+        experiment(implementations="Flash2"),
+        ["experiments[0].implementations", "must be a list", "write [Flash2]"],
+    ),
+    "a device by another name": (
+        lambda c: c.update(device="gpu"), ["device", "did you mean cuda?"]
+    ),
+    "a dtype by another name": (lambda c: c.update(dtype="FP16"), ["dtype", "mean float16?"]),
+    "a language by another name": (
+        lambda c: c.update(languages=["zh-tw"]), ["languages[0]", "did you mean zh_TW?"]
+    ),
+    "a choice in capitals": (lambda c: c.update(dtype="BFloat16"), ["dtype", "mean bfloat16?"]),
+    "no space after a colon": (
+        lambda c: c["measure"].update({"timeout_s:3": None}),
+        ["measure.timeout_s:3", "put a space after the colon of timeout_s"],
+    ),
+    "a text for a mapping": (
+        lambda c: c.update(remarks="mine.md"),
+        ["remarks", "must be a mapping of keys", 'for example {"seq_len": {"en": '],
+    ),
+    "a title in one language": (
+        experiment(title="Length"),
+        ["experiments[0].title", 'for example {"zh_TW": "序列長度", "en": "Sequence length"}'],
+    ),
+    "an empty title": (
+        experiment(title={"zh_TW": "", "en": "Length"}), ["experiments[0].title.zh_TW", "is empty"]
+    ),
+    "a list without brackets": (
+        lambda c: c["experiments"][0]["cuda"].update({32: None}),
+        ["experiments[0].cuda[32]", "a list is written in [ ]"],
+    ),
+    "a sweep by its symbol": (
+        experiment(sweep="N"), ["experiments[0].sweep", "did you mean seq_len?"]
+    ),
+    "a word for true or false": (
+        sweep(causal="maybe"), ["experiments[0].cuda.causal", "true or false without quotes"]
+    ),
+    "a key with nothing under it": (
+        lambda c: c.update(author=None),
+        ["author", "has no value", "remove the key", 'for example {"name": '],
+    ),
+    "experiments by name": (
+        lambda c: c.update(experiments={"seq_len": {}}),
+        ["experiments", "must be a list", "begin each item of the list with a hyphen"],
+    ),
+    "a folder of no name": (lambda c: c.update(submissions=""), ["submissions", "is empty"]),
+    "a figure with an unknown key": (
+        experiment(figures=[{"metric": "time", "implementation": ["Flash2"]}]),
+        ["experiments[0].figures[0].implementation", "did you mean implementations?"],
+    ),
+    "a long value": (
+        lambda c: c.update(baseline=list(range(1000))), ["baseline", "must be text", "15, 16, 1"]
     ),
     "not one of the choices": (
         lambda c: c.update(dtype="float61"), ["dtype", "float16", "did you mean float16?"]
@@ -153,18 +225,113 @@ def test_a_mistake_on_the_command_line_is_said_to_be_there(tmp_path: Path) -> No
     assert f"{second}: device: " in message
 
 
+def test_what_lacks_in_a_list_lacks_in_the_file_that_gave_the_list(tmp_path: Path) -> None:
+    second = tmp_path / "own.yaml"
+    own = {"experiments": [{**DEFAULT["experiments"][0], "title": {"en": "Length"}}]}
+    second.write_text(json.dumps(own))
+    message = error_of({**DEFAULT, **own}, files=[FILE, second])
+    assert f"{second}: experiments[0].title.zh_TW: is missing" in message
+
+
 def test_a_yaml_key_given_twice_is_an_error_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("device: cpu\nmeasure:\n  timeout_s: 3\n  timeout_s: 4\n")
     message = error_of(DEFAULT, files=[file])
-    assert message == f"{file}: line 4: the key timeout_s is given twice; keep one of them"
+    assert message.startswith(f"{file}: line 4, column 3: the key timeout_s is given twice")
 
 
-@pytest.mark.parametrize("text", [b"a: [", b"? [a]\n: 1\n", b"a: \xff\n", b"\x00"])
-def test_a_file_that_is_no_yaml_is_named(tmp_path: Path, text: bytes) -> None:
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"a: [", "line 1, column 5: "),
+        (b"a: \xff\n", "line 1, column 4: not UTF-8"),
+        (b"", "must hold keys with values, such as device: cpu; found nothing"),
+        (b"- a\n", 'must hold keys with values, such as device: cpu; found ["a"]'),
+    ],
+)
+def test_a_file_that_holds_no_keys_is_named(tmp_path: Path, text: bytes, expected: str) -> None:
     file = tmp_path / "own.yaml"
     file.write_bytes(text)
-    assert error_of(DEFAULT, files=[file]).startswith(f"{file}: ")
+    assert error_of(DEFAULT, files=[file]).startswith(f"{file}: {expected}")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: No such file"):
+        read_config(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("dataset=h200", {"dataset": "h200"}),
+        ("name=0123", {"name": "0123"}),
+        ("name=1e3", {"name": "1e3"}),
+        ("pdf=a: b.pdf", {"pdf": "a: b.pdf"}),
+        ("import=[x", {"import": "[x"}),
+        ("reproduce=5", {"reproduce": 5}),
+        ("languages=[en]", {"languages": ["en"]}),
+        ('author={"name": "王小明"}', {"author": {"name": "王小明"}}),
+        ('measure={"sampled": {"max_seconds": 1}}', {"measure": {"sampled": {"max_seconds": 1}}}),
+        ("measure={sampled: {max_seconds: 1}}", {"measure": {"sampled": {"max_seconds": 1}}}),
+        ("measure={'lab5': {'repeats': 3}}", {"measure": {"lab5": {"repeats": 3}}}),
+        ("langauges=[en", {"langauges": "[en"}),  # to be refused for its key
+    ],
+)
+def test_a_key_on_the_command_line_has_the_value_that_a_file_would_give_it(
+    argument: str, expected: dict[str, Any]
+) -> None:
+    assert parse_override(argument) == expected
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("languages", "--config: languages: write KEY=VALUE, such as device=cpu"),
+        ("measure.sampled.max_seconds=1", "write 'measure={sampled: {max_seconds: 1}}'"),
+        ("measure={sampled: {max_seconds: 1}", "line 1, column 1: this { is not closed"),
+        ("measure={lab5: ]}", 'for example {"sampled": {"max_seconds": 1}}'),
+    ],
+)
+def test_a_value_on_the_command_line_that_is_no_yaml_is_refused_with_the_right_form(
+    argument: str, expected: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_override(argument)
+    assert str(caught.value).startswith("--config: ")
+    assert expected in str(caught.value)
+
+
+def test_mappings_merge_and_lists_replace() -> None:
+    base = {"a": {"b": 1, "c": [1, 2]}, "d": 4}
+    assert merged(base, {"a": {"c": [3]}, "d": {"e": 5}}) == {
+        "a": {"b": 1, "c": [3]},
+        "d": {"e": 5},
+    }
+    assert base == {"a": {"b": 1, "c": [1, 2]}, "d": 4}
+
+
+def test_the_forms_that_messages_show_are_usable() -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    shown = {key: part["examples"] for key, part in schema["properties"].items()
+             if "examples" in part}  # fmt: skip
+    assert {"measure", "languages", "author", "remarks"} <= set(shown)
+    for key, examples in shown.items():
+        for example in examples:
+            override = parse_override(f"{key}={json.dumps(example)}")
+            assert override == {key: example}
+            resolve_config(merged(DEFAULT, override), IMPLEMENTATIONS)
+
+
+def test_a_baseline_that_nothing_measures_is_refused_with_what_is_measured() -> None:
+    known = (*IMPLEMENTATIONS, "FlashLab")
+    resolved = resolve_config({**DEFAULT, "baseline": "FlashLab"}, known, [FILE])
+    with pytest.raises(ConfigError) as caught:
+        check_baseline(resolved, [FILE])
+    _, line = str(caught.value).splitlines()
+    assert line.startswith(f"  {FILE}: baseline: no experiment measures FlashLab")
+    assert "take one of Pytorch, Flash2 (did you mean Flash2?)" in line
+    resolved["experiments"][3]["implementations"].append("FlashLab")
+    check_baseline(resolved, [FILE])
 
 
 def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:
@@ -220,7 +387,10 @@ def test_a_wild_value_is_refused_in_words_or_can_be_planned(path: Any, value: An
     config = with_value(path, value)
     try:
         resolved = resolve_config(config, IMPLEMENTATIONS, [FILE])
-    except ConfigError:
+    except ConfigError as error:
+        # What relates keys to one another is reported where it can be mended: at any of them.
+        named = re.findall(r"^  .*?: ([^ :\[.]+)", str(error), re.MULTILINE)
+        assert path[0] in named or named == ["baseline"], error
         return
     for device in ("cuda", "cpu"):
         for planned in plan.experiments(resolved, device):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pynvml
@@ -51,6 +52,34 @@ def test_visible_gpus_are_those_that_cuda_would_see(
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert machine.gpus() == [GPUS[index] for index in expected]
+
+
+@pytest.fixture
+def no_pynvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As where Snakemake alone is installed."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    machine.driver_version.cache_clear()
+    yield
+    machine.driver_version.cache_clear()
+
+
+def test_without_pynvml_and_without_a_driver_there_is_no_gpu(
+    no_pynvml: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "NVML_LIBRARY", "libno-such-library.so.1")
+    assert machine.gpus() == []
+    assert machine.driver_version() is None
+    assert machine.detect_device("auto") == "cpu"
+
+
+def test_without_pynvml_a_driver_is_not_taken_for_no_gpu(
+    no_pynvml: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "NVML_LIBRARY", None)  # loads, as a driver's library would
+    for wanted in ("auto", "cuda"):
+        with pytest.raises(MachineError, match="pip install nvidia-ml-py"):
+            machine.detect_device(wanted)
+    assert machine.detect_device("cpu") == "cpu"
 
 
 def test_auto_takes_cuda_only_where_gpu_and_torch_both_have_it(

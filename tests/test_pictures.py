@@ -90,6 +90,7 @@ def test_an_svg_that_refers_to_itself_alone_is_taken(content: bytes) -> None:
         (b"<!DOCTYPE svg [<!ENTITY a 'b'>]>" + svg("&a;"), "declares entities"),
         (svg('<g id="a"><use href="#a"/></g>'), "in a circle"),
         (svg("<g>" * MAX_DEPTH + "</g>" * MAX_DEPTH), "nested more than"),
+        (svg(attributes='viewBox="0 0 x 1"'), "is not four numbers"),
         (b"<svg/>", "no SVG"),
         (svg()[:-3], "cannot be read as SVG"),
         (b"", "cannot be read as SVG"),

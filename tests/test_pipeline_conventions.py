@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,67 @@ def test_the_workflow_has_nothing_for_snakemake_to_complain_of(finished: Any) ->
     done = finished.snakemake("--lint", config=())
     assert done.returncode == 0, done.stdout
     assert "in a good condition" in done.stdout
+
+
+SNAKEMAKE_BRINGS_NONE_OF = """
+    PIL babel fontTools markdown_it matplotlib numpy pandas pikepdf pynvml pypdf scipy statsmodels
+    torch weasyprint
+"""
+
+
+@pytest.fixture
+def with_snakemake_alone(tmp_path: Path, make_clone: Callable[[Path], Any]) -> tuple[Any, str]:
+    """A clone, and the PYTHONPATH of a Python in which the other packages are not installed."""
+    names = SNAKEMAKE_BRINGS_NONE_OF.split()
+    own = tmp_path / "packages"
+    own.mkdir()
+    own.joinpath("sitecustomize.py").write_text(
+        f"import sys\nsys.modules.update(dict.fromkeys({names}))\n"
+    )
+    clone = make_clone(tmp_path / "clone")
+    return clone, os.pathsep.join([str(own), str(clone.folder / "workflow")])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--dry-run"], ["--lint"], ["--dry-run", "--config", "dataset=h200"]]
+)
+def test_the_workflow_is_read_with_snakemake_alone(
+    with_snakemake_alone: tuple[Any, str], arguments: list[str]
+) -> None:
+    clone, path = with_snakemake_alone
+    done = clone.snakemake(*arguments, config=(), PYTHONPATH=path)
+    assert done.returncode == 0, done.stdout
+    assert "Job stats" in done.stdout or "in a good condition" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [
+        (["measure", "--order", "{}", "--output", "record.json"], "torch"),
+        (["ceilings", "--device", "cpu", "--output", "ceilings.json"], "torch"),
+        (["report", "--config", "c", "--results", "r", "--output", "o.pdf"], "[a-z]+"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_stage_names_the_package_that_is_missing(
+    with_snakemake_alone: tuple[Any, str], command: list[str], package: str
+) -> None:
+    clone, path = with_snakemake_alone
+    done = subprocess.run(
+        [sys.executable, "-m", "flashlab", *command],
+        cwd=clone.folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(
+        f"error: the Python package {package} is not installed; set up with ./run, or run "
+        "python -m pip install -r envs/cpu/requirements.txt\n",
+        done.stderr,
+    )
+    assert not list(clone.folder.glob("*.json"))
 
 
 def test_the_rule_files_are_formatted(root: Path) -> None:
@@ -29,6 +93,22 @@ def test_the_rule_files_are_formatted(root: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_a_workflow_that_uses_this_one_as_a_module_decides_its_configuration(
+    root: Path, tmp_path: Path, make_clone: Callable[[Path], Any]
+) -> None:
+    outer = make_clone(tmp_path / "outer")
+    outer.folder.joinpath("Snakefile").write_text(
+        "from snakemake.common.configfile import load_configfile\n"
+        f"settings = load_configfile({str(root / 'tests' / 'tiny.yaml')!r})\n"
+        f"module lab:\n    snakefile: {str(root / 'Snakefile')!r}\n    config: settings\n"
+        "use rule * from lab\n"
+    )
+    shutil.rmtree(outer.folder / "config")
+    done = outer.snakemake("--dry-run", config=("--config", "languages={mine: 1}"))
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^measure +14$", done.stdout, re.MULTILINE)
 
 
 def test_the_rules_are_the_stages(finished: Any) -> None:
@@ -60,9 +140,19 @@ def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
         assert {"time.svg", "rate.svg", "memory.svg", "lab5.pdf"} <= {path.name for path in files}
     else:
         said = page.read_text("utf-8")
-    for caption in ("The numbers behind it are in", "The bilingual report of the dataset"):
-        assert caption in said
-    assert "Experiments" in said and "seq_len" in said
+    for text in (
+        "The measurements are those of the dataset",  # the page that it opens with
+        "Time of the forward and the backward pass",
+        'Experiment <tt class=\\"docutils literal\\">seq_len</tt>. Error bars',
+        "local/tables/seq_len/",
+        "local/findings.json",
+        "Speedup and memory of each implementation against the baseline",
+        "The lab report",
+    ):
+        assert text in said
+    assert "system-message" not in said
+    for complaint in ("docutils", "WARNING", "ERROR", "System Message"):
+        assert complaint not in done.stdout
 
 
 def test_every_rule_that_runs_has_its_log(finished: Any) -> None:

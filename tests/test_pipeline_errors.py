@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,7 +138,89 @@ def test_a_key_given_twice_in_the_file_is_refused(clean: Any, refused: Callable[
     path = clean.folder / "tests" / "twice.yaml"
     path.write_text("device: cpu\nlanguages: [en]\nlanguages: [zh_TW]\n")
     output = refused(no_edit, file="tests/twice.yaml")
-    assert "tests/twice.yaml: line 3: the key languages is given twice" in output
+    assert "tests/twice.yaml: line 3, column 1: the key languages is given twice" in output
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"measure:\n\tprotocol: lab5\n", "line 2, column 1: a tab; replace it with spaces"),
+        (b"languages: [en\ndevice: cpu\n", "line 1, column 12: this [ is not closed before line"),
+        (b"device: cpu\ndevice: auto\n", "line 2, column 1: the key device is given twice"),
+        (b"author: {name: \xa4\xfd}\n", "line 1, column 16: not UTF-8 text; save the file as"),
+        (b"# nothing\n", "must hold keys with values, such as device: cpu; found nothing"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+    ids=["tab", "bracket", "twice", "encoding", "empty", "missing"],
+)
+def test_a_configuration_that_is_no_yaml_is_refused_with_line_and_column(
+    clean: Any, text: bytes | None, expected: str
+) -> None:
+    path = clean.folder / "config" / "config.yaml"
+    before = path.read_bytes()
+    try:
+        path.unlink() if text is None else path.write_bytes(text)
+        done = clean.snakemake("--dry-run", config=())
+    finally:
+        path.write_bytes(before)
+    assert done.returncode != 0
+    assert f"config/config.yaml: {expected}" in done.stdout
+    assert "Traceback" not in done.stdout and "not valid JSON or YAML" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"measure:\n\tprotocol: lab5\n", "own.yaml: line 2, column 1: a tab;"),
+        (b"author: {name: \xa4\xfd}\n", "own.yaml: line 1, column 16: not UTF-8"),
+        (None, "own.yaml: cannot be read: No such file"),
+    ],
+    ids=["tab", "encoding", "missing"],
+)
+def test_what_a_call_gives_can_be_checked_before_snakemake_reads_it(
+    root: Path, tmp_path: Path, content: bytes | None, expected: str
+) -> None:
+    own = tmp_path / "own.yaml"
+    if content is not None:
+        own.write_bytes(content)
+    call = ("--cores", "1", "-n", "--configfile", "tests/tiny.yaml", str(own), "-C", "device=cpu")
+    done = subprocess.run(
+        [sys.executable, "-m", "flashlab", "check-call", *call],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert expected in done.stderr and "Traceback" not in done.stderr
+
+
+def test_nested_keys_on_the_command_line_merge_with_their_types(
+    make_clone: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    project = make_clone(tmp_path / "clone")
+    nested = ("measure={sampled: {max_seconds: 2}}", "languages=[en]", 'author={"name": "王小明"}')
+    done = project.snakemake("--list-rules", "--config", *nested)
+    assert done.returncode == 0, done.stdout
+    written = project.folder / "results" / "local" / "plan" / "config.json"
+    config = json.loads(written.read_text(encoding="utf-8"))
+    assert config["measure"]["sampled"] == {"relative_interval": 0.5, "max_seconds": 2}
+    assert (config["languages"], config["author"]) == (["en"], {"name": "王小明"})
+
+
+def test_a_value_on_the_command_line_that_is_no_yaml_is_refused(
+    refused: Callable[..., str],
+) -> None:
+    output = refused(no_edit, "--config", "measure={sampled: {max_seconds: 1}")
+    assert "--config: measure: " in output and "this { is not closed" in output
+    assert 'for example {"sampled": {"max_seconds": 1}}' in output
+
+
+def test_a_baseline_that_nothing_measures_is_refused(refused: Callable[..., str]) -> None:
+    output = refused(no_edit, "--config", "baseline=SdpaMath")
+    assert "--config: baseline: no experiment measures SdpaMath" in output
+    assert "take one of Pytorch, Flash2" in output
 
 
 def test_what_the_command_line_gave_is_named_as_such(refused: Callable[..., str]) -> None:

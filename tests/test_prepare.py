@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,11 +76,11 @@ def test_measuring_a_recorded_run_again_is_refused(
 ) -> None:
     monkeypatch.chdir(CONFIG.parents[1])
     with pytest.raises(ConfigError, match=r"again: .* the records are recorded ones"):
-        prepare({**config, "dataset": "h200", "again": "Flash2"}, [CONFIG], {}, {"dataset"})
+        prepare({**config, "dataset": "h200", "again": "Flash2"}, [CONFIG], {}, {"dataset": "h200"})
 
 
 def test_the_projects_datasets_are_found_from_another_folder(config: dict[str, Any]) -> None:
-    prepared = prepare({**config, "dataset": "h200"}, [CONFIG], {}, {"dataset"})
+    prepared = prepare({**config, "dataset": "h200"}, [CONFIG], {}, {"dataset": "h200"})
     assert all(Path(path).is_file() for paths in prepared.records.values() for path in paths)
 
 
@@ -97,9 +98,15 @@ def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
     (folder / "manifest.json").write_text(json.dumps(manifest))
     config["dataset"] = "empty"
     with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
-        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset"})
+        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset": "empty"})
     with pytest.raises(Exception, match="lacks 34 of the 34 runs"):
-        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset", "experiments"})
+        own = {"dataset": "empty", "experiments": config["experiments"]}
+        prepare(config, [CONFIG], {"dataset": "empty"}, own)
+    with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
+        # The rest of the summary stays as it was recorded, at a shape that an experiment has too.
+        own = {"dataset": "empty", "summary": {"implementations": ["Pytorch"]}}
+        config["summary"]["cpu"]["seq_len"] = 4096
+        prepare(config, [CONFIG], {"dataset": "empty"}, own)
 
 
 def test_images_of_remarks_are_files_that_the_report_depends_on(config: dict[str, Any]) -> None:
@@ -111,6 +118,18 @@ def test_images_of_remarks_are_files_that_the_report_depends_on(config: dict[str
     assert prepared.remarks == ("remarks/seq_len.en.md", "remarks/a.svg")
     Path("remarks/a.svg").unlink()
     with pytest.raises(ConfigError, match=r"line 1: the image a\.svg: there is no file"):
+        prepare(config, [CONFIG], {})
+
+
+def test_remarks_without_what_reads_them_is_one_message(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where Snakemake alone is installed; without remarks nothing is missing."""
+    monkeypatch.setitem(sys.modules, "markdown_it", None)
+    monkeypatch.delitem(sys.modules, "flashlab.remarks", raising=False)
+    assert prepare(config, [CONFIG], {}).remarks == ()
+    config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
+    with pytest.raises(ConfigError, match="needs markdown_it, which is not installed beside"):
         prepare(config, [CONFIG], {})
 
 

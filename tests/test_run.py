@@ -24,6 +24,8 @@ case "$*" in
     chmod +x .venv/bin/snakemake ;;
 *"-m pip"*) sleep "${{PIP_SECONDS:-0}}"
     case "$*" in *"${{PIP_FAILS:-nothing}}"*) echo "pip: no" >&2; exit 1 ;; esac ;;
+*"-m flashlab"*)
+    for a; do case $a in *broken*) echo "error: $a" >&2; exit 1 ;; esac; done ;;
 *"-m pytest"*) shift 2; echo pytest; for a; do echo "<$a>"; done ;;
 *sysconfig*) mkdir -p .venv/site && echo .venv/site ;;
 *ctypes*) [ -e "$LIBRARIES" ] ;;
@@ -118,6 +120,17 @@ def test_arguments_go_through_unaltered(checkout: Checkout, verb: str, before: l
     args = ["--config", "author=A  B", "*", "$HOME", "", "it's"]
     done = checkout.run(verb, *args)
     assert done.stdout.splitlines() == [*before, *(f"<{arg}>" for arg in args)], done.stderr
+
+
+def test_a_configuration_given_in_the_call_is_checked_before_snakemake(checkout: Checkout) -> None:
+    assert checkout.run("report", "--dry-run").returncode == 0
+    assert not checkout.calls("-m flashlab")
+    done = checkout.run("report", "--configfile", "my file.yaml", "broken.yaml")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: broken.yaml\n")
+    (call,) = checkout.calls("-m flashlab")
+    assert call == "-m flashlab check-call --configfile my file.yaml broken.yaml"
+    done = checkout.run("report", "-C", "device=cpu")
+    assert done.stdout.startswith("snakemake")
 
 
 def test_second_call_adds_under_a_second(checkout: Checkout) -> None:

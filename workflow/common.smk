@@ -7,12 +7,6 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-# This file's folder holds the package, also where the pipeline is a module of another workflow.
-WORKFLOW = Path(str(workflow.current_basedir))
-ROOT = WORKFLOW.parent
-if str(WORKFLOW) not in sys.path:
-    sys.path.insert(0, str(WORKFLOW))
-
 from flashlab import call, exclusive
 from flashlab.config import ConfigError
 from flashlab.datasets import DatasetError
@@ -24,7 +18,6 @@ from flashlab.plan import PlanError
 from flashlab.prepare import DATA, LOCAL, prepare
 from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.sources import sources_of
-from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
 
 CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
@@ -42,13 +35,10 @@ shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
 
 def prepare_call():
     """The plan of this call, and what it grades, with both written where they belong."""
-    overrides = workflow.config_settings.config or {}
-    own_files = [Path(file) for file in workflow.overwrite_configfiles]
-    own_keys = {key for file in own_files for key in load_configfile(file)} | overrides.keys()
-    files = [*map(Path, workflow.configfiles), *own_files]
+    files = [*map(Path, workflow.configfiles), *OWN_FILES]
     root = call.plan_root(in_place=CLAIM.held)
     try:
-        prepared = prepare(config, files, overrides, own_keys)
+        prepared = prepare(config, files, OVERRIDES, OWN)
         grading = order_grading(prepared.config, find_implementations(), root)
     except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
         raise WorkflowError(str(error)) from None
@@ -98,21 +88,25 @@ def catalogs(domain):
 
 
 def remade(*outputs):
-    """An input function: a file newer than all others where one of `outputs` must be made again."""
+    """An input function: a file newer than all others where one of `outputs` must be made again.
+
+    One that is missing needs no such input: it is made where a job that runs takes it as input.
+    """
 
     def newer_input(wildcards):
-        paths = {output.format(**wildcards) for output in outputs}
-        return [] if paths.isdisjoint(PREPARED.remade) else [REMAKING]
+        reasons = {PREPARED.remade.get(output.format(**wildcards), MISSING) for output in outputs}
+        return [REMAKING] if reasons - {MISSING} else []
 
     return newer_input
 
 
-def remade_report(kind):
-    """An input function, as of `remade`, for a report: all that it is made of is its input."""
+def remade_report(kind, output):
+    """An input function, as of `remade`, for a report: whatever it is made of is an input of it."""
     other_reports = {f"{HOME}/lab5.{other}" for other in ("pdf", "html") if other != kind}
 
     def newer_input(wildcards):
-        return [REMAKING] if PREPARED.remade.keys() - other_reports else []
+        must_run = PREPARED.remade.keys() - other_reports and Path(output).exists()
+        return [REMAKING] if must_run else []
 
     return newer_input
 
@@ -120,6 +114,21 @@ def remade_report(kind):
 def experiment_records(wildcards):
     """The records that an experiment's tables are made of."""
     return PREPARED.records[wildcards.experiment]
+
+
+def tables_folder(wildcards, input):
+    """The folder of an experiment's tables."""
+    return str(Path(input.tables[0]).parent)
+
+
+def all_tables_folder(wildcards, input):
+    """The folder of all experiments' tables."""
+    return str(Path(input.tables[0]).parents[1])
+
+
+def results_folder(wildcards, input):
+    """The folder of the dataset's results."""
+    return str(Path(input.findings).parent)
 
 
 def ceilings_option(wildcards):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import logging
 import math
@@ -19,11 +20,21 @@ from flashlab.shapes import FORM, ShapeError
 Arguments = argparse.Namespace
 
 
+def _require(package: str) -> None:
+    """ModuleNotFoundError where a package is missing that only the measuring process imports.
+
+    Without it, what is missing here would be recorded as an error of every single run.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise ModuleNotFoundError(name=package)
+
+
 def _measure(arguments: Arguments) -> None:
     from flashlab import identity, implementations, plan
     from flashlab.measuring import supervise
     from flashlab.records import Run
 
+    _require("torch")
     order = arguments.order
     run, protocol = Run.from_json(order["run"]), order["protocol"]
     implementation = implementations.find_implementations()[run.implementation]
@@ -42,6 +53,7 @@ def _measure(arguments: Arguments) -> None:
 def _ceilings(arguments: Arguments) -> None:
     from flashlab.measuring import supervise
 
+    _require("torch")
     supervise.measure_ceilings(arguments.device, arguments.output)
 
 
@@ -163,6 +175,15 @@ def _verify(arguments: Arguments) -> None:
         raise SystemExit(1)
 
 
+def _check_call(arguments: Arguments) -> None:
+    from flashlab.config import parse_override, read_config
+
+    for file in arguments.configfile:
+        read_config(file)
+    for argument in arguments.config:
+        parse_override(argument)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m flashlab",
@@ -273,6 +294,11 @@ def _parser() -> argparse.ArgumentParser:
     grades_pdf = command("grades-pdf", _grades_pdf, "Set the grades in type.")
     grades_pdf.add_argument("--document", type=Path, required=True, help="the pages' content")
     grades_pdf.add_argument("--output", type=Path, required=True, help="PDF to write")
+
+    call = command("check-call", _check_call, "Check what a Snakemake call gives as configuration.")
+    call.set_defaults(others_ignored=True)
+    call.add_argument("--configfile", "--configfiles", type=Path, nargs="+", default=[])
+    call.add_argument("--config", "-C", nargs="*", default=[])
     return parser
 
 
@@ -308,12 +334,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     130, and no message, when it is interrupted from the keyboard.
     """
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments, others = parser.parse_known_args(argv)
+    if others and not hasattr(arguments, "others_ignored"):
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
         with _warnings_shown():
             arguments.function(arguments)
     except KeyboardInterrupt:
         return 130
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "flashlab"):
+            raise
+        print(
+            f"error: the Python package {package} is not installed; set up with ./run, or run "
+            "python -m pip install -r envs/cpu/requirements.txt",
+            file=sys.stderr,
+        )
+        return 1
     except Exception as error:
         if not type(error).__module__.startswith("flashlab") and not isinstance(error, OSError):
             raise

@@ -10,19 +10,43 @@ from __future__ import annotations
 import copy
 import difflib
 import json
+import math
+import reprlib
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import jsonschema
-import yaml
 
 from flashlab.implementations import available
+from flashlab.strict_yaml import StrictYamlError, parse_yaml, read_yaml
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "config.schema.json"
 SIZES = ("batch_size", "seq_len", "num_heads", "emb_dim")
 RESERVED_EXPERIMENT_NAMES = ("summary",)
+MOST_SHOWN = 80
+"""Characters of a value that an error message shows."""
+
+SYNONYMS = {
+    "gpu": "cuda",
+    "nvidia": "cuda",
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "single": "float32",
+    "english": "en",
+    "zh": "zh_TW",
+    "chinese": "zh_TW",
+    "speed": "rate",
+    "b": "batch_size",
+    "n": "seq_len",
+    "h": "num_heads",
+    "e": "emb_dim",
+}
+"""What people call a value by another name."""
 
 KeyPath = tuple[str | int, ...]
 
@@ -56,26 +80,77 @@ class ConfigError(Exception):
     """Everything that is wrong with a configuration, in one message."""
 
 
-class _DuplicateKey(Exception):
-    pass
+def read_config(file: Path) -> dict[str, Any]:
+    """The keys of one configuration file, as they stand there.
+
+    Raises:
+        ConfigError: there is no such file, or it is not a mapping in YAML; with line and column.
+    """
+    try:
+        document = read_yaml(file)
+    except StrictYamlError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+    if not isinstance(document, dict):
+        found = "nothing" if document is None else _shown(document)
+        raise ConfigError(f"{file}: must hold keys with values, such as device: cpu; found {found}")
+    return document
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """YAML as the safe loader reads it, except that a key given twice is an error."""
+def _is_text(part: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
+    if "$ref" in part:
+        part = schema["$defs"][part["$ref"].rpartition("/")[2]]
+    return "enum" in part or part.get("type") == "string"
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, Hashable):
-                break  # the safe loader says what is wrong with it
-            if key in seen:
-                line = key_node.start_mark.line + 1
-                raise _DuplicateKey(f"line {line}: the key {key} is given twice; keep one of them")
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+
+def parse_override(argument: str) -> dict[str, Any]:
+    """One ``KEY=VALUE`` of ``--config``, with the value that a file's YAML would give the key.
+
+    Snakemake hands over the leaves of nested values as text. Here the value of a key that takes
+    text is that text as it stands, whatever YAML would make of it, and any other value is YAML.
+
+    Raises:
+        ConfigError: no ``=``, or a value that is not YAML.
+    """
+    key, equals, value = argument.partition("=")
+    if not equals:
+        raise ConfigError(f"--config: {argument}: write KEY=VALUE, such as device=cpu")
+    if "." in key:
+        key, *within = key.split(".")
+        for inner in reversed(within):
+            value = f"{{{inner}: {value}}}"
+        raise ConfigError(f"--config: {argument}: write '{key}={value}'")
+    value = value.strip("'\"")  # as Snakemake does
+    schema = _schema()
+    part = schema["properties"].get(key)
+    if part is None or _is_text(part, schema):
+        return {key: value}
+    try:
+        return {key: parse_yaml(value)}
+    except StrictYamlError as error:
+        raise ConfigError(f"--config: {key}: {value}: {error}{_example(part)}") from error
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `over` laid on it: mappings merge key by key, anything else replaces."""
+    result = dict(base)
+    for key, value in over.items():
+        below = result.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            value = merged(below, value)
+        result[key] = value
+    return result
+
+
+def _schema() -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    return schema
+
+
+def _example(part: Mapping[str, Any]) -> str:
+    """How a key is written, where the schema shows it."""
+    return f"; for example {_shown(part['examples'][0])}" if "examples" in part else ""
 
 
 def _key(path: Sequence[str | int]) -> str:
@@ -101,19 +176,13 @@ class _Origins:
         self.overrides = overrides
         self.documents: list[tuple[Path, Any]] = []
         for file in files:
-            try:
-                text = file.read_text(encoding="utf-8")
-                # The loader is a SafeLoader that refuses duplicate keys.
-                document = yaml.load(text, Loader=_StrictLoader)
-            except _DuplicateKey as error:
-                raise ConfigError(f"{file}: {error}") from error
-            except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-                raise ConfigError(f"{file}: {error}") from error
-            self.documents.append((file, document))
+            self.documents.append((file, read_config(file)))
 
     def of(self, path: Sequence[str | int]) -> str:
-        """The last place that holds the longest part of `path`."""
-        for length in range(len(path), 0, -1):
+        """The last place that holds the longest part of `path`, or the list that it leads into."""
+        # A list replaces the one below it, so that what lies in it is all from one place.
+        first_item = next((i for i, part in enumerate(path) if isinstance(part, int)), len(path))
+        for length in range(first_item, 0, -1):
             if _contains(self.overrides, path[:length]):
                 return "--config"
             for file, document in reversed(self.documents):
@@ -134,16 +203,43 @@ def _fill_defaults(schema: Mapping[str, Any], document: Any) -> None:
             _fill_defaults(schema["items"], item)
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
+    """A value on one short line, whatever it is."""
     try:
-        return json.dumps(value, ensure_ascii=False)
+        shown = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):  # YAML has dates, sets and bytes, which JSON has not
-        return str(value)
+        shown = reprlib.repr(value)
+    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}…"
 
 
 def _nearest(word: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    """The known name that a word stands for, if one does: by meaning, else by spelling."""
+    meant = SYNONYMS.get(word.casefold())
+    if meant not in known:
+        folded = {name.casefold(): name for name in known}
+        close = difflib.get_close_matches(word.casefold(), folded, n=1)
+        meant = folded[close[0]] if close else None
+    return f" (did you mean {meant}?)" if meant else ""
+
+
+def _remedy(value: Any, wanted: Collection[str]) -> str:
+    """What would make a value of the wanted type, where that is easily stated."""
+    if "string" in wanted and isinstance(value, (int, float, date)):
+        return "; put text in quotes"
+    if isinstance(value, str) and not set(wanted).isdisjoint(("integer", "number")):
+        try:
+            number = float(value)  # YAML takes 1e-3 for text
+        except ValueError:
+            return ""
+        if math.isfinite(number):
+            return f"; write {number:.12f}".rstrip("0").rstrip(".") + " without quotes"
+    elif isinstance(value, str) and "boolean" in wanted:
+        return "; write true or false without quotes"
+    elif isinstance(value, str) and "array" in wanted:
+        return f"; write [{value}]"
+    elif isinstance(value, dict) and "array" in wanted:
+        return "; begin each item of the list with a hyphen"
+    return ""
 
 
 def _in_words(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath, str]]:
@@ -151,42 +247,63 @@ def _in_words(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath, str]
     path: KeyPath = tuple(error.absolute_path)
     value: Any = error.instance
     rule: Any = error.validator_value
+    schema: Mapping[str, Any] = error.schema if isinstance(error.schema, dict) else {}
     match error.validator:
-        case "additionalProperties" if isinstance(error.schema, dict):
-            known = list(error.schema.get("properties", {}))
+        case "additionalProperties":
+            known = list(schema.get("properties", {}))
             for key in value:
-                if key not in known:
-                    yield (
-                        (*path, key),
-                        f"unknown key{_nearest(str(key), known)}; known: {', '.join(known)}",
-                    )
+                if key in known:
+                    continue
+                before, colon, _ = str(key).partition(":")
+                if colon and before in known:
+                    yield (*path, key), f"put a space after the colon of {before}"
+                else:
+                    listed = "" if value[key] is not None else " (a list is written in [ ])"
+                    text = f"unknown key{_nearest(str(key), known) or listed}; known: "
+                    text += ", ".join(known)
+                    yield (*path, key), text
         case "required":
             for key in rule:
                 if key not in value:
-                    yield (*path, key), "is missing"
+                    yield (*path, key), "is missing; add it"
         case "type":
             wanted = [rule] if isinstance(rule, str) else rule
             words = " or ".join(_TYPES[name] for name in wanted)
-            yield path, f"must be {words}, found {_said(value)}"
+            remedy = _example(schema) or _remedy(value, wanted)
+            if value is None:
+                yield path, f"has no value; give it {words}, or remove the key{remedy}"
+            else:
+                yield path, f"must be {words}, found {_shown(value)}{remedy}"
         case "enum":
             allowed = ", ".join(map(str, rule))
-            yield path, f"must be one of {allowed}; found {value}{_nearest(str(value), rule)}"
-        case "minItems":
+            found = value if isinstance(value, str) and value else _shown(value)
+            nearest = _nearest(value, rule) if isinstance(value, str) else ""
+            yield path, f"must be one of {allowed}; found {found}{nearest}"
+        case "minItems" | "minLength" | "minProperties":
             yield path, "is empty: give at least one value"
         case "uniqueItems":
             # Items that the schema calls equal need not be so for Python, such as [] and b"".
             twice = next((item for item in value if value.count(item) > 1), "an item")
-            yield path, f"holds {twice} twice; keep one of them"
+            shown = twice if isinstance(twice, str) else _shown(twice)
+            yield path, f"holds {shown} twice; keep one of them"
         case "maximum":
-            yield path, f"must be at most {rule}, found {value}"
+            yield path, f"must be at most {rule}, found {_shown(value)}"
         case "minimum":
-            yield path, f"must be at least {rule}, found {value}"
+            yield path, f"must be at least {rule}, found {_shown(value)}"
         case "exclusiveMinimum":
-            yield path, f"must be greater than {rule}, found {value}"
+            yield path, f"must be greater than {rule}, found {_shown(value)}"
         case "pattern":
-            yield path, f"must be letters, digits, - and _ only, found {value!r}"
+            text = "must be letters, digits, - and _, the first a letter or a digit"
+            yield path, f"{text}; found {_shown(value)}"
+        case "anyOf" if isinstance(value, dict):
+            for inner in error.context or ():
+                if inner.validator != "enum" or inner.path:  # of the form that is a mapping
+                    yield from _in_words(inner)
         case "anyOf":
-            yield path, f"must be time, memory, rate, or {{metric: …}}; found {value}"
+            names = rule[0]["enum"]
+            nearest = _nearest(value, names) if isinstance(value, str) else ""
+            text = f"must be {', '.join(names)}, or {{metric: …}}; found {_shown(value)}"
+            yield path, text + nearest
         case _:
             yield path, error.message
 
@@ -281,6 +398,12 @@ def _check_relations(
             )
 
 
+def _refuse(origins: _Origins, problems: Sequence[tuple[KeyPath, str]]) -> None:
+    if problems:
+        lines = sorted({f"{origins.of(path)}: {_key(path)}: {text}" for path, text in problems})
+        raise ConfigError("The configuration is not usable:\n  " + "\n  ".join(lines))
+
+
 def resolve_config(
     config: Mapping[str, Any],
     implementations: Collection[str],
@@ -300,13 +423,36 @@ def resolve_config(
     """
     origins = _Origins(files, overrides or {})
     resolved: dict[str, Any] = copy.deepcopy(dict(config))
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    schema = _schema()
     _fill_defaults(schema, resolved)
     validator = _Validator(schema)
     problems = [found for error in validator.iter_errors(resolved) for found in _in_words(error)]
     if not problems:
         problems = list(_check_relations(resolved, implementations))
-    if problems:
-        lines = sorted({f"{origins.of(path)}: {_key(path)}: {said}" for path, said in problems})
-        raise ConfigError("The configuration is not usable:\n  " + "\n  ".join(lines))
+    _refuse(origins, problems)
     return resolved
+
+
+def check_baseline(
+    resolved: Mapping[str, Any],
+    files: Sequence[Path] = (),
+    overrides: Mapping[str, Any] | None = None,
+) -> None:
+    """ConfigError where nothing that a resolved configuration measures is the baseline.
+
+    Not part of `resolve_config`: which experiments there are is known only once a recorded
+    dataset has brought its own.
+    """
+    measured = dict.fromkeys(
+        name
+        for block in (resolved["summary"], *resolved["experiments"])
+        for name in block["implementations"]
+    )
+    baseline = resolved["baseline"]
+    if baseline not in measured:
+        text = (
+            f"no experiment measures {baseline}, nor does the summary; take one of "
+            f"{', '.join(measured)}{_nearest(baseline, measured)}, or add {baseline} to their "
+            "implementations"
+        )
+        _refuse(_Origins(files, overrides or {}), [(("baseline",), text)])

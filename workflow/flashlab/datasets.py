@@ -296,6 +296,11 @@ def read_runs_csv(
                     f"needed: {', '.join(RUNS_CSV_COLUMNS)}, and optionally device"
                 )
             rows = [(reader.line_num, row) for row in reader]
+    except FileNotFoundError as error:
+        raise DatasetError(
+            f"{path}: cannot be read: there is no such file; it declares what each result is, as "
+            "config/README.md shows"
+        ) from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(f"{path}: cannot be read: {error}") from error
     if not rows:

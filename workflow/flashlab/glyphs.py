@@ -16,8 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fontTools.ttLib import TTFont
-
 FONTS = Path(__file__).parents[2] / "templates" / "fonts"
 STAND_IN = "〓"
 """The geta mark, which printers of Chinese and Japanese set where a sort is missing."""
@@ -33,6 +31,9 @@ _logger = logging.getLogger(__name__)
 @cache
 def covered() -> frozenset[int]:
     """The code points that the report's fonts have, each weight the same."""
+    # Only a report needs it, and the rules are read where Snakemake alone is installed.
+    from fontTools.ttLib import TTFont
+
     with TTFont(FONTS / "NotoSansTC-Regular.ttf", lazy=True) as font:
         return frozenset(font.getBestCmap())
 

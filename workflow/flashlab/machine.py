@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import importlib.util
 import os
@@ -12,12 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-import pynvml
+NVML_LIBRARY = "libnvidia-ml.so.1"
+"""What every NVIDIA driver installs, and nothing else does."""
 
 
 class MachineError(Exception):
-    """A device that was asked for and is not there."""
+    """A device that was asked for and is not there, or that cannot be looked for."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +31,58 @@ class Gpu:
     name: str
 
 
+def _driver_is_installed() -> bool:
+    try:
+        ctypes.CDLL(NVML_LIBRARY)
+    except OSError:
+        return False
+    return True
+
+
+def _import_pynvml() -> Any:
+    """The module pynvml; None where it is not installed and there is no driver for it to ask.
+
+    It is imported only here, so that Snakemake can read the rules where nothing else is installed.
+    """
+    try:
+        import pynvml
+    except ImportError as error:
+        if not _driver_is_installed():
+            return None
+        raise MachineError(
+            "This machine has an NVIDIA driver, but the Python package nvidia-ml-py, which asks "
+            "the driver for its GPUs, is not installed. Run python -m pip install nvidia-ml-py, "
+            "or let ./run set up everything."
+        ) from error
+    return pynvml
+
+
 @contextmanager
-def nvml() -> Iterator[bool]:
-    """NVML, initialised for the block; yields whether a driver is there."""
+def nvml() -> Iterator[Any]:
+    """The module pynvml, initialised for the block; None where there is no driver.
+
+    Raises:
+        MachineError: there is a driver, but no package to ask it with.
+    """
+    pynvml = _import_pynvml()
+    if pynvml is None:
+        yield None
+        return
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        yield False
+        yield None
         return
     try:
-        yield True
+        yield pynvml
     finally:
         pynvml.nvmlShutdown()
 
 
 def gpus() -> list[Gpu]:
     """The GPUs of this machine that CUDA_VISIBLE_DEVICES leaves visible, in its order."""
-    with nvml() as present:
-        if not present:
+    with nvml() as pynvml:
+        if pynvml is None:
             return []
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         found = [Gpu(pynvml.nvmlDeviceGetUUID(h), pynvml.nvmlDeviceGetName(h)) for h in handles]
@@ -67,8 +104,8 @@ def gpus() -> list[Gpu]:
 @cache
 def driver_version() -> str | None:
     """The NVIDIA driver's version, None without one."""
-    with nvml() as present:
-        return str(pynvml.nvmlSystemGetDriverVersion()) if present else None
+    with nvml() as pynvml:
+        return None if pynvml is None else str(pynvml.nvmlSystemGetDriverVersion())
 
 
 def package_version(name: str) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import math
 import re
 import warnings
 import xml.etree.ElementTree as ElementTree
@@ -219,6 +220,14 @@ def _check_drawn(root: ElementTree.Element) -> None:
     drawn(root, ())
 
 
+def _is_view_box(value: str) -> bool:
+    try:
+        numbers = [float(part) for part in re.split(r"[\s,]+", value.strip())]
+    except ValueError:
+        return False
+    return len(numbers) == 4 and all(map(math.isfinite, numbers))
+
+
 def _check_svg(content: bytes) -> None:
     """PictureError unless it is an SVG that shows something bounded, and loads and runs nothing."""
     try:
@@ -239,6 +248,8 @@ def _check_svg(content: bytes) -> None:
             if "\\" in text:
                 raise PictureError("its style has a backslash; write the character itself")
             _check_style(text)
+        if not _is_view_box(element.get("viewBox", "0 0 1 1")):
+            raise PictureError(f"its viewBox {element.get('viewBox')!r} is not four numbers")
     _check_drawn(root)
 
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flashlab import datasets, identity, machine, plan, remaking
-from flashlab.config import ConfigError, resolve_config
+from flashlab.config import ConfigError, check_baseline, merged, resolve_config
 from flashlab.implementations import Implementations, find_implementations
 from flashlab.records import Run
-from flashlab.remarks import remark_files
 
 RESULTS = Path("results")
 DATA = Path("data")
@@ -158,11 +157,25 @@ def _documents(
     return {path.as_posix(): document for path, document in documents.items()}
 
 
+def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files of the remarks and their images; ConfigError where one cannot be shown."""
+    if not config["remarks"]:
+        return ()
+    try:
+        from flashlab.remarks import remark_files
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"config: remarks: reading them needs {error.name}, which is not installed beside "
+            "Snakemake; pip install markdown-it-py pillow there, or leave the remarks out"
+        ) from error
+    return remark_files(config)
+
+
 def prepare(
     config: Mapping[str, Any],
     files: Sequence[Path],
     overrides: Mapping[str, Any],
-    own: Collection[str] = (),
+    own: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """Check the configuration and plan its runs.
 
@@ -173,8 +186,8 @@ def prepare(
         config: the merged configuration.
         files: the files it was merged from, in order.
         overrides: what ``--config`` gave.
-        own: the keys that this call itself gave (``--configfile`` or ``--config``); for the
-            others, a recorded dataset brings the experiments that it was recorded for.
+        own: what this call itself gave (``--configfile`` or ``--config``). It is laid over the
+            experiments that a recorded dataset brings, and these over `config`.
 
     Raises:
         ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
@@ -189,8 +202,9 @@ def prepare(
         dataset, recorded, imports = _imported(resolved)
     elif dataset != LOCAL:
         recorded = _recorded(dataset)
-        kept = {key: value for key, value in recorded.config.items() if key not in own}
-        resolved = resolve_config({**config, **kept}, implementations, files, overrides)
+        kept = merged({**config, **recorded.config}, own or {})
+        resolved = resolve_config(kept, implementations, files, overrides)
+    check_baseline(resolved, files, overrides)
     if recorded:
         device, dtype = recorded.device, recorded.dtype
     else:
@@ -245,7 +259,7 @@ def prepare(
         ceilings=None if ceilings is None else ceilings.as_posix(),
         orders=orders,
         imports=imports,
-        remarks=remark_files(resolved),
+        remarks=_remark_files(resolved),
         remade=remade,
         config=resolved,
         documents=_documents(

@@ -59,6 +59,8 @@ def damage(path: Path) -> str | None:
 
 def missing_figures(folder: Path, figures: Iterable[str]) -> str | None:
     """Which of an experiment's figures are not in their folder; None where all are."""
+    if not folder.is_dir():
+        return MISSING
     lacking = [name for name in figures if not (folder / f"{name}.svg").is_file()]
     return f"lacks {', '.join(lacking)}" if lacking else None
 

@@ -24,7 +24,7 @@ rule figures:
     conda:
         CONDA
     params:
-        tables=f"{HOME}/tables/{{experiment}}",
+        tables=tables_folder,
     message:
         "Drawing {wildcards.experiment}"
     shell:
@@ -36,9 +36,7 @@ rule overview:
     input:
         experiments=f"{PLAN}/experiments.json",
         plans=expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
-        tables=expand(
-            f"{HOME}/tables/{{experiment}}/passes.csv", experiment=PREPARED.experiments
-        ),
+        tables=expand(f"{HOME}/tables/{{experiment}}/passes.csv", experiment=PREPARED.experiments),
         findings=f"{HOME}/findings.json",
         ceilings=PREPARED.ceilings or [],
         languages=f"{PLAN}/languages.json",
@@ -50,7 +48,7 @@ rule overview:
         report(
             directory(f"{HOME}/overview"),
             patterns=["{figure}.svg"],
-            caption=str(ROOT.joinpath("report", "captions", "figures.rst")),
+            caption=str(ROOT.joinpath("report", "captions", "overview.rst")),
             category="Overview",
             labels={"figure": "{figure}"},
         ),
@@ -59,7 +57,7 @@ rule overview:
     conda:
         CONDA
     params:
-        tables=f"{HOME}/tables",
+        tables=all_tables_folder,
         ceilings=ceilings_option,
     message:
         "Drawing the figures across experiments"

@@ -21,7 +21,7 @@ rule findings:
     conda:
         CONDA
     params:
-        tables=f"{HOME}/tables",
+        tables=all_tables_folder,
         ceilings=ceilings_option,
     message:
         "Deriving the findings"

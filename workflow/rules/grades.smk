@@ -67,9 +67,9 @@ rule publish_grades:
 
 rule publish_grades_pdf:
     input:
-        "results/grading/grades.pdf",
-        # The PDF's CSV files are published with it.
-        "report/grades.csv",
+        rendered="results/grading/grades.pdf",
+        # The same in CSV is published with it.
+        grades="report/grades.csv",
     output:
         "report/grades.pdf",
     log:
@@ -79,7 +79,7 @@ rule publish_grades_pdf:
     message:
         "Writing report/grades.pdf"
     shell:
-        "cp {input[0]:q} {output:q} > {log:q} 2>&1"
+        "cp {input.rendered:q} {output:q} > {log:q} 2>&1"
 
 
 # The report is an input of ours, never an output, and may have any name: the order names it.

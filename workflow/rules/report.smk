@@ -32,7 +32,7 @@ REPORT_INPUTS = {
 rule report:
     input:
         **REPORT_INPUTS,
-        remade=remade_report("pdf"),
+        remade=remade_report("pdf", f"{HOME}/lab5.pdf"),
     output:
         f"{HOME}/lab5.pdf",
     log:
@@ -40,7 +40,7 @@ rule report:
     conda:
         CONDA
     params:
-        results=HOME,
+        results=results_folder,
         ceilings=ceilings_option,
     message:
         "Rendering the report"
@@ -54,7 +54,7 @@ rule page:
     input:
         **REPORT_INPUTS,
         own=[str(ROOT.joinpath("templates", name)) for name in ("page.css", "page.js")],
-        remade=remade_report("html"),
+        remade=remade_report("html", f"{HOME}/lab5.html"),
     output:
         f"{HOME}/lab5.html",
     log:
@@ -62,7 +62,7 @@ rule page:
     conda:
         CONDA
     params:
-        results=HOME,
+        results=results_folder,
         ceilings=ceilings_option,
     message:
         "Rendering the report as an HTML page"
@@ -78,7 +78,7 @@ rule publish_pdf:
     input:
         rendered=f"{HOME}/lab5.pdf",
         shown=SHOWN,
-        remade=remade_report("pdf"),
+        remade=remade_report("pdf", "report/lab5.pdf"),
     output:
         report(
             "report/lab5.pdf",
@@ -99,7 +99,7 @@ rule publish_page:
     input:
         rendered=f"{HOME}/lab5.html",
         shown=SHOWN,
-        remade=remade_report("html"),
+        remade=remade_report("html", "report/lab5.html"),
     output:
         "report/lab5.html",
     log:

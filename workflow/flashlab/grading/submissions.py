@@ -129,7 +129,5 @@ def read_submissions(folder: str, device_name: str | None) -> dict[str, Submissi
     except UnsoundFileError as problem:
         raise _not_graded(folder, problem) from problem
     if not names:
-        raise GradingError(
-            f"config: submissions: {folder} has no subfolders; each submission is one"
-        )
+        raise GradingError(f"{folder} has no subfolders; each submission is one")
     return {name: read_submission(folder, name, device_name) for name in names}

@@ -1,0 +1,184 @@
+"""What a user does to a finished folder: take away and put back, fail and mend, call twice."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pypdf
+import pytest
+
+TINY = ("--configfile", "tests/tiny.yaml")
+
+
+def pages(pdf: Path) -> int:
+    return len(pypdf.PdfReader(pdf).pages)
+
+
+# Taking away and putting back
+
+
+def test_experiments_that_are_removed_and_put_back_give_the_same_report(project: Any) -> None:
+    before, tiny = project.pdf.read_bytes(), project.folder / "tests" / "tiny.yaml"
+    kept = tiny.read_text(encoding="utf-8")
+    with project.config() as config:
+        del config["experiments"][1:]
+    all_pages = pages(project.pdf)
+    project.make("report/lab5.pdf")
+    assert pages(project.pdf) < all_pages
+    # Findings that were made for one experiment must not serve five.
+    tiny.write_text(kept, encoding="utf-8")
+    project.make("report/lab5.pdf")
+    assert project.pdf.read_bytes() == before
+
+
+def test_the_first_figure_follows_the_order_of_the_experiments(project: Any) -> None:
+    with project.config() as config:
+        config["experiments"].reverse()
+    project.make("report/lab5.pdf")
+    overview = project.result("overview/summary.svg").read_text(encoding="utf-8")
+    assert overview.index("Embedding") < overview.index("Sequence length")
+
+
+# Failing and mending
+
+
+def test_a_report_that_fails_leaves_the_one_before_it_and_is_made_once_mended(
+    project: Any,
+) -> None:
+    before, template = project.pdf.read_bytes(), "templates/report.html.j2"
+    project.append(template, "{{ nothing_of_this_name }}\n")
+    done = project.snakemake("--cores", "1", "report/lab5.pdf")
+    assert done.returncode != 0
+    assert "nothing_of_this_name" in done.stdout
+    assert project.pdf.read_bytes() == before
+    project.replace(template, "{{ nothing_of_this_name }}\n", "{# mended #}\n")
+    assert project.plan() == {"Rendering the report", "Writing report/lab5.pdf"}
+    project.make("report/lab5.pdf")
+    assert project.pdf.read_bytes() == before
+    assert project.plan() == set()
+
+
+def test_switching_to_a_recorded_dataset_and_back_copies_what_is_rendered(project: Any) -> None:
+    before = project.pdf.read_bytes()
+    project.make("freeze", "--config", "name=kept")
+    project.make("report/lab5.pdf", "--config", "dataset=kept")
+    assert project.pdf.read_bytes() != before
+    # The own report is kept beside its results, and copying it is all that is left to do.
+    assert project.result("lab5.pdf").read_bytes() == before
+    assert project.plan() == {"Writing report/lab5.pdf"}
+    project.make("report/lab5.pdf")
+    assert project.pdf.read_bytes() == before
+
+
+def test_what_is_made_again_is_as_it_was_and_nothing_is_left_to_do(project: Any) -> None:
+    before = {
+        name: project.result(name).read_bytes()
+        for name in ("tables/seq_len/runs.csv", "findings.json", "figures/causal/rate-flash2.svg")
+    }
+    report = project.pdf.read_bytes()
+    for name in before:
+        project.result(name).unlink()
+    project.result("overview/summary.svg").write_bytes(b"<svg>")
+    said = project.make("report/lab5.pdf")
+    assert "Made again: results/local/overview summary.svg is cut off" in said
+    assert {name: project.result(name).read_bytes() for name in before} == before
+    assert project.pdf.read_bytes() == report
+    assert project.plan() == set()
+
+
+def test_a_damaged_record_is_measured_again_and_said(project: Any) -> None:
+    record = project.record("flash2-b1-n16-h2-e16-causal")
+    record.write_bytes(record.read_bytes()[:100])
+    others = {name: time for name, time in project.records.items() if name != record.name}
+    said = project.make("report/lab5.pdf")
+    assert f"Made again: results/local/records/{record.name} cannot be used" in said
+    assert json.loads(record.read_text())["record"]["status"] == "ok"
+    assert others.items() <= project.records.items()
+    assert project.plan() == set()
+
+
+def test_runs_that_are_asked_for_are_measured_again_once(project: Any) -> None:
+    before = project.records
+    project.make("report/lab5.pdf", "--config", "again=Flash2")
+    after = project.records
+    again = {name for name in before if before[name] != after[name]}
+    assert again == {name for name in before if name.startswith("flash2-")}
+    assert project.plan() == set()
+
+
+# Several calls in one folder
+
+
+def plan_of(folder: Path) -> dict[str, bytes]:
+    files = [*folder.glob("results/*/plan/**/*.json"), *folder.glob("report/*.json")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("--dry-run", "report/lab5.pdf", *TINY, "--config", "languages=[en]"),
+        ("--dry-run", "report/lab5.pdf", "--config", "dataset=h200"),
+        ("--cores", "1", "report/lab5.pdf", "--config", "dataset=h200"),
+        ("--cores", "1", "records", *TINY, "--config", "again=all"),
+    ],
+    ids=" ".join,
+)
+def test_a_dry_run_or_a_refused_call_changes_nothing_of_the_call_at_work(
+    held: Any, other: tuple[str, ...]
+) -> None:
+    folder = held.project.folder
+    first = held.start()
+    before = plan_of(folder)
+    done = held.project.snakemake(*other, config=())
+    assert (done.returncode == 0) == ("--dry-run" in other), done.stdout
+    assert "Traceback" not in done.stdout
+    assert plan_of(folder) == before
+    held.let_go()
+    said, _ = first.communicate(timeout=120)
+    assert first.returncode == 0, said
+
+
+def test_a_dry_run_writes_nothing_and_changes_no_plan(project: Any) -> None:
+    before = plan_of(project.folder)
+    planned = project.plan("--config", "languages=[en]")
+    assert "Rendering the report" in planned
+    assert plan_of(project.folder) == before
+    assert project.plan() == set()
+
+
+# As a module of another workflow
+
+
+def test_the_pipeline_is_a_module_of_another_workflow(
+    make_clone: Callable[[Path], Any], tmp_path: Path, root: Path
+) -> None:
+    clone = make_clone(tmp_path / "flashlab")
+    mine = type(clone)(tmp_path / "mine", clone.temporary)
+    mine.folder.mkdir()
+    mine.folder.joinpath("Snakefile").write_text(
+        'configfile: "lab.yaml"\n'
+        "module flashlab:\n"
+        f"    snakefile: {str(clone.folder / 'Snakefile')!r}\n"
+        "    config: config\n"
+        "use rule * from flashlab as lab_*\n"
+        "rule all:\n"
+        "    default_target: True\n"
+        "    input: 'report/lab5.pdf'\n"
+    )
+    config = root.joinpath("tests", "tiny.yaml").read_text(encoding="utf-8")
+    mine.folder.joinpath("lab.yaml").write_text(config, encoding="utf-8")
+    profile = ("--workflow-profile", str(clone.folder / "profiles" / "default"))
+    look = ("--dry-run", "--config", "dataset=h200")
+    done = mine.snakemake(*profile, *look, config=(), PYTHONPATH="")
+    assert re.search(r"lab_tables +11\b", done.stdout), "the project's own dataset is found"
+    done = mine.snakemake(*profile, config=(), PYTHONPATH="")
+    assert done.returncode == 0, done.stdout
+    assert mine.pdf.is_file()
+    assert not clone.folder.joinpath("results").exists()
+    done = mine.snakemake(*profile, config=(), PYTHONPATH="")
+    assert "Nothing to be done" in done.stdout

@@ -1,0 +1,91 @@
+"""A mistake in YAML is one message: where it is, what it is, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flashlab.strict_yaml import StrictYamlError, parse_yaml, read_yaml
+
+CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
+
+MISTAKES = {
+    "a tab for indentation": ("a:\n\tb: 1\n", "line 2, column 1: a tab; replace it with spaces"),
+    "a list not closed": (
+        "a: 1\nb: [x, y\nc: 2\n", "line 2, column 4: this [ is not closed before line 3, column 2"
+    ),
+    "a mapping not closed": ("a: {b: 1\nc: 2\n", "line 1, column 4: this { is not closed"),
+    "a quotation mark not closed": ("a: 'x\nb: 1\n", "line 1, column 4: the text that this quot"),
+    "text after a quotation": ("a: 'it's'\n", "line 1, column 8: text after the end of quoted"),
+    "a colon within text": ("a: b: c\n", "line 1, column 5: a colon is not expected here"),
+    "a closing bracket too many": ("a: [1]]\n", "line 1, column 7: this ] is not expected"),
+    "a comma too many": ("a: [1, , 2]\n", "line 1, column 8: this , is not expected"),
+    "keys not aligned": (
+        "a:\n  b: 1\n c: 2\n",
+        "line 3, column 2: the indentation is not that of its neighbours, which begin on line 1",
+    ),
+    "text that begins with %": ("a: %x\n", "line 1, column 4: text that begins with % needs qu"),
+    "text that begins with *": ("a: *x\n", "line 1, column 4: text that begins with * needs qu"),
+    "text that begins with !": ("a: !x y\n", "line 1, column 4: text that begins with ! needs q"),
+    "a Windows path in quotes": ('a: "C:\\dir"\n', "put text that contains \\ in single quotes"),
+    "a date that is none": ("a: 2026-02-30\n", "line 1, column 4: neither a date nor a number"),
+    "a list for a key": ("? [a]\n: 1\n", "line 1, column 3: a key is text, not a list"),
+    "two documents": ("a: 1\n---\nb: 2\n", "line 2, column 1: a second document begins here"),
+    "a control character": ("a: 1\nb: \x01\n", "line 2, column 4: a control character"),
+    "a key given twice": (
+        "a:\n  b: 3\n  b: 4\n",
+        "line 3, column 3: the key b is given twice (first on line 2); keep one of them",
+    ),
+    "a value within itself": ("a: &a [*a]\n", "line 1, column 8: this alias (*) is part of the va"),
+    "nothing to close": ("a: [", "line 1, column 5: a value is missing here; add it"),
+    "too many levels": ("[" * 5000, "nested too deeply"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_with_its_place_and_a_remedy(mistake: str) -> None:
+    text, expected = MISTAKES[mistake]
+    with pytest.raises(StrictYamlError) as caught:
+        parse_yaml(text)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("author:\n  name: 王".encode() + b"\xff\n", "line 2, column 10: "),
+        ("a: 1\n".encode("utf-16"), "line 1, column 1: "),
+    ],
+)
+def test_a_file_in_another_encoding_is_named_with_the_place(
+    tmp_path: Path, content: bytes, place: str
+) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_bytes(content)
+    with pytest.raises(StrictYamlError) as caught:
+        read_yaml(file)
+    assert str(caught.value) == f"{place}not UTF-8 text; save the file as UTF-8"
+
+
+def test_what_is_sound_is_read_as_yaml_reads_it(tmp_path: Path) -> None:
+    text = CONFIG.read_text(encoding="utf-8")
+    assert parse_yaml(text) == yaml.safe_load(text)
+    assert parse_yaml("") is None
+    assert parse_yaml("a: &x {b: 1}\nc: {<<: *x, d: *x}\n")["c"] == {"b": 1, "d": {"b": 1}}
+    marked = tmp_path / "marked.yaml"
+    marked.write_text("a: 1\n", encoding="utf-8-sig")
+    assert read_yaml(marked) == {"a": 1}
+
+
+@given(st.text(alphabet="ab1 \n\t:-[]{},'\"&*!|>%@#?<~.\\\x00é", max_size=30))
+@settings(max_examples=500, deadline=None)
+def test_any_text_is_a_value_or_a_mistake_in_words(text: str) -> None:
+    try:
+        parse_yaml(text)
+    except StrictYamlError as error:
+        assert "\n" not in str(error)

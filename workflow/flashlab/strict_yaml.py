@@ -1,0 +1,146 @@
+"""YAML read strictly: a mistake is one message with its line, its column and a remedy.
+
+Beyond what YAML itself forbids, a key given twice and a value that contains itself are mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+class StrictYamlError(ValueError):
+    """Text that is not YAML, or that is ambiguous: where, what is wrong, and what to do."""
+
+
+def _mistake(line: int, column: int, message: str) -> StrictYamlError:
+    """A mistake at a place counted from 0; editors count from 1."""
+    return StrictYamlError(f"line {line + 1}, column {column + 1}: {message}")
+
+
+class _StrictLoader(yaml.SafeLoader):
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
+        # A collection has no end before it is complete, and an alias can name it before that.
+        if node is not None and node.end_mark is None:
+            message = "this alias (*) is part of the value that it stands for; write the value out"
+            raise _mistake(mark.line, mark.column, message)
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (yaml.YAMLError, StrictYamlError, RecursionError):
+            raise
+        except Exception as error:  # such as ValueError for the date 2026-02-30
+            mark = node.start_mark
+            message = "neither a date nor a number, though it is written like one; put it in quotes"
+            raise _mistake(mark.line, mark.column, message) from error
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        lines: dict[Hashable, int] = {}
+        for key_node, _ in node.value:
+            if key_node.tag == _MERGE:
+                continue
+            key, mark = self.construct_object(key_node, deep=True), key_node.start_mark
+            if not isinstance(key, Hashable):
+                raise _mistake(mark.line, mark.column, "a key is text, not a list or a mapping")
+            if key in lines:
+                message = f"the key {key} is given twice (first on line {lines[key] + 1})"
+                raise _mistake(mark.line, mark.column, f"{message}; keep one of them")
+            lines[key] = mark.line
+        return super().construct_mapping(node, deep)
+
+
+def _syntax_mistake(error: yaml.MarkedYAMLError, text: str) -> StrictYamlError:
+    """What the parser met, without its names of tokens, which the text does not show."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return StrictYamlError(str(error))
+    context, problem = error.context or "", error.problem or ""
+    at, opened = (mark.line, mark.column), error.context_mark or mark
+    lines = text.splitlines()
+    here = lines[mark.line][mark.column :][:1] if mark.line < len(lines) else ""
+    if "'\\t'" in problem:
+        return _mistake(*at, "a tab; replace it with spaces")
+    if "flow sequence" in context or "flow mapping" in context:
+        opener, closer = "[]" if "sequence" in context else "{}"
+        message = (
+            f"this {opener} is not closed before line {mark.line + 1}, column {mark.column + 1}"
+        )
+        remedy = f"add the missing {closer} or comma, or put text that contains : in quotes"
+        return _mistake(opened.line, opened.column, f"{message}; {remedy}")
+    if "quoted scalar" in context and "end of stream" in problem:
+        message = "the text that this quotation mark opens is not closed; add the second mark"
+        return _mistake(opened.line, opened.column, message)
+    if "escape" in problem:
+        return _mistake(*at, "not an escape sequence; put text that contains \\ in single quotes")
+    if "mapping values are not allowed" in problem:
+        message = "a colon is not expected here; put text that contains it in quotes, or check"
+        return _mistake(*at, f"{message} the indentation and the line before")
+    if "cannot start any token" in problem:
+        return _mistake(*at, f"text that begins with {here} needs quotes")
+    if here in ("]", "}", ","):
+        message = f"this {here} is not expected; remove it, or add what is missing before it"
+        return _mistake(*at, message)
+    if "found '<scalar>'" in problem:
+        return _mistake(*at, "text after the end of quoted text; put all of it in quotes")
+    if "expected the node content" in problem:
+        return _mistake(*at, "a value is missing here; add it")
+    if "expected <block end>" in problem:
+        message = "the indentation is not that of its neighbours"
+        return _mistake(
+            *at, f"{message}, which begin on line {opened.line + 1}, column {opened.column + 1}"
+        )
+    if "undefined alias" in problem:
+        return _mistake(*at, "text that begins with * needs quotes")
+    if "constructor for the tag" in problem:
+        return _mistake(*at, "text that begins with ! needs quotes")
+    if "another document" in problem:
+        return _mistake(*at, "a second document begins here; remove the ---")
+    return _mistake(*at, problem)
+
+
+def _place(before: str) -> tuple[int, int]:
+    """Line and column that follow a text, counted from 0."""
+    return before.count("\n"), len(before) - before.rfind("\n") - 1
+
+
+def parse_yaml(text: str) -> Any:
+    """The value that a YAML text stands for; None for none.
+
+    Raises:
+        StrictYamlError: the first mistake, with its line, its column and a remedy.
+    """
+    try:
+        # The loader is a SafeLoader that refuses more.
+        return yaml.load(text, Loader=_StrictLoader)
+    except yaml.reader.ReaderError as error:
+        message = "a control character that YAML does not allow; remove it"
+        raise _mistake(*_place(text[: error.position]), message) from error
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_mistake(error, text) from error
+    except RecursionError as error:
+        raise StrictYamlError("lists or mappings are nested too deeply") from error
+
+
+def read_yaml(file: Path) -> Any:
+    """The value that a YAML file stands for; None for an empty one.
+
+    Raises:
+        StrictYamlError: the first mistake, as `parse_yaml` states it, or text that is not UTF-8.
+        OSError: the file cannot be read.
+    """
+    content = file.read_bytes()
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = _place(content[: error.start].decode("utf-8"))
+        raise _mistake(*place, "not UTF-8 text; save the file as UTF-8") from error
+    return parse_yaml(text)
