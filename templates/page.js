@@ -34,19 +34,34 @@ function showImplementations() {
     const about = part.dataset.implementations.split(" ").filter(Boolean);
     part.classList.toggle("removed", about.some((name) => !shown.has(name)));
   }
+  for (const body of all("tbody")) showLabels(body);
 }
 
-// Tables sorted by a column; a cell that repeats the one above stands empty until then.
+// Labels of groups: a cell of the first two columns that repeats the one above is empty. When rows
+// are hidden, the first visible row of a group shows the label; in a sorted table every row does.
 
-function fillRepeated(body) {
+const labelled = new Map(); // an empty cell, and the cell above that has its label
+
+for (const body of all("tbody")) {
   const above = [];
   for (const row of body.rows) {
-    [...row.cells].forEach((cell, column) => {
-      if (column < 2 && cell.textContent.trim() === "" && above[column]) {
-        cell.innerHTML = above[column];
-      }
-      above[column] = cell.innerHTML;
+    [...row.cells].slice(0, 2).forEach((cell, column) => {
+      if (cell.textContent.trim() === "" && above[column]) labelled.set(cell, above[column]);
+      else above[column] = cell;
     });
+  }
+}
+
+function showLabels(body) {
+  const sorted = body.closest("table").querySelector("[aria-sort]") !== null;
+  const seen = new Set();
+  for (const row of body.rows) {
+    if (row.classList.contains("removed") && !sorted) continue;
+    for (const cell of [...row.cells].slice(0, 2)) {
+      const label = labelled.get(cell);
+      if (label) cell.innerHTML = sorted || !seen.has(label) ? label.innerHTML : "";
+      seen.add(label ?? cell);
+    }
   }
 }
 
@@ -65,12 +80,12 @@ function sortBy(heading) {
   const table = heading.closest("table");
   const body = table.tBodies[0];
   const descending = heading.getAttribute("aria-sort") === "ascending";
-  fillRepeated(body);
+  for (const other of all("th", table)) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
+  showLabels(body);
   const rows = [...body.rows].map((row) => [valueOf(row.cells[heading.cellIndex]), row]);
   rows.sort(([a], [b]) => (descending ? compare(b, a) : compare(a, b)));
   body.append(...rows.map(([, row]) => row));
-  for (const other of all("th", table)) other.removeAttribute("aria-sort");
-  heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
 }
 
 // A figure, large.

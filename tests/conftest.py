@@ -154,9 +154,16 @@ class Project:
     temporary: Path
 
     def start(
-        self, *arguments: str, config: Sequence[str] = TINY, **environment: str
+        self,
+        *arguments: str,
+        config: Sequence[str] = TINY,
+        own_group: bool = False,
+        **environment: str,
     ) -> subprocess.Popen[str]:
-        """`snakemake` with these arguments, running; what it says on either stream is one text."""
+        """`snakemake` with these arguments, running; what it says on either stream is one text.
+
+        In a process group of its own it can be interrupted as a terminal does it.
+        """
         own = {
             "PYTHONPATH": str(self.folder / "workflow"),
             "TMPDIR": str(self.temporary),  # device locks of our own: wait for nobody else's run
@@ -169,6 +176,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            process_group=0 if own_group else None,
         )
 
     def snakemake(
@@ -392,9 +400,9 @@ class Held:
             del config["experiments"][1:]
             config["experiments"][0]["implementations"] = ["Pytorch", "Held"]
 
-    def start(self) -> Any:
+    def start(self, *arguments: str, **options: Any) -> Any:
         """A call of Snakemake, which has come to measure a record."""
-        call = self.project.start("--cores", "1", "records")
+        call = self.project.start("--cores", "1", *arguments, "records", **options)
         deadline = time.monotonic() + 60
         while not self.kernels.joinpath("held").exists():
             assert time.monotonic() < deadline, "nothing was measured within a minute"

@@ -23,6 +23,7 @@ TORCHLESS_MEASURING = {
     "flashlab.measuring.devices",
     "flashlab.measuring.start",
     "flashlab.measuring.supervise",
+    "flashlab.measuring.surroundings",
 }
 KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
 

@@ -27,8 +27,8 @@ def frozen(tmp_path: Path, planned: Build) -> Callable[..., Path]:
         plan.write_text(json.dumps(planned(records)))
         ceilings.write_text("{}")
         kept = {"baseline": "Pytorch", "summary": {}, "experiments": [], "device": "auto"}
-        config.write_text(json.dumps({"name": "mine", "measure": {"protocol": "sampled"}, **kept}))
-        return freeze(config, [plan, plan], ceilings, tmp_path / data)
+        config.write_text(json.dumps({"measure": {"protocol": "sampled"}, **kept}))
+        return freeze("mine", config, [plan, plan], ceilings, tmp_path / data)
 
     return build
 
@@ -94,7 +94,7 @@ def test_a_missing_record_freezes_nothing(
     next((tmp_path / "records").glob("*.json")).unlink()
     with pytest.raises(RecordError, match="Flash2"):
         freeze(
-            tmp_path / "config.json", [tmp_path / "plan.json"], tmp_path / "top.json",
+            "mine", tmp_path / "config.json", [tmp_path / "plan.json"], tmp_path / "top.json",
             tmp_path / "data",
         )  # fmt: skip
     assert not (tmp_path / "data").exists()

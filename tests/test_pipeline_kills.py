@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +58,21 @@ def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself
     for name in new:
         path = project.folder / "results" / "local" / "records" / name
         assert json.loads(path.read_text(encoding="utf-8"))["record"]["status"] == "ok"
+
+
+def test_ctrl_c_says_what_is_kept_without_a_traceback(held: Any) -> None:
+    call = held.start("--logger=flashlab", own_group=True)
+    os.killpg(call.pid, signal.SIGINT)
+    said, _ = call.communicate(timeout=60)
+    assert call.returncode != 0
+    assert said.rstrip().endswith(
+        "Interrupted: 3 of 5 runs are measured and kept; the same call goes on from there."
+    )
+    assert not re.search("Traceback|KeyboardInterrupt|failed|Error", said)
+    wait_until(lambda: not at_work_in(held.project.folder), 3)
+    logs = held.project.folder / "results" / "local" / "logs" / "measure"
+    texts = [path.read_text(encoding="utf-8") for path in logs.glob("held-*.log")]
+    assert texts and not any("KeyboardInterrupt" in text for text in texts)
 
 
 def test_a_second_call_is_refused_and_the_first_one_is_not_disturbed(held: Any) -> None:

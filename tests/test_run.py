@@ -24,9 +24,10 @@ case "$*" in
     chmod +x .venv/bin/snakemake ;;
 *"-m pip"*) sleep "${{PIP_SECONDS:-0}}"
     case "$*" in *"${{PIP_FAILS:-nothing}}"*) echo "pip: no" >&2; exit 1 ;; esac ;;
-*"-m flashlab"*)
+*"-m flashlab check-call"*)
     for a; do case $a in *broken*) echo "error: $a" >&2; exit 1 ;; esac; done ;;
 *"-m pytest"*) shift 2; echo pytest; for a; do echo "<$a>"; done ;;
+*"-m flashlab"*) shift 2; echo flashlab; for a; do echo "<$a>"; done ;;
 *sysconfig*) mkdir -p .venv/site && echo .venv/site ;;
 *ctypes*) [ -e "$LIBRARIES" ] ;;
 *"import flash_attn"*) ;;
@@ -112,10 +113,10 @@ def test_unknown_verb(checkout: Checkout) -> None:
     assert not (checkout.folder / ".venv").exists()
 
 
-@pytest.mark.parametrize(
-    ("verb", "before"),
-    [("report", ["snakemake", "<--cores>", "<1>", "<report/lab5.pdf>"]), ("test", ["pytest"])],
-)
+SNAKEMAKE = ["snakemake", "<--cores>", "<1>", "<--logger=flashlab>", "<report/lab5.pdf>"]
+
+
+@pytest.mark.parametrize(("verb", "before"), [("report", SNAKEMAKE), ("test", ["pytest"])])
 def test_arguments_go_through_unaltered(checkout: Checkout, verb: str, before: list[str]) -> None:
     args = ["--config", "author=A  B", "*", "$HOME", "", "it's"]
     done = checkout.run(verb, *args)
@@ -131,6 +132,69 @@ def test_a_configuration_given_in_the_call_is_checked_before_snakemake(checkout:
     assert call == "-m flashlab check-call --configfile my file.yaml broken.yaml"
     done = checkout.run("report", "-C", "device=cpu")
     assert done.stdout.startswith("snakemake")
+
+
+@pytest.mark.parametrize(
+    ("args", "after"),
+    [
+        (["--again"], ["--config", "again=all"]),
+        (["--again", "Flash2"], ["--config", 'again=["Flash2"]']),
+        (
+            ["report/lab5.html", "--again", "Flash2", "b16 n1024", "--verbose"],
+            ["report/lab5.html", "--verbose", "--config", 'again=["Flash2","b16 n1024"]'],
+        ),
+        (
+            ["--again", "it's", "--config", "dataset=local", "author={name: A  B}", "-n"],
+            ["-n", "--config", 'again=["it\'s"]', "dataset=local", "author={name: A  B}"],
+        ),
+        (
+            ["--config", "a=b", "-n", "-C", "c=d", "--config=e=*", "report/lab5.html"],
+            ["-n", "report/lab5.html", "--config", "a=b", "c=d", "e=*"],
+        ),
+        (["--report", "x.html"], ["--report", "x.html"]),
+    ],
+)
+def test_again_and_every_config_become_one_config(
+    checkout: Checkout, args: list[str], after: list[str]
+) -> None:
+    done = checkout.run("report", *args)
+    assert done.stdout.splitlines() == [*SNAKEMAKE, *(f"<{arg}>" for arg in after)], done.stderr
+
+
+def test_a_name_that_no_run_can_have_is_refused(checkout: Checkout) -> None:
+    done = checkout.run("report", "--again", 'Flash"2')
+    assert done.returncode == 2 and 'no run has a name like Flash"2' in done.stderr
+    assert not (checkout.folder / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    "args", [["check", "Flash2", "--shapes", "a b"], ["clean"], ["clean", "--yes", "--records"]]
+)
+def test_check_and_clean_are_the_packages_own_commands(checkout: Checkout, args: list[str]) -> None:
+    done = checkout.run(*args)
+    assert done.stdout.splitlines() == ["flashlab", *(f"<{arg}>" for arg in args)], done.stderr
+
+
+def test_check_wants_a_name_and_says_what_lint_is(checkout: Checkout) -> None:
+    done = checkout.run("check")
+    assert done.returncode == 2
+    assert "./run check Flash2" in done.stderr and "./run lint" in done.stderr
+    assert not (checkout.folder / ".venv").exists()
+
+
+def test_lint_runs_every_tool_and_fails_with_any_of_them(checkout: Checkout) -> None:
+    checkout.run("test")
+    for tool in ("ruff", "mypy", "snakefmt"):
+        checkout.stub(tool, f'echo "{tool} $*"; [ {tool} != mypy ]')
+    done = checkout.run("lint")
+    assert done.returncode == 1
+    assert done.stdout.split("\n")[:5] == [
+        "ruff check",
+        "ruff format --check",
+        "mypy ",
+        "snakefmt --check Snakefile workflow",
+        "snakemake",
+    ]
 
 
 def test_second_call_adds_under_a_second(checkout: Checkout) -> None:

@@ -147,8 +147,8 @@ def import_entry(wildcards):
 
 
 def freeze_config(wildcards):
-    """The resolved configuration, which must say under which name to freeze."""
-    if "name" not in config:
+    """The resolved configuration, for a call that says under which name to freeze."""
+    if "name" not in PREPARED.config:
         raise WorkflowError("freeze: say under which name: snakemake freeze --config name=NAME")
     return f"{PLAN}/config.json"
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -10,13 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pytest
+from matplotlib.text import Text
 
 from flashlab.figures import draw_figures, sweeps
-from flashlab.figures.style import COLOURS, MARKERS
+from flashlab.figures.style import COLOURS, MARKERS, drawing
 from flashlab.figures.sweeps import METRICS
 from flashlab.records import Run
-from flashlab.tables import write_tables
+from flashlab.tables import read_csv, write_tables
 
 Build = Callable[..., dict[str, Any]]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -105,8 +109,10 @@ def test_a_run_out_of_memory_is_marked_and_not_drawn_as_a_point(
     draw: Build, record_of: Build, run: Run
 ) -> None:
     files = draw(experiment(record_of, run), [figure("time"), figure("memory")])
-    assert texts(files["time"]).count("× 記憶體不足 out of memory") == 2  # a panel each
-    assert texts(files["memory"]).count("× 記憶體不足 out of memory") == 1
+    for metric, panels in (("time", 2), ("memory", 1)):
+        found = texts(files[metric])
+        assert found.count("×") == panels
+        assert found.count("× Pytorch: 記憶體不足 out of memory, N = 1024") == 1
 
 
 def test_a_figure_of_nothing_but_failures_is_drawn_with_its_marks(
@@ -114,7 +120,106 @@ def test_a_figure_of_nothing_but_failures_is_drawn_with_its_marks(
 ) -> None:
     files = draw([record_of(run, "incorrect")], [figure("rate", "Flash2"), figure("time")])
     for file in files.values():
-        assert texts(file).count("× 結果錯誤 incorrect") == 2
+        assert texts(file).count("×") == 2
+        assert texts(file).count("× Flash2: 結果錯誤 incorrect, N = 64") == 1
+
+
+SIZES = (128, 256, 512, 1024, 2048, 4096)
+FAILURES = ("oom", "unsupported", "incorrect", "error")
+
+
+def failing(
+    record_of: Build, run: Run, implementations: int, masks: tuple[bool, ...], measured: bool
+) -> list[Any]:
+    """Records of implementations at six lengths that fail in every way there is.
+
+    With `measured` there is one more, which does not.
+    """
+    records = []
+    for number in range(implementations + measured):
+        for mask in masks:
+            for position, size in enumerate(SIZES):
+                shape = replace(run.shape, seq_len=size, causal=mask)
+                status = FAILURES[(number + position) % len(FAILURES)]
+                status = "ok" if number == implementations else status
+                name = f"SdpaEfficient{number + 1}"
+                records.append(record_of(replace(run, implementation=name, shape=shape), status))
+    return records
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("measured", [False, True])
+@pytest.mark.parametrize(
+    ("implementations", "masks"), [(5, (False,)), (1, (False, True)), (3, (False, True))]
+)
+def test_marks_of_failures_overlap_with_nothing_and_stay_in_the_figure(
+    record_of: Build,
+    run: Run,
+    planned: Build,
+    tmp_path: Path,
+    metric: str,
+    measured: bool,
+    implementations: int,
+    masks: tuple[bool, ...],
+) -> None:
+    records = failing(record_of, run, implementations, masks, measured)
+    plan = planned(records)
+    tmp_path.joinpath("plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    tables = [tmp_path / f"{name}.csv" for name in ("runs", "passes", "samples")]
+    write_tables(tmp_path / "plan.json", *tables)
+    runs, passes = map(read_csv, tables[:2])
+    chosen = figure(metric, *(entry["name"] for entry in plan["implementations"]))
+    with drawing():
+        drawn = sweeps.draw(plan, ["zh_TW", "en"], chosen, runs, passes)
+        drawn.draw_without_rendering()
+        ticks = {
+            label
+            for axes in drawn.axes
+            for axis in (axes.xaxis, axes.yaxis)
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
+            for label in (tick.label1, tick.label2)
+        }
+        found = [text for text in drawn.findobj(Text) if text.get_text() and text not in ticks]
+        boxes = [(text.get_text(), text.get_window_extent()) for text in found]
+        plt.close(drawn)
+    panels = len(METRICS[metric].passes)
+    assert sum(said == "×" for said, _ in boxes) == panels * implementations * 6 * len(masks)
+    overlapping = [
+        (a, b)
+        for (a, first), (b, second) in itertools.combinations(boxes, 2)
+        if first.overlaps(second)
+    ]
+    assert overlapping == []
+    for said, box in boxes:
+        assert box.x0 >= 0 and box.x1 <= drawn.bbox.x1, said
+        assert box.y0 >= 0 and box.y1 <= drawn.bbox.y1, said
+
+
+def test_without_any_number_the_sizes_span_the_panel_and_the_other_axis_is_blank(
+    draw: Build, record_of: Build, run: Run
+) -> None:
+    records = failing(record_of, run, 2, (False,), measured=False)
+    names = ("SdpaEfficient1", "SdpaEfficient2")
+    files = draw(records, [figure(metric, *names) for metric in METRICS])
+    sizes = {str(size) for size in SIZES}
+    for metric, file in files.items():
+        panels = len(METRICS[metric].passes)
+        nodes = [node for node in ElementTree.parse(file).iter(f"{SVG}text") if node.text in sizes]
+        assert len(nodes) == len(sizes) * panels
+        numbers = [text for text in texts(file) if re.fullmatch(r"[\d.,]+", text)]
+        assert set(numbers) == sizes
+
+
+def test_failures_at_neighbouring_sizes_are_said_in_short(
+    draw: Build, record_of: Build, run: Run
+) -> None:
+    records = []
+    for size in SIZES:
+        shape = replace(run.shape, seq_len=size)
+        status = "ok" if size == 1024 else "oom"
+        records.append(record_of(replace(run, shape=shape), status))
+    (file,) = draw(records, [figure("time", "Flash2")], languages=("en",)).values()
+    assert "× Flash2: out of memory, N = 128 – 512, 2048, 4096" in texts(file)
 
 
 def test_a_run_without_samples_is_drawn_without_a_bar(

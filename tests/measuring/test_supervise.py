@@ -3,15 +3,17 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from flashlab import costs
+from flashlab import costs, machine
 from flashlab.implementations import Implementation
 from flashlab.measuring import supervise
+from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervise import WORKFLOW_PID, WorkflowGoneError, measure_run
 from flashlab.records import Run, Shape, read_record
 
@@ -116,6 +118,33 @@ def test_a_kernel_that_ends_its_process_is_an_error_with_its_last_words(
     found, message = status(measured(end))
     assert found == "error"
     assert said in message
+
+
+def test_a_run_that_died_has_the_environment_that_is_known_without_it(
+    measured: Callable[..., dict[str, Any]],
+) -> None:
+    died = measured("import os; os._exit(3)")["record"]["environment"]
+    lived = measured("return naive(qkv, causal)")["record"]["environment"]
+    assert died.items() <= lived.items()
+    known = {"device_name", "cpu", "cpu_count", "platform", "python", "packages", "driver"}
+    assert died.keys() == known | {"commit", "dirty"}
+    assert died["packages"]["torch"] is not None
+
+
+def test_a_run_that_died_on_a_gpu_has_the_name_of_the_one_that_it_had(
+    kernel: Kernel,
+    protocol: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpus = [machine.Gpu("GPU-1", "NVIDIA One"), machine.Gpu("GPU-2", "NVIDIA Two")]
+    monkeypatch.setattr(machine, "gpus", lambda: gpus)
+    run = replace(RUN, device="cuda", dtype="float16")
+    with claimed("cuda") as variables:
+        assert variables == {"CUDA_VISIBLE_DEVICES": "GPU-1"}
+        died = measure_run(run, protocol, kernel("import os; os._exit(3)"), {}, tmp_path / "r.json")
+    assert died["record"]["status"] == "error"
+    assert died["record"]["environment"]["device_name"] == "NVIDIA Two"
 
 
 class Clock:

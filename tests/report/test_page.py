@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -101,15 +102,15 @@ class Seen:
 
 
 @pytest.fixture
-def in_chromium(page: Path, tmp_path: Path) -> Callable[..., Seen]:
-    """Opens the page in Chromium, does what a script says, and returns what that returns."""
+def chromium(tmp_path: Path) -> Callable[..., Seen]:
+    """Opens a page in Chromium, does what a script says, and returns what that returns."""
     if CHROMIUM is None:
         pytest.skip(
             "Chromium is not installed, so the page was not tried in a browser: "
             "apt-get install chromium"
         )
 
-    def call(script: str, size: tuple[int, int] = DESKTOP) -> Seen:
+    def call(page: Path, script: str, size: tuple[int, int] = DESKTOP) -> Seen:
         driver = (
             "window.addEventListener('load', () => { let seen; "
             f"try {{ seen = (() => {{ {script} }})(); }} catch (error) {{ seen = String(error); }} "
@@ -140,6 +141,12 @@ def in_chromium(page: Path, tmp_path: Path) -> Callable[..., Seen]:
         return Seen(json.loads(unescape(found[1])), console)
 
     return call
+
+
+@pytest.fixture
+def in_chromium(page: Path, chromium: Callable[..., Seen]) -> Callable[..., Seen]:
+    """Does so with the finished folder's page."""
+    return partial(chromium, page)
 
 
 SHOWN = "const shown = (part) => part.getClientRects().length > 0;"
@@ -199,6 +206,69 @@ def test_an_implementation_can_be_left_out_of_rows_and_figures(
     before, after = seen.result
     assert seen.console == [] and all(count > 10 for count in before)
     assert after == [0, before[1], 0, before[3]]
+
+
+CROSSOVERS = """
+    const body = document.querySelector('.crossovers tbody');
+    const labels = () => [...body.rows].filter(shown).map((row) =>
+      [...row.cells].slice(0, 2).map((cell) => cell.textContent.trim() !== ''));
+    const hide = (name) => document.querySelector(`[data-show="${name}"]`).click();
+"""
+
+
+@pytest.fixture
+def with_crossovers(results: Any) -> Path:
+    """A page on which three implementations overtake another at one experiment and pass."""
+    found = results.findings()
+    template = next(finding for finding in found if finding["kind"] == "crossover")
+    for low, name in enumerate(("Pytorch", "Flash2", "Flash2"), start=16):
+        subject = template["subject"] | {"implementation": name, "other": "Flex"}
+        params = {"low_at": low, "high_at": 64, "before": "Flex", "after": "Flash2"}
+        crosses = {"subject": subject, "verdict": "crosses", "params": params}
+        found.append({**template, **crosses})
+    (results.local / "findings.json").write_text(json.dumps(found), encoding="utf-8")
+    made: Path = results.write_page()
+    return made
+
+
+def test_the_first_row_shown_of_a_group_has_its_labels(
+    with_crossovers: Path, chromium: Callable[..., Seen]
+) -> None:
+    seen = chromium(
+        with_crossovers,
+        SHOWN
+        + CROSSOVERS
+        + """
+        const before = labels();
+        hide("Pytorch"); const without = labels();
+        hide("Pytorch"); return [before, without, labels()];
+        """,
+    )
+    before, without, after = seen.result
+    assert seen.console == []
+    assert before == after == [[True, True], [False, False], [False, False]]
+    assert without == [[True, True], [False, False]]
+
+
+def test_labels_follow_the_language_and_are_in_every_row_of_a_sorted_table(
+    with_crossovers: Path, chromium: Callable[..., Seen]
+) -> None:
+    seen = chromium(
+        with_crossovers,
+        SHOWN
+        + CROSSOVERS
+        + """
+        document.querySelector('button[data-language="en"]').click();
+        hide("Pytorch");
+        const text = () => [...body.rows].find(shown).cells[1].innerText.trim();
+        const english = text();
+        hide("Pytorch");
+        document.querySelectorAll('.crossovers thead th')[3].click();
+        return [english, labels()];
+        """,
+    )
+    assert seen.console == []
+    assert seen.result == ["Forward", [[True, True]] * 3]
 
 
 def test_a_table_is_sorted_by_the_column_that_is_clicked(in_chromium: Callable[..., Seen]) -> None:

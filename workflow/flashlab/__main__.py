@@ -92,6 +92,12 @@ def _check(arguments: Arguments) -> None:
         raise SystemExit(1)
 
 
+def _clean(arguments: Arguments) -> None:
+    from flashlab.cleaning import clean
+
+    print("\n".join(clean(Path(), arguments.yes, arguments.records)))
+
+
 def _import(arguments: Arguments) -> None:
     from flashlab.datasets import import_record
 
@@ -101,7 +107,9 @@ def _import(arguments: Arguments) -> None:
 def _freeze(arguments: Arguments) -> None:
     from flashlab.datasets import freeze
 
-    folder = freeze(arguments.config, arguments.plans, arguments.ceilings, arguments.data)
+    folder = freeze(
+        arguments.name, arguments.config, arguments.plans, arguments.ceilings, arguments.data
+    )
     print(f"{folder} now holds these records; render it with --config dataset={folder.name}")
 
 
@@ -234,11 +242,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("--fail-fast", action="store_true", help="end at the first case that fails")
 
+    clean = command("clean", _clean, "Say what can be deleted, and how much disk it takes.")
+    clean.add_argument("--yes", action="store_true", help="delete it")
+    clean.add_argument("--records", action="store_true", help="the measured records, too")
+
     imported = command("import", _import, "Turn a result of the course's script into a record.")
     imported.add_argument("--entry", type=json.loads, required=True, help="what it is, JSON")
     imported.add_argument("--output", type=Path, required=True, help="the record to write")
 
     freeze = command("freeze", _freeze, "Copy the planned records into a recorded dataset.")
+    freeze.add_argument("--name", required=True, help="the dataset's name")
     freeze.add_argument("--config", type=Path, required=True, help="the resolved configuration")
     freeze.add_argument("--ceilings", type=Path, required=True, help="the device's ceilings")
     freeze.add_argument("--data", type=Path, required=True, help="folder of the datasets")

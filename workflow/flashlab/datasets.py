@@ -176,18 +176,19 @@ def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str])
     write_json(folder / MANIFEST, manifest)
 
 
-def freeze(config_file: Path, plan_files: Sequence[Path], ceilings: Path, data: Path) -> Path:
+def freeze(
+    name: str, config_file: Path, plan_files: Sequence[Path], ceilings: Path, data: Path
+) -> Path:
     """Keep the records that the plans name as ``data/<name>/``, with their manifest.
 
     The manifest also keeps the experiments that the records were measured for, which a report of
-    the dataset shows. The name is the configuration's ``name``. A dataset that exists takes
-    records of a further protocol; what it holds is never overwritten.
+    the dataset shows. A dataset that exists takes records of a further protocol; what it
+    holds is never overwritten.
 
     Returns the folder. DatasetError where the records are of several devices or dtypes, or the
     dataset holds some of these runs already; nothing is left behind then.
     """
     config = json.loads(config_file.read_text(encoding="utf-8"))
-    name: str = config["name"]
     folder, part = data / name, data / f".{name}.part"
     collected = _collect(plan_files)
     records = [collected[key] for key in sorted(collected)]

@@ -24,7 +24,7 @@ BUNDLED = Path(__file__).parents[2] / "data"
 """The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
 
 LOCAL = "local"
-NOT_REPORTED = ("again", "grading", "pdf", "reproduce", "submissions")
+NOT_REPORTED = ("again", "grading", "name", "pdf", "reproduce", "submissions")
 """Keys of the configuration that no report depends on."""
 
 REPORTS = ("pdf", "html")

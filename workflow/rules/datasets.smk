@@ -33,9 +33,10 @@ if PREPARED.dataset == LOCAL:
         conda:
             CONDA
         params:
+            name=PREPARED.config.get("name", ""),
             data=str(DATA),
         message:
             "Freezing the local records into {params.data}"
         shell:
-            "python -m flashlab freeze --config {input.config:q} --ceilings {input.ceilings:q} "
-            "--data {params.data:q} {input.plans:q} > {log:q} 2>&1"
+            "python -m flashlab freeze --name {params.name:q} --config {input.config:q} "
+            "--ceilings {input.ceilings:q} --data {params.data:q} {input.plans:q} > {log:q} 2>&1"

@@ -220,7 +220,7 @@ def draw_overview(
 ) -> None:
     """Draw the overview's figures into `output`, and ``drawn.json``, the list of their ids.
 
-    Where nothing is held against a baseline there is no summary; a heat map is drawn from
+    Without a ratio to a baseline there is no summary; a heat map is drawn from
     `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full; a
     roofline where the device's ceilings were measured.
     """
@@ -230,8 +230,8 @@ def draw_overview(
     drawn = []
     with drawing():
         figures: list[tuple[str, Figure]] = []
-        if panels:
-            figures.append(("summary", draw_summary(panels, languages)))
+        if compared := [panel for panel in panels if panel.has_ratios]:
+            figures.append(("summary", draw_summary(compared, languages)))
         implementations = all_compared(panels)
         if len(implementations) >= HEAT_MAP_IMPLEMENTATIONS:
             for number, rows in enumerate(heat_map_pages(panels), start=1):

@@ -40,6 +40,14 @@ class Panel:
                 return estimates
         return []
 
+    @property
+    def has_ratios(self) -> bool:
+        """Whether any run has a ratio to the baseline's."""
+        return any(
+            finding["kind"] in ("speedup", "memory_ratio") and finding["evidence"]["estimates"]
+            for finding in self.findings
+        )
+
     def status(self, name: str, mask: str, value: int) -> str:
         """Why a run has no numbers, as the findings that leave it out say; empty if it has."""
         prefix = f"excluded: {name} {mask} {self.sweep}={value}: "

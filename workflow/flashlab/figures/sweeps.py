@@ -19,7 +19,7 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flashlab.catalogs import in_all
+from flashlab.catalogs import SYMBOLS, in_all
 from flashlab.figures.style import (
     LABEL_POINTS,
     PAGE_INCHES,
@@ -39,9 +39,10 @@ POINTS = 72
 """Points in an inch."""
 
 LINE_INCHES = (LABEL_POINTS + 2.5) / POINTS
-MARK_POINTS = 8
-"""Height of a line of marks above a panel."""
 """Height of a line of a label: what many labels make a panel higher by."""
+
+MARK_POINTS = 8
+"""Height of a row of marks above a panel, and of a line that says what they stand for."""
 
 LEADER = 0.045
 """Length of the line from the panel's edge to a label, as a share of the panel's width."""
@@ -72,9 +73,13 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a panel: whose, its label, look, and rows of the table in order of the sweep."""
+    """One line of a panel: whose, its label, look, and rows of the table in order of the sweep.
+
+    `short` is its name within a line of text.
+    """
 
     name: str
+    short: str
     label: str
     colour: str
     marker: str
@@ -100,14 +105,16 @@ def _series(
                 for row in rows
                 if row["implementation"] == entry["name"] and row["causal"] == causal
             ]
-            label, style = name, entry["style"]
+            short, label, style = entry["name"], name, entry["style"]
             if len(masks) > 1:
                 mask = in_all(languages, "figures", "causal" if causal else "full")
+                short = f"{short} {mask}"
                 label = mask if len(chosen) == 1 else f"{name}\n{mask}"
                 style = 2 * style + causal if len(chosen) > 1 else style + 4 * causal
             found.append(
                 Series(
                     entry["name"],
+                    short,
                     label,
                     colour(style),
                     marker(style),
@@ -154,27 +161,69 @@ def _failed(all_series: Sequence[Series]) -> list[Series]:
     return [series for series in all_series if any(r["status"] != "ok" for r in series.rows)]
 
 
-def _mark_failures(
-    axes: Axes, all_series: Sequence[Series], sweep: str, languages: Sequence[str]
-) -> None:
-    """Mark each run without a result above the upper edge, clear of the data, with its status."""
-    to_panel = axes.transData + axes.transAxes.inverted()
+def _mark_failures(axes: Axes, all_series: Sequence[Series], sweep: str) -> None:
+    """Mark each run without a result above the upper edge, clear of the data: a row a series."""
     for level, series in enumerate(_failed(all_series)):
         for row in series.rows:
             if row["status"] == "ok":
                 continue
             mark = axes.annotate(
-                f"× {in_all(languages, 'figures', row['status'])}",
+                "×",
                 (row[sweep], 1.0),
                 xycoords=("data", "axes fraction"),
                 xytext=(0, MARK_POINTS * level + 1),
                 textcoords="offset points",
-                ha="left" if to_panel.transform((row[sweep], 1.0))[0] < 0.5 else "right",
+                ha="center",
                 va="bottom",
                 color=series.colour,
                 fontsize=LABEL_POINTS - 2,
             )
             implementation_id(axes, series.name, [mark])
+
+
+def _in_stretches(chosen: Sequence[int], values: Sequence[int]) -> str:
+    """The chosen ones of a sweep's values, neighbours from the third on in short: 1 – 4, 16."""
+    found = []
+    positions = enumerate(values.index(value) for value in chosen)
+    for _, group in itertools.groupby(positions, key=lambda pair: pair[1] - pair[0]):
+        stretch = [str(values[position]) for _, position in group]
+        found += [f"{stretch[0]} – {stretch[-1]}"] if len(stretch) > 2 else stretch
+    return ", ".join(found)
+
+
+def _failures(
+    all_series: Sequence[Series], sweep: str, languages: Sequence[str]
+) -> list[tuple[Series, str]]:
+    """What the marks stand for: a line for each series and status, with the sizes."""
+    values = sorted({row[sweep] for series in all_series for row in series.rows})
+    found = []
+    for series in _failed(all_series):
+        for status in dict.fromkeys(row["status"] for row in series.rows):
+            if status == "ok":
+                continue
+            failed = [row[sweep] for row in series.rows if row["status"] == status]
+            said = in_all(languages, "figures", status)
+            at = f"{SYMBOLS[sweep]} = {_in_stretches(failed, values)}"
+            found.append((series, f"× {series.short}: {said}, {at}"))
+    return found
+
+
+def _explain_failures(axes: Axes, failures: Sequence[tuple[Series, str]]) -> None:
+    """Write the lines on failures at the figure's upper edge, once for all of its panels."""
+    for position, (series, said) in enumerate(failures):
+        line = axes.annotate(
+            said,
+            (axes.get_position().x0, 1.0),
+            xycoords="figure fraction",
+            xytext=(0, -MARK_POINTS * position - 1),
+            textcoords="offset points",
+            ha="left",
+            va="top",
+            color=series.colour,
+            fontsize=LABEL_POINTS - 2,
+            annotation_clip=False,
+        )
+        implementation_id(axes, series.name, [line])
 
 
 def _label_ends(axes: Axes, all_series: Sequence[Series], sweep: str, metric: Metric) -> None:
@@ -224,6 +273,9 @@ def _label_ends(axes: Axes, all_series: Sequence[Series], sweep: str, metric: Me
 
 
 def _scale_axes(axes: Axes, values: Sequence[int], metric: Metric) -> None:
+    empty = not axes.has_data()
+    if empty:  # the marks of failures stand at the sizes all the same
+        axes.update_datalim([(value, 1.0) for value in values])
     if len(values) > 1 and all(b == 2 * a for a, b in itertools.pairwise(values)):
         axes.set_xscale("log", base=2)
     axes.set_xticks(values, [str(value) for value in values])
@@ -233,6 +285,9 @@ def _scale_axes(axes: Axes, values: Sequence[int], metric: Metric) -> None:
         axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
         axes.yaxis.set_minor_locator(ticker.NullLocator())
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(as_number))
+    if empty:
+        axes.yaxis.set_major_locator(ticker.NullLocator())
+        axes.autoscale_view()
 
 
 def _widen_narrow_range(axes: Axes) -> None:
@@ -257,8 +312,10 @@ def draw(
     width = PANEL_INCHES[0] * (1.35 if count == 1 else count) + LABEL_INCHES
     labelled = _series(plan, languages, figure["implementations"], runs)
     lines_of_labels = sum(series.label.count("\n") + 1 for series in labelled)
+    failures = _failures(labelled, sweep, languages)
     marks = MARK_POINTS * len(_failed(labelled))
-    height = max(PANEL_INCHES[1], lines_of_labels * LINE_INCHES + 0.5) + marks / POINTS
+    above = (marks + MARK_POINTS * len(failures)) / POINTS
+    height = max(PANEL_INCHES[1], lines_of_labels * LINE_INCHES + 0.5) + above
     drawn, panels = plt.subplots(
         1, count, figsize=(width, height), sharey=True, squeeze=False, layout=None
     )
@@ -266,7 +323,7 @@ def draw(
         left=0.72 / width,
         right=1 - LABEL_INCHES / width,
         bottom=0.4 / height,
-        top=1 - (0.22 + marks / POINTS) / height,
+        top=1 - (0.22 + above) / height,
         wspace=0.12,
     )
     rows_of = {
@@ -292,7 +349,8 @@ def draw(
     quantity = in_all(languages, "figures", figure["metric"], "\n")
     panels[0][0].set_ylabel(f"{quantity} ({metric.unit})")
     for axes, name in zip(panels[0], metric.passes, strict=True):
-        _mark_failures(axes, lines[name], sweep, languages)
+        _mark_failures(axes, lines[name], sweep)
+    _explain_failures(panels[0][0], failures)
     _label_ends(panels[0][-1], lines[metric.passes[-1]], sweep, metric)
     return drawn
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import platform
-import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +11,8 @@ import pynvml
 import torch
 
 from flashlab import machine
+from flashlab.measuring.surroundings import surroundings
 
-PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "nvidia-cudnn-cu13", "numpy")
 MARGIN = 0.05
 """Least relative change between a pass's first and last third that counts as drift."""
 
@@ -28,22 +25,6 @@ FOREIGN_LOAD = 0.1
 _HARMLESS_CLOCK_REASONS = (
     pynvml.nvmlClocksEventReasonGpuIdle | pynvml.nvmlClocksEventReasonApplicationsClocksSetting
 )
-
-
-def _commit() -> dict[str, Any]:
-    root = Path(__file__).parents[3]
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True
-            )
-        except (OSError, subprocess.CalledProcessError):
-            return None
-        return done.stdout.strip()
-
-    status = git("status", "--porcelain", "--untracked-files=no")
-    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
 
 
 def _gpu() -> Any:
@@ -75,22 +56,15 @@ def gpu_states(device: str) -> list[dict[str, Any]]:
 
 def environment(device: str) -> dict[str, Any]:
     """The machine and the software of this process, for the record."""
-    found: dict[str, Any] = {
-        "device_name": machine.device_name("cpu"),
-        "cpu": machine.cpu_model(),
-        "cpu_count": machine.cpu_count(),
+    on_gpu = device == "cuda"
+    name = torch.cuda.get_device_name() if on_gpu else machine.device_name("cpu")
+    return {
+        **surroundings(name),
         "threads": torch.get_num_threads(),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "packages": {name: machine.package_version(name) for name in PACKAGES},
         "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version() if device == "cuda" else None,
-        "driver": machine.driver_version(),
-        **_commit(),
+        "cudnn": torch.backends.cudnn.version() if on_gpu else None,
+        **({"gpu": gpu_state()} if on_gpu else {}),
     }
-    if device == "cuda":
-        found |= {"device_name": torch.cuda.get_device_name(), "gpu": gpu_state()}
-    return found
 
 
 class LoadMeter:

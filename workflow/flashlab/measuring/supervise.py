@@ -19,9 +19,11 @@ from typing import Any
 
 import psutil
 
+from flashlab import machine
 from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.start import POLL_SECONDS, Started, has_ended, start
+from flashlab.measuring.surroundings import surroundings
 from flashlab.records import (
     PASSES,
     VERSION,
@@ -121,6 +123,14 @@ def _null_passes() -> dict[str, Any]:
     }
 
 
+def _device_name(device: str, variables: Mapping[str, str]) -> str:
+    """The name of the CPU, or of the GPU that these variables confine a process to."""
+    if device == "cpu":
+        return machine.device_name("cpu")
+    uuid = variables["CUDA_VISIBLE_DEVICES"]
+    return next(gpu.name for gpu in machine.gpus() if gpu.uuid == uuid)
+
+
 def measure_run(
     run: Run,
     protocol: Mapping[str, Any],
@@ -143,9 +153,11 @@ def measure_run(
         "kernel": str(implementation.path),
         "preloads": implementation.preloads,
     }
-    with claimed(run.device) as environment:
+    with claimed(run.device) as variables:
+        # Read before the run, since a GPU that crashed may no longer tell its name.
+        device_name = _device_name(run.device, variables)
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        found = _run_child(order, environment, protocol["timeout_s"])
+        found = _run_child(order, variables, protocol["timeout_s"])
     record = {
         **found.get("measured", _null_passes()),
         "record": {
@@ -158,7 +170,7 @@ def measure_run(
             "stopped": found.get("stopped", {}),
             "gate": found.get("gate"),
             "warnings": found.get("warnings", []),
-            "environment": found.get("environment", {}),
+            "environment": found.get("environment") or surroundings(device_name),
             "sources": dict(sources),
             "started": started,
         },

@@ -10,7 +10,7 @@ from flashlab.remarks import Remark
 from flashlab.report.appendix import checks, method, runs, runs_note, symbols
 from flashlab.report.comparison import Comparison
 from flashlab.report.document import Report
-from flashlab.report.environment import EnvironmentPage
+from flashlab.report.environment import EnvironmentPage, disagreements
 from flashlab.report.front import FrontPage
 from flashlab.report.ledger import LedgerPage
 from flashlab.report.material import Material
@@ -33,10 +33,9 @@ def compose(
     material = Material(config, results, ceilings)
     speaker = Speaker(material)
     sections = Sections(material, speaker, remarks)
-    environment = EnvironmentPage(material).environment()
     return Report(
         languages=material.words.languages,
-        front=FrontPage(material, speaker).front(environment.disagreements is not None),
+        front=FrontPage(material, speaker).front(bool(disagreements(material))),
         sections=[
             sections.section(position, experiment)
             for position, experiment in enumerate(material.experiments, start=1)
@@ -45,7 +44,7 @@ def compose(
         ledger=LedgerPage(material).ledger(),
         method=method(material),
         symbols=symbols(material),
-        environment=environment,
+        environment=EnvironmentPage(material).environment(),
         checks=checks(material),
         runs_note=runs_note(material),
         runs=runs(material),

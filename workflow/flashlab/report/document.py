@@ -109,7 +109,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Front:
-    """Page one; `author_name` is the name as written, for the file's properties."""
+    """Page one; `author_name` is the name as written, for the file's properties.
+
+    The first `ranked` of the key findings stand in order of strength; the weakest of them gives
+    way where the page is full.
+    """
 
     title: Texts
     subtitle: Texts
@@ -118,6 +122,7 @@ class Front:
     facts: list[tuple[Texts, Texts]]
     notices: list[Texts]
     key: Statements
+    ranked: int
     figure: FigureEntry | None
     headline: Table
 
@@ -136,10 +141,10 @@ class Implementations:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Published claims held against this dataset, and those that could not be, by why not."""
+    """Published claims checked against this dataset, and those that could not be, by why not."""
 
     summary: Texts
-    note: Texts
+    note: Texts | None
     table: Table | None
     others: list[tuple[Texts, list[Texts]]]
 
@@ -149,9 +154,9 @@ class Environment:
     """The machine, its ceilings, where the records disagree, and what is to be doubted."""
 
     facts: list[tuple[Texts, str]]
-    peaks: Table
+    peaks: Table | None
     agreement: Texts
-    disagreements: Table | None
+    varying: Table | None
     notices: list[Texts]
     warnings: Table | None
     anomalies: Table | None

@@ -37,13 +37,14 @@ def is_device(peak: str, name: str) -> bool:
     return re.search(rf"\b{re.escape(peak)}(-\d+GB)?$", name) is not None
 
 
-def disagreements(material: Material) -> list[tuple[str, str, dict[str, list[int]]]]:
-    """Where the records' environments differ in what must agree.
+Field = tuple[str, str, dict[str, list[int]]]
+"""A column, whose provider it is (empty for the columns of `MUST_AGREE`), and the runs' numbers by
+value; those whose records do not state it are under the empty value."""
 
-    A triple each: the column, whose provider it is (empty for the columns of `MUST_AGREE`), and
-    the runs' numbers by value; a record that does not say counts as a value of its own, empty.
-    """
-    found = []
+
+def varying(material: Material) -> list[Field]:
+    """What must agree, and has several values or is stated by a part of the records only."""
+    found: list[Field] = []
     groups: list[tuple[str, str, list[dict[str, Any]]]] = [
         (column, "", material.runs) for column in MUST_AGREE
     ]
@@ -60,6 +61,11 @@ def disagreements(material: Material) -> list[tuple[str, str, dict[str, list[int
         if len(by_value) > 1:
             found.append((column, name, by_value))
     return found
+
+
+def disagreements(material: Material) -> list[Field]:
+    """The fields in which records differ: a record that does not state one contradicts none."""
+    return [field for field in varying(material) if len(field[2].keys() - {""}) > 1]
 
 
 def _named(numbers: list[int]) -> Cell:
@@ -87,9 +93,11 @@ class EnvironmentPage:
             if values := material.distinct(column):
                 yield words.each(key), ", ".join(values)
 
-    def _peaks(self) -> Table:
-        """The measured ceilings above the peak figures that vendors publish."""
+    def _peaks(self) -> Table | None:
+        """The measured ceilings; on a GPU above the peak figures that vendors publish of GPUs."""
         words, material = self.words, self.material
+        if material.on_cpu:
+            return self._ceilings()
         devices = material.distinct("device_name")
         rows = []
         if material.ceilings is not None:
@@ -127,9 +135,24 @@ class EnvironmentPage:
             caption=words.each("caption.peaks"),
         )
 
-    def _disagreements(self) -> Table | None:
+    def _ceilings(self) -> Table | None:
+        """The ceilings measured on a CPU, in one row."""
+        words, material = self.words, self.material
+        if material.ceilings is None:
+            return None
+        rates, copied = material.ceilings["matrix_product"], material.ceilings["copy"]
+        figures = [*(rates[dtype]["rate(TFLOPs/s)"] for dtype in rates), copied["bandwidth(GB/s)"]]
+        device = Cell(", ".join(material.distinct("device_name")))
+        return Table(
+            [words.each(f"column.{name}") for name in ("gpu", *rates, "bandwidth")],
+            [Row([device, *(Cell(material.number(figure, 3)) for figure in figures)])],
+            numeric=range(1, 1 + len(figures)),
+            caption=words.each("caption.ceilings"),
+        )
+
+    def _varying(self) -> Table | None:
         words, rows = self.words, []
-        for column, name, by_value in disagreements(self.material):
+        for column, name, by_value in varying(self.material):
             field = words.each(f"field.{column}", implementation=name)
             for position, (value, numbers) in enumerate(sorted(by_value.items())):
                 rows.append(
@@ -223,7 +246,11 @@ class EnvironmentPage:
     def environment(self) -> Environment:
         """The section on environment and warnings."""
         words, material = self.words, self.material
-        differing = self._disagreements()
+        table = self._varying()
+        if disagreements(material):
+            agreement = "environment.disagree"
+        else:
+            agreement = "environment.agree" if table is None else "environment.unstated"
         fields = Counter(row["source_changed"] for row in material.runs)
         notices = []
         if fields[True]:
@@ -236,8 +263,8 @@ class EnvironmentPage:
         return Environment(
             facts=list(self._facts()),
             peaks=self._peaks(),
-            agreement=words.each("environment.disagree" if differing else "environment.agree"),
-            disagreements=differing,
+            agreement=words.each(agreement),
+            varying=table,
             notices=notices,
             warnings=self._warnings(),
             anomalies=self._anomalies(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flashlab.records import Run
@@ -108,20 +109,34 @@ class LedgerPage:
         )
 
     def ledger(self) -> Ledger | None:
-        """The ledger, the decided claims first; None where no claims were held against these."""
+        """The ledger, the decided claims first; None where no claims were checked.
+
+        On a CPU the claims without a figure of ours, which are about GPUs, are only counted.
+        """
         if not self.claims:
             return None
+        if not self.material.on_cpu:
+            return self._of(self.claims)
+        shown = [finding for finding in self.claims if finding["params"]["count"]]
+        count = len(self.claims) - len(shown)
+        left_out = self.words.each("ledger.left_out", count=count)
+        if not shown:
+            return Ledger(left_out, None, None, [])
+        ledger = self._of(shown)
+        if not count:
+            return ledger
+        return replace(ledger, summary=sentences([ledger.summary, left_out]))
+
+    def _of(self, claims: Sequence[Finding]) -> Ledger:
         words = self.words
-        counts = Counter(finding["verdict"] for finding in self.claims)
+        counts = Counter(finding["verdict"] for finding in claims)
         outcome = [
             words.each("check.verdict", verdict=words.each(f"verdict.{verdict}"), count=count)
             for verdict in ORDER
             if (count := counts[verdict])
         ]
-        summary = words.each(
-            "ledger.summary", total=len(self.claims), outcome=words.listed(outcome)
-        )
-        ordered = sorted(self.claims, key=lambda finding: ORDER.index(finding["verdict"]))
+        summary = words.each("ledger.summary", total=len(claims), outcome=words.listed(outcome))
+        ordered = sorted(claims, key=lambda finding: ORDER.index(finding["verdict"]))
         shown = [finding for finding in ordered if finding["params"]["count"]]
         others = [finding for finding in ordered if not finding["params"]["count"]]
         headings = ("claim", "published", "ours", "verdict", "run")

@@ -176,6 +176,11 @@ class Material:
         """The experiment of this name, the summary among them."""
         return next(e for e in (self.summary, *self.experiments) if e.name == name)
 
+    @property
+    def on_cpu(self) -> bool:
+        """Whether everything was measured on a CPU."""
+        return self.distinct("device") == ["cpu"]
+
     def distinct(self, column: str) -> list[str]:
         """The values of a column over all runs, sorted, without the empty ones."""
         return sorted({str(row[column]) for row in self.runs if row[column] is not None})

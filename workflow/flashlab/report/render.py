@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -24,7 +25,8 @@ from flashlab.records import written_whole
 from flashlab.remarks import Remark, read_remarks
 from flashlab.report.attachments import AttachedFile, attached_files
 from flashlab.report.content import compose, texts_joined
-from flashlab.report.document import Report
+from flashlab.report.document import Front, Report
+from flashlab.report.front import without_weakest
 from flashlab.report.material import Material
 from flashlab.report.page import LANGUAGE_TAGS, Page, complete
 from flashlab.report.typography import typeset
@@ -98,10 +100,11 @@ def templates() -> jinja2.Environment:
     )
 
 
-def to_html(report: Report, page: Page | None = None) -> str:
+def to_html(report: Report, page: Page | None = None, front_alone: bool = False) -> str:
     """The report as HTML for the typesetter, or with `page` as a page by itself.
 
-    An undefined variable in the template is an error.
+    `front_alone` leaves out everything after page one. An undefined variable in the template is
+    an error.
     """
     environment = templates()
     environment.filters["typeset"] = typeset
@@ -110,7 +113,16 @@ def to_html(report: Report, page: Page | None = None) -> str:
         "joined": lambda texts: texts_joined(texts, report.languages),
         "tags": LANGUAGE_TAGS,
     }
-    return environment.get_template("report.html.j2").render(report=report, page=page)
+    template = environment.get_template("report.html.j2")
+    return template.render(report=report, page=page, front_alone=front_alone)
+
+
+def _document(html: str, results: Path) -> HTML:
+    return HTML(
+        string=html,
+        base_url=TEMPLATES.as_uri() + "/",
+        url_fetcher=ProjectFetcher((TEMPLATES, results)),
+    )
 
 
 def _own_fonts() -> FontConfiguration:
@@ -126,15 +138,28 @@ def _own_fonts() -> FontConfiguration:
             os.environ["FONTCONFIG_FILE"] = before
 
 
+def on_one_page(report: Report, results: Path) -> Report:
+    """The report with as many of its key findings as fit on page one, the strongest ones.
+
+    Page one is laid out to find out: no length of a text tells how many lines it takes.
+    """
+
+    def pages(front: Front) -> int:
+        html = to_html(replace(report, front=front), front_alone=True)
+        return len(_document(html, results).render(font_config=fonts).pages)
+
+    fonts, front = _own_fonts(), report.front
+    with _nothing_missing():
+        while pages(front) > 1 and (shorter := without_weakest(front)):
+            front = shorter
+    return replace(report, front=front)
+
+
 def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:
     """The HTML as PDF/A-3a with these files in it; RenderError for anything missing."""
     fonts = _own_fonts()
     with _nothing_missing():
-        document = HTML(
-            string=html,
-            base_url=TEMPLATES.as_uri() + "/",
-            url_fetcher=ProjectFetcher((TEMPLATES, results)),
-        )
+        document = _document(html, results)
         attachments = [
             Attachment(
                 string=file.content,
@@ -166,7 +191,7 @@ def write_report(
     config = json.loads(config_file.read_text(encoding="utf-8"))
     if remarks is None:
         remarks = read_remarks(config)
-    report = compose(config, results, ceilings, remarks)
+    report = on_one_page(compose(config, results, ceilings, remarks), results)
     created = datetime.fromisoformat(report.created).astimezone(UTC)
     files = attached_files(config_file, results, ceilings, remarks)
     pdf = to_pdf(to_html(report), results, files, created)
@@ -177,7 +202,7 @@ def write_report(
 def write_page(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
     """Write the same report as one HTML file that needs nothing beside it."""
     config = json.loads(config_file.read_text(encoding="utf-8"))
-    report = compose(config, results, ceilings, read_remarks(config))
+    report = on_one_page(compose(config, results, ceilings, read_remarks(config)), results)
     names = [*Material(config, results, ceilings).implementations]
     with written_whole(output) as file:
         file.write(complete(to_html(report, Page(report, names))))

@@ -302,6 +302,10 @@ class Sections:
             and self._new(finding, symbol)
         ]
         nothing = sum(f["kind"] in PROSE_KINDS and f["verdict"] in NOTHING_FOUND for f in mine)
+        silent = words.each("checks.none", count=nothing) if nothing else None
+        if all(run["status"] != "ok" for run in experiment.runs):
+            # Every check says the same of such an experiment.
+            said, silent = [], words.each("section.no_numbers", count=len(experiment.runs))
         ordinal = words.each("experiment", number=position)
         title = words.chosen(experiment.plan["title"])
         causal = len(experiment.masks) > 1
@@ -313,7 +317,7 @@ class Sections:
             statements=self.speaker.say(said),
             figures=[self._figure(experiment, figure) for figure in experiment.plan["figures"]],
             others=others,
-            silent=words.each("checks.none", count=nothing) if nothing else None,
+            silent=silent,
             remarks=self._remarks(name),
             table=self._data(experiment, position),
         )

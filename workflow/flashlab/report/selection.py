@@ -11,9 +11,9 @@ even at the near end of its 95% interval.
 
 Each topic (a kind, and for a speedup the pass) gives its strongest finding about the
 implementations of the headline table; one more is the strongest speedup of any other
-implementation. Of these, the strongest `STRONGEST` stand on page one (fewer, but `AT_LEAST`, where
-long sentences fill the page), and after them the nearest approach of any implementation to the
-measured matrix-product rate. A finding that decides nothing is none of them.
+implementation. Of these, the strongest `STRONGEST` stand on page one (fewer where the page is
+full), and after them the nearest approach of any implementation to the measured matrix-product
+rate. A finding that decides nothing is none of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from typing import Any
 Finding = Mapping[str, Any]
 
 STRONGEST = 5
-AT_LEAST = 4
 
 OUT_OF_MEMORY_STRENGTH = 100.0
 """Doublings: beyond every ratio."""

@@ -1,0 +1,343 @@
+"""What a call says, told its events by hand in a folder that holds a plan and records."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pypdf
+import pytest
+
+from flashlab.records import Run, Shape, write_record
+from flashlab.terminal.call import Call, Job, duration, mebibytes, milliseconds
+
+COMMAND = "snakemake --cores 1 report/lab5.pdf"
+
+
+def run_of(implementation: str, seq_len: int) -> Run:
+    return Run(implementation, Shape(16, seq_len, 32, 2048, False), "float32", "cpu")
+
+
+RUNS = [run_of(name, n) for n in (128, 1024) for name in ("Pytorch", "Flash2")]
+
+
+class Lab:
+    """A folder with the plan of four runs, and a clock that is wound by hand."""
+
+    def __init__(self, root: Path, record_of: Callable[..., dict[str, Any]], dataset: str) -> None:
+        self.root, self.record_of, self.dataset = root, record_of, dataset
+        self.seconds = 0.0
+        plan = root / "results" / dataset / "plan"
+        plan.joinpath("records").mkdir(parents=True)
+        plan.joinpath("experiments.json").write_text('["summary"]')
+        records = [{"run": run.to_json(), "path": self.path(run)} for run in RUNS]
+        plan.joinpath("records", "summary.json").write_text(json.dumps({"records": records}))
+
+    def path(self, run: Run) -> str:
+        return f"results/{self.dataset}/records/{run.slug}-0123456789ab.json"
+
+    def call(self, dry_run: bool = False, command: str = COMMAND, **counts: int) -> Call:
+        call = Call(self.root, dry_run, clock=lambda: self.seconds)
+        call.begins(command)
+        call.plans({**counts, "total": sum(counts.values())})
+        return call
+
+    def job(self, run: Run) -> Job:
+        return Job(RUNS.index(run), "measure", f"Measuring {run.slug}", (self.path(run),))
+
+    def record(self, run: Run, status: str = "ok", **inner: Any) -> None:
+        write_record(self.root / self.path(run), self.record_of(run, status, **inner))
+
+    def measure(self, call: Call, run: Run, status: str = "ok", **inner: Any) -> list[str]:
+        """The lines from a job that takes ten seconds."""
+        job = self.job(run)
+        lines = call.starts(job)
+        self.seconds += 10
+        self.record(run, status, **inner)
+        return [*lines, *call.finishes(job.id)]
+
+    def report(self, dataset: str | None = None, pages: int = 3) -> Job:
+        """The PDF as it is once a job has made it, and that job."""
+        writer = pypdf.PdfWriter()
+        for _ in range(pages):
+            writer.add_blank_page(100, 100)
+        self.root.joinpath("report").mkdir(exist_ok=True)
+        writer.write(self.root / "report" / "lab5.pdf")
+        shown = {"dataset": dataset or self.dataset}
+        self.root.joinpath("report", "dataset.json").write_text(json.dumps(shown))
+        return Job(99, "report", "Rendering the report", ("report/lab5.pdf",))
+
+
+@pytest.fixture
+def lab(tmp_path: Path, record_of: Callable[..., dict[str, Any]]) -> Lab:
+    return Lab(tmp_path, record_of, "local")
+
+
+def text(lines: Sequence[str]) -> str:
+    return "\n".join(lines)
+
+
+def test_each_run_is_one_line_of_a_table(lab: Lab) -> None:
+    lab.record(RUNS[3])
+    call = lab.call(measure=3)
+    head = lab.measure(call, RUNS[0])
+    second = lab.measure(
+        call, RUNS[1], forward=(0.0071,) * 12, backward=(0.0189,) * 12, peak=1288.0
+    )
+    third = lab.measure(call, RUNS[2])
+    assert head[1] == "Measuring 3 runs on the CPU in float32; 1 of 4 are measured already."
+    assert head[-2:] + second + third == [
+        "run   left                                    forward  backward    memory",
+        "1/3        Pytorch B16 N128  H32 E2048 full   1.00 ms   2.50 ms  10.0 MiB",
+        "2/3   10 s Flash2  B16 N128  H32 E2048 full   7.10 ms   18.9 ms  1288 MiB",
+        "3/3        Pytorch B16 N1024 H32 E2048 full   1.00 ms   2.50 ms  10.0 MiB",
+    ]
+
+
+@pytest.mark.parametrize("status", ["oom", "unsupported", "incorrect", "error"])
+def test_a_run_that_failed_says_why_in_the_first_line_of_its_message(lab: Lab, status: str) -> None:
+    call = lab.call(measure=1)
+    line = lab.measure(call, RUNS[0], status, message="\n no memory\x1b[2J for this\nmore")[-1]
+    assert line.endswith(f"full {status}: no memory [2J for this")
+
+
+def test_nothing_is_estimated_from_the_first_run_which_imports_torch(lab: Lab) -> None:
+    call = lab.call(measure=4)
+    lab.measure(call, RUNS[0])
+    call.starts(lab.job(RUNS[1]))
+    assert call.activity() == "Measuring Flash2 B16 N128 H32 E2048 full"
+    lab.measure(call, RUNS[1])
+    call.starts(lab.job(RUNS[2]))
+    assert call.activity() == (
+        "Measuring Pytorch B16 N1024 H32 E2048 full, about 20 s of measuring left"
+    )
+
+
+def test_a_stage_is_one_line_when_its_last_job_is_done(lab: Lab) -> None:
+    call = lab.call(tables=2, findings=1)
+    jobs = [Job(1, "tables", ""), Job(2, "tables", ""), Job(3, "findings", "")]
+    lines = []
+    for job in jobs:
+        assert call.starts(job) == []
+        lines += call.finishes(job.id)
+    assert lines == ["Tables: 2 done", "Findings: done"]
+
+
+def test_a_run_outside_the_plan_is_named_by_its_record(lab: Lab) -> None:
+    call = lab.call(measure=1)
+    other = run_of("Flash4", 64)
+    job = Job(5, "measure", "", (lab.path(other),))
+    call.starts(job)
+    lab.record(other)
+    assert " Flash4 B16 N64 H32 E2048 full   1.00 ms " in call.finishes(5)[0]
+
+
+def test_what_no_call_has_measured_yet_is_not_called_measured(lab: Lab) -> None:
+    assert lab.measure(lab.call(measure=1), RUNS[0])[1] == "Measuring 1 run on the CPU in float32."
+
+
+def test_a_target_is_no_stage(lab: Lab) -> None:
+    call = lab.call(records=1)
+    call.starts(Job(1, "records", "", works=False))
+    assert call.finishes(1) == []
+
+
+def test_a_job_that_writes_to_the_terminal_has_it_for_itself(lab: Lab) -> None:
+    call = lab.call(verify=1)
+    call.starts(Job(1, "verify", "Verifying a report"))
+    assert call.activity() is None
+
+
+def test_freezing_says_what_to_do_with_the_dataset(lab: Lab) -> None:
+    lab.root.joinpath("freeze.log").write_text("data/x now holds these records\n")
+    call = lab.call(freeze=1)
+    call.starts(Job(1, "freeze", "", logs=("freeze.log",)))
+    assert call.finishes(1) == ["Recorded dataset: done", "data/x now holds these records"]
+
+
+def test_the_summary_counts_the_runs_and_says_where_the_report_is(lab: Lab) -> None:
+    call = lab.call(measure=4, report=1)
+    for run in RUNS:
+        lab.measure(call, run)
+    call.starts(lab.report(pages=1))
+    call.finishes(99)
+    summary = call.ends()
+    assert summary[:4] == [
+        "",
+        "4 runs: all ok.",
+        "",
+        "report/lab5.pdf (1 page) shows this machine's records.",
+    ]
+    assert "./run report --config dataset=h200" in text(summary)
+
+
+def test_the_summary_names_each_run_that_is_not_ok_and_what_to_do(lab: Lab) -> None:
+    call = lab.call(measure=1, report=1)
+    lab.record(RUNS[0], "oom", message="out of memory")
+    lab.record(RUNS[1])
+    lab.record(RUNS[2], "unsupported", message="no such size")
+    lab.measure(call, RUNS[3], "error", message="RuntimeError: it broke")
+    summary = call.ends()
+    assert summary[1:5] == [
+        "4 runs: 1 ok, 3 not (1 oom, 1 unsupported, 1 error).",
+        "  Pytorch B16 N128  H32 E2048 full  oom          out of memory",
+        "  Pytorch B16 N1024 H32 E2048 full  unsupported  no such size",
+        "  Flash2  B16 N1024 H32 E2048 full  error        RuntimeError: it broke",
+    ]
+    said = text(summary)
+    assert "results/local/logs/measure/" in said
+    assert "./run check Flash2" in said and "./run check Pytorch" not in said
+    assert "./run report --again flash2-b16-n1024-h32-e2048-full" in said
+
+
+def test_many_faulty_runs_are_measured_again_by_implementation(lab: Lab) -> None:
+    call = lab.call(measure=4)
+    for run in RUNS:
+        lab.measure(call, run, "incorrect")
+    assert text(call.ends()).endswith("./run report --again Pytorch Flash2")
+
+
+def test_nothing_to_do_still_names_what_is_not_ok(lab: Lab) -> None:
+    for run in RUNS:
+        lab.record(run, "oom" if run is RUNS[0] else "ok")
+    lab.report()
+    call = Call(lab.root)
+    call.begins(COMMAND)
+    call.has_nothing_to_do()
+    said = text(call.ends())
+    assert "Nothing to do" in said and "3 ok, 1 not (1 oom)" in said and "(3 pages)" in said
+
+
+def test_warnings_of_the_rendering_are_shown(lab: Lab) -> None:
+    call = lab.call(report=1)
+    call.starts(lab.report())
+    call.finishes(99)
+    log = lab.root / "results" / "local" / "logs" / "report.log"
+    log.parent.mkdir()
+    log.write_text("made\nwarning: the fonts lack U+1F600\n")
+    lines = call.ends()
+    assert "warning: the fonts lack U+1F600" in lines and "made" not in lines
+
+
+def test_a_recorded_dataset_is_named_and_the_own_report_is_not_lost(
+    tmp_path: Path, record_of: Callable[..., dict[str, Any]]
+) -> None:
+    lab = Lab(tmp_path, record_of, "h200")
+    own = tmp_path / "results" / "local" / "lab5.pdf"
+    for there in (False, True):
+        call = lab.call(report=1)
+        if there:
+            own.parent.mkdir()
+            own.touch()
+        for run in RUNS:
+            lab.record(run, "oom" if run is RUNS[0] else "ok")
+        call.starts(lab.report())
+        call.finishes(99)
+        said = text(call.ends())
+        assert "report/lab5.pdf (3 pages) shows the dataset h200." in said
+        assert "4 runs: 3 ok, 1 not (1 oom)." in said and "N128" not in said
+        assert ("is kept as results/local/lab5.pdf" in said) == there
+
+
+def test_a_failed_job_is_named_with_the_end_of_its_log_and_the_old_report(lab: Lab) -> None:
+    lab.report()
+    os.utime(lab.root / "report" / "lab5.pdf", (0, 0))
+    log = lab.root / "tables.log"
+    log.write_text("".join(f"line {i}\n" for i in range(99)) + "error: no space left\n")
+    call = lab.call(tables=2)
+    for job in (
+        Job(1, "tables", "Tabulating seq_len", logs=("tables.log",)),
+        Job(2, "tables", "Tabulating causal", logs=("tables.log",)),
+    ):
+        call.starts(job)
+        assert call.fails(Job(job.id, "tables", "")) == [f"{job.message}: failed"]
+    lines = call.ends()
+    assert lines[1:3] == ["2 jobs failed:", "  Tabulating seq_len"]
+    assert lines.count("      | error: no space left") == 1
+    assert "      | line 80" not in lines and "      | line 98" in lines
+    said = text(lines)
+    assert "report/lab5.pdf is still the old report, made on 1970-01-01" in said
+    assert "make the same call again" in said
+    assert "all ok" not in said
+
+
+def test_an_interrupted_call_says_what_is_kept_in_one_line(lab: Lab) -> None:
+    call = lab.call(measure=4)
+    lab.measure(call, RUNS[0])
+    call.starts(lab.job(RUNS[1]))
+    call.interrupts()
+    assert call.fails(lab.job(RUNS[1])) == []
+    assert call.activity() is None
+    assert call.ends() == [
+        "",
+        "Interrupted: 1 of 4 runs is measured and kept; the same call goes on from there.",
+    ]
+
+
+def test_an_error_outside_any_job_is_not_followed_by_a_success(lab: Lab) -> None:
+    for run in RUNS:
+        lab.record(run)
+    lab.report()
+    call = lab.call(report=1)
+    call.stops()
+    said = text(call.ends())
+    assert "old report" in said and "all ok" not in said
+
+
+def test_a_dry_run_says_what_would_be_measured_and_made(lab: Lab) -> None:
+    call = lab.call(dry_run=True, measure=3, tables=2)
+    for run in RUNS[:3]:
+        assert call.starts(lab.job(run)) == []
+    call.starts(Job(10, "tables", ""))
+    call.starts(Job(11, "tables", ""))
+    call.starts(Job(12, "report_target", "", works=False))
+    assert call.ends() == [
+        "Would measure 3 runs: 1 Flash2, 2 Pytorch.",
+        "Would make:",
+        "  Tables (2)",
+        "This was a dry run: nothing was measured or made.",
+    ]
+
+
+def test_a_dry_run_reads_the_plan_that_it_wrote_elsewhere(lab: Lab) -> None:
+    call = Call(lab.root / "fresh", dry_run=True)
+    call.begins(COMMAND)
+    call.starts(lab.job(RUNS[1]))
+    plan = lab.root / "results" / "local" / "plan" / "records" / "summary.json"
+    tables = ("results/local/tables/summary/runs.csv",)
+    call.starts(Job(10, "tables", "", tables, inputs=(str(plan),)))
+    assert call.ends()[0] == "Would measure 1 run: 1 Flash2."
+
+
+def test_a_call_that_makes_nothing_has_no_summary(lab: Lab) -> None:
+    assert Call(lab.root).ends() == []
+
+
+def test_a_folder_without_a_plan_loses_no_line(tmp_path: Path, lab: Lab) -> None:
+    call = Call(tmp_path / "empty")
+    call.plans({"measure": 1, "total": 1})
+    assert call.starts(lab.job(RUNS[0]))[1] == "Measuring 1 run."
+    assert call.finishes(0)[0].endswith("its record is unreadable")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.0000123, "0.0123 ms"), (0.0071, "7.10 ms"), (0.1234, "123 ms"), (12.5, "12500 ms")],
+)
+def test_milliseconds(seconds: float, said: str) -> None:
+    assert milliseconds(seconds) == said
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.0109, "0.011 MiB"), (1288.004, "1288 MiB")])
+def test_mebibytes(value: float, said: str) -> None:
+    assert mebibytes(value) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (5400, "1.5 h")]
+)
+def test_duration(seconds: float, said: str) -> None:
+    assert duration(seconds) == said

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from flashlab.terminal.display import Live, Plain, open_display
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "40")
+
+
+def written(stream: io.StringIO, plain: bool = False) -> str:
+    display = open_display(stream, plain)
+    display.progress("Drawing", 1, 4)
+    display.line("[1/4] a row of the table that is longer than forty columns", crop=True)
+    display.line("  a reason that is longer than forty columns and goes on")
+    display.progress(None, 0, 0)
+    return stream.getvalue()
+
+
+def test_a_file_gets_whole_lines_without_control_characters() -> None:
+    assert written(io.StringIO()) == (
+        "[1/4] a row of the table that is longer than forty columns\n"
+        "  a reason that is longer than forty columns and goes on\n"
+    )
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_plain_terminal_gets_no_control_characters_either(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert written(Terminal()) == written(io.StringIO())
+
+
+def test_no_colours_means_plain() -> None:
+    assert isinstance(open_display(Terminal(), plain=True), Plain)
+
+
+def test_a_terminal_shows_the_progress_and_takes_it_away_again() -> None:
+    stream = Terminal()
+    assert isinstance(open_display(stream, plain=False), Live)
+    text = written(stream)
+    assert "1/4 steps" in text and "Drawing" in text
+    assert text.index("\x1b[?25l") < text.index("\x1b[?25h"), "the cursor stays hidden"
+
+
+def test_a_terminal_crops_rows_and_folds_reasons() -> None:
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", written(Terminal()))
+    assert "[1/4] a row of the table that is longer…\n" in plain
+    assert "  a reason that is longer than forty\n      columns and goes on\n" in plain

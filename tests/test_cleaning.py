@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flashlab import exclusive
+from flashlab.__main__ import main
+from flashlab.cleaning import CleaningError, clean
+
+WRITTEN = [
+    "Snakefile",
+    "config/config.yaml",
+    "data/h200/records/a.json",
+    "kernels/flash2.py",
+    "remarks/seq_len.en.md",
+    "report/captions/report.rst",
+]
+MEASURED = ["results/local/records/a.json", "results/local/logs/measure/a.log"]
+CHEAP = [
+    "results/local/tables/seq_len/runs.csv",
+    "results/local/logs/report.log",
+    "results/local/lab5.pdf",
+    "results/h200/tables/seq_len/runs.csv",
+    "results/imported/records/b.json",
+    "report/lab5.pdf",
+    "report/dataset.json",
+    ".snakemake/log/x.log",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(exclusive, "WAIT_SECONDS", 0.1)
+    for name in [*WRITTEN, *MEASURED, *CHEAP]:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * 1024**2)
+    return tmp_path
+
+
+def there(folder: Path) -> set[str]:
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    return names - {".snakemake/flashlab.lock"}
+
+
+def test_nothing_is_deleted_without_yes(folder: Path) -> None:
+    lines = clean(folder, yes=False, records=False)
+    assert there(folder) == {*WRITTEN, *MEASURED, *CHEAP}
+    assert lines == [
+        "Can be deleted:",
+        "      1.0 MiB  results/h200",
+        "      1.0 MiB  results/imported",
+        "      3.0 MiB  results/local",
+        "      1.0 MiB  report/lab5.pdf",
+        "      1.0 MiB  report/dataset.json",
+        "      1.0 MiB  .snakemake",
+        "      8.0 MiB  in all",
+        "Kept, because measuring again takes time:",
+        "      1.0 MiB  results/local/records",
+        "      1.0 MiB  results/local/logs/measure",
+        "",
+        "./run clean --yes            deletes what ./run report makes again",
+        "./run clean --yes --records  deletes the measured records, too",
+    ]
+
+
+def test_yes_keeps_the_measured_records_and_all_that_people_wrote(folder: Path) -> None:
+    lines = clean(folder, yes=True, records=False)
+    assert there(folder) == {*WRITTEN, *MEASURED}
+    assert lines[0] == "Deleted:" and "      1.0 MiB  results/local/records" in lines
+
+
+def test_the_records_go_where_they_are_asked_for(folder: Path) -> None:
+    clean(folder, yes=True, records=True)
+    assert there(folder) == set(WRITTEN)
+    assert clean(folder, yes=True, records=True) == ["There is nothing to delete."]
+
+
+def test_what_a_link_leads_to_stays(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    elsewhere.joinpath("mine").touch()
+    folder.joinpath("results", "linked").symlink_to(elsewhere)
+    folder.joinpath("results", "local", "tables", "linked").symlink_to(elsewhere)
+    clean(folder, yes=True, records=True)
+    assert elsewhere.joinpath("mine").exists()
+    assert not folder.joinpath("results", "linked").is_symlink()
+
+
+def test_nothing_is_deleted_under_a_call_that_works_in_the_folder(folder: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from flashlab.exclusive import FolderClaim\n"
+        f"claim = FolderClaim(Path({str(folder / '.snakemake')!r})); claim.take()\n"
+        "print(claim.held, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(Path(exclusive.__file__).parents[1])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout and other.stdout.readline() == b"True\n"
+        with pytest.raises(CleaningError, match="nothing was deleted"):
+            clean(folder, yes=True, records=True)
+        assert other.stdin
+        other.stdin.close()
+    assert there(folder) == {*WRITTEN, *MEASURED, *CHEAP}
+
+
+def test_another_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.joinpath("results").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert main(["clean", "--yes"]) == 1
+    assert "has no Snakefile" in capsys.readouterr().err
+    assert tmp_path.joinpath("results").exists()

@@ -1,0 +1,21 @@
+"""The command line as a whole: how it ends."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from flashlab import __main__, tables
+
+
+def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: argparse.Namespace) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tables, "write_tables", interrupted)
+    names = ("plan", "runs", "passes", "samples")
+    assert __main__.main(["tables", *(f"--{name}={name}" for name in names)]) == 130
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,69 @@
+"""What `--logger=flashlab` prints in place of Snakemake's log, with Snakemake itself at work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+BROKEN = '''
+"""Attention that knows only short sequences."""
+
+NAME = "Broken"
+LABEL = {"zh_TW": "壞掉的", "en": "Broken"}
+
+
+def attention(qkv, causal):
+    raise RuntimeError("no code for this shape\\nand more about it")
+'''
+LOGGER = "--logger=flashlab"
+
+
+def test_a_broken_run_is_named_and_the_call_succeeds(project: Any) -> None:
+    project.folder.joinpath("kernels", "broken.py").write_text(BROKEN, encoding="utf-8")
+    with project.config() as config:
+        del config["experiments"][1:]
+        config["experiments"][0]["implementations"] = ["Pytorch", "Broken"]
+    said = project.make(LOGGER, "records")
+    assert "Reason" not in said and "\x1b" not in said and "\r" not in said
+    lines = said.splitlines()
+    assert "Measuring 2 runs on the CPU in float32; 3 of 5 are measured already." in lines
+    rows = [line for line in lines if line.startswith(("1/2", "2/2"))]
+    assert len(rows) == 2
+    assert all(row.endswith("error: RuntimeError: no code for this shape") for row in rows)
+    assert "5 runs: 3 ok, 2 not (2 error)." in lines
+    assert "./run check Broken" in said
+    assert "Nothing to do" in project.make(LOGGER, "records")
+
+
+def test_a_failed_job_ends_in_its_log_and_the_old_report(project: Any) -> None:
+    project.append("workflow/flashlab/findings/derive.py", 'raise OSError("no disk")\n')
+    done = project.snakemake("--cores", "1", LOGGER, "report/lab5.pdf")
+    assert done.returncode == 1
+    assert "1 job failed:\n  Deriving the findings\n" in done.stdout
+    assert "      | error: no disk\n" in done.stdout
+    assert "CalledProcessError" not in done.stdout
+    assert "report/lab5.pdf is still the old report, made on " in done.stdout
+
+
+def test_an_error_in_the_configuration_is_shown_once(project: Any) -> None:
+    done = project.snakemake("--cores", "1", LOGGER, "report/lab5.pdf", "--config", "bogus=1")
+    assert done.returncode == 1
+    assert done.stdout.count("bogus: unknown key") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--dry-run", "Would make:\n  Report\nThis was a dry run"),
+        ("--unlock", "Unlocked working directory."),
+        ("--list-rules", "\nmeasure\n"),
+        ("--summary", "report/lab5.pdf\t"),
+        ("--verbose", "Snakemake version:"),
+    ],
+)
+def test_other_calls_of_snakemake_say_what_they_should(
+    project: Any, option: str, said: str
+) -> None:
+    project.append("templates/report.css", "/* edited */\n")
+    assert said in project.make(LOGGER, option, "report/lab5.pdf")

@@ -1,0 +1,518 @@
+"""One call of Snakemake in words: a line for each run that ends, and a summary when it is over.
+
+Told what happens, a `Call` answers with the lines to print. It knows nothing of Snakemake's events
+and nothing of terminals.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import pypdf
+import pypdf.errors
+
+from flashlab.records import Run
+from flashlab.terminal.outcomes import (
+    UNMEASURED,
+    Outcome,
+    aligned,
+    planned_runs,
+    read_outcome,
+    read_outcomes,
+    run_words,
+    shown_dataset,
+)
+
+REPORT = "report/lab5.pdf"
+LOCAL = "local"
+MEASURE = "measure"
+VERIFY = "verify"
+
+STAGES = {
+    "ceilings": "Peak rate and bandwidth of this machine",
+    "import_record": "Import",
+    "tables": "Tables",
+    "figures": "Figures of the experiments",
+    "findings": "Findings",
+    "overview": "Figures across the experiments",
+    "report": "Report",
+    "publish_pdf": "",  # a copy: the line of what is copied stands for it
+    "page": "HTML page",
+    "publish_page": "",
+    "freeze": "Recorded dataset",
+    "grades": "Grades",
+    "publish_grades": "",
+    "grades_pdf": "Grades as a PDF",
+    "publish_grades_pdf": "",
+}
+"""Rules by what they make. Their jobs write to their logs alone, never to the terminal."""
+
+LAST_WORD = ("freeze", "grades")
+"""Rules whose log ends in a line that answers the call."""
+
+FAULTS = ("incorrect", "error")
+"""Statuses that ask for a repair; out of memory and unsupported are properties of the run."""
+
+TAIL_LINES = 12
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of Snakemake: its rule, the rule's message, and its files."""
+
+    id: int
+    rule: str
+    message: str
+    outputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+    works: bool = True
+    """False for a target, which only names what to make."""
+
+
+def printable(text: str) -> str:
+    """One line of others' text, safe for a terminal."""
+    return "".join(c if c.isprintable() else " " for c in text).rstrip()
+
+
+def first_line(message: str) -> str:
+    """The first line of a message that says something."""
+    return next((printable(line).strip() for line in message.splitlines() if line.strip()), "")
+
+
+def _significant(value: float, unit: str, most_decimals: int) -> str:
+    decimals = 2 - math.floor(math.log10(value)) if value > 0 else 0
+    decimals = min(most_decimals, max(0, decimals))
+    return f"{value:.{decimals}f} {unit}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds as milliseconds, to three digits: ``7.10 ms``."""
+    return _significant(seconds * 1e3, "ms", 4)
+
+
+def mebibytes(value: float) -> str:
+    """MiB, to three digits: ``40.6 MiB``."""
+    return _significant(value, "MiB", 3)
+
+
+def duration(seconds: float) -> str:
+    """A duration as a reader estimates it: ``40 s``, ``12 min``, ``2.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def _pages(pdf: Path) -> str:
+    try:
+        return plural(len(pypdf.PdfReader(pdf).pages), "page")
+    except (OSError, pypdf.errors.PyPdfError):
+        return "not readable as a PDF"
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return [printable(line) for line in text.splitlines() if line.strip()]
+
+
+def _made(path: Path) -> str:
+    return f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M}"
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """What to do next, each with its command."""
+    width = max((len(what) for what, _ in rows), default=0)
+    return [f"  {what + ':':<{width + 1}}  {command}" for what, command in rows]
+
+
+class Call:
+    """The state of one call.
+
+    Args:
+        root: folder of the pipeline.
+        dry_run: whether nothing is made.
+        clock: seconds, for the time that is left.
+    """
+
+    def __init__(
+        self, root: Path, dry_run: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._root = root
+        self._dry_run = dry_run
+        self._clock = clock
+        self._command = ""
+        self._began = False
+        self._interrupted = False
+        self._nothing_to_do = False
+        self._stopped = False
+        self._counts: dict[str, int] = {}
+        self._jobs: dict[int, Job] = {}
+        self._running: dict[int, Job] = {}
+        self._finished: Counter[str] = Counter()
+        self._failed: list[Job] = []
+        self._written: list[str] = []
+        self._dataset: str | None = None
+        self._planned: dict[str, Run] = {}
+        self._names: dict[Run, str] = {}
+        self._headed = False
+        self._measured_at: list[float] = []
+        self._step = (0, 0)
+
+    # What happens
+
+    def begins(self, command: str) -> None:
+        """Snakemake starts to work; `command` is what it was called with."""
+        self._began = True
+        self._command = command
+
+    def plans(self, counts: Mapping[str, int]) -> None:
+        """How many jobs of each rule there are to do."""
+        self._began = True
+        self._counts = {rule: count for rule, count in counts.items() if rule != "total"}
+        self._step = (0, sum(self._counts.values()))
+
+    def starts(self, job: Job) -> list[str]:
+        """A job starts, or would start."""
+        self._jobs[job.id] = self._running[job.id] = job
+        self._learn_dataset(job)
+        if job.rule != MEASURE or self._dry_run or self._headed:
+            return []
+        self._headed = True
+        return self._heading()
+
+    def finishes(self, job_id: int) -> list[str]:
+        """A job is done."""
+        job = self._running.pop(job_id, None)
+        if job is None or not job.works:
+            return []
+        self._finished[job.rule] += 1
+        self._written += [path for path in job.outputs if path.startswith("report/")]
+        if job.rule == MEASURE:
+            self._measured_at.append(self._clock())
+            return [self._run_line(job)]
+        total = self._counts.get(job.rule, 1)
+        if self._finished[job.rule] < total:
+            return []
+        said = self._last_word(job) if job.rule in LAST_WORD else []
+        title = STAGES.get(job.rule, job.message or job.rule)
+        return [*([self._stage_line(title, total)] if title else []), *said]
+
+    def fails(self, job: Job) -> list[str]:
+        """A job has failed; the jobs that do not need it go on."""
+        known = self._running.pop(job.id, None) or self._jobs.get(job.id) or job
+        self._failed.append(known)
+        return [] if self._interrupted else [f"{known.message or known.rule}: failed"]
+
+    def progresses(self, done: int, total: int) -> None:
+        """How many of all jobs are done."""
+        self._step = (done, total)
+
+    def interrupts(self) -> None:
+        """The user has ended the call."""
+        self._interrupted = True
+
+    def stops(self) -> None:
+        """An error that is no failed job ends the call."""
+        self._stopped = True
+
+    def has_nothing_to_do(self) -> None:
+        """Everything that was asked for is there and up to date."""
+        self._nothing_to_do = True
+
+    # What it looks like
+
+    @property
+    def began(self) -> bool:
+        """Whether Snakemake has come to make, or to plan to make, anything."""
+        return self._began
+
+    @property
+    def reports_failures(self) -> bool:
+        """Whether the summary says why the call did not succeed."""
+        return bool(self._failed) or self._interrupted
+
+    @property
+    def step(self) -> tuple[int, int]:
+        """Jobs done, and jobs there are."""
+        return self._step
+
+    def activity(self) -> str | None:
+        """What is being done, in a few words; None where a job itself writes to the terminal."""
+        jobs = list(self._running.values())
+        if not jobs or self._dry_run or self._interrupted:
+            return None
+        if any(job.rule not in STAGES and job.rule != MEASURE for job in jobs):
+            return None
+        job = jobs[-1]
+        if job.rule != MEASURE:
+            return job.message
+        left = self._left()
+        words = f"Measuring {' '.join(self._name(job).split())}"
+        return words if left is None else f"{words}, about {duration(left)} of measuring left"
+
+    # Runs
+
+    def _learn_dataset(self, job: Job) -> None:
+        for path in () if self._dataset else job.outputs:
+            found = re.match(r"results/([^/]+)/", path)
+            if found and found[1] != "grading":
+                self._dataset = found[1]
+                self._read_plan(self._root)
+        for path in job.inputs if self._dry_run else ():
+            # A dry run leaves the folder alone: its plan is in a temporary one.
+            found = re.match(rf"(/.+)/results/{self._dataset}/plan/", path)
+            if found:
+                self._read_plan(Path(found[1]))
+
+    def _read_plan(self, root: Path) -> None:
+        if self._dataset is not None:
+            self._planned = planned_runs(root, self._dataset)
+            self._names = aligned(self._planned.values())
+
+    def _name(self, job: Job) -> str:
+        run = self._planned.get(job.outputs[0]) if job.outputs else None
+        if run is not None:
+            return self._names[run]
+        slug = Path(job.outputs[0]).stem if job.outputs else job.message
+        return re.sub(r"-[0-9a-f]{12}$", "", slug)
+
+    def _heading(self) -> list[str]:
+        """What is measured, and the head of the table whose rows are the runs."""
+        total = self._counts.get(MEASURE, 0)
+        says = f"Measuring {plural(total, 'run')}"
+        kinds = {(run.device, run.dtype) for run in self._planned.values()}
+        if len(kinds) == 1:
+            device, dtype = kinds.pop()
+            says += f" on the {'GPU' if device == 'cuda' else 'CPU'} in {dtype}"
+        there = sum(self._root.joinpath(path).exists() for path in self._planned)
+        if (others := min(there, len(self._planned) - total)) > 0:
+            says += f"; {others} of {len(self._planned)} are measured already"
+        width = max((len(name) for name in self._names.values()), default=0)
+        return [
+            "",
+            f"{says}.",
+            "B batch size, N sequence length, H heads, E embedding dimension.",
+            "",
+            f"{'run':>{self._count_width}} {'left':>6} "
+            f"{'':<{width}} {'forward':>9} {'backward':>9} {'memory':>9}",
+        ]
+
+    @property
+    def _count_width(self) -> int:
+        return 2 * len(str(self._counts.get(MEASURE, 0))) + 1
+
+    def _left(self) -> float | None:
+        """Seconds of measuring to come, None where there is none or nobody can tell.
+
+        The first run tells nothing: it imports torch for all.
+        """
+        done = len(self._measured_at)
+        remaining = self._counts.get(MEASURE, done) - done
+        if done < 2 or remaining < 1:
+            return None
+        return remaining * (self._measured_at[-1] - self._measured_at[0]) / (done - 1)
+
+    def _run_line(self, job: Job) -> str:
+        done, total = self._finished[MEASURE], self._counts.get(MEASURE, 0)
+        left = self._left()
+        count = f"{done}/{total}".rjust(self._count_width)
+        begin = f"{count} {'' if left is None else duration(left):>6}"
+        run, outcome = read_outcome(self._root / job.outputs[0])
+        if run is None:
+            return f"{begin} {self._name(job)} its record is unreadable"
+        return f"{begin} {self._names.get(run) or ' '.join(run_words(run))} {self._result(outcome)}"
+
+    @staticmethod
+    def _result(outcome: Outcome) -> str:
+        if outcome.forward is None or outcome.backward is None or outcome.memory is None:
+            return f"{outcome.status}: {first_line(outcome.message)}"
+        return (
+            f"{milliseconds(outcome.forward):>9} {milliseconds(outcome.backward):>9} "
+            f"{mebibytes(outcome.memory):>9}"
+        )
+
+    # Stages
+
+    @staticmethod
+    def _stage_line(title: str, total: int) -> str:
+        return f"{title}: done" if total == 1 else f"{title}: {total} done"
+
+    def _last_word(self, job: Job) -> list[str]:
+        return [line for log in job.logs for line in _lines(self._root / log)[-1:]]
+
+    # The end
+
+    def ends(self) -> list[str]:
+        """The summary, when the call is over."""
+        if self._interrupted:
+            return ["", self._interruption()]
+        if not self._began:
+            return []
+        if self._dry_run:
+            return self._would_do()
+        if self._failed:
+            return self._failures()
+        if self._stopped:
+            return self._old_report()
+        lines = [] if not self._nothing_to_do else ["Nothing to do: all of it is up to date."]
+        if self._concerns_report or self._finished[MEASURE]:
+            lines += self._runs()
+        lines += [f"{path} is written." for path in self._written if path != REPORT]
+        if self._concerns_report:
+            lines += self._report()
+        if lines and not lines[-1]:
+            lines.pop()
+        return lines and ["", *lines]
+
+    @property
+    def _concerns_report(self) -> bool:
+        outputs = {path for job in self._jobs.values() for path in job.outputs}
+        return REPORT in self._command.split() or REPORT in outputs
+
+    def _interruption(self) -> str:
+        if not self._planned:
+            return "Interrupted. What is finished is kept; the same call goes on from there."
+        outcomes = read_outcomes(self._root, self._planned).values()
+        there = sum(outcome.status != UNMEASURED for outcome in outcomes)
+        return (
+            f"Interrupted: {there} of {plural(len(self._planned), 'run')} "
+            f"{'is' if there == 1 else 'are'} measured and kept; "
+            "the same call goes on from there."
+        )
+
+    def _look_up(self) -> None:
+        """The plan, where no job has led to it."""
+        if self._dataset is None:
+            self._dataset = shown_dataset(self._root)
+            self._read_plan(self._root)
+
+    def _runs(self) -> list[str]:
+        """How the planned runs ended; those measured here that did not end well, by name."""
+        self._look_up()
+        outcomes = read_outcomes(self._root, self._planned)
+        if not outcomes:
+            return []
+        statuses = Counter(outcome.status for outcome in outcomes.values())
+        ok = statuses.pop("ok", 0)
+        if not statuses:
+            return [f"{plural(ok, 'run')}: all ok.", ""]
+        counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
+        lines = [f"{plural(len(outcomes), 'run')}: {ok} ok, {statuses.total()} not ({counts})."]
+        bad = {run: outcome for run, outcome in outcomes.items() if outcome.status != "ok"}
+        if self._dataset != LOCAL:
+            return [*lines, "The report shows them as what they are.", ""]
+        widest = max(len(outcome.status) for outcome in bad.values())
+        names = aligned(bad)
+        for run, outcome in bad.items():
+            says = first_line(outcome.message) or "there is no record"
+            lines.append(f"  {names[run]}  {outcome.status:<{widest}}  {says}")
+        lines.append("The report shows them as what they are.")
+        return [*lines, *self._repairs(bad), ""]
+
+    def _repairs(self, bad: Mapping[Run, Outcome]) -> list[str]:
+        faulty = [run for run, outcome in bad.items() if outcome.status in FAULTS]
+        if not faulty:
+            return []
+        logs = f"results/{self._dataset}/logs/measure/"
+        names = list(dict.fromkeys(run.implementation for run in faulty))
+        again = names if len(faulty) > 3 else ["-".join(run_words(run)).lower() for run in faulty]
+        return _table(
+            [
+                ("their logs", logs),
+                *((f"look into {name}", f"./run check {name}") for name in names),
+                ("measure again", f"./run report --again {' '.join(again)}"),
+            ]
+        )
+
+    def _report(self) -> list[str]:
+        """Where the report is, what it shows, and what to do with it."""
+        pdf = self._root / REPORT
+        if not pdf.is_file():
+            return []
+        dataset = shown_dataset(self._root) or self._dataset
+        log = self._root / "results" / str(dataset) / "logs" / "report.log"
+        warnings = [line for line in _lines(log) if line.startswith("warning: ")]
+        of = "this machine's records" if dataset == LOCAL else f"the dataset {dataset}"
+        lines = [*warnings, f"{REPORT} ({_pages(pdf)}) shows {of}."]
+        opener = "open" if sys.platform == "darwin" else "xdg-open"
+        rows = [("open it", f"{opener} {REPORT}")] if shutil.which(opener) else []
+        own = f"results/{LOCAL}/lab5.pdf"
+        if dataset == LOCAL:
+            rows.append(("see an H200's report", "./run report --config dataset=h200"))
+        elif self._root.joinpath(own).is_file():
+            lines.append(f"The report on this machine's records is kept as {own}.")
+            rows.append(("show that one again", "./run report"))
+        return lines + _table(rows)
+
+    def _failures(self) -> list[str]:
+        """Which jobs failed, how their logs end, and what there is of a report."""
+        failed = [job for job in self._failed if job.rule != VERIFY]  # which has said it all
+        if not failed:
+            return []
+        lines = ["", f"{plural(len(failed), 'job')} failed:"]
+        shown: set[tuple[str, ...]] = set()
+        for job in failed:
+            lines.append(f"  {job.message or job.rule}")
+            for log in job.logs:
+                tail = tuple(_lines(self._root / log)[-TAIL_LINES:])
+                known = tail in shown
+                shown.add(tail)
+                if not tail:
+                    lines.append(f"    {log} is empty")
+                elif known:
+                    lines.append(f"    {log} ends in the same lines")
+                else:
+                    lines += [f"    {log} ends:", *(f"      | {line}" for line in tail)]
+        lines += [
+            *self._old_report(),
+            "",
+            "Mend what the log names, then make the same call again: what is finished is kept.",
+            "All that Snakemake itself had to say is in .snakemake/log/; --verbose prints it.",
+        ]
+        return lines
+
+    def _old_report(self) -> list[str]:
+        pdf = self._root / REPORT
+        if not self._concerns_report or REPORT in self._written or not pdf.is_file():
+            return []
+        return ["", f"{REPORT} is still the old report, made on {_made(pdf)}."]
+
+    def _would_do(self) -> list[str]:
+        """What a dry run has planned."""
+        if self._nothing_to_do:
+            return ["Nothing to do: all of it is up to date."]
+        jobs = [job for job in self._jobs.values() if job.works]
+        runs = [job for job in jobs if job.rule == MEASURE]
+        lines = []
+        if runs:
+            of = Counter(self._name(job).replace("-", " ").split()[0] for job in runs)
+            named = ", ".join(f"{count} {name}" for name, count in sorted(of.items()))
+            lines.append(f"Would measure {plural(len(runs), 'run')}: {named}.")
+        stages = Counter(job.rule for job in jobs if job.rule != MEASURE)
+        if stages:
+            lines.append("Would make:")
+            for rule in [*STAGES, *(set(stages) - set(STAGES))]:
+                title = STAGES.get(rule, rule)
+                if rule in stages and title:
+                    count = stages[rule]
+                    lines.append(f"  {title}" + (f" ({count})" if count > 1 else ""))
+        return [*lines, "This was a dry run: nothing was measured or made."]

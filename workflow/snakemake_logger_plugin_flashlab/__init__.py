@@ -1,0 +1,164 @@
+"""Snakemake's events to `flashlab.terminal`: `snakemake --logger flashlab`.
+
+Snakemake imports this at every call in which it finds it, so it loads nothing until it is used.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+BEFORE_WORK = ("Config file ", "Assuming unrestricted shared filesystem", "Building DAG of jobs")
+"""Messages of Snakemake, without an event of their own, that say nothing to the reader."""
+
+NOTHING_TO_DO = "Nothing to be done"
+INTERRUPTED = "Terminating processes on user request"
+ENDS_SOON = "Will exit after finishing currently running jobs"
+JOB_FAILED = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not")
+COMMAND_FAILED = "CalledProcessError in file"
+
+
+class LogHandler(LogHandlerBase):
+    """Prints what `flashlab.terminal.call` makes of a call; with ``--verbose``, Snakemake does."""
+
+    def __post_init__(self) -> None:
+        from flashlab.terminal.call import Call
+        from flashlab.terminal.display import open_display
+
+        self._call = Call(Path(), self.common_settings.dryrun)
+        stream = sys.stdout if self.common_settings.stdout else sys.stderr
+        self._display = open_display(stream, self.common_settings.nocolor)
+        self._withheld: list[str] = []
+        self._over = self.common_settings.verbose
+        _quiet_interrupts()
+
+    @property
+    def writes_to_stream(self) -> bool:
+        """Snakemake writes itself where this does not."""
+        return not self.common_settings.verbose
+
+    @property
+    def writes_to_file(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def has_filter(self) -> bool:
+        """Snakemake's own filter heeds --quiet, --printshellcmds and --debug-dag."""
+        return False
+
+    @property
+    def has_formatter(self) -> bool:
+        """Snakemake's own formatter words what is not worded here."""
+        return False
+
+    @property
+    def needs_rulegraph(self) -> bool:
+        """No."""
+        return False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print what an event comes to."""
+        if self._over:
+            return
+        try:
+            is_row = getattr(record, "event", None) == LogEvent.JOB_FINISHED
+            for line in self._lines(record):
+                self._display.line(line, crop=is_row)
+            activity = self._call.activity()
+            self._display.progress(activity, *self._call.step)
+        except BrokenPipeError:
+            self._over = True  # nobody reads any more
+        except Exception:
+            self.handleError(record)
+
+    def close(self) -> None:
+        """Print the summary; Snakemake closes its handlers when a call is over, however it ends."""
+        if not self._over:
+            self._over = True
+            if sys.exc_info()[0] is KeyboardInterrupt:
+                self._call.interrupts()
+            try:
+                self._display.progress(None, 0, 0)
+                self._print(self._call.ends())
+                if not self._call.reports_failures:
+                    self._print(self._withheld)
+            except BrokenPipeError:
+                pass
+        super().close()
+
+    def _print(self, lines: list[str]) -> None:
+        for line in lines:
+            self._display.line(line)
+
+    def _lines(self, record: logging.LogRecord) -> list[str]:
+        from flashlab.terminal.call import Job
+
+        told: dict[str, Any] = record.__dict__
+        match told.get("event"):
+            case LogEvent.WORKFLOW_STARTED:
+                self._call.begins(told["cmd"])
+            case LogEvent.RUN_INFO:
+                self._call.plans(told["stats"])
+            case LogEvent.JOB_INFO:
+                job = Job(
+                    id=told["jobid"],
+                    rule=told["rule_name"],
+                    message=told["rule_msg"] or "",
+                    outputs=tuple(map(str, told["output"])),
+                    inputs=tuple(map(str, told["input"])),
+                    logs=tuple(map(str, told["log"])),
+                    works=told["shellcmd"] is not None or bool(told["output"]),
+                )
+                return self._call.starts(job)
+            case LogEvent.JOB_FINISHED:
+                return self._call.finishes(told["job_id"])
+            case LogEvent.JOB_ERROR:
+                job = Job(told["jobid"], told["rule_name"], "", logs=tuple(map(str, told["log"])))
+                return self._call.fails(job)
+            case LogEvent.PROGRESS:
+                self._call.progresses(told["done"], told["total"])
+            case LogEvent.JOB_STARTED | LogEvent.RESOURCES_INFO:
+                pass
+            case _:
+                return self._others(record)
+        return []
+
+    def _others(self, record: logging.LogRecord) -> list[str]:
+        """What Snakemake says outside the events above."""
+        text = self.format(record)
+        if text.startswith(NOTHING_TO_DO):
+            self._call.has_nothing_to_do()
+        elif text.startswith(INTERRUPTED):
+            self._call.interrupts()
+        elif text.startswith(JOB_FAILED) or COMMAND_FAILED in text:
+            self._withheld += text.splitlines()
+            self._call.stops()
+        elif record.levelno > logging.INFO or text.startswith(ENDS_SOON):
+            if getattr(record, "event", None) == LogEvent.ERROR:
+                self._call.stops()
+            return text.splitlines()
+        elif getattr(record, "event", None) is not None:
+            return text.splitlines() if text != "None" else []
+        elif not self._call.began and not text.startswith(BEFORE_WORK):
+            return text.splitlines()
+        return []
+
+
+def _quiet_interrupts() -> None:
+    """No traceback where the user has ended the call."""
+    before = sys.excepthook
+
+    def hook(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        if not issubclass(kind, KeyboardInterrupt):
+            before(kind, error, traceback)
+
+    sys.excepthook = hook
