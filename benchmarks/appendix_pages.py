@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, required=True, help="rows of the appendix")
     arguments = parser.parse_args()
     config = json.loads(arguments.config.read_text(encoding="utf-8"))
-    report = compose(config, arguments.results, None)
+    report = compose(config, arguments.results, None, [])
     rows = report.runs.rows
     more = [replace(rows[i % len(rows)], id=f"extra-{i}") for i in range(arguments.runs)]
     longer = replace(report, runs=replace(report.runs, rows=[*rows, *more]))

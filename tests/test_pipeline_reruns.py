@@ -402,6 +402,22 @@ def test_a_change_reruns_exactly_the_jobs_that_it_touches(
     )
 
 
+def test_a_changed_screenshot_of_a_remark_renders_the_report_again(project: Any) -> None:
+    screenshot = project.folder / "remarks" / "screenshot.svg"
+    screenshot.parent.mkdir()
+    empty = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
+    screenshot.write_text(empty)
+    project.folder.joinpath("remarks", "seq_len.md").write_text("![a screenshot](screenshot.svg)")
+    with project.config() as config:
+        config["remarks"] = {"seq_len": {"en": "remarks/seq_len.md"}}
+    project.make("report/lab5.pdf")
+    assert project.plan() == NOTHING
+    screenshot.touch()
+    assert project.plan() == NOTHING
+    screenshot.write_text(empty.replace("9", "8"))
+    assert project.plan() == REPORT
+
+
 @pytest.mark.parametrize("row", TABLE[:2], ids=lambda row: row.what)
 def test_in_whatever_order_results_were_copied_only_what_is_new_is_measured(
     row: Row, clone: Callable[..., Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,30 @@ def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
         own = {"dataset": "empty", "summary": {"implementations": ["Pytorch"]}}
         config["summary"]["cpu"]["seq_len"] = 4096
         prepare(config, [CONFIG], {"dataset": "empty"}, own)
+
+
+def test_images_of_remarks_are_files_that_the_report_depends_on(config: dict[str, Any]) -> None:
+    Path("remarks").mkdir()
+    Path("remarks/a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    Path("remarks/seq_len.en.md").write_text("![a](a.svg)")
+    config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
+    prepared = prepare(config, [CONFIG], {})
+    assert prepared.remarks == ("remarks/seq_len.en.md", "remarks/a.svg")
+    Path("remarks/a.svg").unlink()
+    with pytest.raises(ConfigError, match=r"line 1: the image a\.svg: there is no file"):
+        prepare(config, [CONFIG], {})
+
+
+def test_remarks_without_what_reads_them_is_one_message(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where Snakemake alone is installed; without remarks nothing is missing."""
+    monkeypatch.setitem(sys.modules, "markdown_it", None)
+    monkeypatch.delitem(sys.modules, "flashlab.remarks", raising=False)
+    assert prepare(config, [CONFIG], {}).remarks == ()
+    config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
+    with pytest.raises(ConfigError, match="needs markdown_it, which is not installed beside"):
+        prepare(config, [CONFIG], {})
 
 
 def test_a_missing_remarks_file_is_named(config: dict[str, Any]) -> None:

@@ -248,14 +248,22 @@ def test_text_stays_text_in_the_reports_own_font(draw: Build, record_of: Build, 
     assert "<date>" not in source and "dc:date" not in source
 
 
-def test_a_character_that_the_fonts_lack_is_an_error(
+def test_a_label_may_hold_any_character(
     draw: Build, record_of: Build, run: Run, planned: Build
 ) -> None:
     records = [record_of(run)]
     labelled = planned(records)["implementations"]
-    labelled[0]["label"] = {"zh_TW": "快🚀", "en": "fast"}
+    labelled[0]["label"] = {"zh_TW": "翊🚀", "en": "fast"}
+    files = draw(records, [figure("time")], implementations=labelled)
+    assert any("翊〓" in text for text in texts(files["time"]))
+
+
+def test_a_character_of_our_own_that_the_fonts_lack_is_an_error(
+    draw: Build, record_of: Build, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps, "in_all", lambda *_: "🚀")
     with pytest.raises(UserWarning, match="128640"):
-        draw(records, [figure("time")], implementations=labelled)
+        draw([record_of(run)], [figure("time")])
 
 
 def test_the_same_tables_give_the_same_bytes_in_another_process(

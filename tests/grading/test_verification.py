@@ -16,6 +16,7 @@ from typing import Any
 import pypdf
 import pytest
 import yaml
+from PIL import Image
 from pypdf.annotations import FreeText
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
@@ -105,7 +106,8 @@ def rebuilt_once() -> Iterator[None]:
 
     def remembered(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
         inputs = ("config.json", "records.jsonl.gz", "seq_len-runs.csv", "summary-runs.csv")
-        key = repr([attachments.get(name) for name in inputs])
+        remarks = sorted(name for name in attachments if name.startswith("remark-"))
+        key = repr([(name, attachments.get(name)) for name in (*inputs, *remarks)])
         if key not in known:
             known[key] = rebuild(attachments, folder)
         return known[key]
@@ -344,6 +346,75 @@ def test_a_report_with_a_remark_is_consistent(report: tuple[bytes, Files], tmp_p
     made = rebuild(files, tmp_path)
     found = differences(open_pdf(attached(made.pdf, with_manifest({**files, **made.attachments}))))
     assert not any(found.values()), found
+
+
+def png(colour: str) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGBA", (40, 20), colour).save(file, "PNG")
+    return file.getvalue()
+
+
+def with_images(files: Files) -> Files:
+    """A report's source with a remark that shows two images, as they are attached."""
+    config = json.loads(files["config.json"])
+    config["author"] = {"name": "王𪛖明"}
+    config["remarks"] = {"seq_len": {"en": "elsewhere/remark.md"}}
+    return {
+        **files,
+        "config.json": json.dumps(config).encode(),
+        "remark-seq_len-en.md": "Fast 🐇 ![a](../up/a.png) ![b](<shots/b c.svg>)".encode(),
+        "remark-seq_len-en-1.png": png("#ff000080"),
+        "remark-seq_len-en-2.svg": b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">'
+        b'<rect width="5" height="5"/></svg>',
+    }
+
+
+@pytest.fixture(scope="module")
+def illustrated(
+    report: tuple[bytes, Files], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[bytes, Files]:
+    """A report with images in a remark and characters that the fonts lack."""
+    files = with_images(report[1])
+    made = rebuild(files, tmp_path_factory.mktemp("illustrated"))
+    return made.pdf, {**files, **made.attachments}
+
+
+def test_a_report_with_images_and_stand_ins_is_consistent(illustrated: tuple[bytes, Files]) -> None:
+    pdf, files = illustrated
+    opened = open_pdf(pdf)
+    assert "王〓明" in opened.pages[0].text
+    assert opened.attachments.keys() >= {"remark-seq_len-en-1.png", "remark-seq_len-en-2.svg"}
+    assert told(pdf, with_manifest(files)) == {}
+
+
+def test_an_image_exchanged_in_the_attachments_is_found_on_the_page(
+    illustrated: tuple[bytes, Files],
+) -> None:
+    pdf, files = illustrated
+    for other in (png("#0000ff80"), png("#ff000040")):  # in its colour, in its transparency
+        changed = with_manifest({**files, "remark-seq_len-en-1.png": other})
+        assert told(pdf, changed).keys() == {"pages"}
+
+
+def test_an_image_of_a_remark_that_is_missing_or_harmful_is_one_message(
+    illustrated: tuple[bytes, Files], tmp_path: Path
+) -> None:
+    _, files = illustrated
+    less = {name: content for name, content in files.items() if not name.endswith(".png")}
+    with pytest.raises(
+        UnsoundPdfError, match=r"nothing named remark-seq_len-en-1\.png is attached"
+    ):
+        rebuild(less, tmp_path)
+    script = b'<svg xmlns="http://www.w3.org/2000/svg"><script/></svg>'
+    with pytest.raises(UnsoundPdfError, match="holds <script>"):
+        rebuild({**files, "remark-seq_len-en-2.svg": script}, tmp_path)
+
+
+def test_an_image_that_no_remark_shows_is_told(illustrated: tuple[bytes, Files]) -> None:
+    pdf, files = illustrated
+    more = with_manifest({**files, "remark-seq_len-en-3.png": png("#fff")})
+    (said,) = told(pdf, more)["tables and findings"]
+    assert said == "remark-seq_len-en-3.png is attached, and is no part of a report's data"
 
 
 @pytest.mark.parametrize("kind", ["stamp", "link", "author", "action"])

@@ -15,6 +15,7 @@ from flashlab.figures import draw_figures, draw_overview
 from flashlab.findings import write_findings
 from flashlab.plan import experiment_file, records_file
 from flashlab.records import PASSES, write_record
+from flashlab.remarks import read_remarks
 from flashlab.report import write_page, write_report
 from flashlab.report.content import compose
 from flashlab.report.document import Report
@@ -48,7 +49,7 @@ class Results:
         self.folder.joinpath(self.config_file).write_text(text, encoding="utf-8")
 
     def compose(self) -> Report:
-        return compose(self.config, self.local, self.ceilings)
+        return compose(self.config, self.local, self.ceilings, read_remarks(self.config))
 
     def write(self) -> Path:
         write_report(self.config_file, self.local, self.ceilings, self.pdf)

@@ -64,7 +64,7 @@ def test_the_tables_findings_and_configuration_are_the_very_files(
             assert detached.joinpath(f"{name}-{table}.csv").read_bytes() == was.read_bytes()
     for name, was in {
         "findings.json": local / "findings.json",
-        "config.json": finished.folder / "report" / "config.json",
+        "config.json": local / "plan" / "config.json",
     }.items():
         assert detached.joinpath(name).read_bytes() == was.read_bytes()
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import logging
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +316,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Once(logging.Filter):
+    """Lets a message through the first time only: the same text may be printed in many places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        new = message not in self._seen
+        self._seen.add(message)
+        return new
+
+
+@contextmanager
+def _warnings_shown() -> Iterator[None]:
+    """Print what the package warns of on standard error, a line each: ``warning: …``."""
+    logger, handler = logging.getLogger("flashlab"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    handler.addFilter(_Once())
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it did its work, 1 with one message when it could not.
 
@@ -327,7 +356,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # What measures looks after the process that it starts, and then ends by itself.
         if arguments.function not in (_measure, _ceilings):
             end_with_workflow()
-        arguments.function(arguments)
+        with _warnings_shown():
+            arguments.function(arguments)
     except KeyboardInterrupt:
         return 130
     except ModuleNotFoundError as error:

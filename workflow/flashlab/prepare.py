@@ -96,19 +96,6 @@ def _recorded(name: str) -> datasets.Dataset:
     return datasets.read_dataset(DATA / name)
 
 
-def _check_remarks(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The remarks' files; ConfigError where one is missing."""
-    found = []
-    for experiment, by_language in config["remarks"].items():
-        for language, path in by_language.items():
-            if not Path(path).is_file():
-                raise ConfigError(
-                    f"config: remarks.{experiment}.{language}: there is no file {path}"
-                )
-            found.append(path)
-    return tuple(found)
-
-
 def _record_damages(
     planned: Mapping[Run, plan.PlannedRun], protocol: Mapping[str, Any]
 ) -> dict[str, str]:
@@ -168,6 +155,20 @@ def _documents(
             experiment, planned, implementations, *kind
         )
     return {path.as_posix(): document for path, document in documents.items()}
+
+
+def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files of the remarks and their images; ConfigError where one cannot be shown."""
+    if not config["remarks"]:
+        return ()
+    try:
+        from flashlab.remarks import remark_files
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"config: remarks: reading them needs {error.name}, which is not installed beside "
+            "Snakemake; pip install markdown-it-py pillow there, or leave the remarks out"
+        ) from error
+    return remark_files(config)
 
 
 def prepare(
@@ -258,7 +259,7 @@ def prepare(
         ceilings=None if ceilings is None else ceilings.as_posix(),
         orders=orders,
         imports=imports,
-        remarks=_check_remarks(resolved),
+        remarks=_remark_files(resolved),
         remade=remade,
         config=resolved,
         documents=_documents(

@@ -20,7 +20,8 @@ REPORT_INPUTS = {
     "published": str(ROOT.joinpath("data", "published", "gpus.csv")),
     "sources": sources("flashlab.report"),
     "templates": [
-        str(ROOT.joinpath("templates", name)) for name in ("report.html.j2", "report.css")
+        str(ROOT.joinpath("templates", name))
+        for name in ("report.html.j2", "report.css", "fonts/fonts.conf")
     ],
     "catalogs": catalogs("report"),
     "fonts": FONTS,

@@ -32,6 +32,7 @@ from flashlab.figures.style import (
     marker,
     save,
 )
+from flashlab.glyphs import legible_plan
 from flashlab.records import write_json
 from flashlab.tables import read_csv
 
@@ -224,7 +225,7 @@ def draw_overview(
     roofline where the device's ceilings were measured.
     """
     languages = json.loads(languages_file.read_text(encoding="utf-8"))
-    plans = [json.loads(path.read_text(encoding="utf-8")) for path in plan_files]
+    plans = [legible_plan(json.loads(path.read_text(encoding="utf-8"))) for path in plan_files]
     panels = panels_of(plans, json.loads(findings_file.read_text(encoding="utf-8")))
     drawn = []
     with drawing():

@@ -22,9 +22,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from flashlab.glyphs import FONTS
 from flashlab.records import written_whole
 
-FONTS = Path(__file__).parents[3] / "templates" / "fonts"
 FONT_FAMILY = "Noto Sans TC"
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")

@@ -30,6 +30,7 @@ from flashlab.figures.style import (
     marker,
     save,
 )
+from flashlab.glyphs import legible_plan
 from flashlab.tables import read_csv
 
 LABEL_INCHES = 1.35
@@ -357,9 +358,10 @@ def draw(
 def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Path) -> None:
     """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
 
-    A character that the vendored fonts lack is an error, and the files are the same at every call.
+    A title or label is drawn as `legible_plan` gives it; any other character that the vendored
+    fonts lack is an error. The files are the same at every call.
     """
-    plan = json.loads(plan_file.read_text(encoding="utf-8"))
+    plan = legible_plan(json.loads(plan_file.read_text(encoding="utf-8")))
     languages = json.loads(languages_file.read_text(encoding="utf-8"))
     runs, passes = read_csv(tables / "runs.csv"), read_csv(tables / "passes.csv")
     with drawing():

@@ -23,7 +23,15 @@ from flashlab.grading.files import UnsoundFileError, read_bounded
 from flashlab.grading.model import GradingError, Result
 from flashlab.grading.wording import word
 from flashlab.implementations import find_implementations
-from flashlab.report.attachments import remark_name
+from flashlab.pictures import Picture, PictureError, picture_of, suffix_of
+from flashlab.remarks import (
+    Remark,
+    RemarkError,
+    image_addresses,
+    image_names,
+    remark_name,
+    remark_of,
+)
 
 RECORDS, FINDINGS, CONFIG = "records.jsonl.gz", "findings.json", "config.json"
 CEILINGS, MANIFEST = "ceilings.json", "manifest.json"
@@ -68,6 +76,11 @@ def _forms(resources: Any, seen: set[int]) -> list[bytes]:
         if len(seen) > MAX_FORMS:
             raise UnsoundPdfError("more drawings on a page than any report has")
         seen.add(id(drawn))
+        if drawn.get("/Subtype") == "/Image":
+            digest = hashlib.sha256()
+            _fed(digest, drawn)
+            found.append(digest.digest())
+            continue
         found.append(drawn.get_data())
         found += _forms(drawn.get("/Resources", DictionaryObject()), seen)
     return found
@@ -189,6 +202,28 @@ def checked_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
         if name not in attachments:
             raise UnsoundPdfError(f"nothing named {name} is attached")
     return resolved
+
+
+def attached_remarks(attachments: Mapping[str, bytes], config: Mapping[str, Any]) -> list[Remark]:
+    """The attached remarks with their images; UnsoundPdfError where one is missing or unsound."""
+    found = []
+    for experiment, by_language in config["remarks"].items():
+        for language, file in by_language.items():
+            content = attachments[file]
+            addresses = image_addresses(content.decode("utf-8-sig", errors="replace"))
+            names = image_names(experiment, language, addresses)
+
+            def picture(address: str, names: Mapping[str, str] = names) -> Picture:
+                name = names[address]
+                if name not in attachments:
+                    raise PictureError(f"nothing named {name} is attached")
+                return picture_of(attachments[name], suffix_of(name))
+
+            try:
+                found.append(remark_of(experiment, language, file, content, picture))
+            except RemarkError as error:
+                raise UnsoundPdfError(str(error)) from error
+    return found
 
 
 def results_of(attachments: Mapping[str, bytes]) -> list[Result]:

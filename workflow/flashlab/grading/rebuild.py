@@ -22,6 +22,7 @@ from flashlab.grading.attachments import (
     UnsoundPdfError,
     attached_json,
     attached_records,
+    attached_remarks,
     checked_config,
 )
 from flashlab.implementations import find_implementations
@@ -120,6 +121,7 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
     """
     config = checked_config(attachments)
     records = attached_records(attachments)
+    remarks = attached_remarks(attachments, config)
     results = Path("results") / config["dataset"]
     with chdir(folder):
         planned = _write_records(records, _records_folder(config))
@@ -129,12 +131,9 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
             write_json(ceilings, attached_json(attachments, CEILINGS))
         experiments = _write_plans(config, planned, results)
         _stages(experiments, results, ceilings)
-        for by_language in config["remarks"].values():
-            for name in by_language.values():
-                Path(name).write_bytes(attachments[name])
         config_file, output = Path(CONFIG), Path("report.pdf")
         write_json(config_file, config)
-        write_report(config_file, results, ceilings, output)
+        write_report(config_file, results, ceilings, output, remarks)
         made = {
             f"{experiment.name}-{table}.csv": (
                 results / "tables" / experiment.name / f"{table}.csv"

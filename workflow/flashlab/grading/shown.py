@@ -9,21 +9,12 @@ from __future__ import annotations
 
 import unicodedata
 from functools import cache
-from pathlib import Path
 
-FONT = Path(__file__).parents[3] / "templates" / "fonts" / "NotoSansTC-Regular.ttf"
+from flashlab.glyphs import covered
+
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 MAX_CHARACTERS = 160
 """Most characters of a name or text that are shown in a PDF; a CSV cell has all of it."""
-
-
-@cache
-def _font_characters() -> frozenset[int]:
-    # Only a PDF needs it, and the rules are read where Snakemake alone is installed.
-    from fontTools.ttLib import TTFont
-
-    with TTFont(FONT, lazy=True) as font:
-        return frozenset(font.getBestCmap())
 
 
 @cache
@@ -34,7 +25,7 @@ def _escaped_character(character: str, needs_glyph: bool) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is no UTF-8
         return f"\\x{code - 0xDC00:02x}"
     visible = character == " " or unicodedata.category(character)[0] in "LMNPS"
-    if visible and (not needs_glyph or code in _font_characters()):
+    if visible and (not needs_glyph or code in covered()):
         return character
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 

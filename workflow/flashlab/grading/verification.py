@@ -26,6 +26,7 @@ from flashlab.grading.attachments import (
     UnsoundPdfError,
     attached_json,
     attached_records,
+    attached_remarks,
     checked_config,
     open_pdf,
     read_pdf,
@@ -112,9 +113,9 @@ def _table_differences(name: str, attached: bytes, made: bytes) -> Iterator[str]
 
 
 def _attachment_differences(opened: Opened, rebuilt: Rebuilt) -> Iterator[str]:
-    remarks = checked_config(opened.attachments)["remarks"].values()
+    remarks = attached_remarks(opened.attachments, checked_config(opened.attachments))
     known = {RECORDS, CONFIG, CEILINGS, MANIFEST, *rebuilt.attachments}
-    known |= {name for by_language in remarks for name in by_language.values()}
+    known |= {name for remark in remarks for name in remark.attachments()}
     for name in sorted(opened.attachments.keys() - known):
         yield f"{name} is attached, and is no part of a report's data"
     for name, made in sorted(rebuilt.attachments.items()):

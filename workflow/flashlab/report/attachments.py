@@ -3,7 +3,8 @@
 All names are flat. ``records.jsonl.gz`` holds a line of JSON for each record,
 ``{"file": <its file name>, "record": <the whole record>}``, its keys in the file's order, so that
 the file can be written again to the byte (`records.write_record`); the tables are
-``<experiment>-<table>.csv``; remarks are ``remark-<experiment>-<language>.md``;
+``<experiment>-<table>.csv``; remarks are ``remark-<experiment>-<language>.md``,
+their images ``remark-<experiment>-<language>-<number>.<suffix>`` in the order of their appearance;
 ``manifest.json`` has the size and SHA-256 of every other file. The same results give the same
 bytes.
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 from flashlab.plan import SUMMARY, records_file
 from flashlab.records import canonical
+from flashlab.remarks import Remark
 
 TABLES = ("runs", "passes", "samples")
 MANIFEST_VERSION = 1
@@ -43,11 +45,6 @@ def _lines_of_records(paths: Sequence[Path]) -> bytes:
     return gzip.compress("".join(lines).encode(), mtime=0)
 
 
-def remark_name(experiment: str, language: str) -> str:
-    """The attachment that holds the author's remark on an experiment in a language."""
-    return f"remark-{experiment}-{language}.md"
-
-
 def record_paths(config: Mapping[str, Any], results: Path) -> list[Path]:
     """The file of every planned record once, by name."""
     names = [SUMMARY, *(experiment["name"] for experiment in config["experiments"])]
@@ -60,15 +57,16 @@ def record_paths(config: Mapping[str, Any], results: Path) -> list[Path]:
     return [found[name] for name in sorted(found)]
 
 
-def attached_files(config_file: Path, results: Path, ceilings: Path | None) -> list[AttachedFile]:
+def attached_files(
+    config_file: Path, results: Path, ceilings: Path | None, remarks: Sequence[Remark]
+) -> list[AttachedFile]:
     """Every attachment of the report of the dataset in `results`, by name."""
     config = json.loads(config_file.read_text(encoding="utf-8"))
     source = {"records.jsonl.gz": _lines_of_records(record_paths(config, results))}
     if ceilings:
         source["ceilings.json"] = ceilings.read_bytes()
-    for experiment, by_language in config["remarks"].items():
-        for language, path in by_language.items():
-            source[remark_name(experiment, language)] = Path(path).read_bytes()
+    for remark in remarks:
+        source |= remark.attachments()
     data = {"findings.json": (results / "findings.json").read_bytes()}
     for name in (SUMMARY, *(experiment["name"] for experiment in config["experiments"])):
         for table in TABLES:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flashlab.remarks import Remark
 from flashlab.report.appendix import checks, method, runs, runs_note, symbols
 from flashlab.report.comparison import Comparison
 from flashlab.report.document import Report
@@ -18,14 +19,20 @@ from flashlab.report.statements import Speaker
 from flashlab.report.wording import Texts
 
 
-def compose(config: Mapping[str, Any], results: Path, ceilings: Path | None) -> Report:
+def compose(
+    config: Mapping[str, Any],
+    results: Path,
+    ceilings: Path | None,
+    remarks: Sequence[Remark],
+) -> Report:
     """The report of the dataset in `results`, from its plans, tables and findings.
 
-    `ceilings` is the file of the device's measured ceilings, if there is one.
+    `ceilings` is the file of the device's measured ceilings, if there is one; `remarks` are the
+    author's.
     """
     material = Material(config, results, ceilings)
     speaker = Speaker(material)
-    sections = Sections(material, speaker)
+    sections = Sections(material, speaker, remarks)
     return Report(
         languages=material.words.languages,
         front=FrontPage(material, speaker).front(bool(disagreements(material))),

@@ -109,7 +109,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Front:
-    """Page one.
+    """Page one; `author_name` is the name as written, for the file's properties.
 
     The first `ranked` of the key findings stand in order of strength; the weakest of them gives
     way where the page is full.
@@ -117,6 +117,7 @@ class Front:
 
     title: Texts
     subtitle: Texts
+    author_name: str
     author: list[tuple[Texts, str]]
     facts: list[tuple[Texts, Texts]]
     notices: list[Texts]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from flashlab.catalogs import SYMBOLS
+from flashlab.glyphs import legible
 from flashlab.records import PASSES
 from flashlab.report.document import Cell, FigureEntry, Front, Row, Statements, Table
 from flashlab.report.material import Material
@@ -199,8 +200,9 @@ class FrontPage:
         return Front(
             title=words.each("title"),
             subtitle=words.each("subtitle", implementations=words.listed(labels)),
+            author_name=author.get("name", "FlashLab"),
             author=[
-                (words.each(label), author[key])
+                (words.each(label), legible(author[key], f"author.{key}"))
                 for key, label in (("name", "author"), ("id", "student_id"), ("course", "course"))
                 if key in author
             ],

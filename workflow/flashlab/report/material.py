@@ -14,12 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.catalogs import SYMBOLS
+from flashlab.glyphs import legible, legible_plan
 from flashlab.plan import SUMMARY, experiment_file
 from flashlab.report.document import Cell, Link
 from flashlab.report.wording import Texts, Words, measured, number
 from flashlab.tables import read_csv
 
 TIME_DIGITS = 4
+WRITTEN_BY_OTHERS = ("device_name", "driver", "torch", "provider", "message", "commit")
+"""Columns of the run table whose text comes from records, and may hold any character."""
+
 Row = Mapping[str, Any]
 Finding = Mapping[str, Any]
 
@@ -96,10 +100,18 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def read_experiment(results: Path, name: str) -> Experiment:
-    """The experiment's plan and tables in the folder of a dataset's results."""
+    """The experiment's plan and tables in the folder of a dataset's results, all of it legible."""
     plan = json.loads(experiment_file(results, name).read_text(encoding="utf-8"))
     tables = results / "tables" / name
-    return Experiment(plan, read_csv(tables / "runs.csv"), read_csv(tables / "passes.csv"))
+    runs = read_csv(tables / "runs.csv")
+    known: dict[tuple[str, str], str] = {}  # what many records share is warned of once
+    for row in runs:
+        for column in WRITTEN_BY_OTHERS:
+            if text := row[column]:
+                if (column, text) not in known:
+                    known[column, text] = legible(text, f"{Path(row['record']).name}: {column}")
+                row[column] = known[column, text]
+    return Experiment(legible_plan(plan), runs, read_csv(tables / "passes.csv"))
 
 
 def _in_order(experiment: Experiment, names: Sequence[str]) -> Experiment:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import jinja2
@@ -21,6 +22,7 @@ from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
 from flashlab.records import written_whole
+from flashlab.remarks import Remark, read_remarks
 from flashlab.report.attachments import AttachedFile, attached_files
 from flashlab.report.content import compose, texts_joined
 from flashlab.report.document import Front, Report
@@ -30,8 +32,11 @@ from flashlab.report.page import LANGUAGE_TAGS, Page, complete
 from flashlab.report.typography import typeset
 from flashlab.report.wording import Words
 
-FONT_FAMILY = "Noto Sans TC"
 TEMPLATES = Path(__file__).parents[3] / "templates"
+NO_SYSTEM_FONTS = TEMPLATES / "fonts" / "fonts.conf"
+"""A configuration of Fontconfig without any font: only those of the style sheet are left."""
+
+_DATA_URL = re.compile(r"(data:[^,\s]{0,200}),[^\s'\"]+")
 
 
 class RenderError(Exception):
@@ -76,11 +81,11 @@ def _nothing_missing() -> Iterator[None]:
     finally:
         logger.removeHandler(collector)
     if collector.messages:
-        said = "\n  ".join(dict.fromkeys(collector.messages))
+        messages = [_DATA_URL.sub(r"\1", message) for message in collector.messages]
+        said = "\n  ".join(dict.fromkeys(messages))
         raise RenderError(
             f"The report cannot be set in type as it should be:\n  {said}\n"
-            "A missing glyph is a character that templates/fonts/ does not cover; its README.md "
-            "says how to add it."
+            "A missing glyph is a character that templates/fonts/ does not cover: use another one."
         )
 
 
@@ -120,6 +125,19 @@ def _document(html: str, results: Path) -> HTML:
     )
 
 
+def _own_fonts() -> FontConfiguration:
+    """Fonts for a document: those that its style sheet names, and none of the system."""
+    before = os.environ.get("FONTCONFIG_FILE")
+    os.environ["FONTCONFIG_FILE"] = str(NO_SYSTEM_FONTS)
+    try:
+        return FontConfiguration()
+    finally:
+        if before is None:
+            del os.environ["FONTCONFIG_FILE"]
+        else:
+            os.environ["FONTCONFIG_FILE"] = before
+
+
 def on_one_page(report: Report, results: Path) -> Report:
     """The report with as many of its key findings as fit on page one, the strongest ones.
 
@@ -130,7 +148,7 @@ def on_one_page(report: Report, results: Path) -> Report:
         html = to_html(replace(report, front=front), front_alone=True)
         return len(_document(html, results).render(font_config=fonts).pages)
 
-    fonts, front = FontConfiguration(), report.front
+    fonts, front = _own_fonts(), report.front
     with _nothing_missing():
         while pages(front) > 1 and (shorter := without_weakest(front)):
             front = shorter
@@ -139,7 +157,7 @@ def on_one_page(report: Report, results: Path) -> Report:
 
 def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:
     """The HTML as PDF/A-3a with these files in it; RenderError for anything missing."""
-    fonts = FontConfiguration()
+    fonts = _own_fonts()
     with _nothing_missing():
         document = _document(html, results)
         attachments = [
@@ -156,26 +174,26 @@ def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: dat
         options = {"pdf_variant": "pdf/a-3a", "optimize_images": False}
         rendered = document.render(font_config=fonts, attachments=attachments, **options)
         pdf: bytes = rendered.write_pdf(attachments=attachments, **options)
-    _only_our_fonts(rendered.fonts.values())
     return pdf
 
 
-def _only_our_fonts(fonts: Iterable[Any]) -> None:
-    """RenderError where a font of the system has lent a character that the report's own lack."""
-    others = sorted({font.family for font in fonts} - {FONT_FAMILY})
-    if others:
-        raise RenderError(
-            "The report holds a character that templates/fonts/ does not cover, and this system's "
-            f"{', '.join(others)} would lend it; templates/fonts/README.md says how to add it."
-        )
+def write_report(
+    config_file: Path,
+    results: Path,
+    ceilings: Path | None,
+    output: Path,
+    remarks: Sequence[Remark] | None = None,
+) -> None:
+    """Write the PDF of the dataset in `results`, whole or not at all.
 
-
-def write_report(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
-    """Write the PDF of the dataset in `results`, whole or not at all."""
+    `remarks` are those that the configuration names, unless given.
+    """
     config = json.loads(config_file.read_text(encoding="utf-8"))
-    report = on_one_page(compose(config, results, ceilings), results)
+    if remarks is None:
+        remarks = read_remarks(config)
+    report = on_one_page(compose(config, results, ceilings, remarks), results)
     created = datetime.fromisoformat(report.created).astimezone(UTC)
-    files = attached_files(config_file, results, ceilings)
+    files = attached_files(config_file, results, ceilings, remarks)
     pdf = to_pdf(to_html(report), results, files, created)
     with written_whole(output, binary=True) as file:
         file.write(pdf)
@@ -184,7 +202,7 @@ def write_report(config_file: Path, results: Path, ceilings: Path | None, output
 def write_page(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
     """Write the same report as one HTML file that needs nothing beside it."""
     config = json.loads(config_file.read_text(encoding="utf-8"))
-    report = on_one_page(compose(config, results, ceilings), results)
+    report = on_one_page(compose(config, results, ceilings, read_remarks(config)), results)
     names = [*Material(config, results, ceilings).implementations]
     with written_whole(output) as file:
         file.write(complete(to_html(report, Page(report, names))))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from flashlab.catalogs import SYMBOLS
+from flashlab.remarks import Remark
 from flashlab.report.document import Cell, FigureEntry, Row, Section, Table
 from flashlab.report.material import Experiment, Finding, Material
+from flashlab.report.remarks import rendered
 from flashlab.report.selection import NOTHING_FOUND, PROSE_KINDS, said_in_prose
 from flashlab.report.statements import Speaker, row_id
 from flashlab.report.wording import Texts, sentences
@@ -27,11 +28,15 @@ SIGNS = {
 """The sign of a verdict in the table of all implementations, and whether it is good news."""
 
 
+_logger = logging.getLogger(__name__)
+
+
 class Sections:
     """Writes the section of each experiment; what an earlier one has said is not said again."""
 
-    def __init__(self, material: Material, speaker: Speaker) -> None:
+    def __init__(self, material: Material, speaker: Speaker, remarks: Sequence[Remark]) -> None:
         self.material = material
+        self.remarks = remarks
         self.words = material.words
         self.speaker = speaker
         self._said: set[str] = set()
@@ -267,15 +272,23 @@ class Sections:
         )
 
     def _remarks(self, experiment: str) -> dict[str, Markup]:
-        """A student's own words, from Markdown with tables and without raw HTML."""
-        markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
-        files = self.material.config["remarks"].get(experiment, {})
-        return {
-            # The Markdown renderer escapes everything that it does not mark up itself.
-            language: Markup(markdown.render(Path(path).read_text(encoding="utf-8")))
-            for language, path in files.items()
-            if language in self.words.languages
-        }
+        """A student's own words, in the languages of the report; others are warned of."""
+        found = {}
+        for remark in self.remarks:
+            if remark.experiment != experiment:
+                continue
+            if remark.language in self.words.languages:
+                found[remark.language] = rendered(remark)
+            else:
+                _logger.warning(
+                    "%s: the remark on %s is left out, since %s is not among the languages of the "
+                    "report (%s)",
+                    remark.file,
+                    experiment,
+                    remark.language,
+                    ", ".join(self.words.languages),
+                )
+        return found
 
     def section(self, position: int, experiment: Experiment) -> Section:
         """The section of the experiment that stands at this position, from 1."""

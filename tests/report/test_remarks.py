@@ -1,0 +1,225 @@
+"""What an author or a record wrote: printed whatever it holds, with a warning where it is not."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pikepdf
+import pytest
+from PIL import Image
+
+from flashlab.__main__ import main
+from flashlab.plan import experiment_file
+
+SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="40">'
+    '<rect width="200" height="40" fill="#ddf"/>'
+    '<text x="5" y="20" style="font: bold 12px Arial">向量翊瑄</text></svg>'
+)
+
+
+def pictured(folder: Path) -> None:
+    """A remark with a screenshot wider than the page, one taller, and an SVG."""
+    shots = folder / "remarks" / "shots"
+    shots.mkdir(parents=True)
+    Image.new("RGBA", (1600, 300), "#c0ffee80").save(shots / "圖 1.png")
+    Image.new("RGB", (300, 3000), "#0072b2").save(shots / "b.jpg")
+    shots.joinpath("c.svg").write_text(SVG, encoding="utf-8")
+    folder.joinpath("remarks/seq_len.md").write_text(
+        "畫面：\n\n![寬的畫面](<shots/圖 1.png>)\n\n![](shots/b.jpg)\n\n![向量圖](shots/c.svg)\n",
+        encoding="utf-8",
+    )
+
+
+@pytest.fixture
+def written(results: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    """Runs a command of the report, which must succeed; the lines on standard error."""
+
+    def call(command: str, output: Path) -> list[str]:
+        status = main(
+            [
+                *(command, "--config", str(results.config_file)),
+                *("--results", str(results.local)),
+                *("--ceilings", str(results.ceilings), "--output", str(output)),
+            ]
+        )
+        said = capsys.readouterr().err
+        assert status == 0, said
+        return said.splitlines()
+
+    return call
+
+
+# Characters
+
+
+def test_common_taiwanese_names_are_printed(
+    results: Any, written: Callable[..., list[str]], text_of: Callable[[Path], str]
+) -> None:
+    results.change(author={"name": "陳翊瑄、林霈晟、王堃喆"})
+    assert written("report", results.pdf) == []
+    assert "陳翊瑄、林霈晟、王堃喆" in text_of(results.pdf)
+
+
+def test_a_character_without_a_glyph_is_a_warning_wherever_others_wrote_it(
+    results: Any, written: Callable[..., list[str]], text_of: Callable[[Path], str]
+) -> None:
+    Path("remark.md").write_text("fine\n\nfast 🐇, `🐢`\n", encoding="utf-8")
+    results.change(
+        author={"name": "王𪛖明", "course": "GPU 🎓"}, remarks={"seq_len": {"en": "remark.md"}}
+    )
+    for name in ("seq_len", "causal"):
+        file = experiment_file(results.local, name)
+        plan = json.loads(file.read_text("utf-8"))
+        plan["title"]["en"] += " 🚀"
+        plan["implementations"][0]["label"]["en"] += " 🦆"
+        file.write_text(json.dumps(plan), encoding="utf-8")
+    table = results.local / "tables" / "seq_len" / "runs.csv"
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = [row | {"device_name": "Abacus 🧮"} for row in csv.DictReader(file)]
+    rows[0] |= {"status": "error", "message": "boom 💥 \x07"}
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    record = Path(rows[0]["record"]).name
+
+    said = written("report", results.pdf)
+    places = {
+        "author.name": "U+2A6D6",
+        "author.course": "U+1F393",
+        "remark.md: line 3": "U+1F407",
+        "experiment seq_len: title.en": "U+1F680",
+        "experiment causal: title.en": "U+1F680",
+        "kernel Pytorch: LABEL.en": "U+1F986",
+        f"{record}: message": "U+1F4A5",
+    }
+    for place, code in places.items():
+        assert len([w for w in said if w.startswith(f"warning: {place}: ") and code in w]) == 1
+    assert any("U+1F422" in w for w in said) and any("(U+0007)" in w for w in said)
+    assert sum("U+1F9EE" in w for w in said) == 1  # once, though every record has it
+    assert all(line.startswith("warning: ") for line in said)
+
+    text = text_of(results.pdf)
+    for shown in ("王〓明", "GPU〓", "fast〓,〓", "Sequencelength〓", "boom〓〓", "Abacus〓"):
+        assert shown in text
+    with pikepdf.open(results.pdf) as pdf:
+        assert str(pdf.docinfo.Author) == "王𪛖明"  # the file's properties need no glyph
+
+    first = results.pdf.read_bytes()
+    written("report", results.pdf)
+    assert results.pdf.read_bytes() == first
+    assert written("page", results.page) == said
+    assert "王〓明" in results.page.read_text("utf-8")
+
+
+def test_figures_draw_titles_and_labels_that_hold_any_character(
+    results: Any, text_of: Callable[[Path], str]
+) -> None:
+    for name in ("seq_len", "causal"):
+        file = experiment_file(results.local, name)
+        plan = json.loads(file.read_text("utf-8"))
+        plan["title"]["en"] += " 🚀"
+        plan["implementations"][0]["label"]["en"] = "Duck 🦆"
+        file.write_text(json.dumps(plan), encoding="utf-8")
+    results.redraw(["en"])
+    drawn = results.local.joinpath("figures/seq_len/time.svg").read_text("utf-8")
+    assert "Duck 〓" in drawn
+    assert "〓" in results.local.joinpath("overview/summary.svg").read_text("utf-8")
+
+
+def test_a_remark_in_a_language_that_the_report_has_not_is_told(
+    results: Any, written: Callable[..., list[str]]
+) -> None:
+    results.redraw(["zh_TW"])
+    Path("remark.md").write_text("English words", encoding="utf-8")
+    results.change(remarks={"seq_len": {"en": "remark.md"}})
+    (said,) = written("report", results.pdf)
+    assert said.startswith("warning: remark.md: the remark on seq_len is left out, since en is not")
+
+
+# Images
+
+
+def test_images_of_a_remark_are_in_the_pdf_within_the_page(
+    results: Any, written: Callable[..., list[str]], text_of: Callable[[Path], str]
+) -> None:
+    pictured(results.folder)
+    results.change(remarks={"seq_len": {"zh_TW": "remarks/seq_len.md"}})
+    (said,) = written("report", results.pdf)
+    assert said.startswith(
+        "warning: remarks/seq_len.md: line 5: the image shots/b.jpg has no alternative text"
+    )
+    listed = subprocess.run(
+        ["pdfimages", "-list", results.pdf], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.splitlines()[2:]
+    images = {tuple(line.split()[3:5]): line.split() for line in listed}
+    assert images.keys() == {("1600", "300"), ("300", "3000")}
+    assert images["300", "3000"][8] == "jpeg"  # as it was, not coded again
+    text_width, text_height = 174 / 25.4, (297 - 33) / 25.4
+    assert 1600 / int(images["1600", "300"][12]) <= text_width
+    assert 3000 / int(images["300", "3000"][13]) <= text_height
+    assert "向量翊瑄" in text_of(results.pdf)
+    fonts = subprocess.run(
+        ["pdffonts", results.pdf], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.splitlines()[2:]
+    assert all("Noto-Sans-TC" in line for line in fonts)  # not the Arial that the SVG asks for
+
+    with pikepdf.open(results.pdf) as pdf:
+        objects = [found for found in pdf.objects if isinstance(found, pikepdf.Dictionary)]
+        alternatives = {str(found.Alt) for found in objects if "/Alt" in found}
+        streams = [found for found in pdf.objects if isinstance(found, pikepdf.Stream)]
+        drawn = [found for found in streams if found.get("/Subtype") == "/Image"]
+        assert {"寬的畫面", "b.jpg", "向量圖"} <= alternatives
+        assert len(drawn) == 3  # with the PNG's transparency
+        assert not any(found.get("/Interpolate") for found in drawn)  # PDF/A forbids it
+        relationships = {str(file.UF): str(file.AFRelationship) for file in pdf.Root.AF}
+        sources = {n: bytes(pdf.attachments[n].get_file().read_bytes()) for n in relationships}
+    for number, name in enumerate(("圖 1.png", "b.jpg", "c.svg"), start=1):
+        attached = f"remark-seq_len-zh_TW-{number}{Path(name).suffix}"
+        assert relationships[attached] == "/Source"
+        assert sources[attached] == Path("remarks/shots", name).read_bytes()
+
+    first = results.pdf.read_bytes()
+    written("report", results.pdf)
+    assert results.pdf.read_bytes() == first
+
+
+def test_images_of_a_remark_are_in_the_page_itself(
+    results: Any, written: Callable[..., list[str]]
+) -> None:
+    pictured(results.folder)
+    results.change(remarks={"seq_len": {"zh_TW": "remarks/seq_len.md"}})
+    written("page", results.page)
+    page = results.page.read_text("utf-8")
+    found = re.findall(r'<img src="data:([^;]+);name=[^;]+;base64,([^"]+)" alt="([^"]+)"', page)
+    assert [(kind, unescape(alt)) for kind, _, alt in found] == [
+        ("image/png", "寬的畫面"),
+        ("image/jpeg", "b.jpg"),
+        ("image/svg+xml", "向量圖"),
+    ]
+    content = [base64.b64decode(data) for _, data, _ in found]
+    assert Image.open(io.BytesIO(content[0])).size == (1600, 300)
+    assert "向量翊瑄".encode() in content[2]
+
+
+def test_an_image_that_cannot_be_shown_leaves_the_report_that_was_there(
+    results: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("remark.md").write_text("\n![x](gone.png)\n", encoding="utf-8")
+    results.change(remarks={"seq_len": {"en": "remark.md"}})
+    results.pdf.write_bytes(b"the one before")
+    arguments = ["report", "--config", str(results.config_file), "--results", str(results.local)]
+    assert main([*arguments, "--output", str(results.pdf)]) == 1
+    said = capsys.readouterr().err
+    assert "remark.md: line 2: the image gone.png: there is no file gone.png" in said
+    assert results.pdf.read_bytes() == b"the one before"

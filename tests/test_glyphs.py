@@ -1,0 +1,105 @@
+"""Which characters the report's fonts have, and what stands in for the others."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import yaml
+from fontTools.ttLib import TTFont
+
+from flashlab.glyphs import FONTS, STAND_IN, covered, legible, legible_plan
+from flashlab.pictures import MAX_BYTES
+
+NAMES = "翊瑄瑋芊叡旻霈晟煒喆峯堃犇淼"
+"""Characters of common Taiwanese names that Big5 level 1 lacks."""
+
+
+def big5() -> str:
+    """All of Big5's Han characters: level 1, and level 2 from 0xC9 on."""
+    trails = [*range(0x40, 0x7F), *range(0xA1, 0xFF)]
+    leads = [*range(0xA4, 0xC7), *range(0xC9, 0xFA)]
+    codes = (bytes([lead, trail]) for lead in leads for trail in trails)
+    return "".join(code.decode("big5", errors="ignore") for code in codes)
+
+
+def test_the_fonts_have_all_of_big5_and_what_names_use() -> None:
+    characters = big5()
+    assert len(characters) > 13_000
+    assert [c for c in characters + NAMES + STAND_IN if ord(c) not in covered()] == []
+
+
+def test_each_weight_has_the_same_characters() -> None:
+    paths = sorted(FONTS.glob("*.ttf"))
+    assert len(paths) == 2
+    for path in paths:
+        with TTFont(path, lazy=True) as font:
+            assert frozenset(font.getBestCmap()) == covered()
+
+
+def test_a_file_that_is_touched_reruns_nothing_up_to_the_size_of_a_font_or_image(
+    root: Path,
+) -> None:
+    profile = yaml.safe_load((root / "profiles" / "default" / "config.yaml").read_text("utf-8"))
+    sizes = [path.stat().st_size for path in FONTS.glob("*.ttf")]
+    assert max(*sizes, MAX_BYTES) < profile["max-checksum-file-size"]
+
+
+def test_what_the_fonts_have_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    text = f"陳{NAMES}\n\tFlash–Attention ≥ 2×"
+    assert legible(text, "author.name") == text
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "warned"),
+    [
+        ("王😀", "王〓", "author.name: the report's fonts lack 😀 (U+1F600 GRINNING FACE); 〓 is"),
+        ("𪛖𪛖", "〓〓", "author.name: the report's fonts lack 𪛖 (U+2A6D6 CJK UNIFIED"),
+        ("a\x1b[2J", "a〓[2J", "author.name: the report's fonts lack (U+001B); 〓 is"),
+    ],
+)
+def test_a_character_that_they_lack_is_replaced_and_named(
+    text: str, shown: str, warned: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert legible(text, "author.name") == shown
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage().startswith(warned)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("峯\U000e0101", "峯"),  # a variation of the glyph
+        ("葛\ufe00 a\u202eb", "葛 ab"),
+        ("e\u0301\u2060", "é"),
+        ("\ufa12", "\ufa12" if 0xFA12 in covered() else "晴"),
+    ],
+)
+def test_what_shows_nothing_or_has_another_form_is_no_loss(
+    text: str, shown: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert legible(text, "author.name") == shown
+    assert caplog.records == []
+
+
+def test_titles_and_labels_of_a_plan_are_legible_and_nothing_else_changes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plan = {
+        "name": "seq_len",
+        "title": {"zh_TW": "長度", "en": "Length 🚀"},
+        "implementations": [{"name": "Mine", "style": 1, "label": {"zh_TW": "我的", "en": "🦆"}}],
+        "records": [{"path": "results/🦆.json"}],
+    }
+    shown = legible_plan(plan)
+    assert shown == {
+        **plan,
+        "title": {"zh_TW": "長度", "en": "Length 〓"},
+        "implementations": [{"name": "Mine", "style": 1, "label": {"zh_TW": "我的", "en": "〓"}}],
+    }
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0].startswith("experiment seq_len: title.en: the report's fonts lack 🚀")
+    assert said[1].startswith("kernel Mine: LABEL.en: the report's fonts lack 🦆")

@@ -1,0 +1,231 @@
+"""Remarks: the author's own Markdown files, and the images that they show.
+
+An image lies in the project's folder, named relative to the remark's own file. In a PDF a remark
+and its images have flat names (`Remark.name`, `image_names`), which follow from the remark alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from flashlab.config import ConfigError
+from flashlab.pictures import MAX_BYTES, SUFFIXES, Picture, PictureError, picture_of, suffix_of
+
+
+class RemarkError(ConfigError):
+    """Everything that is wrong with the remarks, in one message."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """An author's words on an experiment in a language.
+
+    `file` names it in messages. `images` holds the checked images by their addresses, as the
+    Markdown has them.
+    """
+
+    experiment: str
+    language: str
+    file: str
+    content: bytes
+    images: Mapping[str, Picture]
+
+    @property
+    def text(self) -> str:
+        """The Markdown."""
+        return self.content.decode("utf-8-sig")
+
+    def attachments(self) -> dict[str, bytes]:
+        """What travels of it inside the PDF: the remark and its images, by name."""
+        names = image_names(self.experiment, self.language, self.images)
+        images = {names[address]: image.content for address, image in self.images.items()}
+        return {remark_name(self.experiment, self.language): self.content, **images}
+
+
+def remark_name(experiment: str, language: str) -> str:
+    """The attachment that holds the author's remark on an experiment in a language."""
+    return f"remark-{experiment}-{language}.md"
+
+
+def image_names(experiment: str, language: str, addresses: Mapping[str, object]) -> dict[str, str]:
+    """The attachments that hold a remark's images, by address: numbered as they first appear."""
+    return {
+        address: f"remark-{experiment}-{language}-{number}{suffix_of(_path(address))}"
+        for number, address in enumerate(addresses, start=1)
+    }
+
+
+# Markdown
+
+
+@cache
+def markdown() -> MarkdownIt:
+    """Markdown with tables and without raw HTML."""
+    return MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+@cache
+def _any_address() -> MarkdownIt:
+    """The same, which takes an image of any address for one, so that it can be refused."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]
+    return parser
+
+
+def lines_of(block: Token) -> Iterator[tuple[Token, int]]:
+    """Every token within a block of text, with its line in the file, from 1."""
+    line = block.map[0] + 1 if block.map else 1
+    for token in block.children or ():
+        yield token, line
+        line += token.type in ("softbreak", "hardbreak")
+
+
+def image_addresses(text: str) -> dict[str, int]:
+    """The address of every image in the Markdown, with the line where it first appears."""
+    found: dict[str, int] = {}
+    for block in _any_address().parse(text):
+        for token, line in lines_of(block):
+            if token.type == "image":
+                found.setdefault(str(token.attrs["src"]), line)
+    return found
+
+
+def _path(address: str) -> str:
+    return unquote(urlsplit(address).path)
+
+
+# Reading
+
+
+def _contained(address: str, remark: Path, root: Path) -> Path:
+    """The file that an address in a remark means; PictureError unless it lies in the project."""
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise PictureError(f"it is no file's name ({error}); rename it") from error
+    named = _path(address)
+    if parts.scheme or parts.netloc or parts.query or parts.fragment or not named:
+        raise PictureError(
+            "it is no file beside the remark; put the picture into the project's folder and name "
+            "it relative to the remark"
+        )
+    if "{" in named or "}" in named or "\0" in named or "\n" in named:
+        raise PictureError("its name has a brace or a line break; rename it")
+    if suffix_of(named) not in SUFFIXES:
+        raise PictureError(f"only {', '.join(SUFFIXES)} can be shown; save it as one of them")
+    path = remark.parent / named
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise PictureError(f"there is no file {path}; add it, or correct the name") from error
+    if not target.is_relative_to(root.resolve()):
+        raise PictureError(f"it is outside the project's folder ({target}); copy it into it")
+    if not target.is_file():
+        raise PictureError(f"{path} is not a file; name one")
+    return path
+
+
+def _read_image(path: Path) -> Picture:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+            size = path.stat().st_size
+    except OSError as error:
+        raise PictureError(f"it cannot be read: {error.strerror}") from error
+    if size > MAX_BYTES:
+        raise PictureError(
+            f"it has {size / 1024**2:.1f} MiB, and the most is {MAX_BYTES // 1024**2} MiB; "
+            "scale it down"
+        )
+    return picture_of(content, suffix_of(path.name))
+
+
+def remark_of(
+    experiment: str,
+    language: str,
+    file: str,
+    content: bytes,
+    picture: Callable[[str], Picture],
+) -> Remark:
+    """A remark with its images.
+
+    Args:
+        experiment: what it is on.
+        language: what it is in.
+        file: its name for messages.
+        content: the Markdown file.
+        picture: gives the image of an address, or raises PictureError.
+
+    Raises:
+        RemarkError: with a line for each image that cannot be shown.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise RemarkError(f"{file}: line {line}: it is not UTF-8; save it as UTF-8") from error
+    images, problems = {}, []
+    for address, line in image_addresses(text).items():
+        try:
+            images[address] = picture(address)
+        except PictureError as error:
+            named = unquote(address)[:120]
+            problems.append(f"{file}: line {line}: the image {named}: {error}")
+    if problems:
+        raise RemarkError("\n  ".join(problems))
+    return Remark(experiment, language, file, content, images)
+
+
+def _located(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Path]]:
+    for experiment, by_language in config["remarks"].items():
+        for language, path in by_language.items():
+            yield experiment, language, Path(path)
+
+
+def read_remarks(config: Mapping[str, Any], root: Path | None = None) -> list[Remark]:
+    """The remarks that the configuration names, with their images.
+
+    Args:
+        config: the resolved configuration.
+        root: the project's folder, in which the images lie; the current folder unless given.
+
+    Raises:
+        RemarkError: one message with everything that is missing or cannot be shown.
+    """
+    project = root or Path.cwd()
+    found, problems = [], []
+    for experiment, language, path in _located(config):
+
+        def picture(address: str, remark: Path = path) -> Picture:
+            return _read_image(_contained(address, remark, project))
+
+        if not path.is_file():
+            problems.append(f"config: remarks.{experiment}.{language}: there is no file {path}")
+            continue
+        try:
+            content = path.read_bytes()
+            found.append(remark_of(experiment, language, str(path), content, picture))
+        except RemarkError as error:
+            problems.append(str(error))
+    if problems:
+        raise RemarkError("The remarks cannot be shown:\n  " + "\n  ".join(problems))
+    return found
+
+
+def remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files of all remarks and their images; RemarkError as `read_remarks` says."""
+    files: dict[str, None] = {}
+    for remark in read_remarks(config):
+        files[remark.file] = None
+        path = Path(remark.file)
+        for address in remark.images:
+            files[(path.parent / _path(address)).as_posix()] = None
+    return tuple(files)
