@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
+from zygote import STAGES
 
 from flashlab import costs
 from flashlab.records import PASSES, Run, Shape, canonical, write_record
@@ -152,12 +153,15 @@ class Project:
 
     folder: Path
     temporary: Path
+    forking_python: str
+    """Stands in for Python where a call is waited for: Snakemake and the stages start at once."""
 
     def start(
         self,
         *arguments: str,
         config: Sequence[str] = TINY,
         own_group: bool = False,
+        python: str = sys.executable,
         **environment: str,
     ) -> subprocess.Popen[str]:
         """`snakemake` with these arguments, running; what it says on either stream is one text.
@@ -169,7 +173,7 @@ class Project:
             "TMPDIR": str(self.temporary),  # device locks of our own: wait for nobody else's run
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "snakemake", *arguments, *config],
+            [python, "-m", "snakemake", *arguments, *config],
             cwd=self.folder,
             env={**os.environ, **own, **environment},
             stdin=subprocess.DEVNULL,
@@ -182,7 +186,7 @@ class Project:
     def snakemake(
         self, *arguments: str, config: Sequence[str] = TINY, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        process = self.start(*arguments, config=config, **environment)
+        process = self.start(*arguments, config=config, python=self.forking_python, **environment)
         said, _ = process.communicate()
         return subprocess.CompletedProcess(arguments, process.returncode, said)
 
@@ -274,14 +278,41 @@ def _workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished(files: Sequence[Path], _workplace: Path, _temporary: Path) -> Project:
+def forking_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A stand-in for Python that starts Snakemake and the stages as forks (`zygote.py`)."""
+    folder = tmp_path_factory.mktemp("z")
+    python, zygote, path = folder / "python", Path(__file__).parent / "zygote.py", folder / "socket"
+    forked = " | ".join(f'"-m flashlab {command}"' for command in STAGES)
+    python.write_text(
+        "#!/bin/sh\n"
+        'case "$1 $2" in "-m snakemake") forked=yes ;; esac\n'
+        f'case "$1 $2 $3" in {forked}) forked=yes ;; esac\n'
+        f'[ "${{forked-}}" ] || exec {sys.executable} "$@"\n'
+        f'exec {sys.executable} -I -S {zygote} {path} "$0" "$@"\n'
+    )
+    python.chmod(0o755)
+    with subprocess.Popen(
+        [sys.executable, str(zygote), "serve", str(path)], stdin=subprocess.PIPE
+    ) as server:
+        while not path.exists():
+            assert server.poll() is None, "the zygote ended"
+            time.sleep(0.05)
+        yield str(python)
+        assert server.stdin
+        server.stdin.close()
+
+
+@pytest.fixture(scope="session")
+def finished(
+    files: Sequence[Path], _workplace: Path, _temporary: Path, forking_python: str
+) -> Project:
     """The folder after one whole run, down to the PDF. To be read only: `project` is for use."""
-    used = Project(_workplace / "used", _temporary)
+    used = Project(_workplace / "used", _temporary, forking_python)
     copy_files(files, ROOT, used.folder)
     used.make("report/lab5.pdf")
     kept = _workplace / "finished"
     shutil.copytree(used.folder, kept, symlinks=True)
-    return Project(kept, _temporary)
+    return Project(kept, _temporary, forking_python)
 
 
 @pytest.fixture
@@ -290,7 +321,7 @@ def project(_workplace: Path, finished: Project) -> Project:
     used = _workplace / "used"
     shutil.rmtree(used)
     shutil.copytree(finished.folder, used, symlinks=True)
-    return Project(used, finished.temporary)
+    return Project(used, finished.temporary, finished.forking_python)
 
 
 @pytest.fixture(scope="session")
@@ -299,18 +330,20 @@ def copy_finished(finished: Project) -> Callable[[Path], Project]:
 
     def copy(folder: Path) -> Project:
         shutil.copytree(finished.folder, folder, symlinks=True)
-        return Project(folder, finished.temporary)
+        return Project(folder, finished.temporary, finished.forking_python)
 
     return copy
 
 
 @pytest.fixture(scope="session")
-def make_clone(files: Sequence[Path], _temporary: Path) -> Callable[[Path], Project]:
+def make_clone(
+    files: Sequence[Path], _temporary: Path, forking_python: str
+) -> Callable[[Path], Project]:
     """Makes a fresh clone, in which nothing was ever run."""
 
     def make(folder: Path) -> Project:
         copy_files(files, ROOT, folder)
-        return Project(folder, _temporary)
+        return Project(folder, _temporary, forking_python)
 
     return make
 
@@ -321,7 +354,7 @@ def clone(tmp_path: Path, files: Sequence[Path], finished: Project) -> Callable[
 
     def copied(backwards: bool = False) -> Project:
         results = RESULTS[::-1] if backwards else RESULTS
-        project = Project(tmp_path / "clone", finished.temporary)
+        project = Project(tmp_path / "clone", finished.temporary, finished.forking_python)
         copy_files(files, finished.folder, project.folder)
         groups = [[project.folder / file for file in files]]
         for result in results:

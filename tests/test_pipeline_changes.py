@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ def test_the_pipeline_is_a_module_of_another_workflow(
     make_clone: Callable[[Path], Any], tmp_path: Path, root: Path
 ) -> None:
     clone = make_clone(tmp_path / "flashlab")
-    mine = type(clone)(tmp_path / "mine", clone.temporary)
+    mine = replace(clone, folder=tmp_path / "mine")
     mine.folder.mkdir()
     mine.folder.joinpath("Snakefile").write_text(
         'configfile: "lab.yaml"\n'

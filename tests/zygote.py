@@ -25,22 +25,12 @@ from pathlib import Path
 from typing import Any
 
 IMPORTED = (
-    *("snakemake.cli", "snakemake.executors.local", "snakemake.scheduling.milp"),
-    *("jsonschema", "psutil", "yaml", "scipy.stats", "matplotlib.pyplot", "seaborn", "pandas"),
+    *("snakemake.cli", "snakemake.workflow", "snakemake.executors.local"),
+    *("jsonschema", "psutil", "yaml", "scipy.stats", "matplotlib.pyplot", "statsmodels.api"),
     *("jinja2", "weasyprint", "babel.messages.pofile", "markdown_it", "PIL.Image"),
 )
 STAGES = ("tables", "findings", "figures", "overview", "report", "page", "import")
 """Commands of the package that run in a fork."""
-
-
-def is_forked(arguments: list[str]) -> bool:
-    """Whether these arguments of Python are Snakemake's, or those of a stage's job."""
-    match arguments:
-        case ["-m", "snakemake", *_]:
-            return True
-        case ["-m", "flashlab", command, *_]:
-            return command in STAGES
-    return False
 
 
 def _run(request: dict[str, Any]) -> int:
@@ -105,7 +95,7 @@ def serve(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(64)
-        while sys.stdin.fileno() not in select.select([sys.stdin, listener], [], [])[0]:
+        while sys.stdin not in select.select([sys.stdin, listener], [], [])[0]:
             connection, _ = listener.accept()
             message, streams, _, _ = socket.recv_fds(connection, 2**20, 3)
             while not message.endswith(b"\n"):
