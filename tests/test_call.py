@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -33,24 +34,43 @@ def age(path: Path) -> int:
 
 
 def test_in_place_a_file_is_written_where_it_changed() -> None:
-    call.write_documents({NAME: {"a": 1}}, call.IN_PLACE)
+    call.PlanFiles(call.IN_PLACE).write({NAME: {"a": 1}})
     before = age(Path(NAME))
-    call.write_documents({NAME: {"a": 1}}, call.IN_PLACE)
+    call.PlanFiles(call.IN_PLACE).write({NAME: {"a": 1}})
     assert Path(NAME).stat().st_mtime_ns == before
-    call.write_documents({NAME: {"a": 2}}, call.IN_PLACE)
+    call.PlanFiles(call.IN_PLACE).write({NAME: {"a": 2}})
     assert Path(NAME).stat().st_mtime_ns > before
 
 
 def test_elsewhere_a_file_has_the_age_of_the_one_that_it_equals() -> None:
-    call.write_documents({NAME: {"a": 1}}, call.IN_PLACE)
+    call.PlanFiles(call.IN_PLACE).write({NAME: {"a": 1}})
     before = age(Path(NAME))
     root = call.plan_root(in_place=False)
-    call.write_documents({NAME: {"a": 1}, "new.json": {}}, root)
+    call.PlanFiles(root).write({NAME: {"a": 1}, "new.json": {}})
     assert (root / NAME).stat().st_mtime_ns == before
-    call.write_documents({NAME: {"a": 2}}, root)
+    call.PlanFiles(root).write({NAME: {"a": 2}})
     assert (root / NAME).stat().st_mtime_ns > before
     assert Path(NAME).stat().st_mtime_ns == before
     assert not Path("new.json").exists()
+
+
+def test_a_plan_that_nothing_was_run_by_is_taken_back() -> None:
+    call.PlanFiles(call.IN_PLACE).write({NAME: {"a": 1}})
+    before = age(Path(NAME))
+    files = call.PlanFiles(call.IN_PLACE)
+    files.write({NAME: {"a": 2}, "new.json": {}})
+    files.take_back()  # as the end of the process does it
+    assert json.loads(Path(NAME).read_text()) == {"a": 1}
+    assert Path(NAME).stat().st_mtime_ns == before
+    assert not Path("new.json").exists()
+
+
+def test_a_plan_that_jobs_have_run_by_stays() -> None:
+    files = call.PlanFiles(call.IN_PLACE)
+    files.write({NAME: {"a": 2}})
+    files.keep()
+    files.take_back()
+    assert json.loads(Path(NAME).read_text()) == {"a": 2}
 
 
 def test_a_job_reads_what_its_call_prepared(prepared: Prepared) -> None:

@@ -55,12 +55,25 @@ def test_a_report_that_fails_leaves_the_one_before_it_and_is_made_once_mended(
     done = project.snakemake("--cores", "1", "report/lab5.pdf")
     assert done.returncode != 0
     assert "nothing_of_this_name" in done.stdout
+    assert "report/lab5.pdf is still the one that was there before this call" in done.stdout
     assert project.pdf.read_bytes() == before
     project.replace(template, "{{ nothing_of_this_name }}\n", "{# mended #}\n")
     assert project.plan() == {"Rendering the report", "Writing report/lab5.pdf"}
     project.make("report/lab5.pdf")
     assert project.pdf.read_bytes() == before
     assert project.plan() == set()
+
+
+def test_an_upgrade_tells_which_verdicts_it_changed(project: Any) -> None:
+    log = project.result("logs/publish_pdf.log")
+    assert log.read_text() == ""
+    project.replace("workflow/flashlab/findings/model.py", "MARGIN = 0.05", "MARGIN = 1000.0")
+    project.make("report/lab5.pdf")
+    first, *others = log.read_text().splitlines()
+    assert re.fullmatch(r"changed: \d+ verdicts differ .*, from the same records:", first)
+    assert any("is now equivalent" in line for line in others)
+    project.make("report/lab5.pdf", "--config", "languages=[en]")
+    assert log.read_text() == ""
 
 
 def test_switching_to_a_recorded_dataset_and_back_copies_what_is_rendered(project: Any) -> None:
@@ -144,10 +157,14 @@ def test_a_dry_run_or_a_refused_call_changes_nothing_of_the_call_at_work(
     assert first.returncode == 0, said
 
 
-def test_a_dry_run_writes_nothing_and_changes_no_plan(project: Any) -> None:
+@pytest.mark.parametrize(
+    "look", ["--dry-run", "--summary", "--lint", "--list-rules", "--dag"], ids=str
+)
+def test_looking_changes_no_plan(project: Any, look: str) -> None:
     before = plan_of(project.folder)
-    planned = project.plan("--config", "languages=[en]")
-    assert "Rendering the report" in planned
+    target = () if look in ("--lint", "--list-rules") else ("report/lab5.pdf",)
+    done = project.snakemake(look, *target, "--config", "languages=[en]")
+    assert done.returncode == 0, done.stdout
     assert plan_of(project.folder) == before
     assert project.plan() == set()
 

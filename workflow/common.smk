@@ -1,5 +1,6 @@
 # What the rules share: the call's plan, look-ups by wildcard, and the shell's environment.
 
+import atexit
 import json
 import os
 import shlex
@@ -42,20 +43,22 @@ def prepare_call():
         grading = order_grading(prepared.config, find_implementations(), root)
     except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
         raise WorkflowError(str(error)) from None
-    call.write_documents(prepared.documents, root)
+    plan_files = call.PlanFiles(root)
+    atexit.register(plan_files.take_back)
+    plan_files.write(prepared.documents)
     call.write_remaking(prepared, root)
     if CLAIM.held:
         call.keep_call(prepared, asdict(grading))
     for notice in call.notices(prepared.remade, unsurprising=[MISSING, ASKED_FOR]):
         print(f"Made again: {notice}", file=sys.stderr)
-    return prepared, grading, root
+    return prepared, grading, root, plan_files
 
 
 if workflow.is_main_process:
     CLAIM = exclusive.FolderClaim(Path(".snakemake"))
     if not workflow.output_settings.dryrun:
         CLAIM.take()
-    PREPARED, GRADING, PLAN_ROOT = prepare_call()
+    PREPARED, GRADING, PLAN_ROOT, PLAN_FILES = prepare_call()
 else:
     PREPARED, kept_grading = call.read_call()
     GRADING, PLAN_ROOT = Ordered(**kept_grading), call.IN_PLACE
@@ -70,11 +73,20 @@ ORDERS = {**PREPARED.orders, **GRADING.orders}
 
 
 onstart:
-    if workflow.is_main_process and not CLAIM.held:
-        raise WorkflowError(
-            "Another snakemake call was working in this folder when this one began. "
-            "Nothing was changed; wait for that one to end, then call again."
-        )
+    if workflow.is_main_process:
+        if not CLAIM.held:
+            raise WorkflowError(
+                "Another snakemake call was working in this folder when this one began. "
+                "Nothing was changed; wait for that one to end, then call again."
+            )
+        PLAN_FILES.keep()
+
+
+onerror:
+    # With FlashLab's own logger, its summary says so.
+    if "flashlab" not in workflow.output_settings.log_handler_settings:
+        for report in sorted(Path("report").glob("*.pdf")):
+            print(f"{report} is still the one that was there before this call.", file=sys.stderr)
 
 
 def sources(module):

@@ -159,6 +159,13 @@ def _page(arguments: Arguments) -> None:
     write_page(arguments.config, arguments.results, arguments.ceilings, arguments.output)
 
 
+def _verdicts(arguments: Arguments) -> None:
+    from flashlab.verdicts import CHANGED, compare_verdicts
+
+    for line in compare_verdicts(arguments.results):
+        print(f"{CHANGED}{line}")
+
+
 def _grade(arguments: Arguments) -> None:
     from collections import Counter
 
@@ -295,6 +302,9 @@ def _parser() -> argparse.ArgumentParser:
         report.add_argument("--results", type=Path, required=True, help="folder of the dataset")
         report.add_argument("--ceilings", type=Path, help="the device's ceilings, if measured")
         report.add_argument("--output", type=Path, required=True, help=output)
+
+    verdicts = command("verdicts", _verdicts, "Say which verdicts differ from the report before.")
+    verdicts.add_argument("--results", type=Path, required=True, help="folder of the dataset")
 
     grade = command("grade", _grade, "Grade a folder of submissions.")
     grade.add_argument("--order", type=Path, required=True, help="what to grade, JSON")

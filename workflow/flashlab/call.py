@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.prepare import Prepared
-from flashlab.records import json_text, write_json, write_json_if_changed
+from flashlab.records import json_text, write_json, write_json_if_changed, written_whole
 
 IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
@@ -34,17 +34,50 @@ def plan_root(in_place: bool) -> Path:
     return folder
 
 
-def write_documents(documents: Mapping[str, Any], root: Path) -> None:
-    """Write a plan's documents below `root`, so that a file's time of change means a change."""
-    for name, document in documents.items():
-        own, path = Path(name), root / name
-        if root == IN_PLACE:
-            write_json_if_changed(own, document)
-            continue
-        write_json(path, document)
-        if own.is_file() and own.read_text(encoding="utf-8") == json_text(document):
-            status = own.stat()
-            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+class PlanFiles:
+    """The plan's files of a call, below `root`; in place they are taken back if no job has run.
+
+    Snakemake reads the rules for much else, too (``--lint``, ``--summary``, ``--report``); a plan
+    that no job has run by must not decide what the next call reruns.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
+
+    def write(self, documents: Mapping[str, Any]) -> None:
+        """Write documents by their paths, so that a file's time of change means a change."""
+        for name, document in documents.items():
+            own = Path(name).absolute()  # Snakemake changes the working directory before it ends
+            before = (own.read_bytes(), own.stat()) if own.is_file() else None
+            if self._root == IN_PLACE:
+                self._before[own] = before
+                write_json_if_changed(own, document)
+                continue
+            path = self._root / name
+            write_json(path, document)
+            if before and before[0] == json_text(document).encode():
+                _set_times(path, before[1])
+
+    def keep(self) -> None:
+        """Leave the plan in the folder: the first job is about to run."""
+        self._before.clear()
+
+    def take_back(self) -> None:
+        """Make the folder's plan what it was before `write`, unless it is kept."""
+        for path, before in self._before.items():
+            if before is None:
+                path.unlink(missing_ok=True)
+                continue
+            content, status = before
+            if path.read_bytes() != content:
+                with written_whole(path, binary=True) as file:
+                    file.write(content)
+            _set_times(path, status)
+
+
+def _set_times(path: Path, status: os.stat_result) -> None:
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def remaking_file(prepared: Prepared, root: Path) -> Path:

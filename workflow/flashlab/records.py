@@ -29,6 +29,8 @@ SHAPE_PARAMETERS = ("batch_size", "seq_len", "num_heads", "emb_dim", "causal")
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "record.schema.json"
 
+REMEDY = "./run report measures this run again"
+
 
 class RecordError(Exception):
     """A record that is missing, malformed, or not the one that was asked for."""
@@ -184,7 +186,9 @@ def read_record(path: Path, expected: Run, sha256: str | None = None) -> dict[st
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise RecordError(f"{path}: the record of {expected} cannot be read: {error}") from error
+        raise RecordError(
+            f"{path}: the record of {expected} cannot be read ({error.strerror}); {REMEDY}"
+        ) from error
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise RecordError(
             f"{path}: the file differs from its dataset's manifest (sha256). "
@@ -193,7 +197,7 @@ def read_record(path: Path, expected: Run, sha256: str | None = None) -> dict[st
     try:
         document = json.loads(content, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path}: not JSON: {error}") from error
+        raise RecordError(f"{path}: not JSON ({error}); {REMEDY}") from error
     record = check_record(document, str(path))
     found = Run.from_json(record["record"]["run"])
     if found != expected:

@@ -77,6 +77,7 @@ rule page:
 rule publish_pdf:
     input:
         rendered=f"{HOME}/lab5.pdf",
+        findings=f"{HOME}/findings.json",
         shown=SHOWN,
         remade=remade_report("pdf", "report/lab5.pdf"),
     output:
@@ -89,10 +90,13 @@ rule publish_pdf:
         f"{HOME}/logs/publish_pdf.log",
     conda:
         CONDA
+    params:
+        results=results_folder,
     message:
         "Writing report/lab5.pdf"
     shell:
-        "cp {input.rendered:q} {output:q} > {log:q} 2>&1"
+        "(python -m flashlab verdicts --results {params.results:q} "
+        "&& cp {input.rendered:q} {output:q}) > {log:q} 2>&1"
 
 
 rule publish_page:

@@ -31,6 +31,7 @@ from flashlab.terminal.outcomes import (
     run_words,
     shown_dataset,
 )
+from flashlab.verdicts import CHANGED
 
 REPORT = "report/lab5.pdf"
 LOCAL = "local"
@@ -452,7 +453,7 @@ class Call:
         log = self._root / "results" / str(dataset) / "logs" / "report.log"
         warnings = [line for line in _lines(log) if line.startswith("warning: ")]
         of = "this machine's records" if dataset == LOCAL else f"the dataset {dataset}"
-        lines = [*warnings, f"{REPORT} ({_pages(pdf)}) shows {of}."]
+        lines = [*warnings, *self._changed_verdicts(), f"{REPORT} ({_pages(pdf)}) shows {of}."]
         opener = "open" if sys.platform == "darwin" else "xdg-open"
         rows = [("open it", f"{opener} {REPORT}")] if shutil.which(opener) else []
         own = f"results/{LOCAL}/lab5.pdf"
@@ -462,6 +463,13 @@ class Call:
             lines.append(f"The report on this machine's records is kept as {own}.")
             rows.append(("show that one again", "./run report"))
         return lines + _table(rows)
+
+    def _changed_verdicts(self) -> list[str]:
+        """What the report that this call has published states otherwise than the one before."""
+        published = [job for job in self._jobs.values() if REPORT in job.outputs]
+        lines = [line for job in published for log in job.logs for line in _lines(self._root / log)]
+        changed = [line.removeprefix(CHANGED) for line in lines if line.startswith(CHANGED)]
+        return [*changed[:1], *(f"  {line}" for line in changed[1:])]
 
     def _failures(self) -> list[str]:
         """Which jobs failed, how their logs end, and what there is of a report."""

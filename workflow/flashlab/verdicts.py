@@ -1,0 +1,75 @@
+"""Which verdicts a new report states otherwise than the one before it.
+
+After an upgrade the same records may lead to other verdicts, and so may runs that were measured
+again. Whoever has read the old report is told which statements no longer hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flashlab.plan import records_file
+from flashlab.records import write_json
+
+CHANGED = "changed: "
+"""How a line that tells of a changed verdict begins."""
+
+KEPT = "verdicts.json"
+
+
+def _about(finding: Mapping[str, Any]) -> str:
+    """What a finding is about: its kind, experiment and subject, in words."""
+    parts = [finding["kind"], finding["experiment"], *map(str, finding["subject"].values())]
+    return " ".join(part for part in parts if part)
+
+
+def verdicts_of(findings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Each finding's verdict by what it is about."""
+    return {_about(finding): str(finding["verdict"]) for finding in findings}
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    """A line for each verdict on the same matter that is another one now."""
+    for about, verdict in after.items():
+        if about in before and before[about] != verdict:
+            yield f"{about}: {before[about]} is now {verdict}"
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _records(results: Path) -> dict[str, int]:
+    """The planned records by path, each with its time of change in ns."""
+    paths = {
+        entry["path"]
+        for experiment in _read(results / "plan" / "experiments.json")
+        for entry in _read(records_file(results, experiment))["records"]
+    }
+    return {path: Path(path).stat().st_mtime_ns for path in sorted(paths)}
+
+
+def compare_verdicts(results: Path) -> list[str]:
+    """The verdicts that differ from the last call's, which are then replaced by the present ones.
+
+    `results` is the folder of a dataset's results; the verdicts are kept in its `KEPT`. The first
+    line says whether the records behind them are the same. An empty list where nothing changed, or
+    where there was no report before.
+    """
+    kept = results / KEPT
+    records, verdicts = _records(results), verdicts_of(_read(results / "findings.json"))
+    try:
+        before = _read(kept)
+        found = list(changes(before["verdicts"], verdicts))
+        same = before["records"] == records
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        found, same = [], True  # no report before, or one whose verdicts cannot be read
+    write_json(kept, {"records": records, "verdicts": verdicts})
+    if not found:
+        return []
+    cause = "from the same records" if same else "with runs that were measured since"
+    count = f"{len(found)} verdict{'s differ' if len(found) > 1 else ' differs'}"
+    return [f"{count} from the report before, {cause}:", *found]
