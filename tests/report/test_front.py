@@ -118,7 +118,7 @@ def front_of(marks: list[str], ranked: int) -> Front:
         Statement({"en": str(position)}, mark) for position, mark in enumerate(marks, start=1)
     ]
     key = Statements(entries, {"en": "* doubted"} if any(marks) else None)
-    return Front({}, {}, [], [], [], key, ranked, None, Table([], []))
+    return Front({}, {}, "", [], [], [], key, ranked, None, Table([], []))
 
 
 def test_the_weakest_finding_gives_way_first_and_the_ceiling_last() -> None:

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import unescape
 from html.parser import HTMLParser
@@ -29,7 +29,7 @@ def page(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the finished folder, made by its rule."""
     folder = tmp_path_factory.mktemp("page") / "copy"
     shutil.copytree(finished.folder, folder, symlinks=True)
-    project = type(finished)(folder, finished.temporary)
+    project = replace(finished, folder=folder)
     project.make("report/lab5.html")
     made: Path = folder / "report" / "lab5.html"
     return made

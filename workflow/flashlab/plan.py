@@ -196,6 +196,11 @@ def records_file(results: Path, experiment: str) -> Path:
     return results / "plan" / "records" / f"{experiment}.json"
 
 
+def _by_shape(runs: Sequence[Run]) -> list[Run]:
+    """Runs in the tables' order, which is not the experiment's: what is compared is adjacent."""
+    return sorted(runs, key=lambda run: (run.shape, run.implementation))
+
+
 def _source(implementation: Implementation, recorded: bool) -> dict[str, str]:
     """What a record's kernel is compared with, to see whether it has changed since.
 
@@ -229,7 +234,7 @@ def records_document(
                 "path": planned[run].path.as_posix(),
                 "sha256": planned[run].sha256,
             }
-            for run in sorted(experiment.runs(dtype, device))
+            for run in _by_shape(experiment.runs(dtype, device))
         ],
     }
 
@@ -272,7 +277,7 @@ def experiment_document(
             }
             for name in names
         ],
-        "runs": [run.to_json() for run in sorted(experiment.runs(dtype, device))],
+        "runs": [run.to_json() for run in _by_shape(experiment.runs(dtype, device))],
         "figures": [
             {
                 "id": figure.id,
