@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -181,6 +182,8 @@ class Project:
             stderr=subprocess.STDOUT,
             text=True,
             process_group=0 if own_group else None,
+            # A process that was started in the background would hand on that it ignores Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def snakemake(

@@ -89,7 +89,7 @@ def test_the_report_follows_the_dataset_there_and_back_and_needs_no_torch(
     text = text_of(frozen.pdf)
     assert says(text, MINE, squeezed) and not says(text, LOCAL[1:], squeezed)
 
-    assert frozen.plan() == {"Setting report/lab5.pdf in type"}
+    assert frozen.plan() == {"Writing report/lab5.pdf"}
     frozen.make("report/lab5.pdf")
     text = text_of(frozen.pdf)
     assert says(text, LOCAL, squeezed) and not says(text, MINE[1:], squeezed)

@@ -92,8 +92,8 @@ EXPERIMENT = st.builds(
 class Folders:
     """Where the walks go, and the reports of fresh clones by their configuration."""
 
-    def __init__(self, base: Path, temporary: Path) -> None:
-        self.base, self.temporary = base, temporary
+    def __init__(self, base: Path, temporary: Path, python: str) -> None:
+        self.base, self.temporary, self.python = base, temporary, python
         self.fresh: dict[str, bytes] = {}
         self.calls = self.kills = 0
 
@@ -109,7 +109,7 @@ class Folders:
         self.calls += 1
         return subprocess.Popen(
             [
-                *("python", "-m", "snakemake", "--cores", "2", "report/lab5.pdf"),
+                *(self.python, "-m", "snakemake", "--cores", "2", "report/lab5.pdf"),
                 *("--configfile", "walk.yaml"),
             ],
             cwd=folder,
@@ -206,7 +206,7 @@ class Walk(RuleBasedStateMachine):
     def make(self) -> None:
         self.folders.make(self.folder, self.config)
 
-    @rule(seconds=st.floats(1.0, 6.0))
+    @rule(seconds=st.floats(0.2, 3.0))
     def kill_in_the_middle(self, seconds: float) -> None:
         process = self.folders.start(self.folder, self.config)
         time.sleep(seconds)
@@ -237,7 +237,7 @@ def folders(project: Any, tmp_path: Path) -> Iterator[Folders]:
         made.unlink()
     base.joinpath("templates", "report.html.j2").write_text(TEMPLATE, encoding="utf-8")
     (tmp_path / "walks").mkdir()
-    yield Folders(base, tmp_path / "walks")
+    yield Folders(base, tmp_path / "walks", project.forking_python)
 
 
 def test_after_any_walk_the_report_is_the_one_that_a_fresh_clone_makes(folders: Folders) -> None:

@@ -86,7 +86,9 @@ onerror:
     # With FlashLab's own logger, its summary says so.
     if "flashlab" not in workflow.output_settings.log_handler_settings:
         for report in sorted(Path("report").glob("*.pdf")):
-            print(f"{report} is still the one that was there before this call.", file=sys.stderr)
+            print(
+                f"{report} is still the one that was there before this call.", file=sys.stderr
+            )
 
 
 def sources(module):

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import pypdf
-import pypdf.errors
 
 from flashlab.records import Run
 from flashlab.terminal.outcomes import (
@@ -121,6 +119,8 @@ def plural(count: int, noun: str) -> str:
 
 
 def _pages(pdf: Path) -> str:
+    import pypdf.errors  # needed at the very end only, where there is a report
+
     try:
         return plural(len(pypdf.PdfReader(pdf).pages), "page")
     except (OSError, pypdf.errors.PyPdfError):
