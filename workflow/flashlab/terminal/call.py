@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-
 from flashlab.records import Run
 from flashlab.terminal.outcomes import (
     UNMEASURED,
