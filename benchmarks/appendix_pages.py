@@ -22,11 +22,11 @@ from flashlab.report.render import to_html, to_pdf
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", type=Path, default=Path("report/config.json"))
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--runs", type=int, required=True, help="rows of the appendix")
     arguments = parser.parse_args()
-    config = json.loads(arguments.config.read_text(encoding="utf-8"))
+    config_file = arguments.results / "plan" / "config.json"
+    config = json.loads(config_file.read_text(encoding="utf-8"))
     report = compose(config, arguments.results, None, [])
     rows = report.runs.rows
     more = [replace(rows[i % len(rows)], id=f"extra-{i}") for i in range(arguments.runs)]

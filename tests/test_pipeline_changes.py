@@ -55,7 +55,7 @@ def test_a_report_that_fails_leaves_the_one_before_it_and_is_made_once_mended(
     done = project.snakemake("--cores", "1", "report/lab5.pdf")
     assert done.returncode != 0
     assert "nothing_of_this_name" in done.stdout
-    assert "report/lab5.pdf is still the one that was there before this call" in done.stdout
+    assert "report/lab5.pdf is still the one from before this call" in done.stdout
     assert project.pdf.read_bytes() == before
     project.replace(template, "{{ nothing_of_this_name }}\n", "{# mended #}\n")
     assert project.plan() == {"Rendering the report", "Writing report/lab5.pdf"}

@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.sources import sources_of
 from snakemake.exceptions import WorkflowError
 
+BEGAN = time.time()
 CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
 FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
 CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
@@ -86,9 +88,8 @@ onerror:
     # With FlashLab's own logger, its summary says so.
     if "flashlab" not in workflow.output_settings.log_handler_settings:
         for report in sorted(Path("report").glob("*.pdf")):
-            print(
-                f"{report} is still the one that was there before this call.", file=sys.stderr
-            )
+            if report.stat().st_mtime < BEGAN:
+                print(f"{report} is still the one from before this call.", file=sys.stderr)
 
 
 def sources(module):

@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +92,12 @@ def write_remaking(prepared: Prepared, root: Path) -> None:
 
 
 def keep_call(prepared: Prepared, grading: Mapping[str, Any]) -> None:
-    """Keep what this call prepared for the jobs that read the rules again."""
-    write_json(PREPARED, {"prepared": asdict(prepared), "grading": grading})
+    """Keep what this call prepared for the jobs that read the rules again.
+
+    The plan's documents are left out: they are written already.
+    """
+    document = {"prepared": asdict(replace(prepared, documents={})), "grading": grading}
+    write_json(PREPARED, document)
 
 
 def read_call() -> tuple[Prepared, dict[str, Any]]:
