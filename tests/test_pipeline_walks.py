@@ -95,7 +95,13 @@ class Folders:
     def __init__(self, base: Path, temporary: Path, python: str) -> None:
         self.base, self.temporary, self.python = base, temporary, python
         self.fresh: dict[str, bytes] = {}
-        self.calls = self.kills = 0
+        self.walks = self.calls = self.kills = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.walks} walks: {self.calls} calls, {self.kills} killed, "
+            f"{len(self.fresh)} fresh clones"
+        )
 
     def clone(self) -> Path:
         """A folder with the program and the records. Files that nobody writes are links."""
@@ -220,6 +226,8 @@ class Walk(RuleBasedStateMachine):
             made = self.folders.make(self.folder, self.config)
             assert made == self.folders.make_fresh(self.config), yaml.safe_dump(self.config)
             shutil.rmtree(self.folder)
+            self.folders.walks += 1
+            print(f"{self.folders}", flush=True)  # seen with -s, by hand
 
 
 @pytest.fixture
@@ -252,5 +260,4 @@ def test_after_any_walk_the_report_is_the_one_that_a_fresh_clone_makes(folders: 
         print_blob=False,
     )
     run_state_machine_as_test(hypothesis.seed(SEED)(Walk), settings=settings)
-    assert folders.calls > WALKS
-    print(f"{folders.calls} calls, {folders.kills} killed, {len(folders.fresh)} fresh clones")
+    assert folders.walks == WALKS
