@@ -260,4 +260,4 @@ def test_after_any_walk_the_report_is_the_one_that_a_fresh_clone_makes(folders: 
         print_blob=False,
     )
     run_state_machine_as_test(hypothesis.seed(SEED)(Walk), settings=settings)
-    assert folders.walks == WALKS
+    assert folders.walks >= WALKS

@@ -29,7 +29,7 @@ IMPORTED = (
     *("jsonschema", "psutil", "yaml", "scipy.stats", "matplotlib.pyplot", "statsmodels.api"),
     *("jinja2", "weasyprint", "babel.messages.pofile", "markdown_it", "PIL.Image"),
 )
-STAGES = ("tables", "findings", "figures", "overview", "report", "page", "import")
+STAGES = ("tables", "findings", "figures", "overview", "report", "page", "verdicts", "import")
 """Commands of the package that run in a fork."""
 
 
