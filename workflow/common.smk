@@ -13,7 +13,7 @@ from flashlab import call, exclusive
 from flashlab.config import ConfigError
 from flashlab.datasets import DatasetError
 from flashlab.grading.order import Ordered, order_grading
-from flashlab.implementations import ImplementationError, find_implementations
+from flashlab.implementations import ImplementationError
 from flashlab.machine import MachineError
 from flashlab.plan import PlanError
 from flashlab.prepare import DATA, LOCAL, prepare
@@ -42,7 +42,7 @@ def prepare_call():
     root = call.plan_root(in_place=CLAIM.held)
     try:
         prepared = prepare(config, files, OVERRIDES, OWN)
-        grading = order_grading(prepared.config, find_implementations(), root)
+        grading = order_grading(prepared.config, root)
     except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
         raise WorkflowError(str(error)) from None
     plan_files = call.PlanFiles(root)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Any
 
 from flashlab import costs, machine
 from flashlab.implementations import Implementation
-from flashlab.records import RecordError, Run, canonical, read_record
+from flashlab.records import RecordError, Run, canonical, read_record, written_whole
 from flashlab.sources import PACKAGE, sources_of
 from flashlab.syntax import syntax_digest
 
@@ -178,8 +177,7 @@ def adopt(
             and old != path
             and _is_adoptable(old, run, protocol, implementation)
         ):
-            part = path.with_suffix(".part")
-            shutil.copyfile(old, part)
-            part.replace(path)
+            with written_whole(path, binary=True) as file:
+                file.write(old.read_bytes())
             return True
     return False

@@ -6,6 +6,7 @@ up in its manifest instead.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,6 +185,20 @@ def check_recorded(planned: Mapping[Run, PlannedRun], where: str) -> None:
 
 
 # The plan's files, in the folder of a dataset's results
+
+
+def planned_records(results: Path) -> list[dict[str, Any]]:
+    """The entries of all planned records (``run``, ``path``, ``sha256``), once for each experiment.
+
+    Raises:
+        OSError, ValueError, KeyError: there is no plan, or it cannot be read.
+    """
+    names = json.loads((results / "plan" / "experiments.json").read_text(encoding="utf-8"))
+    return [
+        entry
+        for name in names
+        for entry in json.loads(records_file(results, name).read_text(encoding="utf-8"))["records"]
+    ]
 
 
 def experiment_file(results: Path, experiment: str) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.plan import records_file
+from flashlab.plan import planned_records
 from flashlab.records import write_json
 
 CHANGED = "changed: "
@@ -44,11 +44,7 @@ def _read(path: Path) -> Any:
 
 def _records(results: Path) -> dict[str, int]:
     """The planned records by path, each with its time of change in ns."""
-    paths = {
-        entry["path"]
-        for experiment in _read(results / "plan" / "experiments.json")
-        for entry in _read(records_file(results, experiment))["records"]
-    }
+    paths = {entry["path"] for entry in planned_records(results)}
     return {path: Path(path).stat().st_mtime_ns for path in sorted(paths)}
 
 

@@ -28,7 +28,7 @@ from flashlab.grading.reproduction import (
 )
 from flashlab.grading.shown import escaped
 from flashlab.grading.submissions import read_submissions
-from flashlab.implementations import Implementation
+from flashlab.implementations import Implementation, find_implementations
 from flashlab.records import Run, write_json
 
 HOME = Path("results") / "grading"
@@ -138,14 +138,11 @@ def _checked(config: Mapping[str, Any]) -> None:
         )
 
 
-def order_grading(
-    config: Mapping[str, Any], implementations: Mapping[str, Implementation], root: Path
-) -> Ordered:
+def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     """Write the order that ``submissions=DIR`` or ``pdf=PATH`` gives, with what it is to measure.
 
     Args:
         config: the resolved configuration.
-        implementations: those that can be measured, by name.
         root: the folder below which the order's file is written.
 
     Raises:
@@ -168,7 +165,7 @@ def order_grading(
                 by_owner, protocol = _of_report(config)
         except GradingError as error:
             raise ConfigError(f"--config: {kind}: {error}") from error
-        device = machine.detect_device(config["device"])
+        device, implementations = machine.detect_device(config["device"]), find_implementations()
         if device == "cpu":
             _refuse_gpu_results(by_owner, implementations)
         results = [result for own in by_owner.values() for result in own]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flashlab.plan import planned_records
 from flashlab.records import Run
 
 UNMEASURED = "unmeasured"
@@ -42,15 +43,10 @@ def shown_dataset(root: Path) -> str | None:
 
 def planned_runs(root: Path, dataset: str) -> dict[str, Run]:
     """The runs that the last call planned for a dataset, by record; none where there is no plan."""
-    plan = root / "results" / dataset / "plan"
     try:
-        documents = [
-            _json(plan / "records" / f"{name}.json") for name in _json(plan / "experiments.json")
-        ]
         return {
             record["path"]: Run.from_json(record["run"])
-            for document in documents
-            for record in document["records"]
+            for record in planned_records(root / "results" / dataset)
         }
     except (OSError, ValueError, KeyError):
         return {}
