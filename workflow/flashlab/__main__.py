@@ -15,7 +15,7 @@ from typing import Any
 
 from flashlab.implementations import ImplementationError
 from flashlab.processes import end_with_workflow
-from flashlab.records import Shape
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.shapes import FORM, ShapeError
 
 Arguments = argparse.Namespace

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.prepare import Prepared
-from flashlab.records import json_text, write_json, write_json_if_changed, written_whole
+from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
 
 IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
@@ -71,7 +71,7 @@ class PlanFiles:
                 continue
             content, status = before
             if path.read_bytes() != content:
-                with written_whole(path, binary=True) as file:
+                with open_atomically(path, binary=True) as file:
                     file.write(content)
             _set_times(path, status)
 

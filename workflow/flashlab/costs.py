@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from flashlab.records import Shape
+from flashlab.benchmarks.attention.shape import Shape
 
 MIB = 1024**2
 BACKWARD_FLOPS_RATIO = 2.5

@@ -23,12 +23,15 @@ from typing import Any
 
 from flashlab import costs, machine
 from flashlab.implementations import Implementation
-from flashlab.records import RecordError, Run, canonical, read_record, written_whole
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.model import Benchmark
+from flashlab.files import canonical, open_atomically
+from flashlab.records import Record, RecordError, read_record
+from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of
 from flashlab.syntax import syntax_digest
 
 SCHEME = 2
-BENCHMARK = "attention"
 MEASURING_PROCESS = "flashlab.measuring.child"
 
 WITHOUT_EFFECT = ("timeout_s",)
@@ -39,11 +42,16 @@ DIGITS = 12
 
 
 @cache
-def measuring_digest() -> str:
-    """SHA-256 over the syntax trees of all the code that the measuring process imports."""
+def measuring_digest(measure: str | None = None) -> str:
+    """SHA-256 over the syntax trees of all the code that a measuring process imports.
+
+    `measure` is the module that measures a benchmark; without it, the code that every process has.
+    """
+    modules = [MEASURING_PROCESS, *([measure] if measure else [])]
     trees = {
         path.relative_to(PACKAGE.parent).as_posix(): syntax_digest(path.read_bytes(), str(path))
-        for path in sources_of(MEASURING_PROCESS)
+        for module in modules
+        for path in sources_of(module)
     }
     return hashlib.sha256(canonical(trees).encode()).hexdigest()
 
@@ -62,18 +70,18 @@ def _deciding(protocol: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def identity(
-    run: Run, protocol: Mapping[str, Any], implementation: Implementation
+    benchmark: Benchmark, run: Run, protocol: Mapping[str, Any], implementation: Implementation
 ) -> dict[str, Any]:
     """Everything that decides the numbers of a local record, on this machine as it is now."""
     return {
         "scheme": SCHEME,
-        "benchmark": BENCHMARK,
+        "benchmark": benchmark.name,
         "run": run.to_json(),
         "protocol": _deciding(protocol),
         "process": 0,
         "counters": False,
         "implementation": implementation.digest,
-        "measuring": measuring_digest(),
+        "measuring": measuring_digest(benchmark.measure),
         "device": machine.device_name(run.device),
         "versions": _versions(run, implementation),
     }
@@ -113,59 +121,88 @@ def ceilings_name(device: str) -> str:
     return f"ceilings-{device}-{_digits(identity)}.json"
 
 
-# Records of scheme 1
+# Records that older code named
 
 EQUIVALENT = {
-    "5435aa8de7df42c22043e77eaa9af3f12fdf5072475c4c7969537512bb2ebe9d": (
-        "943b55d1017473a8825434aa937308798912e5d4860f79b6c149d31b957e2a1a"
-    ),
+    "5435aa8de7df42c22043e77eaa9af3f12fdf5072475c4c7969537512bb2ebe9d": "@@",
+    "943b55d1017473a8825434aa937308798912e5d4860f79b6c149d31b957e2a1a": "@@",
 }
-"""Digest of scheme 1 of measuring code, to the `measuring_digest` of code that measures the same.
+"""Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's
+code that measures the same.
 
 An entry holds for as long as the measuring code is that of its value; then it can go.
 """
 
 
-def _digits_of_scheme_1(record: Mapping[str, Any], run: Run) -> str:
-    """The digits that scheme 1 gave the name of a record that was measured on this device."""
-    inner = record["record"]
+def _former_digits(record: Record) -> str:
+    """The digits in the name of a record that older code measured on this device."""
+    run, sources = record.run, record.sources
+    common = {
+        "run": run.to_json(),
+        "device": machine.device_name(run.device),
+        "versions": sources["versions"],
+    }
+    if "measuring_sha256" in sources:
+        return _digits(
+            {
+                **common,
+                "format": 1,
+                "protocol": dict(record.protocol),
+                "flops": costs.flops(Shape.of(run)),
+                "implementation": sources["implementation_sha256"],
+                "measuring": sources["measuring_sha256"],
+            }
+        )
     return _digits(
         {
-            "format": 1,
-            "run": inner["run"],
-            "protocol": inner["protocol"],
-            "flops": costs.flops(run.shape),
-            "implementation": inner["sources"]["implementation_sha256"],
-            "measuring": inner["sources"]["measuring_sha256"],
-            "device": machine.device_name(run.device),
-            "versions": inner["sources"]["versions"],
+            **common,
+            **{key: sources[key] for key in ("scheme", "benchmark", "process", "counters")},
+            "protocol": _deciding(record.protocol),
+            "implementation": sources["implementation_digest"],
+            "measuring": sources["measuring_digest"],
         }
     )
 
 
+def _has_same_kernel(record: Record, implementation: Implementation) -> bool:
+    sources = record.sources
+    if "implementation_digest" in sources:
+        return bool(sources["implementation_digest"] == implementation.digest)
+    return bool(sources["implementation_sha256"] == implementation.sha256)
+
+
 def _is_adoptable(
-    path: Path, run: Run, protocol: Mapping[str, Any], implementation: Implementation
+    path: Path,
+    benchmark: Benchmark,
+    run: Run,
+    protocol: Mapping[str, Any],
+    implementation: Implementation,
 ) -> bool:
-    """Whether a record of scheme 1 is intact and holds what measuring now would measure."""
+    """Whether an older record is intact and holds what measuring now would measure."""
     try:
         record = read_record(path, run)
-        inner = record["record"]
-        if path.stem.rpartition("-")[2] != _digits_of_scheme_1(record, run):
+        if path.stem.rpartition("-")[2] != _former_digits(record):
             return False
+        sources = record.sources
+        measured_by = sources.get("measuring_digest") or sources["measuring_sha256"]
         return (
-            inner["sources"]["implementation_sha256"] == implementation.sha256
-            and EQUIVALENT.get(inner["sources"]["measuring_sha256"]) == measuring_digest()
-            and inner["sources"]["versions"] == _versions(run, implementation)
-            and _deciding(inner["protocol"]) == _deciding(protocol)
+            _has_same_kernel(record, implementation)
+            and EQUIVALENT.get(measured_by) == measuring_digest(benchmark.measure)
+            and sources["versions"] == _versions(run, implementation)
+            and _deciding(record.protocol) == _deciding(protocol)
         )
     except (RecordError, KeyError, TypeError):
         return False
 
 
 def adopt(
-    path: Path, run: Run, protocol: Mapping[str, Any], implementation: Implementation
+    path: Path,
+    benchmark: Benchmark,
+    run: Run,
+    protocol: Mapping[str, Any],
+    implementation: Implementation,
 ) -> bool:
-    """Keep a record of scheme 1 under its new name, `path`, rather than measure it again.
+    """Keep a record of older code under its new name, `path`, rather than measure it again.
 
     It must lie in the same folder, its old digest must verify, and all that decided its numbers
     must be as it is now. The old file stays, unchanged. Returns whether there was one.
@@ -175,9 +212,9 @@ def adopt(
         if (
             name.fullmatch(old.name)
             and old != path
-            and _is_adoptable(old, run, protocol, implementation)
+            and _is_adoptable(old, benchmark, run, protocol, implementation)
         ):
-            with written_whole(path, binary=True) as file:
+            with open_atomically(path, binary=True) as file:
                 file.write(old.read_bytes())
             return True
     return False

@@ -6,6 +6,7 @@ up in its manifest instead.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import identity
+from flashlab.benchmarks.model import Benchmark
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
-from flashlab.records import Run, Shape
+from flashlab.runs import Run
 
 SUMMARY = "summary"
 """Name of the headline table, which is planned like an experiment of one shape."""
@@ -38,9 +40,9 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: a metric (time, memory, rate) of some implementations."""
+    """One figure: a quantity (such as time) of some implementations."""
 
-    metric: str
+    quantity: str
     implementations: tuple[str, ...]
     supplement: bool
     id: str
@@ -50,34 +52,44 @@ class Figure:
 class Experiment:
     """A sweep of one parameter, as planned on one kind of device."""
 
+    benchmark: Benchmark
     name: str
     title: dict[str, str]
     sweep: str
-    shapes: tuple[Shape, ...]
+    problems: tuple[Mapping[str, Any], ...]
     implementations: tuple[str, ...]
     figures: tuple[Figure, ...]
 
     def runs(self, dtype: str, device: str) -> list[Run]:
-        """Every implementation at every shape."""
+        """Every implementation at every set of parameters."""
+        common = {"dtype": dtype, "device": device}
         return [
-            Run(implementation, shape, dtype, device)
-            for shape in self.shapes
+            Run.of(self.benchmark, {"implementation": implementation, **problem, **common})
+            for problem in self.problems
             for implementation in self.implementations
         ]
 
 
-def _shapes(sweep: str, block: Mapping[str, Any]) -> tuple[Shape, ...]:
-    """The shapes of a config block: lists go together, value by value; causal crosses them."""
+def _problems(
+    benchmark: Benchmark, sweep: str, block: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], ...]:
+    """The parameters of a config block: lists go together, value by value; variants cross them."""
     count = len(block[sweep])
+    crossed = {
+        variant.name: value if isinstance(value := block[variant.name], list) else [value]
+        for variant in benchmark.variants
+    }
     columns = {
         key: value if isinstance(value, list) else [value] * count
         for key, value in block.items()
-        if key != "causal"
+        if key not in crossed
     }
-    causal = block["causal"] if isinstance(block["causal"], list) else [block["causal"]]
     return tuple(
-        Shape(causal=c, **{key: column[i] for key, column in columns.items()})
-        for c in causal
+        {
+            **{key: column[i] for key, column in columns.items()},
+            **dict(zip(crossed, values, strict=True)),
+        }
+        for values in itertools.product(*crossed.values())
         for i in range(count)
     )
 
@@ -90,7 +102,7 @@ def _figures(experiment: Mapping[str, Any]) -> tuple[Figure, ...]:
             metric = entry if isinstance(entry, str) else entry["metric"]
             figures.append(
                 Figure(
-                    metric=metric,
+                    quantity=metric,
                     implementations=chosen or tuple(experiment["implementations"]),
                     supplement=group == "supplement",
                     id="-".join([metric, *(name.lower() for name in chosen)]),
@@ -99,15 +111,18 @@ def _figures(experiment: Mapping[str, Any]) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def experiments(config: Mapping[str, Any], device: str) -> list[Experiment]:
+def experiments(
+    config: Mapping[str, Any], benchmark: Benchmark, device: str
+) -> list[Experiment]:
     """The experiments of a resolved configuration on a kind of device, the summary first."""
     summary = config["summary"]
     planned = [
         Experiment(
+            benchmark=benchmark,
             name=SUMMARY,
             title={},
             sweep="",
-            shapes=(Shape(**summary[device]),),
+            problems=(summary[device],),
             implementations=tuple(summary["implementations"]),
             figures=(),
         )
@@ -115,10 +130,11 @@ def experiments(config: Mapping[str, Any], device: str) -> list[Experiment]:
     for experiment in config["experiments"]:
         planned.append(
             Experiment(
+                benchmark=benchmark,
                 name=experiment["name"],
                 title=experiment["title"],
                 sweep=experiment["sweep"],
-                shapes=_shapes(experiment["sweep"], experiment[device]),
+                problems=_problems(benchmark, experiment["sweep"], experiment[device]),
                 implementations=tuple(experiment["implementations"]),
                 figures=_figures(experiment),
             )
@@ -134,6 +150,7 @@ def protocol_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plan_local(
+    benchmark: Benchmark,
     runs: Sequence[Run],
     protocol: Mapping[str, Any],
     implementations: Mapping[str, Implementation],
@@ -145,7 +162,10 @@ def plan_local(
             run,
             records
             / identity.record_name(
-                run, identity.identity(run, protocol, implementations[run.implementation])
+                run,
+                identity.identity(
+                    benchmark, run, protocol, implementations[run.implementation]
+                ),
             ),
         )
         for run in dict.fromkeys(runs)
@@ -211,9 +231,9 @@ def records_file(results: Path, experiment: str) -> Path:
     return results / "plan" / "records" / f"{experiment}.json"
 
 
-def _by_shape(runs: Sequence[Run]) -> list[Run]:
+def _by_parameters(runs: Sequence[Run]) -> list[Run]:
     """Runs in the tables' order, which is not the experiment's: what is compared is adjacent."""
-    return sorted(runs, key=lambda run: (run.shape, run.implementation))
+    return sorted(runs, key=lambda run: (tuple(run.values()), run.implementation))
 
 
 def _source(implementation: Implementation, recorded: bool) -> dict[str, str]:
@@ -239,6 +259,7 @@ def records_document(
     """
     recorded = any(entry.sha256 is not None for entry in planned.values())
     return {
+        "benchmark": experiment.benchmark.name,
         "sources": {
             name: _source(implementations[name], recorded)
             for name in sorted(experiment.implementations)
@@ -249,7 +270,7 @@ def records_document(
                 "path": planned[run].path.as_posix(),
                 "sha256": planned[run].sha256,
             }
-            for run in _by_shape(experiment.runs(dtype, device))
+            for run in _by_parameters(experiment.runs(dtype, device))
         ],
     }
 
@@ -280,6 +301,7 @@ def experiment_document(
     if experiment.name == SUMMARY:
         names.sort(key=order.index)
     return {
+        "benchmark": experiment.benchmark.name,
         "name": experiment.name,
         "title": experiment.title,
         "sweep": experiment.sweep,
@@ -292,11 +314,11 @@ def experiment_document(
             }
             for name in names
         ],
-        "runs": [run.to_json() for run in _by_shape(experiment.runs(dtype, device))],
+        "runs": [run.to_json() for run in _by_parameters(experiment.runs(dtype, device))],
         "figures": [
             {
                 "id": figure.id,
-                "metric": figure.metric,
+                "quantity": figure.quantity,
                 "implementations": list(figure.implementations),
                 "supplement": figure.supplement,
             }

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import datasets, identity, machine, plan, remaking
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, check_baseline, merged, resolve_config
 from flashlab.implementations import Implementations, find_implementations
-from flashlab.records import Run
+from flashlab.runs import Run
 
 RESULTS = Path("results")
 DATA = Path("data")

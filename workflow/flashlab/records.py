@@ -1,33 +1,42 @@
-"""The record of one run: its types, its JSON form, and how it is written and read.
+"""The record of one run: how it is written, checked and read.
 
-A record keeps the four keys of the course's script at the top and everything of ours under
-``record``, so that any reader of that script's JSON reads ours. It is written whole or not at
-all, and never changed afterwards.
+A record is written atomically and never changed afterwards.
+
+History of the format:
+    1: attention alone. The four keys of the course's script, and under ``record`` the samples of
+       both passes in seconds.
+    2: any benchmark. Under ``record`` its name and ``metrics``, each with unit, value, samples and
+       why sampling stopped; warnings name a metric. What the benchmark adds at the top level, such
+       as the course's keys, is for other readers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import jsonschema
 
-VERSION = 1
+from flashlab.benchmarks.model import Benchmark, UnknownNameError
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.files import write_json
+from flashlab.runs import Run
+
+VERSION = 2
 """Version of the JSON format; raised when a reader of the old one would misread the new one."""
 
-PASSES = ("forward", "backward", "forward_backward")
 STATUSES = ("ok", "oom", "unsupported", "incorrect", "error")
-SHAPE_PARAMETERS = ("batch_size", "seq_len", "num_heads", "emb_dim", "causal")
 
-SCHEMA = Path(__file__).parents[1] / "schemas" / "record.schema.json"
+SCHEMAS = Path(__file__).parents[1] / "schemas"
+SCHEMA_OF_VERSION = {1: "record-1.schema.json", 2: "record.schema.json"}
+
+BENCHMARK_OF_VERSION_1 = "attention"
+PASSES_OF_VERSION_1 = ("forward", "backward")
 
 REMEDY = "./run report measures this run again"
 
@@ -36,58 +45,68 @@ class RecordError(Exception):
     """A record that is missing, malformed, or not the one that was asked for."""
 
 
-@dataclass(frozen=True, order=True)
-class Shape:
-    """The size of one attention problem: B batch_size, N seq_len, H num_heads, E emb_dim."""
+@dataclass(frozen=True)
+class Measurement:
+    """What was measured of one metric, in its unit; no samples where only a mean is known."""
 
-    batch_size: int
-    seq_len: int
-    num_heads: int
-    emb_dim: int
-    causal: bool
+    value: float
+    samples: tuple[float, ...] = ()
+    stopped: str | None = None
 
-    @property
-    def head_dim(self) -> int:
-        """D = E / H, the size of one head."""
-        return self.emb_dim // self.num_heads
+    def to_json(self, unit: str) -> dict[str, Any]:
+        """The measurement as it stands in a record."""
+        found: dict[str, Any] = {"unit": unit, "value": self.value}
+        if self.samples:
+            found["samples"] = list(self.samples)
+        if self.stopped:
+            found["stopped"] = self.stopped
+        return found
 
 
-@dataclass(frozen=True, order=True)
-class Run:
-    """One implementation at one shape, dtype and kind of device (``cuda`` or ``cpu``)."""
+@dataclass(frozen=True)
+class Record:
+    """The record of a run, of whichever version; `metrics` is empty unless `status` is ``ok``."""
 
-    implementation: str
-    shape: Shape
-    dtype: str
-    device: str
+    benchmark: str
+    run: Run
+    status: str
+    message: str | None
+    protocol: Mapping[str, Any]
+    metrics: Mapping[str, Measurement]
+    gate: Mapping[str, Any] | None
+    warnings: tuple[Mapping[str, Any], ...]
+    environment: Mapping[str, Any]
+    sources: Mapping[str, Any]
+    started: str
 
     def to_json(self) -> dict[str, Any]:
-        """The flat mapping that stands in a record under ``record.run``."""
-        return {
-            "implementation": self.implementation,
-            **asdict(self.shape),
-            "dtype": self.dtype,
-            "device": self.device,
+        """The record as the present version writes it, with what its benchmark adds on top."""
+        benchmark = find_benchmark(self.benchmark)
+        values = {
+            metric.name: self.metrics[metric.name].value if self.metrics else None
+            for metric in benchmark.measured
         }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Run:
-        """Inverse of `to_json`; KeyError for a key that is missing."""
-        shape = Shape(**{field.name: document[field.name] for field in fields(Shape)})
-        return cls(document["implementation"], shape, document["dtype"], document["device"])
-
-    def __str__(self) -> str:
-        """The run in one line: ``Flash2 B16 N1024 H32 E2048 full float16 cuda``."""
-        s = self.shape
-        return (
-            f"{self.implementation} B{s.batch_size} N{s.seq_len} H{s.num_heads} E{s.emb_dim} "
-            f"{'causal' if s.causal else 'full'} {self.dtype} {self.device}"
-        )
-
-    @property
-    def slug(self) -> str:
-        """The run as part of a file name: ``flash2-b16-n1024-h32-e2048-full-float16-cuda``."""
-        return str(self).lower().replace(" ", "-")
+        top_level = benchmark.top_level_keys
+        return {
+            **(top_level(self.run, values) if top_level else {}),
+            "record": {
+                "version": VERSION,
+                "benchmark": self.benchmark,
+                "status": self.status,
+                "message": self.message,
+                "run": self.run.to_json(),
+                "protocol": dict(self.protocol),
+                "metrics": {
+                    name: measurement.to_json(benchmark.metric(name).unit)
+                    for name, measurement in self.metrics.items()
+                },
+                "gate": self.gate,
+                "warnings": list(self.warnings),
+                "environment": dict(self.environment),
+                "sources": dict(self.sources),
+                "started": self.started,
+            },
+        }
 
 
 def time_out_message(timeout_s: float) -> str:
@@ -95,89 +114,117 @@ def time_out_message(timeout_s: float) -> str:
     return f"timed out after {timeout_s:g} s"
 
 
-def canonical(value: Any) -> str:
-    """JSON text that is the same for equal values: sorted keys, no spaces, no NaN."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-
-
-def sha256_of(path: Path) -> str:
-    """Hex SHA-256 of a file's bytes."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@contextmanager
-def written_whole(path: Path, binary: bool = False) -> Iterator[IO[Any]]:
-    """Open a file, of text or of bytes, that appears under `path` whole, or not at all.
-
-    The content goes to a temporary file beside `path`, reaches the disk (fsync), and is renamed,
-    so that a reader, a full disk or a kill never meets half of it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        encoding, newline = (None, None) if binary else ("utf-8", "\n")
-        mode = "wb" if binary else "w"
-        with os.fdopen(descriptor, mode, encoding=encoding, newline=newline) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def json_text(document: Any) -> str:
-    """A JSON document as it is written; ValueError for NaN and infinity."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def write_json(path: Path, document: Any) -> None:
-    """Write a JSON document whole or not at all; NaN and infinity are refused (ValueError)."""
-    text = json_text(document)
-    with written_whole(path) as file:
-        file.write(text)
-
-
-def write_json_if_changed(path: Path, document: Any) -> None:
-    """Write a JSON document only where `path` holds another, so that its mtime means a change."""
-    try:
-        if path.read_text(encoding="utf-8") == json_text(document):
-            return
-    except FileNotFoundError:
-        pass
-    write_json(path, document)
-
-
 @cache
-def _validator() -> jsonschema.Draft202012Validator:
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    return jsonschema.Draft202012Validator(schema)
+def _validator(version: int) -> jsonschema.Draft202012Validator:
+    schema = SCHEMAS / SCHEMA_OF_VERSION[version]
+    return jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
 
 
-def check_record(document: Any, where: str) -> dict[str, Any]:
-    """Return `document` if it is a record by the schema; RecordError naming `where` if not."""
-    error = jsonschema.exceptions.best_match(_validator().iter_errors(document))
+def _version(document: Any) -> int:
+    """The version that a document states; the present one where it states none that we know."""
+    try:
+        version = document["record"]["version"]
+    except (TypeError, KeyError):
+        return VERSION
+    return version if type(version) is int and version in SCHEMA_OF_VERSION else VERSION
+
+
+def _check_schema(document: Any, where: str) -> None:
+    validator = _validator(_version(document))
+    error = jsonschema.exceptions.best_match(validator.iter_errors(document))
     if error is not None:
         key = ".".join(str(part) for part in error.absolute_path) or "the document"
         raise RecordError(f"{where}: {key}: {error.message}")
-    checked: dict[str, Any] = document
-    return checked
 
 
-def write_record(path: Path, document: dict[str, Any]) -> None:
-    """Check a record against its schema and write it whole or not at all."""
-    write_json(path, check_record(document, str(path)))
+def _measurements_of_version_1(document: Mapping[str, Any]) -> dict[str, Measurement]:
+    inner = document["record"]
+    if inner["status"] != "ok":
+        return {}
+    found = {
+        f"{name}_time": Measurement(
+            document[name]["time(s)"] * 1e3,
+            tuple(seconds * 1e3 for seconds in inner["samples"][name]),
+            inner["stopped"].get(name),
+        )
+        for name in PASSES_OF_VERSION_1
+    }
+    return {**found, "peak_memory": Measurement(document["peak_memory_usage(MB)"])}
 
 
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON")
+def _warning_of_version_1(warning: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        ("metric" if key == "pass" else key): f"{value}_time" if key == "pass" else value
+        for key, value in warning.items()
+    }
 
 
-def read_record(path: Path, expected: Run, sha256: str | None = None) -> dict[str, Any]:
+def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measurement]:
+    """The metrics of a record, or of a measuring process's answer, by name."""
+    return {
+        name: Measurement(
+            measured["value"], tuple(measured.get("samples", ())), measured.get("stopped")
+        )
+        for name, measured in document.items()
+    }
+
+
+def _check_metrics(found: Mapping[str, Any], benchmark: Benchmark, where: str) -> None:
+    """The metrics of a record must be those that its benchmark measures, in its units."""
+    units = {metric.name: metric.unit for metric in benchmark.measured}
+    stated = {name: measured["unit"] for name, measured in found.items()}
+    if found and stated != units:
+        raise RecordError(
+            f"{where}: record.metrics: holds {stated}, but {benchmark.name} measures {units}"
+        )
+
+
+def parse_record(document: Any, where: str) -> Record:
+    """A record of any version from its JSON; RecordError naming `where` if it is none."""
+    _check_schema(document, where)
+    inner = document["record"]
+    old = inner["version"] == 1
+    try:
+        benchmark = find_benchmark(BENCHMARK_OF_VERSION_1 if old else inner["benchmark"])
+        run = Run.of(benchmark, inner["run"])
+    except UnknownNameError as error:
+        raise RecordError(f"{where}: record.benchmark: {error}") from error
+    except KeyError as error:
+        raise RecordError(f"{where}: record.run: {error.args[0]} is missing") from error
+    if old:
+        metrics = _measurements_of_version_1(document)
+        warnings = [_warning_of_version_1(warning) for warning in inner["warnings"]]
+    else:
+        _check_metrics(inner["metrics"], benchmark, where)
+        metrics = read_metrics(inner["metrics"])
+        warnings = inner["warnings"]
+    return Record(
+        benchmark=benchmark.name,
+        run=run,
+        status=inner["status"],
+        message=inner["message"],
+        protocol=inner["protocol"],
+        metrics=metrics,
+        gate=inner["gate"],
+        warnings=tuple(warnings),
+        environment=inner["environment"],
+        sources=inner["sources"],
+        started=inner["started"],
+    )
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write a record atomically; RecordError where it is none by the schema."""
+    document = record.to_json()
+    _check_schema(document, str(path))
+    write_json(path, document)
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a number in JSON")
+
+
+def read_record(path: Path, expected: Run, sha256: str | None = None) -> Record:
     """Read the record of the run `expected`.
 
     RecordError where the file is missing, is no record, belongs to another run, or (where
@@ -195,11 +242,10 @@ def read_record(path: Path, expected: Run, sha256: str | None = None) -> dict[st
             "Restore it, or record the dataset again."
         )
     try:
-        document = json.loads(content, parse_constant=_no_number)
+        document = json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: not JSON ({error}); {REMEDY}") from error
-    record = check_record(document, str(path))
-    found = Run.from_json(record["record"]["run"])
-    if found != expected:
-        raise RecordError(f"{path}: holds the run {found}, but {expected} was asked for")
+    record = parse_record(document, str(path))
+    if record.run != expected:
+        raise RecordError(f"{path}: holds the run {record.run}, but {expected} was asked for")
     return record

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from flashlab.config import ConfigError
-from flashlab.records import RecordError, Run, read_record, time_out_message
+from flashlab.records import RecordError, read_record, time_out_message
+from flashlab.runs import Run
 
 ALL = "all"
 ASKED_FOR = "is to be measured again"
@@ -73,11 +74,11 @@ def record_damage(path: Path, run: Run, timeout_s: float) -> str | None:
     if not path.exists():
         return MISSING
     try:
-        inner = read_record(path, run)["record"]
+        record = read_record(path, run)
     except RecordError as error:
         return f"cannot be used ({error})"
-    allowed = inner["protocol"].get("timeout_s", timeout_s)
-    if inner["message"] == time_out_message(allowed) and allowed < timeout_s:
+    allowed = record.protocol.get("timeout_s", timeout_s)
+    if record.message == time_out_message(allowed) and allowed < timeout_s:
         return f"ran out of time after {allowed:g} s, and {timeout_s:g} s are allowed now"
     return None
 

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from flashlab.records import Shape
+from flashlab.benchmarks.attention.shape import Shape
 
 FORM = "B16,N1024,H32,D64,causal"
 _SIZE = re.compile("([BNHDE])([1-9][0-9]*)", re.IGNORECASE | re.ASCII)

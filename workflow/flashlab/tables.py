@@ -1,42 +1,32 @@
-"""Records to tidy CSV: for each experiment a row a run, a row a pass, and a row a sample.
+"""Records to tidy CSV: for each experiment a row a run, a row a metric, and a row a sample.
 
-Units stand in the column names. A run that is not ``ok`` has its status and empty cells, never a
-zero. Numbers are rounded to nine significant digits before they are written.
+The columns are those that the benchmark declares; each row of metrics and samples states its unit
+or stands in it. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
+rounded to nine significant digits before they are written.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashlab import costs
-from flashlab.records import (
-    PASSES,
-    SHAPE_PARAMETERS,
-    Run,
-    canonical,
-    read_record,
-    sha256_of,
-    written_whole,
+from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.files import canonical, open_atomically, read_json, sha256_of
+from flashlab.records import Measurement, Record, read_record
+from flashlab.runs import Run
+from flashlab.statistics import function_interval, median_interval, resampled_median
+from flashlab.sweep import (
+    METRIC_COLUMNS,
+    RUN_COLUMNS,
+    SAMPLE_COLUMNS,
+    TABLES,
+    parameter_columns,
+    run_keys,
 )
-from flashlab.statistics import Interval, bootstrap_interval, median_interval, sum_of_medians
-
-RUN_KEYS = ("implementation", *SHAPE_PARAMETERS, "dtype", "device")
-RUN_COLUMNS = (
-    *RUN_KEYS,
-    *("head_dim", "status", "message", "peak_memory_MiB", "protocol", "device_name", "provider"),
-    *("torch", "driver", "commit", "started", "warnings", "source_changed", "record", "sha256"),
-)
-PASS_COLUMNS = (
-    *RUN_KEYS,
-    *("pass", "status", "samples", "stopped", "time_ms", "time_low_ms", "time_high_ms"),
-    *("rate_TFLOPs", "rate_low_TFLOPs", "rate_high_TFLOPs", "GFLOPs"),
-)
-SAMPLE_COLUMNS = (*RUN_KEYS, "pass", "index", "time_ms")
 
 SIGNIFICANT_DIGITS = 9
 
@@ -46,7 +36,7 @@ class Tables:
     """The three tables of an experiment, as rows of column → cell."""
 
     runs: list[dict[str, Any]]
-    passes: list[dict[str, Any]]
+    metrics: list[dict[str, Any]]
     samples: list[dict[str, Any]]
 
 
@@ -61,59 +51,89 @@ def _cell(value: Any) -> str:
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as CSV, whole or not at all."""
-    with written_whole(path) as file:
+    """Write rows as CSV, atomically."""
+    with open_atomically(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([_cell(row[column]) for column in columns] for row in rows)
 
 
-def _pass_interval(name: str, record: Mapping[str, Any]) -> tuple[int, Interval]:
-    """Sample count of a pass and its time in seconds with the 95% interval."""
-    samples = record["record"]["samples"]
-    stated = Interval(record[name]["time(s)"], None, None)
-    if name == "forward_backward":
-        both = [samples["forward"], samples["backward"]]
-        bounds = bootstrap_interval(sum_of_medians, both)
-        low, high = bounds or (None, None)
-        return min(map(len, both)), Interval(stated.median, low, high)
-    if not samples[name]:
-        return 0, stated
-    return len(samples[name]), median_interval(samples[name])
+@dataclass(frozen=True)
+class _Estimate:
+    """A metric of a run with its 95% interval, and how many samples are behind it."""
+
+    value: float
+    low: float | None
+    high: float | None
+    samples: int
+    stopped: str | None = None
 
 
-def _pass_row(name: str, run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
-    operations = costs.flops(run.shape)[name]
-    row: dict[str, Any] = dict.fromkeys(PASS_COLUMNS)
-    row |= {
+def _measured_estimate(metric: Metric, measured: Measurement) -> _Estimate:
+    value, count = measured.value, len(measured.samples)
+    if metric.exact or not count:
+        return _Estimate(value, None, None, count, measured.stopped)
+    interval = median_interval(measured.samples)
+    return _Estimate(interval.median, interval.low, interval.high, count, measured.stopped)
+
+
+def _derived_estimate(metric: Metric, record: Record, benchmark: Benchmark) -> _Estimate:
+    """A metric that follows from others: from one by its interval's ends, else by bootstrap."""
+    assert metric.derived is not None
+    derived = metric.derived
+
+    def compute(*values: Any) -> Any:
+        return derived.compute(record.run, *values)
+
+    bases = [benchmark.metric(name) for name in derived.of]
+    if any(base.derived for base in bases):
+        (only,) = bases
+        found = _derived_estimate(only, record, benchmark)
+    elif len(bases) == 1:
+        found = _measured_estimate(bases[0], record.metrics[bases[0].name])
+    else:
+        measured = [record.metrics[base.name] for base in bases]
+        value = float(compute(*(each.value for each in measured)))
+        count = min(len(each.samples) for each in measured)
+        if not count:
+            return _Estimate(value, None, None, 0)
+        estimates = [
+            resampled_median(each.samples, f"{record.run} {base.name}")
+            for each, base in zip(measured, bases, strict=True)
+        ]
+        low, high = function_interval(compute, estimates) or (None, None)
+        return _Estimate(value, low, high, count)
+    ends = [None if end is None else float(compute(end)) for end in (found.low, found.high)]
+    low, high = (None, None) if None in ends else sorted(end for end in ends if end is not None)
+    return _Estimate(float(compute(found.value)), low, high, found.samples)
+
+
+def _metric_row(metric: Metric, record: Record, benchmark: Benchmark) -> dict[str, Any]:
+    run = record.run
+    row: dict[str, Any] = {
+        **dict.fromkeys(METRIC_COLUMNS),
         **run.to_json(),
-        "pass": name,
-        "status": record["record"]["status"],
-        "GFLOPs": operations / 1e9,
+        "metric": metric.name,
+        "unit": metric.unit,
+        "status": record.status,
+        "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
     }
-    if record["record"]["status"] != "ok":
+    if record.status != "ok":
         return row
-    count, time = _pass_interval(name, record)
-
-    def rate(seconds: float | None) -> float | None:
-        return None if seconds is None else operations / seconds / 1e12
-
-    def milliseconds(seconds: float | None) -> float | None:
-        return None if seconds is None else seconds * 1e3
-
+    if metric.derived:
+        found = _derived_estimate(metric, record, benchmark)
+    else:
+        found = _measured_estimate(metric, record.metrics[metric.name])
     return row | {
-        "samples": count,
-        "stopped": record["record"]["stopped"].get(name),
-        "time_ms": milliseconds(time.median),
-        "time_low_ms": milliseconds(time.low),
-        "time_high_ms": milliseconds(time.high),
-        "rate_TFLOPs": rate(time.median),
-        "rate_low_TFLOPs": rate(time.high),
-        "rate_high_TFLOPs": rate(time.low),
+        "samples": found.samples,
+        "stopped": found.stopped,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
     }
 
 
-def _source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
+def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
     """Whether a kernel's source differs from the one that a record was measured with.
 
     Records know its digest, older ones only the hash of its file.
@@ -125,80 +145,60 @@ def _source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool
 
 
 def _run_row(
-    run: Run, record: Mapping[str, Any], path: Path, source: Mapping[str, str]
+    record: Record, benchmark: Benchmark, path: Path, source: Mapping[str, str]
 ) -> dict[str, Any]:
-    inner = record["record"]
-    environment = inner["environment"]
+    environment = record.environment
     return {
-        **run.to_json(),
-        "head_dim": run.shape.head_dim,
-        "status": inner["status"],
-        "message": inner["message"],
-        "peak_memory_MiB": record["peak_memory_usage(MB)"],
-        "protocol": inner["protocol"]["name"],
+        **record.run.to_json(),
+        **benchmark.all_parameters(record.run),
+        "status": record.status,
+        "message": record.message,
+        "protocol": record.protocol["name"],
         "device_name": environment.get("device_name"),
         "provider": environment.get("provider"),
         "torch": environment.get("packages", {}).get("torch"),
         "driver": environment.get("driver"),
         "commit": environment.get("commit"),
-        "started": inner["started"],
-        "warnings": canonical(inner["warnings"]) if inner["warnings"] else "",
-        "source_changed": _source_changed(inner["sources"], source),
+        "started": record.started,
+        "warnings": canonical(record.warnings) if record.warnings else "",
+        "source_changed": _is_source_changed(record.sources, source),
         "record": path.as_posix(),
         "sha256": sha256_of(path),
     }
 
 
 def tables_of(plan: Mapping[str, Any]) -> Tables:
-    """The tables of an experiment, from the records that its plan names (`plan.records_file`).
+    """The tables of an experiment, from the records that its plan names (`plan.records_document`).
 
     Raises:
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
     """
+    benchmark = find_benchmark(plan["benchmark"])
     tables = Tables([], [], [])
     for entry in plan["records"]:
-        run, path = Run.from_json(entry["run"]), Path(entry["path"])
+        run, path = Run.of(benchmark, entry["run"]), Path(entry["path"])
         record = read_record(path, run, entry["sha256"])
-        tables.runs.append(_run_row(run, record, path, plan["sources"][run.implementation]))
-        tables.passes.extend(_pass_row(name, run, record) for name in PASSES)
+        source = plan["sources"][run.implementation]
+        tables.runs.append(_run_row(record, benchmark, path, source))
+        tables.metrics.extend(_metric_row(m, record, benchmark) for m in benchmark.metrics)
         tables.samples.extend(
-            {**run.to_json(), "pass": name, "index": index, "time_ms": seconds * 1e3}
-            for name in PASSES  # and not as the record has them, whose keys have no order
-            for index, seconds in enumerate(record["record"]["samples"].get(name, ()))
+            {**run.to_json(), "metric": name, "index": index, "value": value}
+            for name, measured in record.metrics.items()
+            for index, value in enumerate(measured.samples)
         )
     return tables
 
 
-def write_tables(plan_file: Path, runs: Path, passes: Path, samples: Path) -> None:
-    """Write the three CSV files of the experiment planned in `plan_file`."""
-    tables = tables_of(json.loads(plan_file.read_text(encoding="utf-8")))
-    write_csv(samples, SAMPLE_COLUMNS, tables.samples)
-    write_csv(passes, PASS_COLUMNS, tables.passes)
-    write_csv(runs, RUN_COLUMNS, tables.runs)
-
-
-# Reading them back, for the stages that stand on tables
-
-
-def parsed(column: str, cell: str) -> Any:
-    """A cell in its column's type, None where it is empty."""
-    if cell == "":
-        return None
-    if column in ("batch_size", "seq_len", "num_heads", "emb_dim", "head_dim", "samples", "index"):
-        return int(cell)
-    if column in ("causal", "source_changed"):
-        return cell == "true"
-    if column.endswith(("_ms", "_TFLOPs", "_MiB", "GFLOPs")):
-        return float(cell)
-    if column == "warnings":
-        return json.loads(cell)
-    return cell
-
-
-def read_csv(path: Path) -> list[dict[str, Any]]:
-    """Rows of one of the tables, each cell in its column's type, empty cells as None."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return [
-            {column: parsed(column, cell) for column, cell in row.items()}
-            for row in csv.DictReader(file)
-        ]
+def write_tables(plan_file: Path, folder: Path) -> None:
+    """Write the CSV files of the experiment planned in `plan_file` into `folder`."""
+    plan = read_json(plan_file)
+    benchmark = find_benchmark(plan["benchmark"])
+    keys, tables = run_keys(benchmark), tables_of(plan)
+    described = parameter_columns(benchmark)
+    columns = {
+        "runs": (*described, *RUN_COLUMNS),
+        "metrics": (*keys, *METRIC_COLUMNS),
+        "samples": (*keys, *SAMPLE_COLUMNS),
+    }
+    for name in reversed(TABLES):  # runs.csv last
+        write_csv(folder / f"{name}.csv", columns[name], getattr(tables, name))

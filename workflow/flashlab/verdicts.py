@@ -6,13 +6,12 @@ again. Whoever has read the old report is told which statements no longer hold.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from flashlab.plan import planned_records
-from flashlab.records import write_json
+from flashlab.files import canonical, read_json, write_json
+from flashlab.findings.model import Finding, read_findings
 
 CHANGED = "changed: "
 """How a line that tells of a changed verdict begins."""
@@ -20,15 +19,17 @@ CHANGED = "changed: "
 KEPT = "verdicts.json"
 
 
-def _about(finding: Mapping[str, Any]) -> str:
+def _describe_subject(finding: Finding) -> str:
     """What a finding is about: its kind, experiment and subject, in words."""
-    parts = [finding["kind"], finding["experiment"], *map(str, finding["subject"].values())]
+    subject = dict(finding.subject)
+    variant = [f"{name}={canonical(value)}" for name, value in subject.pop("variant", {}).items()]
+    parts = [finding.kind, finding.experiment, *map(str, subject.values()), *variant]
     return " ".join(part for part in parts if part)
 
 
-def verdicts_of(findings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def verdicts_of(findings: Sequence[Finding]) -> dict[str, str]:
     """Each finding's verdict by what it is about."""
-    return {_about(finding): str(finding["verdict"]) for finding in findings}
+    return {_describe_subject(finding): finding.verdict for finding in findings}
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
@@ -36,10 +37,6 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str
     for about, verdict in after.items():
         if about in before and before[about] != verdict:
             yield f"{about}: {before[about]} is now {verdict}"
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _records(results: Path) -> dict[str, int]:
@@ -56,9 +53,9 @@ def compare_verdicts(results: Path) -> list[str]:
     where there was no report before.
     """
     kept = results / KEPT
-    records, verdicts = _records(results), verdicts_of(_read(results / "findings.json"))
+    records, verdicts = _records(results), verdicts_of(read_findings(results / "findings.json"))
     try:
-        before = _read(kept)
+        before = read_json(kept)
         found = list(changes(before["verdicts"], verdicts))
         same = before["records"] == records
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

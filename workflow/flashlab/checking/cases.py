@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flashlab.records import Shape
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.shapes import parse_shapes, shape_text
 
 DTYPES = {"cuda": ("float16", "bfloat16"), "cpu": ("float32", "bfloat16")}

@@ -18,11 +18,13 @@ from typing import Any
 
 import torch
 
+from flashlab.benchmarks.attention.gate import TOLERANCES, Attention, check_correctness
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.checking.cases import Case, Outcome
-from flashlab.measuring.child import describe_failure, die_with_parent, load_kernel
-from flashlab.measuring.gate import TOLERANCES, Attention, check_correctness
+from flashlab.measuring.child import die_with_parent
+from flashlab.measuring.failures import describe_failure
+from flashlab.measuring.kernel import load_kernel
 from flashlab.measuring.start import read_message, send_message
-from flashlab.records import Shape
 
 SEED = 0
 """Every case starts from it, so that a failed case has the same inputs when it is repeated."""

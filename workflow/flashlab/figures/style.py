@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flashlab.glyphs import FONTS
-from flashlab.records import written_whole
+from flashlab.files import open_atomically
 
 FONT_FAMILY = "Noto Sans TC"
 
@@ -96,6 +96,6 @@ def drawing() -> Iterator[None]:
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure as SVG, whole or not at all, without a date, and close it."""
-    with written_whole(path) as file:
+    with open_atomically(path) as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
     plt.close(figure)

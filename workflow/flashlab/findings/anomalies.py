@@ -4,35 +4,31 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from flashlab.findings.model import (
+from flashlab.findings.model import Evidence, Finding, rows_of, subject_of
+from flashlab.findings.ratios import (
     BOOTSTRAP,
-    MARGIN,
-    TIMED_PASSES,
-    Finding,
+    Estimates,
     Ratio,
-    Sweep,
     function_of,
     interval_json,
-    mask_name,
-    pass_key,
     ratio,
     rounded,
-    warning_codes,
 )
 from flashlab.findings.scaling import bends
-from flashlab.statistics import MIN_SAMPLES, Estimate, Floats, median_interval
+from flashlab.statistics import MARGIN, MIN_SAMPLES, Estimate, Floats, median_interval
+from flashlab.sweep import Row, Sweep, metrics_of, warning_codes
 
 OUTLIER_FACTOR = 1.25
 """Least factor between a record and the power law of its neighbours that makes it an outlier."""
 
 SPREAD = "half the width of the median's 95% interval from order statistics, over the median"
-DRIFT = f"median of the second half of the calls over that of the first, {BOOTSTRAP}"
+DRIFT = f"median of the second half of the samples over that of the first, {BOOTSTRAP}"
 NEIGHBOURS = (
     "median over what the power law between its two neighbours gives, where the neighbours within "
     f"two steps are stable and follow one power (local exponents within 0.2), {BOOTSTRAP}"
@@ -41,86 +37,88 @@ NEIGHBOURS = (
 
 def _finding(
     sweep: Sweep,
-    row: Mapping[str, Any],
+    row: Row,
     verdict: str,
     params: dict[str, Any],
     method: str,
     estimate: dict[str, Any],
     values: Sequence[int],
 ) -> Finding:
-    name, causal, timed = row["implementation"], row["causal"], row["pass"]
-    runs = [run for run in sweep.run_rows(name, causal) if run[sweep.parameter] in values]
+    name, variant, metric = row["implementation"], sweep.variant_of(row), row["metric"]
+    runs = [run for run in sweep.run_rows(name, variant) if sweep.value_of(run) in values]
+    value = sweep.value_of(row)
     return Finding(
         kind="anomaly",
         experiment=sweep.name,
         device=sweep.device,
-        subject={"implementation": name, "pass": timed, "mask": mask_name(causal)},
+        subject=subject_of(name, variant, metric=metric),
         verdict=verdict,
-        params={"value": row[sweep.parameter], **params},
-        evidence={
-            "table": f"tables/{sweep.name}/samples.csv",
-            "rows": {
-                "implementation": [name],
-                "causal": causal,
-                "pass": timed,
-                sweep.parameter: list(values),
-            },
-            "method": method,
-            "n": estimate.pop("n"),
-            "estimates": [{"value": row[sweep.parameter], **estimate}],
-        },
-        warnings=warning_codes(runs, timed),
+        sentences=[f"anomaly.{verdict}" + (f".{params['sign']}" if "sign" in params else "")],
+        params={"value": value, **params},
+        evidence=Evidence(
+            table=f"tables/{sweep.name}/samples.csv",
+            rows=rows_of([name], variant, metric=metric, **{sweep.parameter.name: list(values)}),
+            method=method,
+            n=estimate.pop("n"),
+            estimates=[{"value": value, **estimate}],
+        ).to_json(),
+        warnings=warning_codes(runs, metric),
     )
 
 
 def _nothing(sweep: Sweep, check: str, checks: int, hits: int, method: str) -> Iterator[Finding]:
     """The checks that found nothing, with their number, beside which the hits are to be judged."""
     if checks > hits:
+        clean = checks - hits
         yield Finding(
             kind="anomaly",
             experiment=sweep.name,
             device=sweep.device,
             subject={"check": check},
             verdict="none",
-            params={"checks": checks, "clean": checks - hits},
-            evidence={
-                "table": f"tables/{sweep.name}/samples.csv",
-                "rows": {"implementation": sweep.implementations},
-                "method": method,
-                "n": checks,
-                "estimates": [],
-            },
+            sentences=[f"anomaly.none.{check}" + (".all" if clean == checks else "")],
+            params={"checks": checks, "clean": clean},
+            evidence=Evidence(
+                table=f"tables/{sweep.name}/samples.csv",
+                rows=rows_of(sorted(sweep.implementations)),
+                method=method,
+                n=checks,
+            ).to_json(),
         )
 
 
-def _drift(sweep: Sweep, row: Mapping[str, Any], samples: Sequence[float]) -> Ratio | None:
-    """The second half of the calls over the first, None where they differ by 5% at most."""
+def _drift(
+    sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates
+) -> Ratio | None:
+    """The second half of the samples over the first, None where they differ by the margin at most."""
     middle = len(samples) // 2
     if middle < MIN_SAMPLES:
         return None
     halves = (samples[:middle], samples[-middle:])
     if abs(rounded(float(np.median(halves[1]) / np.median(halves[0]))) - 1) <= MARGIN:
-        return None  # no interval around this lies beyond the margin: spare the resampling
+        return None  # no interval around this lies beyond the margin, so resampling is pointless
     first, second = (
-        sweep.estimates.of((*pass_key(row), half), part)
+        estimates.of((*sweep.key_of(row), row["metric"], half), part)
         for half, part in zip(("first half", "second half"), halves, strict=True)
     )
-    found = ratio(row[sweep.parameter], second, first)
+    found = ratio(sweep.value_of(row), second, first)
     return found if found.verdict in ("above", "below") else None
 
 
 @dataclass(frozen=True)
 class _Sign:
-    """Why a pass is unstable: what is said, how it was found, and the estimate."""
+    """Why a metric of a run is unstable: what is stated, how it was found, and the estimate."""
 
     params: dict[str, Any]
     method: str
     estimate: dict[str, Any]
 
 
-def _sign(sweep: Sweep, row: Mapping[str, Any], samples: Sequence[float]) -> _Sign | None:
-    """A pass drifted by more than 5%, or its median is not known to within 5%; None for neither."""
-    drift = _drift(sweep, row, samples)
+def _sign(
+    sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates
+) -> _Sign | None:
+    """Samples drifted by more than the margin, or leave the median unknown by it; else None."""
+    drift = _drift(sweep, row, samples, estimates)
     if drift:
         params = {"sign": "drift", "ratio": rounded(drift.ratio)}
         return _Sign(params, DRIFT, interval_json(drift))
@@ -128,29 +126,39 @@ def _sign(sweep: Sweep, row: Mapping[str, Any], samples: Sequence[float]) -> _Si
     half_width = rounded(100 * spread.relative_half_width)
     if half_width <= 100 * MARGIN:
         return None
-    interval = Ratio(row[sweep.parameter], spread.median, spread.low, spread.high, len(samples))
+    interval = Ratio(sweep.value_of(row), spread.median, spread.low, spread.high, len(samples))
     return _Sign({"sign": "spread", "half_width": half_width}, SPREAD, interval_json(interval))
 
 
-def _stability(sweep: Sweep) -> dict[tuple[Any, ...], _Sign | None]:
-    """Each pass that has samples enough, and why it is unstable, if it is."""
-    found = {}
-    for row in sweep.passes:
-        samples = sweep.samples.get(pass_key(row), [])
+Stability = dict[tuple[Any, ...], _Sign | None]
+
+
+def _sampled_rows(sweep: Sweep) -> list[Row]:
+    """The rows of sampled metrics, by run and metric."""
+    names = [metric.name for metric in metrics_of(sweep.benchmark, exact=False)]
+    rows = [row for row in sweep.metrics if row["metric"] in names]
+    return sorted(rows, key=lambda row: (sweep.key_of(row), names.index(row["metric"])))
+
+
+def _stability(sweep: Sweep, estimates: Estimates) -> Stability:
+    """Each metric of each run that has samples enough, and why it is unstable, if it is."""
+    found: Stability = {}
+    for row in _sampled_rows(sweep):
+        samples = sweep.samples_of(row)
         if row["status"] == "ok" and len(samples) >= MIN_SAMPLES:
-            found[pass_key(row)] = _sign(sweep, row, samples)
+            found[*sweep.key_of(row), row["metric"]] = _sign(sweep, row, samples, estimates)
     return found
 
 
-def unstable(sweep: Sweep) -> Iterator[Finding]:
-    """Passes that drifted by more than 5%, or whose median is not known to within 5%."""
-    stability = _stability(sweep)
+def unstable(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+    """Runs that drifted by more than the margin, or whose median is not known to within it."""
+    stability = _stability(sweep, estimates)
     hits = 0
-    for row in sorted(sweep.passes, key=pass_key):
-        sign = stability.get(pass_key(row))
+    for row in _sampled_rows(sweep):
+        sign = stability.get((*sweep.key_of(row), row["metric"]))
         if sign:
             hits += 1
-            value = row[sweep.parameter]
+            value = sweep.value_of(row)
             yield _finding(sweep, row, "unstable", sign.params, sign.method, sign.estimate, [value])
     yield from _nothing(sweep, "unstable", len(stability), hits, f"{DRIFT}; {SPREAD}")
 
@@ -165,45 +173,49 @@ def _deviation(sizes: Sequence[int], times: Sequence[Estimate], i: int) -> Ratio
     return function_of(sizes[i], deviation, times[i - 1 : i + 2])
 
 
-def outliers(sweep: Sweep) -> Iterator[Finding]:
+def _is_checked(
+    i: int, sizes: Sequence[int], found: Sequence[Estimate], unstable_at: set[int]
+) -> bool:
+    """Whether those within two steps, at least three, are stable and follow one power."""
+    others = [j for j in range(max(0, i - 2), min(len(sizes), i + 3)) if j != i]
+    if len(others) < 3 or unstable_at & set(others):
+        return False
+    return bends([sizes[j] for j in others], [found[j] for j in others]) == "straight"
+
+
+def outliers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """Records that their neighbours, which agree with one another, contradict.
 
     A size between two others is checked where those within two steps of it, at least three of
     them, are stable and follow one power: a curve that bends of itself contradicts nothing.
     """
-    stability = _stability(sweep)
+    stability = _stability(sweep, estimates)
     checks = hits = 0
-    for name, causal, timed in itertools.product(sweep.implementations, sweep.masks, TIMED_PASSES):
-        rows = {
-            row[sweep.parameter]: row
-            for row in sweep.pass_rows(name, causal, timed)
-            if row["status"] == "ok"
+    names, metrics = sorted(sweep.implementations), metrics_of(sweep.benchmark, exact=False)
+    for name, variant, metric in itertools.product(names, sweep.variants, metrics):
+        rows = [r for r in sweep.metric_rows(name, variant, metric.name) if r["status"] == "ok"]
+        sizes, found = [sweep.value_of(r) for r in rows], [estimates.of_row(sweep, r) for r in rows]
+        unstable_at = {
+            i for i, row in enumerate(rows) if stability.get((*sweep.key_of(row), metric.name))
         }
-        sizes, times = list(rows), [sweep.estimate(row) for row in rows.values()]
         for i in range(1, len(sizes) - 1):
-            others = [j for j in range(max(0, i - 2), min(len(sizes), i + 3)) if j != i]
-            if len(others) < 3:
+            if not _is_checked(i, sizes, found, unstable_at):
                 continue
-            if any(stability.get(pass_key(rows[sizes[j]])) for j in others):
-                continue
-            if bends([sizes[j] for j in others], [times[j] for j in others]) != "straight":
-                continue
-            found = _deviation(sizes, times, i)
-            if found.low is None or found.high is None:
+            deviation = _deviation(sizes, found, i)
+            if deviation.low is None or deviation.high is None:
                 continue
             checks += 1
-            low, high = rounded(found.low), rounded(found.high)
+            low, high = rounded(deviation.low), rounded(deviation.high)
             if low > OUTLIER_FACTOR or high < 1 / OUTLIER_FACTOR:
                 hits += 1
-                neighbours = [sizes[i - 1], sizes[i + 1]]
                 yield _finding(
                     sweep,
-                    rows[sizes[i]],
+                    rows[i],
                     "outlier",
-                    {"ratio": rounded(found.ratio), "low_at": neighbours[0]}
-                    | {"high_at": neighbours[1]},
+                    {"ratio": rounded(deviation.ratio), "low_at": sizes[i - 1]}
+                    | {"high_at": sizes[i + 1]},
                     NEIGHBOURS,
-                    interval_json(found),
-                    [sizes[j] for j in sorted([*others, i])],
+                    interval_json(deviation),
+                    sizes[max(0, i - 2) : i + 3],
                 )
     yield from _nothing(sweep, "outlier", checks, hits, NEIGHBOURS)

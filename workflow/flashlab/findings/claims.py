@@ -1,4 +1,4 @@
-"""Published claims, held against the dataset: what each says, and whether it holds here.
+"""Published claims: what each says, and whether it holds on this dataset.
 
 Every test comes down to ratios: of a metric of one run to that of another, to that ratio elsewhere,
 or of one rise to another. Each must lie in the range that the claim states.
@@ -18,25 +18,22 @@ import jsonschema.exceptions
 import numpy as np
 import yaml
 
-from flashlab import costs
-from flashlab.findings.model import (
+from flashlab.benchmarks.model import Benchmark, UnknownNameError
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.findings.model import Evidence, Finding, Reason
+from flashlab.findings.ratios import (
     BOOTSTRAP,
     EVIDENCE_DIGITS,
     SIGNIFICANT_DIGITS,
-    Finding,
-    Sweep,
-    device_of,
+    Estimates,
     function_of,
-    mask_name,
     rounded,
-    warning_codes,
 )
-from flashlab.records import Run
+from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats, function_interval
+from flashlab.sweep import Row, Sweep, device_of, warning_codes
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "claims.schema.json"
-
-SYMBOLS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "emb_dim": "E"}
 
 ABSOLUTE_DIGITS = 6
 """Significant digits of a figure in ms, TFLOP/s or MiB; ratios have `SIGNIFICANT_DIGITS`."""
@@ -62,6 +59,10 @@ def read_claims(path: Path) -> dict[str, Any]:
     if problem is not None:
         key = ".".join(str(part) for part in problem.absolute_path) or "the document"
         raise ClaimsError(f"{path}: {key}: {problem.message}")
+    try:
+        _check_names(document, find_benchmark(document["benchmark"]))
+    except UnknownNameError as error:
+        raise ClaimsError(f"{path}: {error}") from error
     names = [claim["id"] for claim in document["claims"]]
     for claim in document["claims"]:
         if claim["source"] not in document["sources"]:
@@ -72,12 +73,22 @@ def read_claims(path: Path) -> dict[str, Any]:
     return found
 
 
+def _check_names(document: Mapping[str, Any], benchmark: Benchmark) -> None:
+    """UnknownNameError for a metric or parameter that the claims' benchmark does not declare."""
+    for test in (claim["test"] for claim in document["claims"] if "test" in claim):
+        for name in test["metrics"]:
+            benchmark.metric(name)
+        for keys in (*test["terms"], *test["at"]):
+            for name in keys.keys() - {"implementation"}:
+                benchmark.parameter(name)
+
+
 @dataclass(frozen=True)
 class _Measured:
-    """A run that the dataset holds: its row of the run table, and the sweep that it stands in."""
+    """A run that the dataset holds: its row of the run table, and its sweep."""
 
     sweep: Sweep
-    row: Mapping[str, Any]
+    row: Row
 
 
 Index = Mapping[Run, _Measured]
@@ -88,11 +99,11 @@ def _index(sweeps: Sequence[Sweep]) -> dict[Run, _Measured]:
     found: dict[Run, _Measured] = {}
     for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
         for row in sweep.runs:
-            found.setdefault(Run.from_json(row), _Measured(sweep, row))
+            found.setdefault(Run.of(sweep.benchmark, row), _Measured(sweep, row))
     return found
 
 
-def _printed(value: float | None, digits: int) -> float | None:
+def _rounded_or_none(value: float | None, digits: int) -> float | None:
     return None if value is None else rounded(value, digits)
 
 
@@ -112,60 +123,42 @@ class _Comparison:
         return {
             "metric": self.metric,
             "runs": [str(run) for run in self.runs],
-            "estimate": _printed(self.estimate, EVIDENCE_DIGITS),
-            "low": _printed(self.low, EVIDENCE_DIGITS),
-            "high": _printed(self.high, EVIDENCE_DIGITS),
+            "estimate": _rounded_or_none(self.estimate, EVIDENCE_DIGITS),
+            "low": _rounded_or_none(self.low, EVIDENCE_DIGITS),
+            "high": _rounded_or_none(self.high, EVIDENCE_DIGITS),
             "n": self.samples,
             "holds": self.holds,
         }
 
 
-def _shapes(at: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The combinations of a test's values; lists of one length go together, ``causal`` crosses."""
+def _places(at: Mapping[str, Any], benchmark: Benchmark) -> list[dict[str, Any]]:
+    """The combinations of a test's values: lists of sizes go together, variants cross them."""
+    variants = {parameter.name for parameter in benchmark.variants}
     lists = {key: value for key, value in at.items() if isinstance(value, list)}
-    masks = lists.pop("causal", None)
+    crossed = {key: lists.pop(key) for key in sorted(variants & lists.keys())}
     count = max(map(len, lists.values()), default=1)
-    shapes = [{**at, **{key: values[i] for key, values in lists.items()}} for i in range(count)]
-    if masks is None:
-        return shapes
-    return [{**shape, "causal": mask} for shape in shapes for mask in masks]
+    places = [{**at, **{key: values[i] for key, values in lists.items()}} for i in range(count)]
+    return [
+        {**place, **dict(zip(crossed, values, strict=True))}
+        for place in places
+        for values in itertools.product(*crossed.values())
+    ]
 
 
-def _run(keys: Mapping[str, Any]) -> Run:
-    return Run.from_json({"dtype": DTYPE, "device": DEVICE, **keys})
-
-
-def _lack(index: Index, run: Run) -> str | None:
+def _lack(index: Index, run: Run) -> Reason | None:
     """Why a run cannot be compared, None where it can be."""
     found = index.get(run)
     if found is None:
-        return f"missing: {run}"
+        return Reason("missing", run.to_json())
     if found.row["status"] != "ok":
-        return f"excluded: {run}: {found.row['status']}"
-    return None if found.row["protocol"] == "sampled" else "not_sampled"
+        return Reason("excluded", run.to_json(), found.row["status"])
+    return None if found.row["protocol"] == "sampled" else Reason("not_sampled")
 
 
-def _value(index: Index, run: Run, metric: str) -> Estimate:
-    """The metric of a run: milliseconds, TFLOP/s, or MiB, which are exact."""
+def _estimate(index: Index, run: Run, metric: str, estimates: Estimates) -> Estimate:
+    """The metric of a run, in its unit."""
     found = index[run]
-    if metric == "memory":
-        return Estimate(found.row["peak_memory_MiB"], 1, None)
-    timed, quantity = metric.rsplit("_", 1)
-    shape = run.shape
-    (row,) = [
-        row
-        for row in found.sweep.pass_rows(run.implementation, shape.causal, timed)
-        if Run.from_json(row) == run
-    ]
-    time = found.sweep.estimate(row)
-    if quantity == "time":
-        return time
-    work = costs.flops(shape)[timed] / 1e9  # per millisecond, in TFLOP/s
-    return Estimate(
-        work / time.median,
-        time.count,
-        None if time.resampled is None else work / time.resampled,
-    )
+    return estimates.of_metric(found.sweep, found.row, metric)
 
 
 def _times(*values: Floats) -> Floats:
@@ -205,22 +198,36 @@ def _digits(claim: Mapping[str, Any]) -> int:
     return ABSOLUTE_DIGITS if len(terms) == 1 else SIGNIFICANT_DIGITS
 
 
+@dataclass(frozen=True)
+class _Judge:
+    """The dataset that the claims are checked against."""
+
+    benchmark: Benchmark
+    index: Index
+    device: str
+    estimates: Estimates
+
+    def run(self, keys: Mapping[str, Any]) -> Run:
+        """The run that a claim's keys name."""
+        return Run.of(self.benchmark, {"dtype": DTYPE, "device": DEVICE, **keys})
+
+
 def _comparison(
-    index: Index,
+    judge: _Judge,
     metric: str,
     runs: Sequence[Run],
     test: Mapping[str, Any],
     wanted: Mapping[str, float],
     digits: int,
 ) -> _Comparison:
-    values = [_value(index, run, metric) for run in runs]
+    values = [_estimate(judge.index, run, metric, judge.estimates) for run in runs]
     amounts = test.get("compare") == "amounts"
     if amounts and not _rises(values[3], values[2]):
         samples = min(value.count for value in values)
         return _Comparison(metric, tuple(runs), None, None, None, samples, "undecided")
     found = function_of(0, _amounts if amounts else _times, values)
     low, high = found.low, found.high
-    if metric == "memory":
+    if judge.benchmark.metric(metric).exact:
         low = high = found.ratio
     holds = "undecided"
     if low is not None and high is not None:
@@ -240,52 +247,39 @@ def wanted_range(claim: Mapping[str, Any]) -> dict[str, float]:
     return {"least": rounded(figure / room, digits), "most": rounded(figure * room, digits)}
 
 
-def _asked(test: Mapping[str, Any]) -> list[tuple[str, list[Run]]]:
+def _asked(judge: _Judge, test: Mapping[str, Any]) -> list[tuple[str, list[Run]]]:
     """The comparisons that a test asks for: a metric, and one, two or four runs."""
     return [
-        (metric, [_run({**shape, **term}) for term in test["terms"]])
+        (metric, [judge.run({**place, **term}) for term in test["terms"]])
         for at, metric in itertools.product(test["at"], test["metrics"])
-        for shape in _shapes(at)
+        for place in _places(at, judge.benchmark)
     ]
 
 
-def _sizes(keys: Mapping[str, Any]) -> list[str]:
-    """The sizes that are given, as ``B = 16`` and ``N = 128 / 256``."""
-    return [
-        f"{symbol} = {' / '.join(map(str, size)) if isinstance(size, list) else size}"
-        for key, symbol in SYMBOLS.items()
-        if (size := keys.get(key)) is not None
-    ]
+def _given(keys: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The parameters that are given, each with its values."""
+    return {
+        name: value if isinstance(value, list) else [value]
+        for name, value in keys.items()
+        if name != "implementation"
+    }
 
 
-def _masks(keys: Mapping[str, Any]) -> list[str]:
-    causal = keys.get("causal", [])
-    return [mask_name(mask) for mask in (causal if isinstance(causal, list) else [causal])]
-
-
-def _said(test: Mapping[str, Any]) -> dict[str, Any]:
-    """What a test compares, and where: the runs' names, sizes and masks as far as they are given.
+def _compared(test: Mapping[str, Any]) -> dict[str, Any]:
+    """What a test compares, and where: the runs' names and parameters as far as they are given.
 
     A test of several implementations in turn names them in `each_of`, and none in its terms.
     """
+    places = [_given(at) for at in test["at"]]
     return {
         "each_of": sorted({at["implementation"] for at in test["at"] if "implementation" in at}),
         "metrics": test["metrics"],
         "compare": test.get("compare", "times"),
         "terms": [
-            {
-                "name": term.get("implementation", ""),
-                "sizes": _sizes(term),
-                "masks": _masks(term),
-            }
+            {"name": term.get("implementation", ""), "given": _given(term)}
             for term in test["terms"]
         ],
-        "at": [
-            {"sizes": list(sizes), "masks": list(masks)}
-            for sizes, masks in dict.fromkeys(
-                (tuple(_sizes(at)), tuple(_masks(at))) for at in test["at"]
-            )
-        ],
+        "at": [place for i, place in enumerate(places) if place not in places[:i]],
     }
 
 
@@ -294,8 +288,8 @@ def _figures(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
     estimates = [each.estimate for each in found if each.estimate is not None]
     ours: dict[str, Any] = {
         "count": len(found),
-        "ours_lowest": _printed(min(estimates, default=None), digits),
-        "ours_highest": _printed(max(estimates, default=None), digits),
+        "ours_lowest": _rounded_or_none(min(estimates, default=None), digits),
+        "ours_highest": _rounded_or_none(max(estimates, default=None), digits),
         **{
             f"{word}_count": sum(comparison.holds == holds for comparison in found)
             for word, holds in (("held", "yes"), ("failed", "no"), ("undecided", "undecided"))
@@ -304,9 +298,9 @@ def _figures(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
     if len(found) == 1:
         (only,) = found
         ours |= {
-            "ours": _printed(only.estimate, digits),
-            "ours_low": _printed(only.low, digits),
-            "ours_high": _printed(only.high, digits),
+            "ours": _rounded_or_none(only.estimate, digits),
+            "ours_low": _rounded_or_none(only.low, digits),
+            "ours_high": _rounded_or_none(only.high, digits),
         }
     return ours
 
@@ -332,87 +326,95 @@ def _verdict(found: Sequence[_Comparison]) -> str:
     return "confirmed" if holds == {"yes"} else "inconclusive"
 
 
-def _held_against(
-    claim: Mapping[str, Any], index: Index, device: str
-) -> tuple[str, list[_Comparison], list[str]]:
+def _decide(
+    claim: Mapping[str, Any], judge: _Judge
+) -> tuple[str, list[_Comparison], list[Reason]]:
     """Verdict, comparisons and reasons."""
+    index = judge.index
     if not any(run.device == DEVICE for run in index):
         return "other_device", [], []
     if "test" not in claim:
-        return "not_tested", [], [claim["untested"]]
-    asked = _asked(claim["test"])
+        return "not_tested", [], [Reason(claim["untested"])]
+    asked = _asked(judge, claim["test"])
     needed = sorted({run for _, runs in asked for run in runs})
     lacks = [lack for run in needed if (lack := _lack(index, run))]
     if lacks:
-        return "not_tested", [], list(dict.fromkeys(lacks))
+        return "not_tested", [], [r for i, r in enumerate(lacks) if r not in lacks[:i]]
     wanted, digits = wanted_range(claim), _digits(claim)
     found = [
-        _comparison(index, metric, runs, claim["test"], wanted, digits) for metric, runs in asked
+        _comparison(judge, metric, runs, claim["test"], wanted, digits) for metric, runs in asked
     ]
-    if claim["bound_to_device"] and claim["device"] not in device:
+    if claim["bound_to_device"] and claim["device"] not in judge.device:
         return "other_device", found, []
     return _verdict(found), found, []
 
 
-def claims(document: Mapping[str, Any], sweeps: Sequence[Sweep]) -> Iterator[Finding]:
+def _params(claim: Mapping[str, Any], source: Mapping[str, Any], ours: dict[str, Any]) -> Any:
+    published, tested = claim.get("published", {}), "test" in claim
+    wanted = wanted_range(claim) if tested else {}
+    return {
+        "says": claim["says"],
+        "source_title": source["title"],
+        "place": claim["place"],
+        "published_device": claim["device"],
+        "published": published.get("figure"),
+        "unit": published.get("unit"),
+        "tolerance": published.get("tolerance"),
+        "wanted_least": wanted.get("least"),
+        "wanted_most": wanted.get("most"),
+        **(_compared(claim["test"]) if tested else {}),
+        **ours,
+    }
+
+
+def claims(
+    document: Mapping[str, Any], sweeps: Sequence[Sweep], estimates: Estimates
+) -> Iterator[Finding]:
     """One finding a published claim, whether it could be tested here or not."""
-    index = _index(sweeps)
+    benchmark = find_benchmark(document["benchmark"])
+    sweeps = [sweep for sweep in sweeps if sweep.benchmark == benchmark]
+    if not sweeps:
+        return
     device = device_of(row for sweep in sweeps for row in sweep.runs)
+    judge = _Judge(benchmark, _index(sweeps), device, estimates)
     for claim in document["claims"]:
         source = document["sources"][claim["source"]]
-        verdict, found, reasons = _held_against(claim, index, device)
+        verdict, found, reasons = _decide(claim, judge)
         runs = sorted({run for comparison in found for run in comparison.runs})
-        published = claim.get("published", {})
-        tested = "test" in claim
-        kinds = sorted({comparison.metric for comparison in found})
-        tables = sorted(
-            {
-                f"tables/{index[run].sweep.name}/"
-                + ("runs.csv" if kinds == ["memory"] else "samples.csv")
-                for run in runs
-            }
+        sampled = [c for c in found if not benchmark.metric(c.metric).exact]
+        table = "samples" if sampled else "metrics"
+        folders = sorted({judge.index[run].sweep.name for run in runs})
+        if sampled and source["statistic"] == "mean_of_30":
+            reasons = [*reasons, Reason("published_mean")]
+        warned = (
+            warning_codes((judge.index[run].row for run in comparison.runs), name)
+            for comparison in sampled
+            for name in _sources_of(benchmark, comparison.metric)
         )
-        if any(kind != "memory" for kind in kinds) and source["statistic"] == "mean_of_30":
-            reasons = [*reasons, "published_mean"]
         yield Finding(
             kind="claim",
             experiment=None,
             device=device,
             subject={"claim": claim["id"], "source": claim["source"]},
             verdict=verdict,
-            params={
-                "says": claim["says"],
-                "source_title": source["title"],
-                "place": claim["place"],
-                "published_device": claim["device"],
-                "published": published.get("figure"),
-                "unit": published.get("unit"),
-                "tolerance": published.get("tolerance"),
-                "wanted_least": wanted_range(claim).get("least") if tested else None,
-                "wanted_most": wanted_range(claim).get("most") if tested else None,
-                **(_said(claim["test"]) if tested else {}),
-                **_ours(found, _digits(claim)),
-            },
-            evidence={
-                "table": ", ".join(tables),
-                "rows": {"runs": [str(run) for run in runs]},
-                "method": "ratio of the metric of the first run to that of the second, over that "
+            sentences=[f"claim.{verdict}"],
+            params=_params(claim, source, _ours(found, _digits(claim))),
+            evidence=Evidence(
+                table=", ".join(f"tables/{folder}/{table}.csv" for folder in folders),
+                rows={"runs": [str(run) for run in runs]},
+                method="ratio of the metric of the first run to that of the second, over that "
                 "of the third to the fourth where there are four, or where amounts are compared "
-                "the first less the second over the third less the fourth; times by "
-                f"{BOOTSTRAP}; peaks are exact",
-                "n": min((comparison.samples for comparison in found), default=0),
-                "estimates": [comparison.to_json() for comparison in found],
-            },
+                f"the first less the second over the third less the fourth; {BOOTSTRAP}, exact "
+                "metrics as they are",
+                n=min((comparison.samples for comparison in found), default=0),
+                estimates=[comparison.to_json() for comparison in found],
+            ).to_json(),
             reasons=reasons,
-            warnings=sorted(
-                {
-                    code
-                    for comparison in found
-                    if comparison.metric != "memory"
-                    for code in warning_codes(
-                        (index[run].row for run in comparison.runs),
-                        comparison.metric.rsplit("_", 1)[0],
-                    )
-                }
-            ),
+            warnings=sorted({code for codes in warned for code in codes}),
         )
+
+
+def _sources_of(benchmark: Benchmark, name: str) -> tuple[str, ...]:
+    """The measured metrics behind a metric."""
+    derived = benchmark.metric(name).derived
+    return derived.of if derived else (name,)

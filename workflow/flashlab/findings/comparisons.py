@@ -1,4 +1,4 @@
-"""Findings that compare times: implementation with implementation, causal with full attention."""
+"""Findings that compare: implementation with implementation, one variant with another."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.findings.model import (
+from flashlab.findings.model import Evidence, Finding, excluded, rows_of, subject_of
+from flashlab.findings.ratios import (
     BOOTSTRAP,
-    MARGIN,
-    TIMED_PASSES,
-    Finding,
+    Estimates,
     Ratio,
-    Sweep,
-    mask_name,
-    overall,
-    ratios,
+    advantages,
+    counted,
     rounded,
+    shared_verdict,
     with_verdict,
     without_samples,
 )
+from flashlab.statistics import MARGIN
+from flashlab.sweep import Sweep, Variant, metrics_of, warning_codes
+
+VERDICTS = {"above": "better", "below": "worse", "equal": "equivalent"}
 
 
-def _range(found: Sequence[Ratio]) -> dict[str, Any]:
+def describe_range(found: Sequence[Ratio]) -> dict[str, Any]:
     """The printed range of the ratios, and where each end lies; the count alone where none is."""
     if not found:
         return {"count": 0}
@@ -39,18 +41,18 @@ def _range(found: Sequence[Ratio]) -> dict[str, Any]:
     }
 
 
-def _where(found: Sequence[Ratio]) -> dict[str, list[int]]:
+def _values_by_verdict(found: Sequence[Ratio]) -> dict[str, list[int]]:
     """The values of the sweep at which each verdict holds."""
     return {
-        "faster_at": with_verdict(found, "above"),
-        "slower_at": with_verdict(found, "below"),
+        "better_at": with_verdict(found, "above"),
+        "worse_at": with_verdict(found, "below"),
         "equal_at": with_verdict(found, "equal"),
         "undecided_at": with_verdict(found, "inconclusive"),
     }
 
 
 def _trend(found: Sequence[Ratio]) -> str:
-    """Whether the ratio grows from the first to the last value: beyond both intervals and 5%."""
+    """Whether the ratio grows from first to last: beyond both intervals and the margin."""
     if len(found) < 2:
         return "none"
     first, last = found[0], found[-1]
@@ -63,148 +65,186 @@ def _trend(found: Sequence[Ratio]) -> str:
     return "none"
 
 
-def _evidence(sweep: Sweep, found: Sequence[Ratio], method: str, **rows: Any) -> dict[str, Any]:
-    return {
-        "table": f"tables/{sweep.name}/samples.csv",
-        "rows": rows,
-        "method": f"{method}, {BOOTSTRAP}",
-        "n": min((ratio.samples for ratio in found), default=0),
-        "estimates": [ratio.to_json() for ratio in found],
-    }
+def _evidence(sweep: Sweep, found: Sequence[Ratio], method: str, rows: dict[str, Any]) -> Any:
+    return Evidence(
+        table=f"tables/{sweep.name}/samples.csv",
+        rows=rows,
+        method=f"{method}, {BOOTSTRAP}",
+        n=min((ratio.samples for ratio in found), default=0),
+        estimates=[ratio.to_json() for ratio in found],
+    ).to_json()
 
 
-def speedups(sweep: Sweep) -> Iterator[Finding]:
-    """How many times as fast as the baseline each implementation is, for each pass and mask."""
-    baseline = sweep.plan["baseline"]
+def comparisons(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+    """How many times as good as the baseline each implementation is, by each sampled metric."""
+    baseline = sweep.baseline
     if baseline not in sweep.implementations:
         return
-    words = {"above": "faster", "below": "slower", "equal": "equivalent"}
-    others = [name for name in sweep.implementations if name != baseline]
-    for name, causal, timed in itertools.product(others, sweep.masks, TIMED_PASSES):
-        found = ratios(sweep.times(baseline, causal, timed), sweep.times(name, causal, timed))
-        verdict = overall(found)
+    others = sorted(name for name in sweep.implementations if name != baseline)
+    metrics = metrics_of(sweep.benchmark, exact=False)
+    for name, variant, metric in itertools.product(others, sweep.variants, metrics):
+        mine, theirs = (
+            estimates.along(sweep, implementation, variant, metric.name)
+            for implementation in (name, baseline)
+        )
+        found = advantages(mine, theirs, metric.higher_is_better)
+        verdict = VERDICTS.get(shared_verdict(found), shared_verdict(found))
+        trend = _trend(found)
+        pair = sorted([name, baseline])
+        over = "over that of" if metric.higher_is_better else "under that of"
         yield Finding(
-            kind="speedup",
+            kind="comparison",
             experiment=sweep.name,
             device=sweep.device,
-            subject={
-                "implementation": name,
-                "baseline": baseline,
-                "pass": timed,
-                "mask": mask_name(causal),
-            },
-            verdict=words.get(verdict, verdict),
-            params={**_range(found), "trend": _trend(found), **_where(found)},
+            subject=subject_of(name, variant, baseline=baseline, metric=metric.name),
+            verdict=verdict,
+            sentences=[
+                counted(f"comparison.{verdict}", len(found)),
+                *([f"comparison.trend.{trend}"] if trend != "none" else []),
+            ],
+            params={**describe_range(found), "trend": trend, **_values_by_verdict(found)},
             evidence=_evidence(
                 sweep,
                 found,
-                "median time of the baseline over median time",
-                implementation=[baseline, name],
-                causal=causal,
-                **{"pass": timed},
+                f"median {metric.labels['en']} {over} the baseline, as a factor above 1 where "
+                "better",
+                rows_of([baseline, name], variant, metric=metric.name),
             ),
-            reasons=sweep.excluded([name, baseline], [causal]) + without_samples(found),
-            warnings=sweep.warnings([name, baseline], [causal], timed),
+            reasons=excluded(sweep, pair, [variant]) + without_samples(found),
+            warnings=warning_codes(sweep.of_series(pair, [variant]), metric.name),
         )
 
 
-def causal_effects(sweep: Sweep) -> Iterator[Finding]:
-    """What causal masking does to time, and so to TFLOP/s, whose FLOPs it halves by definition."""
-    if len(sweep.masks) < 2:
-        return
-    words = {"above": "faster", "below": "slower", "equal": "same_time"}
-    for name, timed in itertools.product(sweep.implementations, TIMED_PASSES):
-        found = ratios(sweep.times(name, False, timed), sweep.times(name, True, timed))
-        verdict = overall(found)
-        span = _range(found)
-        if found:
-            rates = [speed.ratio / 2 for speed in found]
-            span |= {"rate_low": rounded(min(rates)), "rate_high": rounded(max(rates))}
-        yield Finding(
-            kind="causal_effect",
-            experiment=sweep.name,
-            device=sweep.device,
-            subject={"implementation": name, "pass": timed},
-            verdict=words.get(verdict, verdict),
-            params={**span, **_where(found)},
-            evidence=_evidence(
-                sweep,
-                found,
-                "median time of full over that of causal attention (half of it is the ratio of "
-                "TFLOP/s, as causal FLOPs are half by definition)",
-                implementation=[name],
-                **{"pass": timed},
-            ),
-            reasons=sweep.excluded([name], sweep.masks) + without_samples(found),
-            warnings=sweep.warnings([name], sweep.masks, timed),
-        )
+def _variant_pairs(sweep: Sweep) -> Iterator[tuple[str, Variant, Variant]]:
+    """Pairs of variants that differ in one boolean parameter alone: off, and on."""
+    for parameter in sweep.benchmark.variants:
+        if parameter.kind is not bool:
+            continue
+        for off in sweep.variants:
+            on = tuple((key, key == parameter.name or value) for key, value in off)
+            if dict(off)[parameter.name] is False and on in sweep.variants:
+                yield parameter.name, off, on
+
+
+def variant_effects(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+    """What switching a variant on does to each sampled metric.
+
+    Where the variant changes the operations by definition, their ratio (`work_low`, `work_high`)
+    turns the ratio of times into that of rates.
+    """
+    metrics = metrics_of(sweep.benchmark, exact=False)
+    for switched, off, on in _variant_pairs(sweep):
+        for name, metric in itertools.product(sorted(sweep.implementations), metrics):
+            before, after = (
+                estimates.along(sweep, name, variant, metric.name) for variant in (off, on)
+            )
+            found = advantages(after, before, metric.higher_is_better)
+            verdict = VERDICTS.get(shared_verdict(found), shared_verdict(found))
+            params = {**describe_range(found), **_values_by_verdict(found)}
+            if found and metric.work and not metric.higher_is_better:
+                work = metric.work.operations
+                runs = (sweep.run_at(name, on, found[0].value), sweep.run_at(name, off, found[0].value))
+                shares = [work(run) for run in runs if run is not None]
+                rates = [ratio.ratio * shares[0] / shares[1] for ratio in found]
+                params |= {"rate_low": rounded(min(rates)), "rate_high": rounded(max(rates))}
+            fixed = tuple((key, value) for key, value in off if key != switched)
+            yield Finding(
+                kind="variant_effect",
+                experiment=sweep.name,
+                device=sweep.device,
+                subject=subject_of(name, fixed, metric=metric.name, switched=switched),
+                verdict=verdict,
+                sentences=[counted(f"variant_effect.{verdict}", len(found))],
+                params=params,
+                evidence=_evidence(
+                    sweep,
+                    found,
+                    f"median {metric.labels['en']} without over that with {switched}, as a factor "
+                    "above 1 where better",
+                    rows_of([name], fixed, metric=metric.name),
+                ),
+                reasons=excluded(sweep, [name], [off, on]) + without_samples(found),
+                warnings=warning_codes(sweep.of_series([name], [off, on]), metric.name),
+            )
 
 
 def _changes(found: Sequence[Ratio]) -> list[tuple[Ratio, Ratio]]:
-    """Neighbours, among the sizes at which one is faster, of which not the same one is."""
+    """Neighbours, among the sizes at which one is better, of which not the same one is."""
     decided = [ratio for ratio in found if ratio.verdict in ("above", "below")]
     return [pair for pair in itertools.pairwise(decided) if pair[0].verdict != pair[1].verdict]
 
 
-def _no_change(found: Sequence[Ratio], names: tuple[str, str]) -> dict[str, str] | None:
-    """Who is nowhere more than 5% slower, None where that cannot be said of either."""
-    first_slower = any(ratio.may_be_below for ratio in found)
-    second_slower = any(ratio.may_be_above for ratio in found)
-    if first_slower and second_slower:
+def _unchanged(found: Sequence[Ratio], names: tuple[str, str]) -> tuple[str, dict[str, str]] | None:
+    """Who is nowhere worse by more than the margin, None where that cannot be said of either."""
+    first_worse = any(ratio.may_be_below for ratio in found)
+    second_worse = any(ratio.may_be_above for ratio in found)
+    if first_worse and second_worse:
         return None
-    if not first_slower and not second_slower:
-        return {"relation": "level"}
-    leader, trailer = names if second_slower else names[::-1]
-    return {"relation": "leads", "leader": leader, "trailer": trailer}
+    if not first_worse and not second_worse:
+        return "level", {}
+    leader, trailer = names if second_worse else names[::-1]
+    return "leads", {"leader": leader, "trailer": trailer}
 
 
-def crossovers(sweep: Sweep) -> Iterator[Finding]:
-    """Between which measured values the faster of two implementations changes: a finding each."""
+def _crossover_verdicts(
+    found: Sequence[Ratio], names: tuple[str, str]
+) -> list[tuple[str, str, dict[str, Any]]]:
+    """Verdict, sentence and params: one for each change, or one for the lack of any."""
+    changes = [
+        (
+            "crosses",
+            "crossover.crosses",
+            {
+                "low_at": before.value,
+                "high_at": after.value,
+                "before": names[before.verdict == "below"],
+                "after": names[after.verdict == "below"],
+            },
+        )
+        for before, after in _changes(found)
+    ]
+    if changes:
+        return changes
+    if len(found) < 2:
+        return [("inconclusive", "crossover.inconclusive.missing", {})]
+    unchanged = _unchanged(found, names)
+    if unchanged is None:
+        return [("inconclusive", "crossover.inconclusive", {})]
+    relation, params = unchanged
+    return [("none_in_range", f"crossover.none_in_range.{relation}", {"relation": relation} | params)]
+
+
+def crossovers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+    """Between which measured values the better of two implementations changes: a finding each."""
     if len(sweep.values) < 2:
         return
-    for names in itertools.combinations(sweep.implementations, 2):
-        for causal, timed in itertools.product(sweep.masks, TIMED_PASSES):
-            # Above 1 the first of the two is the faster one.
-            found = ratios(*(sweep.times(name, causal, timed) for name in names[::-1]))
+    metrics = metrics_of(sweep.benchmark, exact=False)
+    for names in itertools.combinations(sorted(sweep.implementations), 2):
+        for variant, metric in itertools.product(sweep.variants, metrics):
+            # Above 1 the first of the two is the better one.
+            found = advantages(
+                *(estimates.along(sweep, name, variant, metric.name) for name in names),
+                metric.higher_is_better,
+            )
             span: dict[str, Any] = {"count": len(found)}
             if found:
                 span |= {"first": found[0].value, "last": found[-1].value}
-            said: list[tuple[str, dict[str, Any]]] = [
-                (
-                    "crosses",
-                    {
-                        "low_at": before.value,
-                        "high_at": after.value,
-                        "before": names[before.verdict == "below"],
-                        "after": names[after.verdict == "below"],
-                    },
-                )
-                for before, after in _changes(found)
-            ]
-            if not said:
-                unchanged = _no_change(found, names) if len(found) > 1 else None
-                said = [("none_in_range", unchanged) if unchanged else ("inconclusive", {})]
-            for verdict, params in said:
+            for verdict, sentence, params in _crossover_verdicts(found, names):
                 yield Finding(
                     kind="crossover",
                     experiment=sweep.name,
                     device=sweep.device,
-                    subject={
-                        "implementation": names[0],
-                        "other": names[1],
-                        "pass": timed,
-                        "mask": mask_name(causal),
-                    },
+                    subject=subject_of(names[0], variant, other=names[1], metric=metric.name),
                     verdict=verdict,
+                    sentences=[sentence],
                     params=span | params,
                     evidence=_evidence(
                         sweep,
                         found,
-                        "median time of the second over that of the first",
-                        implementation=list(names),
-                        causal=causal,
-                        **{"pass": timed},
+                        f"median {metric.labels['en']} of the two, as a factor above 1 where the "
+                        "first is better",
+                        rows_of(names, variant, metric=metric.name),
                     ),
-                    reasons=sweep.excluded(names, [causal]) + without_samples(found),
-                    warnings=sweep.warnings(names, [causal], timed),
+                    reasons=excluded(sweep, names, [variant]) + without_samples(found),
+                    warnings=warning_codes(sweep.of_series(names, [variant]), metric.name),
                 )

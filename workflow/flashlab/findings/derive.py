@@ -2,80 +2,57 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 
+from flashlab.files import read_json, write_json
 from flashlab.findings.anomalies import outliers, unstable
 from flashlab.findings.claims import claims, read_claims
-from flashlab.findings.comparisons import causal_effects, crossovers, speedups
-from flashlab.findings.memory import memory_limits, memory_ratios
-from flashlab.findings.model import PASS_KEY, Estimates, Finding, Sweep
+from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
+from flashlab.findings.environments import environments
+from flashlab.findings.exact import exact_comparisons, memory_limits
+from flashlab.findings.model import Finding
 from flashlab.findings.monotonicity import monotonicities
+from flashlab.findings.ratios import Estimates
 from flashlab.findings.roofline import Ceilings, read_ceilings, rooflines
 from flashlab.findings.scaling import scalings
-from flashlab.plan import SUMMARY
-from flashlab.records import write_json
-from flashlab.tables import parsed, read_csv
+from flashlab.findings.selection import select
+from flashlab.sweep import Sweep, read_planned_sweep
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "finding.schema.json"
 
-SWEEP_KINDS = (
-    *(causal_effects, speedups, crossovers, memory_ratios, memory_limits),
+Kind = Callable[[Sweep, Estimates], Iterator[Finding]]
+
+SWEEP_KINDS: tuple[Kind, ...] = (
+    *(variant_effects, comparisons, crossovers, exact_comparisons, memory_limits),
     *(scalings, monotonicities, unstable, outliers),
 )
-SUMMARY_KINDS = (speedups, memory_ratios)
-
-
-def read_samples(path: Path) -> dict[tuple[Any, ...], list[float]]:
-    """Milliseconds of every call in a sample table, in order of measurement, by pass and run.
-
-    In order, so that permuted rows give the same resamples.
-    """
-    found: dict[tuple[str, ...], list[tuple[int, float]]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.reader(file)
-        header = next(rows)
-        keys = [header.index(column) for column in PASS_KEY]
-        index, time = header.index("index"), header.index("time_ms")
-        for row in rows:
-            key = tuple([row[i] for i in keys])
-            found.setdefault(key, []).append((int(row[index]), float(row[time])))
-    return {
-        tuple(parsed(column, cell) for column, cell in zip(PASS_KEY, key, strict=True)): [
-            milliseconds for _, milliseconds in sorted(calls)
-        ]
-        for key, calls in found.items()
-    }
-
-
-def read_sweep(plan_file: Path, tables: Path, estimates: Estimates) -> Sweep:
-    """An experiment's plan and tables as the findings look them up."""
-    plan = json.loads(plan_file.read_text(encoding="utf-8"))
-    folder = tables / plan["name"]
-    return Sweep(
-        plan,
-        read_csv(folder / "runs.csv"),
-        read_csv(folder / "passes.csv"),
-        read_samples(folder / "samples.csv"),
-        estimates,
-    )
+SUMMARY_KINDS: tuple[Kind, ...] = (comparisons, exact_comparisons)
 
 
 def derive(
-    sweeps: Sequence[Sweep], published: Mapping[str, Any], ceilings: Ceilings | None
-) -> Iterator[Finding]:
-    """All findings: experiment by experiment in order of their names, then the claims."""
+    sweeps: Sequence[Sweep],
+    estimates: Estimates,
+    published: Mapping[str, Any],
+    ceilings: Ceilings | None,
+) -> list[Finding]:
+    """All findings: experiment by experiment in order of their names, then the dataset's.
+
+    `sweeps` are the headline's and those of the sections, in the order of the report.
+    """
+    found: list[Finding] = []
     for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
-        for kind in SUMMARY_KINDS if sweep.name == SUMMARY else SWEEP_KINDS:
-            yield from kind(sweep)
-        if ceilings and sweep.name != SUMMARY:
-            yield from rooflines(sweep, ceilings)
-    yield from claims(published, sweeps)
+        for kind in SUMMARY_KINDS if sweep.is_summary else SWEEP_KINDS:
+            found += kind(sweep, estimates)
+        if ceilings and not sweep.is_summary:
+            found += rooflines(sweep, estimates, ceilings)
+    found += environments(sweeps)
+    found += claims(published, sweeps, estimates)
+    headline = {name for s in sweeps if s.is_summary for name in s.implementations}
+    return select(found, [sweep for sweep in sweeps if not sweep.is_summary], headline)
 
 
 def write_findings(
@@ -91,11 +68,9 @@ def write_findings(
         ClaimsError: the file of published claims is no such file.
     """
     estimates = Estimates()
-    ceilings = None
-    if ceilings_file:
-        document = json.loads(ceilings_file.read_text(encoding="utf-8"))
-        ceilings = read_ceilings(document, estimates)
-    sweeps = [read_sweep(plan_file, tables, estimates) for plan_file in plan_files]
-    findings = [finding.to_json() for finding in derive(sweeps, read_claims(claims_file), ceilings)]
-    jsonschema.validate(findings, json.loads(SCHEMA.read_text(encoding="utf-8")))
-    write_json(output, findings)
+    ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
+    sweeps = [read_planned_sweep(file, tables, with_samples=True) for file in plan_files]
+    findings = derive(sweeps, estimates, read_claims(claims_file), ceilings)
+    documents = [finding.to_json() for finding in findings]
+    jsonschema.validate(documents, read_json(SCHEMA))
+    write_json(output, documents)

@@ -1,4 +1,4 @@
-"""Whether time and memory go one way along a sweep, or which pairs go one way and the other."""
+"""Whether a metric goes one way along a sweep, or which pairs go one way and the other."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.findings.model import (
+from flashlab.benchmarks.model import Metric
+from flashlab.findings.model import Evidence, Finding, excluded, rows_of, subject_of
+from flashlab.findings.ratios import (
     BOOTSTRAP,
-    TIMED_PASSES,
-    Finding,
+    Estimates,
     Ratio,
-    Sweep,
-    mask_name,
     ratio,
     rounded,
     without_samples,
 )
 from flashlab.statistics import Estimate
+from flashlab.sweep import Sweep, warning_codes
 
 
 @dataclass(frozen=True)
@@ -45,26 +45,26 @@ def _steps(
     )
 
 
-def _timed_steps(times: Mapping[int, Estimate]) -> tuple[list[_Step], list[_Step]]:
-    """Steps of times: by the ±5% rule."""
+def _sampled_steps(medians: Mapping[int, Estimate]) -> tuple[list[_Step], list[_Step]]:
+    """Steps of a sampled metric, judged by the margin."""
 
     def step(start: int, value: int) -> _Step:
-        found = ratio(value, times[value], times[start])
+        found = ratio(value, medians[value], medians[start])
         falls, rises = found.verdict == "below", found.verdict == "above"
         return _Step(start, found, falls, rises, found.may_be_below, found.may_be_above)
 
-    return _steps({value: time.median for value, time in times.items()}, step)
+    return _steps({value: estimate.median for value, estimate in medians.items()}, step)
 
 
-def _exact_steps(peaks: Mapping[int, float]) -> tuple[list[_Step], list[_Step]]:
-    """Steps of peaks, which are exact: by any digit that is printed."""
+def _exact_steps(values: Mapping[int, float]) -> tuple[list[_Step], list[_Step]]:
+    """Steps of an exact metric, judged by any digit that is printed."""
 
     def step(start: int, value: int) -> _Step:
-        found = rounded(peaks[value] / peaks[start])
+        found = rounded(values[value] / values[start])
         falls, rises = found < 1, found > 1
         return _Step(start, Ratio(value, found, found, found, 1), falls, rises, falls, rises)
 
-    return _steps(peaks, step)
+    return _steps(values, step)
 
 
 def _judged(from_highest: Sequence[_Step], from_lowest: Sequence[_Step]) -> tuple[str, Any]:
@@ -90,68 +90,57 @@ def _judged(from_highest: Sequence[_Step], from_lowest: Sequence[_Step]) -> tupl
     return "monotone", {"direction": "falls" if may_fall else "rises" if may_rise else "level"}
 
 
-def _finding(
-    sweep: Sweep,
-    subject: dict[str, str],
-    values: Sequence[int],
-    steps: tuple[list[_Step], list[_Step]],
-    evidence: dict[str, Any],
-    exact: bool,
-) -> Finding:
-    verdict, params = _judged(*steps)
-    name, masks = subject["implementation"], [subject["mask"] == "causal"]
-    found = [step.ratio for group in steps for step in group]
-    return Finding(
-        kind="monotonicity",
-        experiment=sweep.name,
-        device=sweep.device,
-        subject=subject,
-        verdict=verdict,
-        params={
-            "count": len(values),
-            **({"first": values[0], "last": values[-1]} if values else {}),
-            "covaried": sweep.covaried,
-            **params,
-        },
-        evidence={
-            **evidence,
-            "method": "each value over the highest and over the lowest before it, "
-            + ("exact, to three digits" if exact else BOOTSTRAP),
-            "n": min((ratio.samples for ratio in found), default=0),
-            "estimates": [
-                {"against": against, "start": step.start, **step.ratio.to_json()}
-                for against, group in zip(("highest", "lowest"), steps, strict=True)
-                for step in group
-            ],
-        },
-        reasons=sweep.excluded([name], masks) + without_samples(found),
-        warnings=[] if exact else sweep.warnings([name], masks, subject["quantity"]),
-    )
+def _sentence(metric: Metric, verdict: str, params: Mapping[str, Any], count: int) -> str:
+    key = f"monotonicity.{verdict}"
+    if "direction" in params:
+        key += f".{params['direction']}" + (".exact" if metric.exact else "")
+    return f"{key}.missing" if count < 2 else key
 
 
-def monotonicities(sweep: Sweep) -> Iterator[Finding]:
-    """Both passes' time and peak memory, for each implementation and mask."""
+def monotonicities(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+    """Whether each metric goes one way, for each implementation and variant."""
     if len(sweep.values) < 2:
         return
-    for name, causal in itertools.product(sweep.implementations, sweep.masks):
-        subject = {"implementation": name, "mask": mask_name(causal)}
-        rows = {"implementation": [name], "causal": causal}
-        for timed in TIMED_PASSES:
-            times = sweep.times(name, causal, timed)
-            yield _finding(
-                sweep,
-                {**subject, "quantity": timed},
-                list(times),
-                _timed_steps(times),
-                {"table": f"tables/{sweep.name}/samples.csv", "rows": {**rows, "pass": timed}},
-                exact=False,
-            )
-        peaks = {value: row["peak_memory_MiB"] for value, row in sweep.peaks(name, causal).items()}
-        yield _finding(
-            sweep,
-            {**subject, "quantity": "memory"},
-            list(peaks),
-            _exact_steps(peaks),
-            {"table": f"tables/{sweep.name}/runs.csv", "rows": rows},
-            exact=True,
+    names, metrics = sorted(sweep.implementations), sweep.benchmark.measured
+    for name, variant, metric in itertools.product(names, sweep.variants, metrics):
+        medians = estimates.along(sweep, name, variant, metric.name)
+        values = list(medians)
+        if metric.exact:
+            steps = _exact_steps({value: found.median for value, found in medians.items()})
+        else:
+            steps = _sampled_steps(medians)
+        verdict, params = _judged(*steps)
+        covaried = [parameter.name for parameter in sweep.covaried]
+        found = [step.ratio for group in steps for step in group]
+        rows = sweep.run_rows(name, variant)
+        yield Finding(
+            kind="monotonicity",
+            experiment=sweep.name,
+            device=sweep.device,
+            subject=subject_of(name, variant, metric=metric.name),
+            verdict=verdict,
+            sentences=[
+                _sentence(metric, verdict, params, len(values)),
+                *(["covaried"] if covaried else []),
+            ],
+            params={
+                "count": len(values),
+                **({"first": values[0], "last": values[-1]} if values else {}),
+                "covaried": covaried,
+                **params,
+            },
+            evidence=Evidence(
+                table=f"tables/{sweep.name}/{'metrics' if metric.exact else 'samples'}.csv",
+                rows=rows_of([name], variant, metric=metric.name),
+                method="each value over the highest and over the lowest before it, "
+                + ("exact, to three digits" if metric.exact else BOOTSTRAP),
+                n=min((ratio.samples for ratio in found), default=0),
+                estimates=[
+                    {"against": against, "start": step.start, **step.ratio.to_json()}
+                    for against, group in zip(("highest", "lowest"), steps, strict=True)
+                    for step in group
+                ],
+            ).to_json(),
+            reasons=excluded(sweep, [name], [variant]) + without_samples(found),
+            warnings=[] if metric.exact else warning_codes(rows, metric.name),
         )

@@ -12,22 +12,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab import costs
-from flashlab.findings.model import (
+from flashlab.benchmarks.model import Metric
+from flashlab.findings.model import Evidence, Finding, Reason, excluded, rows_of, subject_of
+from flashlab.findings.ratios import (
     BOOTSTRAP,
-    TIMED_PASSES,
     Estimates,
-    Finding,
     Ratio,
-    Sweep,
     function_of,
     interval_json,
-    mask_name,
     ratio,
     rounded,
 )
-from flashlab.records import Run
 from flashlab.statistics import Estimate, Floats
+from flashlab.sweep import Sweep, Variant, warning_codes
 
 BOUND_SHARE = 50.0
 """Least percentage of a ceiling at which a run is called bound by it; under it of both: neither."""
@@ -108,81 +105,98 @@ def _share(value: int, work: float, time: Estimate, ceiling: tuple[Estimate, flo
 
 
 def _standings(
-    sweep: Sweep, ceilings: Ceilings, name: str, causal: bool, timed: str
+    sweep: Sweep,
+    ceilings: Ceilings,
+    name: str,
+    variant: Variant,
+    metric: Metric,
+    estimates: Estimates,
 ) -> list[_Standing]:
     """Of each run that has samples."""
     found = []
-    for row in sweep.pass_rows(name, causal, timed):
-        if row["status"] != "ok" or row["dtype"] not in ceilings.matrix:
+    for row in sweep.metric_rows(name, variant, metric.name):
+        if row["status"] != "ok" or row["dtype"] not in ceilings.matrix or metric.work is None:
             continue
-        run, time, value = Run.from_json(row), sweep.estimate(row), row[sweep.parameter]
+        time, value = estimates.of_row(sweep, row), sweep.value_of(row)
         if time.resampled is None:
             continue
-        flops = costs.flops(run.shape)[timed]
-        moved = costs.compulsory_bytes(run.shape, run.dtype)[timed]
+        operations = metric.work.operations(row)
+        moved = metric.work.compulsory_bytes(row, row["dtype"])
         found.append(
             _Standing(
                 value,
-                _share(value, flops, time, ceilings.matrix[run.dtype]),
+                _share(value, operations, time, ceilings.matrix[row["dtype"]]),
                 _share(value, moved, time, ceilings.copy),
             )
         )
     return found
 
 
-def rooflines(sweep: Sweep, ceilings: Ceilings) -> Iterator[Finding]:
-    """How near each pass comes to the ceilings; a finding for each verdict, with its values.
+def _params(
+    found: Sequence[_Standing], undecided: Sequence[int], dtype: str
+) -> dict[str, Any]:
+    matrix = [rounded(standing.matrix.ratio) for standing in found]
+    copy = [rounded(standing.copy.ratio) for standing in found]
+    return {
+        "count": len(found),
+        "first": found[0].value,
+        "last": found[-1].value,
+        "values": [standing.value for standing in found],
+        "matrix_low": min(matrix),
+        "matrix_high": max(matrix),
+        "undecided_at": list(undecided),
+        "copy_low": min(copy),
+        "copy_high": max(copy),
+        "dtype": dtype,
+    }
 
-    Where an interval reaches across the limit between two verdicts, nothing is said of the value
+
+def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterator[Finding]:
+    """How near each timed metric comes to the ceilings; a finding for each verdict.
+
+    Where an interval reaches across the limit between two verdicts, nothing is stated of the value
     but that. A run that has no samples has no interval, and is left out.
 
-    Nothing is said of another device than the one that the ceilings were measured on.
+    Nothing is stated of another device than the one that the ceilings were measured on.
     """
-    if {row["device_name"] for row in sweep.runs if row["status"] == "ok"} != {
-        ceilings.device_name
-    }:
+    devices = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
+    if devices != {ceilings.device_name}:
         return
-    run_dtype = sweep.runs[0]["dtype"]
-    for name, causal, timed in itertools.product(sweep.implementations, sweep.masks, TIMED_PASSES):
+    dtype = sweep.runs[0]["dtype"]
+    drifted = [Reason("ceiling_drifted")] if {dtype, "copy"} & ceilings.drifted else []
+    timed = [metric for metric in sweep.benchmark.measured if metric.work]
+    names = sorted(sweep.implementations)
+    for name, variant, metric in itertools.product(names, sweep.variants, timed):
         groups: dict[str, list[_Standing]] = {}
         undecided = []
-        for standing in _standings(sweep, ceilings, name, causal, timed):
+        for standing in _standings(sweep, ceilings, name, variant, metric, estimates):
             if standing.verdict is None:
                 undecided.append(standing.value)
             else:
                 groups.setdefault(standing.verdict, []).append(standing)
         for verdict, found in sorted(groups.items()):
-            matrix = [rounded(standing.matrix.ratio) for standing in found]
-            copy = [rounded(standing.copy.ratio) for standing in found]
+            params = _params(found, undecided, dtype)
+            above = [Reason("above_copy_rate")] if params["copy_high"] > 100 else []
             yield Finding(
                 kind="roofline",
                 experiment=sweep.name,
                 device=sweep.device,
-                subject={"implementation": name, "pass": timed, "mask": mask_name(causal)},
+                subject=subject_of(name, variant, metric=metric.name),
                 verdict=verdict,
-                params={
-                    "count": len(found),
-                    "first": found[0].value,
-                    "last": found[-1].value,
-                    "values": [standing.value for standing in found],
-                    "matrix_low": min(matrix),
-                    "matrix_high": max(matrix),
-                    "undecided_at": undecided,
-                    "copy_low": min(copy),
-                    "copy_high": max(copy),
-                    "dtype": run_dtype,
-                },
-                evidence={
-                    "table": f"tables/{sweep.name}/samples.csv",
-                    "rows": {"implementation": [name], "causal": causal, "pass": timed},
-                    "method": "operations over median time as a percentage of the measured "
+                sentences=[
+                    f"roofline.{verdict}",
+                    *(["roofline.undecided"] if undecided else []),
+                ],
+                params=params,
+                evidence=Evidence(
+                    table=f"tables/{sweep.name}/samples.csv",
+                    rows=rows_of([name], variant, metric=metric.name),
+                    method="operations over median time as a percentage of the measured "
                     "matrix-product rate, compulsory bytes over median time as one of the "
                     f"measured copy bandwidth, {BOOTSTRAP}",
-                    "n": min(standing.matrix.samples for standing in found),
-                    "estimates": [standing.to_json() for standing in found],
-                },
-                reasons=sweep.excluded([name], [causal])
-                + (["above_copy_rate"] if max(copy) > 100 else [])
-                + (["ceiling_drifted"] if {run_dtype, "copy"} & ceilings.drifted else []),
-                warnings=sweep.warnings([name], [causal], timed),
+                    n=min(standing.matrix.samples for standing in found),
+                    estimates=[standing.to_json() for standing in found],
+                ).to_json(),
+                reasons=[*excluded(sweep, [name], [variant]), *above, *drifted],
+                warnings=warning_codes(sweep.run_rows(name, variant), metric.name),
             )

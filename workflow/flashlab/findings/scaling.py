@@ -9,18 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from statsmodels.regression.linear_model import OLS
+import scipy.stats
 
-from flashlab.findings.model import (
-    BOOTSTRAP,
-    EVIDENCE_DIGITS,
-    TIMED_PASSES,
-    Finding,
-    Sweep,
-    mask_name,
-    rounded,
-)
+from flashlab.benchmarks.model import Metric
+from flashlab.findings.model import Evidence, Finding, Reason, excluded, rows_of, subject_of
+from flashlab.findings.ratios import BOOTSTRAP, EVIDENCE_DIGITS, Estimates, rounded
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
+from flashlab.sweep import Sweep, Variant, warning_codes
 
 MIN_SIZES = 4
 MAX_BEND = 0.2
@@ -94,10 +89,10 @@ def bends(sizes: Sequence[int], estimates: Sequence[Estimate], exact: bool = Fal
 
 def _fit(sizes: Sequence[int], medians: Sequence[float]) -> tuple[float, float, float]:
     """Exponent with its 95% t interval: least squares on the logs of the per-size medians."""
-    x = np.log(np.asarray(sizes, dtype=float))
-    fitted = OLS(np.log(medians), np.column_stack([np.ones_like(x), x])).fit()
-    low, high = fitted.conf_int(1 - CONFIDENCE)[1]
-    return float(fitted.params[1]), float(low), float(high)
+    fitted = scipy.stats.linregress(np.log(np.asarray(sizes, dtype=float)), np.log(medians))
+    quantile = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, len(sizes) - 2)
+    reach = float(quantile * fitted.stderr)
+    return float(fitted.slope), float(fitted.slope) - reach, float(fitted.slope) + reach
 
 
 def _growth(by_size: Mapping[int, Estimate], exact: bool) -> _Growth:
@@ -126,16 +121,24 @@ def _to_places(exponent: float, places: int) -> float:
     return round(exponent, places) + 0.0
 
 
-def _finding(
-    sweep: Sweep,
-    subject: dict[str, str],
-    by_size: Mapping[int, Estimate],
-    evidence: dict[str, Any],
-    exact: bool,
-) -> Finding:
-    growth = _growth(by_size, exact)
+def _sentences(growth: _Growth, sizes: Sequence[int], params: Mapping[str, Any]) -> list[str]:
+    """The messages that tell how a quantity grows, and what else varies along the sweep."""
+    key = f"scaling.{growth.verdict}"
+    if len(sizes) < 2:
+        key += ".one" if sizes else ".missing"
+    elif growth.verdict == "power_law" and params["exponent_low"] == params["exponent_high"]:
+        key += ".proportional" if params["exponent"] == 1 else ".exact"
+    elif growth.verdict == "flat" and params["times"] == 1:
+        key += ".same"
+    return [key, *(["covaried"] if params["covaried"] else [])]
+
+
+def _params(sweep: Sweep, growth: _Growth, by_size: Mapping[int, Estimate]) -> dict[str, Any]:
     sizes = list(by_size)
-    params: dict[str, Any] = {"count": len(sizes), "covaried": sweep.covaried}
+    params: dict[str, Any] = {
+        "count": len(sizes),
+        "covaried": [parameter.name for parameter in sweep.covaried],
+    }
     if sizes:
         params |= {"first": sizes[0], "last": sizes[-1]}
     if len(sizes) > 1:
@@ -151,66 +154,61 @@ def _finding(
             "exponent_low": _to_places(low, 2),
             "exponent_high": _to_places(high, 2),
         }
-    name, masks = subject["implementation"], [subject["mask"] == "causal"]
-    reasons = sweep.excluded([name], masks)
-    if not exact and any(estimate.resampled is None for estimate in by_size.values()):
-        reasons.append("no_samples")
-    return Finding(
-        kind="scaling",
-        experiment=sweep.name,
-        device=sweep.device,
-        subject=subject,
-        verdict=growth.verdict,
-        params=params,
-        evidence={
-            **evidence,
-            "method": "least squares on logs of per-size medians, 95% t interval; bends of the "
-            "local exponents " + ("exact" if exact else f"by {BOOTSTRAP}"),
-            "n": len(sizes),
-            "estimates": [
-                {
-                    "value": size,
-                    "estimate": rounded(found.median, EVIDENCE_DIGITS),
-                    "n": found.count,
-                }
-                for size, found in by_size.items()
-            ]
-            + [
-                {
-                    "exponent": _to_places(estimate, EVIDENCE_DIGITS),
-                    "low": _to_places(low, EVIDENCE_DIGITS),
-                    "high": _to_places(high, EVIDENCE_DIGITS),
-                }
-                for estimate, low, high in ([growth.exponent] if growth.exponent else [])
-            ],
-        },
-        reasons=reasons,
-        warnings=[] if exact else sweep.warnings([name], masks, subject["quantity"]),
+    return params
+
+
+def _growth_evidence(
+    sweep: Sweep,
+    name: str,
+    variant: Variant,
+    metric: Metric,
+    growth: _Growth,
+    by_size: Mapping[int, Estimate],
+) -> Evidence:
+    medians: list[dict[str, Any]] = [
+        {"value": size, "estimate": rounded(found.median, EVIDENCE_DIGITS), "n": found.count}
+        for size, found in by_size.items()
+    ]
+    fitted = [
+        {
+            "exponent": _to_places(estimate, EVIDENCE_DIGITS),
+            "low": _to_places(low, EVIDENCE_DIGITS),
+            "high": _to_places(high, EVIDENCE_DIGITS),
+        }
+        for estimate, low, high in ([growth.exponent] if growth.exponent else [])
+    ]
+    return Evidence(
+        table=f"tables/{sweep.name}/{'metrics' if metric.exact else 'samples'}.csv",
+        rows=rows_of([name], variant, metric=metric.name),
+        method="least squares on logs of per-size medians, 95% t interval; bends of the "
+        "local exponents " + ("exact" if metric.exact else f"by {BOOTSTRAP}"),
+        n=len(by_size),
+        estimates=[*medians, *fitted],
     )
 
 
-def scalings(sweep: Sweep) -> Iterator[Finding]:
-    """Growth of both passes' time and of peak memory, for each implementation and mask."""
+def scalings(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+    """How each metric grows along the sweep, for each implementation and variant."""
     if len(sweep.values) < 2:
         return
-    for name, causal in itertools.product(sweep.implementations, sweep.masks):
-        subject = {"implementation": name, "mask": mask_name(causal)}
-        rows = {"implementation": [name], "causal": causal}
-        for timed in TIMED_PASSES:
-            yield _finding(
-                sweep,
-                {**subject, "quantity": timed},
-                sweep.times(name, causal, timed),
-                {"table": f"tables/{sweep.name}/samples.csv", "rows": {**rows, "pass": timed}},
-                exact=False,
-            )
-        yield _finding(
-            sweep,
-            {**subject, "quantity": "memory"},
-            {
-                value: Estimate(row["peak_memory_MiB"], 1, None)
-                for value, row in sweep.peaks(name, causal).items()
-            },
-            {"table": f"tables/{sweep.name}/runs.csv", "rows": rows},
-            exact=True,
+    names, metrics = sorted(sweep.implementations), sweep.benchmark.measured
+    for name, variant, metric in itertools.product(names, sweep.variants, metrics):
+        by_size = estimates.along(sweep, name, variant, metric.name)
+        growth = _growth(by_size, metric.exact)
+        params = _params(sweep, growth, by_size)
+        reasons = excluded(sweep, [name], [variant])
+        if not metric.exact and any(found.resampled is None for found in by_size.values()):
+            reasons.append(Reason("no_samples"))
+        rows = sweep.run_rows(name, variant)
+        yield Finding(
+            kind="scaling",
+            experiment=sweep.name,
+            device=sweep.device,
+            subject=subject_of(name, variant, metric=metric.name),
+            verdict=growth.verdict,
+            sentences=_sentences(growth, list(by_size), params),
+            params=params,
+            evidence=_growth_evidence(sweep, name, variant, metric, growth, by_size).to_json(),
+            reasons=reasons,
+            warnings=[] if metric.exact else warning_codes(rows, metric.name),
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flashlab.grading.model import BADGES, CHECKS
 from flashlab.grading.wording import word
-from flashlab.records import written_whole
+from flashlab.files import open_atomically
 from flashlab.report.page import LANGUAGE_TAGS
 from flashlab.report.render import TEMPLATES, templates, to_pdf
 
@@ -36,5 +36,5 @@ def write_pages(document_file: Path, output: Path) -> None:
     """Write the PDF, whole or not at all."""
     document = json.loads(document_file.read_text(encoding="utf-8"))
     pdf = to_pdf(to_html(document), TEMPLATES, (), datetime.fromtimestamp(0, UTC))
-    with written_whole(output, binary=True) as file:
+    with open_atomically(output, binary=True) as file:
         file.write(pdf)

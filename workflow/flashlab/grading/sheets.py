@@ -10,7 +10,7 @@ from flashlab.grading.grade import Grades
 from flashlab.grading.model import CHECKS
 from flashlab.grading.shown import cell
 from flashlab.grading.wording import sentence
-from flashlab.records import written_whole
+from flashlab.files import open_atomically
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found", "message")
 SUMMARY_COLUMNS = (
@@ -20,7 +20,7 @@ SUMMARY_COLUMNS = (
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    with written_whole(path) as file:
+    with open_atomically(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([cell(text) for text in row] for row in rows)

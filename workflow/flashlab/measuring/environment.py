@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,9 @@ import pynvml
 import torch
 
 from flashlab import machine
+from flashlab.measuring.protocols import Timing
 from flashlab.measuring.surroundings import surroundings
-
-MARGIN = 0.05
-"""Least relative change between a pass's first and last third that counts as drift."""
+from flashlab.statistics import MARGIN
 
 OUTLIER_SHARE = 0.1
 """Largest share of samples outside Tukey's fences (1.5 quartile ranges) that needs no warning."""
@@ -89,7 +88,10 @@ class LoadMeter:
 
 
 def sample_warnings(name: str, samples: Sequence[float]) -> list[dict[str, Any]]:
-    """Warnings that one pass's samples give: drift over the pass, too many outliers."""
+    """Warnings about one metric's samples: they drift by more than the margin, or scatter.
+
+    Drift is the change of the median from the first third of the samples to the last.
+    """
     values = np.asarray(samples)
     third = len(values) // 3
     if third < 3:
@@ -97,15 +99,27 @@ def sample_warnings(name: str, samples: Sequence[float]) -> list[dict[str, Any]]
     warnings: list[dict[str, Any]] = []
     drift = float(np.median(values[-third:]) / np.median(values[:third])) - 1
     if abs(drift) > MARGIN:
-        warnings.append({"code": "drift", "pass": name, "share": round(drift, 4)})
+        warnings.append({"code": "drift", "metric": name, "share": round(drift, 4)})
     low, high = np.quantile(values, [0.25, 0.75])
     reach = 1.5 * (high - low)
     outside = int(np.sum((values < low - reach) | (values > high + reach)))
     if outside > OUTLIER_SHARE * len(values):
         warnings.append(
-            {"code": "outliers", "pass": name, "count": outside, "samples": len(values)}
+            {"code": "outliers", "metric": name, "count": outside, "samples": len(values)}
         )
     return warnings
+
+
+def timing_warnings(timings: Mapping[str, Timing]) -> list[dict[str, Any]]:
+    """Warnings about timed metrics: their samples', and an interval that was not reached."""
+    return [
+        *(w for name, timing in timings.items() for w in sample_warnings(name, timing.samples)),
+        *(
+            {"code": "interval_not_reached", "metric": name}
+            for name, timing in timings.items()
+            if timing.stopped == "time"
+        ),
+    ]
 
 
 def state_warnings(

@@ -37,6 +37,15 @@ class Timing:
     samples: tuple[float, ...]
     stopped: str
 
+    def to_json(self) -> dict[str, Any]:
+        """The timing as a metric of a record, in ms."""
+        return {
+            "unit": "ms",
+            "value": self.seconds * 1e3,
+            "samples": [seconds * 1e3 for seconds in self.samples],
+            "stopped": self.stopped,
+        }
+
 
 def _synchronize(device: str) -> None:
     if device == "cuda":

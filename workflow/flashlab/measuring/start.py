@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import psutil
 
 from flashlab import machine
+from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.sources import sources_of
 
 POLL_SECONDS = 0.2
@@ -75,7 +76,10 @@ def fingerprint() -> str:
     content = {
         "sources": {
             str(path): hashlib.sha256(path.read_bytes()).hexdigest()
-            for module in ("flashlab.measuring.child", "flashlab.measuring.warm")
+            for module in (
+                *("flashlab.measuring.child", "flashlab.measuring.warm"),
+                *(benchmark.measure for benchmark in BENCHMARKS.values()),
+            )
             for path in sources_of(module)
         },
         "environment": environment,

@@ -19,19 +19,15 @@ from typing import Any
 import psutil
 
 from flashlab import machine
+from flashlab.benchmarks.model import Benchmark
+from flashlab.files import write_json
 from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.start import POLL_SECONDS, Started, start
 from flashlab.measuring.surroundings import surroundings
 from flashlab.processes import WorkflowGoneError, has_ended, workflow_process
-from flashlab.records import (
-    PASSES,
-    VERSION,
-    Run,
-    time_out_message,
-    write_json,
-    write_record,
-)
+from flashlab.records import Record, read_metrics, time_out_message, write_record
+from flashlab.runs import Run
 
 CEILINGS_TIMEOUT_SECONDS = 300.0
 
@@ -98,13 +94,6 @@ def _run_child(
         return _ended_without_answer(returncode, _kernel_oom_kills() - before, errors)
 
 
-def _null_passes() -> dict[str, Any]:
-    return {
-        **{name: {"time(s)": None, "FLOPS(TFLOPs/s)": None} for name in PASSES},
-        "peak_memory_usage(MB)": None,
-    }
-
-
 def _device_name(device: str, variables: Mapping[str, str]) -> str:
     """The name of the CPU, or of the GPU that these variables confine a process to."""
     if device == "cpu":
@@ -114,16 +103,17 @@ def _device_name(device: str, variables: Mapping[str, str]) -> str:
 
 
 def measure_run(
+    benchmark: Benchmark,
     run: Run,
     protocol: Mapping[str, Any],
     implementation: Implementation,
     sources: Mapping[str, Any],
     output: Path,
-) -> dict[str, Any]:
+) -> Record:
     """Measure `run` in a process of its own and write its record to `output`.
 
     The device is claimed for as long as the process runs; waiting for it is not part of the
-    time-out. Returns the record.
+    time limit. Returns the record.
 
     Raises:
         WorkflowGoneError: the Snakemake call that ordered the run has ended; nothing is written.
@@ -132,6 +122,7 @@ def measure_run(
     order = {
         "run": run.to_json(),
         "protocol": dict(protocol),
+        "measure": benchmark.measure,
         "kernel": str(implementation.path),
         "preloads": implementation.preloads,
     }
@@ -140,23 +131,19 @@ def measure_run(
         device_name = _device_name(run.device, variables)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         found = _run_child(order, variables, protocol["timeout_s"])
-    record = {
-        **found.get("measured", _null_passes()),
-        "record": {
-            "version": VERSION,
-            "status": found["status"],
-            "message": found["message"],
-            "run": order["run"],
-            "protocol": order["protocol"],
-            "samples": found.get("samples", {"forward": [], "backward": []}),
-            "stopped": found.get("stopped", {}),
-            "gate": found.get("gate"),
-            "warnings": found.get("warnings", []),
-            "environment": found.get("environment") or surroundings(device_name),
-            "sources": dict(sources),
-            "started": started,
-        },
-    }
+    record = Record(
+        benchmark=benchmark.name,
+        run=run,
+        status=found["status"],
+        message=found["message"],
+        protocol=protocol,
+        metrics=read_metrics(found.get("metrics", {})),
+        gate=found.get("gate"),
+        warnings=tuple(found.get("warnings", ())),
+        environment=found.get("environment") or surroundings(device_name),
+        sources=sources,
+        started=started,
+    )
     write_record(output, record)
     return record
 

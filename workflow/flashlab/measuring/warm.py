@@ -113,7 +113,7 @@ def serve(path: Path, workflow: psutil.Process) -> None:
         listener.bind(str(path))
         listener.listen()
         listener.settimeout(POLL_SECONDS)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no burial
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically
         while not has_ended(workflow):
             try:
                 connection, _ = listener.accept()
@@ -127,7 +127,8 @@ def serve(path: Path, workflow: psutil.Process) -> None:
                 if request["fingerprint"] != mine:
                     send_message(connection, {"refused": "sources or environment differ"})
                     continue
-                preload(request["order"].get("preloads", ()))
+                order = request["order"]
+                preload([*filter(None, [order.get("measure")]), *order.get("preloads", ())])
                 send_message(connection, {"accepted": True})
                 if os.fork() == 0:
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

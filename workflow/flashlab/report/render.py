@@ -21,7 +21,7 @@ from weasyprint import HTML, Attachment
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
-from flashlab.records import written_whole
+from flashlab.files import open_atomically
 from flashlab.remarks import Remark, read_remarks
 from flashlab.report.attachments import AttachedFile, attached_files
 from flashlab.report.content import compose, texts_joined
@@ -195,7 +195,7 @@ def write_report(
     created = datetime.fromisoformat(report.created).astimezone(UTC)
     files = attached_files(config_file, results, ceilings, remarks)
     pdf = to_pdf(to_html(report), results, files, created)
-    with written_whole(output, binary=True) as file:
+    with open_atomically(output, binary=True) as file:
         file.write(pdf)
 
 
@@ -204,5 +204,5 @@ def write_page(config_file: Path, results: Path, ceilings: Path | None, output: 
     config = json.loads(config_file.read_text(encoding="utf-8"))
     report = on_one_page(compose(config, results, ceilings, read_remarks(config)), results)
     names = [*Material(config, results, ceilings).implementations]
-    with written_whole(output) as file:
+    with open_atomically(output) as file:
         file.write(complete(to_html(report, Page(report, names))))

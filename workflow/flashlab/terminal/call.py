@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from flashlab.records import Run
+from flashlab.runs import Run
 from flashlab.terminal.outcomes import (
     UNMEASURED,
     Outcome,

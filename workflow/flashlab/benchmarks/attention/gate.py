@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from flashlab.records import Shape
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.measuring.failures import IncorrectError
 
 Attention = Callable[[torch.Tensor, bool], torch.Tensor]
 
@@ -24,10 +25,6 @@ CHUNK_SCORES = {"cpu": 2**22, "cuda": 2**28}
 
 REMAINDER = 128
 """Kernels tile sequences by at most this; a smaller sequence keeps the remainder modulo it."""
-
-
-class IncorrectError(Exception):
-    """An implementation whose output or gradient is wrong."""
 
 
 def gate_shape(shape: Shape, device: str) -> Shape:
@@ -93,7 +90,7 @@ def relative_error(found: torch.Tensor, reference: torch.Tensor) -> float:
 def check_correctness(
     attention: Attention, shape: Shape, dtype: str, device: str
 ) -> dict[str, Any]:
-    """Hold an implementation's output and gradient against the reference on fresh inputs.
+    """Compare an implementation's output and gradient with the reference on fresh inputs.
 
     Returns what was compared, for the record: the shape, the seed, the tolerance, the relative
     errors of ``out`` (B, N, H, D) and ``dqkv`` (B, N, 3, H, D).

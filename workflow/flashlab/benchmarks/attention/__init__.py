@@ -1,0 +1,1 @@
+"""Attention: the course's lab, forward and backward pass of one layer."""

@@ -1,0 +1,186 @@
+"""The attention benchmark as declared: parameters, metrics, and what a run must cost.
+
+B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flashlab import costs
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.model import (
+    Benchmark,
+    Derived,
+    Metric,
+    Parameter,
+    Parameters,
+    Quantity,
+    Work,
+)
+from flashlab.runs import Run
+
+# Parameters
+
+BATCH_SIZE = Parameter("batch_size", "B", {"zh_TW": "批次大小", "en": "batch size"})
+SEQ_LEN = Parameter("seq_len", "N", {"zh_TW": "序列長度", "en": "sequence length"})
+NUM_HEADS = Parameter("num_heads", "H", {"zh_TW": "頭數", "en": "number of heads"})
+EMB_DIM = Parameter("emb_dim", "E", {"zh_TW": "嵌入維度", "en": "embedding dimension"})
+CAUSAL = Parameter(
+    "causal",
+    "causal",
+    {"zh_TW": "因果遮罩", "en": "causal masking"},
+    kind=bool,
+    words={
+        False: {"zh_TW": "完整", "en": "full"},
+        True: {"zh_TW": "因果", "en": "causal"},
+    },
+)
+HEAD_DIM = Parameter(
+    "head_dim",
+    "d",
+    {"zh_TW": "單頭維度", "en": "head dimension"},
+    derived_from=("emb_dim", "num_heads"),
+    derive=lambda parameters: Shape.of(parameters).head_dim,
+)
+
+# Quantities
+
+TIME = Quantity("time", "ms", "lower", exact=False, labels={"zh_TW": "時間", "en": "Time"})
+RATE = Quantity(
+    "rate",
+    "TFLOP/s",
+    "higher",
+    exact=False,
+    labels={"zh_TW": "運算速率", "en": "Rate"},
+    logarithmic=False,
+)
+MEMORY = Quantity(
+    "memory", "MiB", "lower", exact=True, labels={"zh_TW": "峰值記憶體", "en": "Peak memory"}
+)
+
+FORWARD = {"zh_TW": "前向", "en": "Forward"}
+BACKWARD = {"zh_TW": "反向", "en": "Backward"}
+
+# What a run must cost
+
+
+def _work(name: str) -> Work:
+    """Operations and compulsory bytes of a pass."""
+
+    def operations(parameters: Parameters) -> float:
+        return costs.flops(Shape.of(parameters))[name]
+
+    def compulsory_bytes(parameters: Parameters, dtype: str) -> int:
+        return costs.compulsory_bytes(Shape.of(parameters), dtype)[name]
+
+    return Work(operations, compulsory_bytes)
+
+
+def _rate(name: str) -> Derived:
+    """TFLOP/s: the course's operations of a pass over its time."""
+
+    def rate(parameters: Parameters, milliseconds: Any) -> Any:
+        return costs.flops(Shape.of(parameters))[name] / 1e9 / milliseconds
+
+    return Derived((f"{name}_time",), rate)
+
+
+def _sum(parameters: Parameters, forward: Any, backward: Any) -> Any:
+    return forward + backward
+
+
+def exact_peak_memory(run: Run, provider: str | None, device_name: str | None) -> float | None:
+    """Peak memory in MiB by the exact model; None for a run that the model does not cover.
+
+    It covers flash-attn's FlashAttention-2 and the naive implementation, on CUDA in float16 for
+    N ≥ 2d (see `costs`).
+    """
+    shape = Shape.of(run)
+    if run.device != "cuda" or run.dtype != "float16" or shape.seq_len < 2 * shape.head_dim:
+        return None
+    if run.implementation == "Flash2" and str(provider).startswith("flash-attn "):
+        return costs.flash2_peak_memory(shape) / costs.MIB
+    workspace = costs.cublas_workspaces(device_name or "")
+    if run.implementation == "Pytorch" and shape.batch_size > 1 and workspace is not None:
+        return costs.naive_peak_memory(shape, workspace) / costs.MIB
+    return None
+
+
+def course_keys(parameters: Parameters, metrics: Mapping[str, float | None]) -> dict[str, Any]:
+    """The four keys of the course's script, which stand at the top of a record."""
+    seconds: dict[str, float | None] = {}
+    for name in ("forward", "backward"):
+        milliseconds = metrics[f"{name}_time"]
+        seconds[name] = None if milliseconds is None else milliseconds / 1e3
+    both = seconds["forward"], seconds["backward"]
+    seconds["forward_backward"] = None if None in both else sum(both)  # type: ignore[arg-type]
+    flops = costs.flops(Shape.of(parameters))
+    return {
+        **{
+            name: {
+                "time(s)": time,
+                "FLOPS(TFLOPs/s)": None if time is None else flops[name] / time / 1e12,
+            }
+            for name, time in seconds.items()
+        },
+        "peak_memory_usage(MB)": metrics["peak_memory"],
+    }
+
+
+ATTENTION = Benchmark(
+    name="attention",
+    report="lab5",
+    parameters=(BATCH_SIZE, SEQ_LEN, NUM_HEADS, EMB_DIM, CAUSAL, HEAD_DIM),
+    metrics=(
+        Metric(
+            "forward_time",
+            TIME,
+            {"zh_TW": "前向時間", "en": "forward time"},
+            FORWARD,
+            work=_work("forward"),
+        ),
+        Metric(
+            "backward_time",
+            TIME,
+            {"zh_TW": "反向時間", "en": "backward time"},
+            BACKWARD,
+            work=_work("backward"),
+        ),
+        Metric(
+            "forward_backward_time",
+            TIME,
+            {"zh_TW": "合計時間", "en": "total time"},
+            derived=Derived(("forward_time", "backward_time"), _sum),
+        ),
+        Metric(
+            "forward_rate",
+            RATE,
+            {"zh_TW": "前向速率", "en": "forward rate"},
+            FORWARD,
+            derived=_rate("forward"),
+        ),
+        Metric(
+            "backward_rate",
+            RATE,
+            {"zh_TW": "反向速率", "en": "backward rate"},
+            BACKWARD,
+            derived=_rate("backward"),
+        ),
+        Metric(
+            "forward_backward_rate",
+            RATE,
+            {"zh_TW": "整體速率", "en": "overall rate"},
+            derived=_rate("forward_backward"),
+        ),
+        Metric(
+            "peak_memory",
+            MEMORY,
+            {"zh_TW": "峰值記憶體", "en": "peak memory"},
+            exact_model=exact_peak_memory,
+        ),
+    ),
+    measure="flashlab.benchmarks.attention.measure",
+    top_level_keys=course_keys,
+)

@@ -1,0 +1,85 @@
+"""How one attention run is measured: correctness, then peak memory, then the time of both passes.
+
+Everything here decides numbers, so an edit measures again. The declaration, with its labels and
+costs, is not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from flashlab.benchmarks.attention import gate
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.measuring import environment, memory, protocols
+
+MIB = 1024**2
+
+
+def _inputs(shape: Shape, dtype: str, device: str) -> torch.Tensor:
+    """The packed qkv (B, N, 3, H, D), random, with gradients on."""
+    size = (shape.batch_size, shape.seq_len, 3, shape.num_heads, shape.head_dim)
+    return torch.randn(size, dtype=getattr(torch, dtype), device=device, requires_grad=True)
+
+
+def _peak_memory(attention: gate.Attention, shape: Shape, dtype: str, device: str) -> int:
+    """Peak bytes of both passes, inputs included."""
+
+    def both_passes() -> None:
+        qkv = _inputs(shape, dtype, device)
+        out = attention(qkv, shape.causal)
+        out.backward(torch.randn_like(out), retain_graph=True)
+
+    return memory.peak_memory(both_passes, device)
+
+
+def _time_passes(
+    attention: gate.Attention,
+    shape: Shape,
+    dtype: str,
+    device: str,
+    protocol: Mapping[str, Any],
+) -> dict[str, protocols.Timing]:
+    qkv = _inputs(shape, dtype, device)
+    time_pass = protocols.PROTOCOLS[protocol["name"]]
+    forward = time_pass(lambda: attention(qkv, shape.causal), protocol, device)
+    out = attention(qkv, shape.causal)
+    grad = torch.randn_like(out)
+
+    def backward() -> None:
+        qkv.grad = None
+        out.backward(grad, retain_graph=True)
+
+    return {
+        "forward_time": forward,
+        "backward_time": time_pass(backward, protocol, device),
+    }
+
+
+def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
+    """Check, then measure memory, then time; each raises what the implementation raises.
+
+    Returns the metrics of a record (times in ms, memory in MiB), what the gate compared, and the
+    warnings.
+    """
+    attention, shape = kernel.attention, Shape.of(run)
+    dtype, device = run["dtype"], run["device"]
+    checked = gate.check_correctness(attention, shape, dtype, device)
+    peak_memory = _peak_memory(attention, shape, dtype, device)
+    load, states = environment.LoadMeter(), environment.gpu_states(device)
+    timings = _time_passes(attention, shape, dtype, device, protocol)
+    states += environment.gpu_states(device)
+    return {
+        "metrics": {
+            **{name: timing.to_json() for name, timing in timings.items()},
+            "peak_memory": {"unit": "MiB", "value": peak_memory / MIB},
+        },
+        "gate": checked,
+        "warnings": [
+            *environment.timing_warnings(timings),
+            *environment.state_warnings(load.foreign_share(), states),
+        ],
+    }

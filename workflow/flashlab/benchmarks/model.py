@@ -1,0 +1,198 @@
+"""What a benchmark is: its parameters, its metrics, how it is measured and what a run must cost.
+
+A benchmark is a declared value. Tables, findings, figures and reports iterate the declaration and
+never name a benchmark, a parameter or a metric of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+Texts = Mapping[str, str]
+"""One text for each language."""
+
+Value = int | bool | str
+Parameters = Mapping[str, Value]
+"""The values of a benchmark's parameters, the derived ones left out."""
+
+
+class UnknownNameError(Exception):
+    """A parameter, metric or quantity that a benchmark does not declare."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What distinguishes one run from another: a size (int), or a variant (bool or str).
+
+    `labels` are the words for it within a sentence. `words` name the values of a variant, which is
+    stated with everything said about a run. `derive` computes a parameter that follows from the
+    others, `derived_from` names those.
+    """
+
+    name: str
+    symbol: str
+    labels: Texts
+    kind: type[int] | type[bool] | type[str] = int
+    words: Mapping[Value, Texts] = field(default_factory=dict)
+    derived_from: tuple[str, ...] = ()
+    derive: Callable[[Parameters], Value] | None = None
+
+    @property
+    def is_variant(self) -> bool:
+        """Whether its values are kinds of problem rather than sizes."""
+        return self.kind is not int
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What metrics of one unit share: they stand in one figure, a panel each.
+
+    An exact quantity is the same at every measurement; any other is sampled. `labels` begin a
+    sentence or an axis.
+    """
+
+    name: str
+    unit: str
+    better: Literal["lower", "higher"]
+    exact: bool
+    labels: Texts
+    logarithmic: bool = True
+
+
+@dataclass(frozen=True)
+class Derived:
+    """How a metric follows from others: element by element, from the run's parameters and those.
+
+    `compute` is monotonic in each argument, so that intervals carry over.
+    """
+
+    of: tuple[str, ...]
+    compute: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a timed metric must at least do: floating-point operations, and bytes to move."""
+
+    operations: Callable[[Parameters], float]
+    compulsory_bytes: Callable[[Parameters, str], int]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One measured or derived quantity of a run.
+
+    `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
+    has several (none for a total of others). `work` is what a time was spent on.
+    `exact_model` gives the value that a run must have, given the run, its provider and the device's
+    name; None outside the range in which the model is exact.
+    """
+
+    name: str
+    quantity: Quantity
+    labels: Texts
+    part: Texts = field(default_factory=dict)
+    derived: Derived | None = None
+    work: Work | None = None
+    exact_model: Callable[..., float | None] | None = None
+
+    @property
+    def unit(self) -> str:
+        """The unit in records, tables and reports."""
+        return self.quantity.unit
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is the same at every measurement."""
+        return self.quantity.exact
+
+    @property
+    def higher_is_better(self) -> bool:
+        """The direction in which it improves."""
+        return self.quantity.better == "higher"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark: what its runs differ in, what is measured of each, and by which code.
+
+    `measure` is the module whose function ``measure(order)`` the measuring process calls; it
+    imports nothing of the declaration. `report` is the stem of the report's file name.
+    `top_level_keys` gives what a record holds beside our own keys, for readers of another format.
+    """
+
+    name: str
+    report: str
+    parameters: tuple[Parameter, ...]
+    metrics: tuple[Metric, ...]
+    measure: str
+    top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
+
+    @cached_property
+    def given(self) -> tuple[Parameter, ...]:
+        """The parameters that a run states; the others follow from them."""
+        return tuple(p for p in self.parameters if p.derive is None)
+
+    @cached_property
+    def derived_parameters(self) -> tuple[Parameter, ...]:
+        """The parameters that follow from the given ones."""
+        return tuple(p for p in self.parameters if p.derive is not None)
+
+    @cached_property
+    def variants(self) -> tuple[Parameter, ...]:
+        """The given parameters whose values are kinds of problem rather than sizes."""
+        return tuple(p for p in self.given if p.is_variant)
+
+    @cached_property
+    def measured(self) -> tuple[Metric, ...]:
+        """The metrics that a record holds, which findings are about; the others follow."""
+        return tuple(m for m in self.metrics if m.derived is None)
+
+    @cached_property
+    def quantities(self) -> dict[str, Quantity]:
+        """Every quantity by its name, in order of declaration."""
+        return {metric.quantity.name: metric.quantity for metric in self.metrics}
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter of this name."""
+        return _named(self.parameters, name, f"parameter of {self.name}")
+
+    def metric(self, name: str) -> Metric:
+        """The metric of this name."""
+        return _named(self.metrics, name, f"metric of {self.name}")
+
+    def panels(self, quantity: str) -> tuple[Metric, ...]:
+        """The metrics that a figure of a quantity shows, a panel each; totals have none."""
+        found = tuple(m for m in self.metrics if m.quantity.name == quantity)
+        if not found:
+            raise UnknownNameError(
+                f"{quantity} is no quantity of {self.name}; there are {', '.join(self.quantities)}"
+            )
+        return found if len(found) == 1 else tuple(m for m in found if m.part)
+
+    def all_parameters(self, given: Parameters) -> dict[str, Value]:
+        """The given parameters with those that follow from them, in order of declaration."""
+        return {p.name: p.derive(given) if p.derive else given[p.name] for p in self.parameters}
+
+    def describe(self, given: Parameters) -> list[str]:
+        """The given parameters in short: ``B16 N1024 H32 E2048 full``."""
+        return [
+            parameter.words[given[parameter.name]]["en"]
+            if parameter.words
+            else f"{parameter.symbol}{given[parameter.name]}"
+            for parameter in self.given
+        ]
+
+
+Named = TypeVar("Named", Parameter, Metric)
+
+
+def _named(declared: tuple[Named, ...], name: str, what: str) -> Named:
+    for entry in declared:
+        if entry.name == name:
+            return entry
+    names = ", ".join(entry.name for entry in declared)
+    raise UnknownNameError(f"{name} is no {what}; there are {names}")

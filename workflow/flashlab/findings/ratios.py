@@ -1,0 +1,180 @@
+"""Ratios of medians, the margin by which they are judged, and what several of them amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flashlab.findings.model import Reason
+from flashlab.statistics import MARGIN, Estimate, Floats, function_interval, resampled_median
+from flashlab.sweep import Row, Sweep, Variant
+
+SIGNIFICANT_DIGITS = 3
+EVIDENCE_DIGITS = 9
+
+BOOTSTRAP = "95% percentile bootstrap of the medians, 999 resamples"
+
+
+class Estimates:
+    """Medians with their bootstrap distributions: of each metric of each run once a dataset."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], Estimate] = {}
+
+    def of(self, key: tuple[Any, ...], samples: Sequence[float]) -> Estimate:
+        """The estimate of these samples; `key` is what tells them from all others."""
+        if key not in self._found:
+            self._found[key] = resampled_median(samples, repr(key))
+        return self._found[key]
+
+    def of_row(self, sweep: Sweep, row: Row) -> Estimate:
+        """The estimate of a row of the metric table, in the metric's unit.
+
+        An exact value, and a mean without samples, count as one sample.
+        """
+        if sweep.benchmark.metric(row["metric"]).exact:
+            return Estimate(row["value"], 1, None)
+        return self.of((*sweep.key_of(row), row["metric"]), sweep.samples_of(row) or [row["value"]])
+
+    def of_metric(self, sweep: Sweep, run: Row, name: str) -> Estimate:
+        """The estimate of any metric of a run, one that follows from others by computing it."""
+        metric = sweep.benchmark.metric(name)
+        if metric.derived is None:
+            return self.of_row(sweep, sweep.metric_row(run, name))
+        bases = [self.of_metric(sweep, run, base) for base in metric.derived.of]
+        parameters = {p.name: run[p.name] for p in sweep.benchmark.given}
+        medians = [base.median for base in bases]
+        resampled = [base.resampled for base in bases if base.resampled is not None]
+        return Estimate(
+            float(metric.derived.compute(parameters, *medians)),
+            min(base.count for base in bases),
+            metric.derived.compute(parameters, *resampled) if len(resampled) == len(bases) else None,
+        )
+
+    def along(
+        self, sweep: Sweep, implementation: str, variant: Variant, metric: str
+    ) -> dict[int, Estimate]:
+        """A metric by sweep value. Only runs that are ok are in it."""
+        return {
+            sweep.value_of(row): self.of_row(sweep, row)
+            for row in sweep.metric_rows(implementation, variant, metric)
+            if row["status"] == "ok"
+        }
+
+
+def rounded(value: float, digits: int = SIGNIFICANT_DIGITS) -> float:
+    """To a number of significant digits: what is printed, and so what is compared."""
+    return float(f"{value:.{digits}g}")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of two medians at one value of the sweep, with its 95% interval if there is one."""
+
+    value: int
+    ratio: float
+    low: float | None
+    high: float | None
+    samples: int
+
+    @property
+    def verdict(self) -> str:
+        """``above``, ``below`` or ``equal`` by the margin, else ``inconclusive``.
+
+        The interval is rounded to what is printed before it is compared with the margin.
+        """
+        if self.low is None or self.high is None:
+            return "inconclusive"
+        low, high = rounded(self.low), rounded(self.high)
+        if low > 1 + MARGIN:
+            return "above"
+        if high < 1 - MARGIN:
+            return "below"
+        if low >= 1 - MARGIN and high <= 1 + MARGIN:
+            return "equal"
+        return "inconclusive"
+
+    @property
+    def may_be_above(self) -> bool:
+        """Whether the interval, or the lack of one, leaves room for more than the margin above."""
+        return self.high is None or rounded(self.high) > 1 + MARGIN
+
+    @property
+    def may_be_below(self) -> bool:
+        """Whether the interval, or the lack of one, leaves room for more than the margin below."""
+        return self.low is None or rounded(self.low) < 1 - MARGIN
+
+    def to_json(self) -> dict[str, Any]:
+        """The ratio as evidence, rounded to nine significant digits."""
+        return {"value": self.value, **interval_json(self), "verdict": self.verdict}
+
+
+def interval_json(found: Ratio) -> dict[str, Any]:
+    """Estimate, interval and number of samples, as evidence."""
+    return {
+        "estimate": rounded(found.ratio, EVIDENCE_DIGITS),
+        "low": None if found.low is None else rounded(found.low, EVIDENCE_DIGITS),
+        "high": None if found.high is None else rounded(found.high, EVIDENCE_DIGITS),
+        "n": found.samples,
+    }
+
+
+def function_of(
+    value: int, function: Callable[..., Floats], estimates: Sequence[Estimate]
+) -> Ratio:
+    """A function of independent medians, such as their ratio, with its interval."""
+    estimate = float(function(*(found.median for found in estimates)))
+    low, high = function_interval(function, estimates) or (None, None)
+    return Ratio(value, estimate, low, high, min(found.count for found in estimates))
+
+
+def quotient(numerator: Floats, denominator: Floats) -> Floats:
+    """Element by element."""
+    return numerator / denominator
+
+
+def ratio(value: int, numerator: Estimate, denominator: Estimate) -> Ratio:
+    """Ratio of two medians; exactly 1 where both are the same run's."""
+    return function_of(value, quotient, (numerator, denominator))
+
+
+def ratios(numerators: Mapping[int, Estimate], denominators: Mapping[int, Estimate]) -> list[Ratio]:
+    """Ratio of medians at each value that both have."""
+    return [
+        ratio(value, numerators[value], denominators[value])
+        for value in sorted(numerators.keys() & denominators.keys())
+    ]
+
+
+def advantages(
+    mine: Mapping[int, Estimate], theirs: Mapping[int, Estimate], higher_is_better: bool
+) -> list[Ratio]:
+    """How many times as good as theirs mine is, at each value that both have: above 1 is better."""
+    return ratios(mine, theirs) if higher_is_better else ratios(theirs, mine)
+
+
+def shared_verdict(found: Sequence[Ratio]) -> str:
+    """The verdict that all ratios share, ``mixed`` where they differ; none decide nothing."""
+    verdicts = {ratio.verdict for ratio in found}
+    if not verdicts:
+        return "inconclusive"
+    return verdicts.pop() if len(verdicts) == 1 else "mixed"
+
+
+def with_verdict(found: Sequence[Ratio], verdict: str) -> list[int]:
+    """The values of the sweep whose ratio has this verdict."""
+    return [ratio.value for ratio in found if ratio.verdict == verdict]
+
+
+def without_samples(found: Iterable[Ratio]) -> list[Reason]:
+    """The reason ``no_samples`` where there are ratios, but not one with an interval."""
+    lows = [ratio.low for ratio in found]
+    return [Reason("no_samples")] if lows and all(low is None for low in lows) else []
+
+
+def counted(key: str, count: int, fewest: int = 1) -> str:
+    """The message for so many values: ``.missing`` under the fewest, ``.one`` for a single one."""
+    if count < fewest:
+        return f"{key}.missing"
+    return f"{key}.one" if count == 1 else key

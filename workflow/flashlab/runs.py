@@ -1,0 +1,66 @@
+"""A run: one implementation of a benchmark's problem, at one set of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flashlab.benchmarks.model import Benchmark, Value
+
+
+@dataclass(frozen=True, order=True)
+class Run(Mapping[str, Value]):
+    """One implementation at one set of parameters, dtype and kind of device (cuda or cpu).
+
+    As a mapping it holds the given parameters (`parameters`, in the benchmark's order). `words` are
+    those in short, for names and messages.
+    """
+
+    implementation: str
+    parameters: tuple[tuple[str, Value], ...]
+    dtype: str
+    device: str
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, benchmark: Benchmark, document: Mapping[str, Any]) -> Run:
+        """The run whose keys stand in a mapping; KeyError for one that is missing."""
+        given = {parameter.name: document[parameter.name] for parameter in benchmark.given}
+        return cls(
+            document["implementation"],
+            tuple(given.items()),
+            document["dtype"],
+            document["device"],
+            tuple(benchmark.describe(given)),
+        )
+
+    def __getitem__(self, name: str) -> Value:
+        for key, value in self.parameters:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.parameters)
+
+    def __len__(self) -> int:
+        return len(self.parameters)
+
+    def to_json(self) -> dict[str, Any]:
+        """The flat mapping that stands in a record under ``record.run``."""
+        return {
+            "implementation": self.implementation,
+            **dict(self.parameters),
+            "dtype": self.dtype,
+            "device": self.device,
+        }
+
+    def __str__(self) -> str:
+        """The run in one line: ``Flash2 B16 N1024 H32 E2048 full float16 cuda``."""
+        return " ".join([self.implementation, *self.words, self.dtype, self.device])
+
+    @property
+    def slug(self) -> str:
+        """The run as part of a file name: ``flash2-b16-n1024-h32-e2048-full-float16-cuda``."""
+        return str(self).lower().replace(" ", "-")

@@ -1,0 +1,295 @@
+"""An experiment as its tables hold it: the one view that findings, figures and report share."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.benchmarks.model import Value
+from flashlab.files import read_json
+
+TABLES = ("runs", "metrics", "samples")
+
+RUN_COLUMNS = (
+    *("status", "message", "protocol", "device_name", "provider", "torch", "driver", "commit"),
+    *("started", "warnings", "source_changed", "record", "sha256"),
+)
+METRIC_COLUMNS = (
+    *("metric", "unit", "status", "samples", "stopped", "value", "low", "high", "GFLOP"),
+)
+SAMPLE_COLUMNS = ("metric", "index", "value")
+
+INTEGERS = frozenset({"samples", "index"})
+NUMBERS = frozenset({"value", "low", "high", "GFLOP"})
+BOOLEANS = frozenset({"source_changed"})
+
+Row = Mapping[str, Any]
+Variant = tuple[tuple[str, Value], ...]
+"""The values of the benchmark's variants: ``(("causal", False),)``; empty where it has none."""
+
+
+def run_keys(benchmark: Benchmark) -> tuple[str, ...]:
+    """The columns that tell one run from all others."""
+    return ("implementation", *(p.name for p in benchmark.given), "dtype", "device")
+
+
+def parameter_columns(benchmark: Benchmark) -> tuple[str, ...]:
+    """The columns of the run table that describe a run: its keys and what follows from them."""
+    return (*run_keys(benchmark), *(p.name for p in benchmark.derived_parameters))
+
+
+def parse_cell(column: str, cell: str, kinds: Mapping[str, type]) -> Any:
+    """A cell in its column's type, None where it is empty; `kinds` are those of the parameters."""
+    if cell == "":
+        return None
+    if column in INTEGERS or kinds.get(column) is int:
+        return int(cell)
+    if column in BOOLEANS or kinds.get(column) is bool:
+        return cell == "true"
+    if column in NUMBERS:
+        return float(cell)
+    if column == "warnings":
+        return json.loads(cell)
+    return cell
+
+
+def read_table(path: Path, benchmark: Benchmark) -> list[dict[str, Any]]:
+    """Rows of one of the tables, each cell in its column's type, empty cells as None."""
+    kinds: dict[str, type] = {p.name: p.kind for p in benchmark.parameters}
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            {column: parse_cell(column, cell, kinds) for column, cell in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+SampleKey = tuple[Any, ...]
+
+
+def read_samples(path: Path, benchmark: Benchmark) -> dict[SampleKey, list[float]]:
+    """Every sample in order of measurement, by the run's keys and the metric.
+
+    In order, so that a table with permuted rows gives the same estimates.
+    """
+    kinds: dict[str, type] = {p.name: p.kind for p in benchmark.parameters}
+    columns = (*run_keys(benchmark), "metric")
+    found: dict[tuple[str, ...], list[tuple[int, float]]] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        header = next(rows)
+        keys = [header.index(column) for column in columns]
+        index, value = header.index("index"), header.index("value")
+        for row in rows:
+            key = tuple([row[i] for i in keys])
+            found.setdefault(key, []).append((int(row[index]), float(row[value])))
+    return {
+        tuple(parse_cell(column, cell, kinds) for column, cell in zip(columns, key, strict=True)): [
+            sample for _, sample in sorted(samples)
+        ]
+        for key, samples in found.items()
+    }
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """An experiment's plan and tables, for look-ups by implementation, variant, metric and value.
+
+    `samples` is empty where they were not read.
+    """
+
+    plan: Mapping[str, Any]
+    benchmark: Benchmark
+    runs: Sequence[Row]
+    metrics: Sequence[Row]
+    samples: Mapping[SampleKey, list[float]] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The experiment's name in the configuration."""
+        return str(self.plan["name"])
+
+    @property
+    def baseline(self) -> str:
+        """The implementation that the others are compared with."""
+        return str(self.plan["baseline"])
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether this is the headline's one set of parameters, where nothing is swept."""
+        return not self.plan["sweep"]
+
+    @cached_property
+    def parameter(self) -> Parameter:
+        """The parameter that varies; the summary is told by the benchmark's first size."""
+        if self.is_summary:
+            return next(p for p in self.benchmark.given if not p.is_variant)
+        return self.benchmark.parameter(self.plan["sweep"])
+
+    @cached_property
+    def implementations(self) -> list[str]:
+        """Names of the implementations, in the plan's order."""
+        return [entry["name"] for entry in self.plan["implementations"]]
+
+    @cached_property
+    def variants(self) -> list[Variant]:
+        """The variants that were asked for, in order."""
+        return sorted({self.variant_of(row) for row in self.runs})
+
+    @cached_property
+    def values(self) -> list[int]:
+        """The values of the parameter that were asked for, whatever became of their runs."""
+        return sorted({self.value_of(row) for row in self.runs})
+
+    @cached_property
+    def varying(self) -> list[Parameter]:
+        """The sizes that take more than one value, derived ones too, in order of declaration."""
+        return [
+            parameter
+            for parameter in self.benchmark.parameters
+            if not parameter.is_variant and len({row[parameter.name] for row in self.runs}) > 1
+        ]
+
+    @cached_property
+    def covaried(self) -> list[Parameter]:
+        """The sizes that vary along with the parameter and do not merely follow from it."""
+        others = [p for p in self.varying if p != self.parameter and p.derive is None]
+        sources = [p for p in others if p.name in self.parameter.derived_from]
+        # One source that varies is the swept parameter by another name.
+        return [p for p in others if p not in sources] if len(sources) == 1 else others
+
+    @property
+    def device(self) -> str:
+        """Name of the device, or its kind where the records do not tell."""
+        return device_of(self.runs)
+
+    def variant_of(self, row: Row) -> Variant:
+        """The variant of a row of any table."""
+        return tuple((p.name, row[p.name]) for p in self.benchmark.variants)
+
+    def value_of(self, row: Row) -> int:
+        """The value of the swept parameter in a row of any table."""
+        if self.parameter.derive is None:
+            return int(row[self.parameter.name])
+        return int(self.parameter.derive(row))
+
+    def key_of(self, row: Row) -> tuple[Any, ...]:
+        """What tells the run of a row from all others."""
+        return tuple(row[column] for column in run_keys(self.benchmark))
+
+    @cached_property
+    def _runs_by_series(self) -> dict[tuple[str, Variant], list[Row]]:
+        return self._by_series(self.runs)
+
+    @cached_property
+    def _metrics_by_series(self) -> dict[tuple[str, Variant], list[Row]]:
+        return self._by_series(self.metrics)
+
+    def _by_series(self, table: Iterable[Row]) -> dict[tuple[str, Variant], list[Row]]:
+        found: dict[tuple[str, Variant], list[Row]] = {}
+        for row in table:
+            found.setdefault((row["implementation"], self.variant_of(row)), []).append(row)
+        return {key: sorted(rows, key=self.value_of) for key, rows in found.items()}
+
+    def run_rows(self, implementation: str, variant: Variant) -> list[Row]:
+        """Rows of the run table, in order of the sweep."""
+        return self._runs_by_series.get((implementation, variant), [])
+
+    def metric_rows(self, implementation: str, variant: Variant, metric: str) -> list[Row]:
+        """Rows of the metric table for one metric, in order of the sweep."""
+        rows = self._metrics_by_series.get((implementation, variant), [])
+        return [row for row in rows if row["metric"] == metric]
+
+    @cached_property
+    def _metric_by_run(self) -> dict[tuple[Any, ...], Row]:
+        return {(*self.key_of(row), row["metric"]): row for row in self.metrics}
+
+    def metric_row(self, run: Row, metric: str) -> Row:
+        """The row of one metric of a run."""
+        return self._metric_by_run[(*self.key_of(run), metric)]
+
+    def run_at(self, implementation: str, variant: Variant, value: int) -> Row | None:
+        """The run at a value of the sweep, None where none was asked for."""
+        rows = self.run_rows(implementation, variant)
+        return next((row for row in rows if self.value_of(row) == value), None)
+
+    def samples_of(self, row: Row) -> list[float]:
+        """The samples behind a row of the metric table; empty where there are none."""
+        return self.samples.get((*self.key_of(row), row["metric"]), [])
+
+    @cached_property
+    def ordered(self) -> list[Row]:
+        """The runs as tables show them: by implementation in the plan's order, variant, value."""
+        position = {name: i for i, name in enumerate(self.implementations)}
+        return sorted(
+            self.runs,
+            key=lambda row: (
+                position[row["implementation"]],
+                self.variant_of(row),
+                self.value_of(row),
+            ),
+        )
+
+    def of_series(
+        self, implementations: Collection[str], variants: Collection[Variant]
+    ) -> Iterator[Row]:
+        """The runs of these implementations and variants, by name, variant and value."""
+        for name in sorted(implementations):
+            for variant in sorted(variants):
+                yield from self.run_rows(name, variant)
+
+    def in_order(self, names: Sequence[str]) -> Sweep:
+        """The same with its implementations in the order of `names`."""
+        entries = sorted(self.plan["implementations"], key=lambda e: names.index(e["name"]))
+        return replace(self, plan={**self.plan, "implementations": entries})
+
+
+def device_of(runs: Iterable[Row]) -> str:
+    """Names of the devices of these runs, or their kinds where no record tells a name.
+
+    A run that ended in an error may not have come to know its device.
+    """
+    rows = list(runs)
+    names = {row["device_name"] for row in rows if row["device_name"]}
+    return ", ".join(sorted(names or {row["device"] for row in rows}))
+
+
+def warning_codes(runs: Iterable[Row], metric: str) -> list[str]:
+    """The codes of the warnings on these runs that concern a metric, each once."""
+    return sorted(
+        {
+            warning["code"]
+            for row in runs
+            for warning in row["warnings"] or ()
+            if warning.get("metric", metric) == metric
+        }
+    )
+
+
+def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
+    """The measured metrics that are exact, or those that are sampled."""
+    return [metric for metric in benchmark.measured if metric.exact == exact]
+
+
+def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False) -> Sweep:
+    """The sweep of a planned experiment from its folder of `tables`."""
+    benchmark = find_benchmark(plan["benchmark"])
+    folder = tables / plan["name"]
+    return Sweep(
+        plan,
+        benchmark,
+        read_table(folder / "runs.csv", benchmark),
+        read_table(folder / "metrics.csv", benchmark),
+        read_samples(folder / "samples.csv", benchmark) if with_samples else {},
+    )
+
+
+def read_planned_sweep(plan_file: Path, tables: Path, with_samples: bool = False) -> Sweep:
+    """The sweep of the experiment planned in a file (``plan/experiments/<name>.json``)."""
+    return read_sweep(read_json(plan_file), tables, with_samples)
