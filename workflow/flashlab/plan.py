@@ -6,7 +6,6 @@ up in its manifest instead.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,8 @@ from typing import Any
 from flashlab import identity
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
+from flashlab.plan_files import SUMMARY
 from flashlab.records import Run, Shape
-
-SUMMARY = "summary"
-"""Name of the headline table, which is planned like an experiment of one shape."""
 
 AUTO_DTYPE = {"cuda": "float16", "cpu": "float32"}
 
@@ -184,31 +181,7 @@ def check_recorded(planned: Mapping[Run, PlannedRun], where: str) -> None:
         )
 
 
-# The plan's files, in the folder of a dataset's results
-
-
-def planned_records(results: Path) -> list[dict[str, Any]]:
-    """The entries of all planned records (``run``, ``path``, ``sha256``), once for each experiment.
-
-    Raises:
-        OSError, ValueError, KeyError: there is no plan, or it cannot be read.
-    """
-    names = json.loads((results / "plan" / "experiments.json").read_text(encoding="utf-8"))
-    return [
-        entry
-        for name in names
-        for entry in json.loads(records_file(results, name).read_text(encoding="utf-8"))["records"]
-    ]
-
-
-def experiment_file(results: Path, experiment: str) -> Path:
-    """What the stages after the tables need to know of an experiment."""
-    return results / "plan" / "experiments" / f"{experiment}.json"
-
-
-def records_file(results: Path, experiment: str) -> Path:
-    """What an experiment's tables are made of."""
-    return results / "plan" / "records" / f"{experiment}.json"
+# The plan's documents
 
 
 def _by_shape(runs: Sequence[Run]) -> list[Run]:

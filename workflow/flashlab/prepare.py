@@ -16,6 +16,7 @@ from typing import Any
 from flashlab import datasets, identity, machine, plan, remaking
 from flashlab.config import ConfigError, check_baseline, merged, resolve_config
 from flashlab.implementations import Implementations, find_implementations
+from flashlab.plan_files import experiment_file, records_file
 from flashlab.records import Run
 
 RESULTS = Path("results")
@@ -148,10 +149,10 @@ def _documents(
         Path("report/dataset.json"): {"dataset": home.name},
     }
     for experiment in experiments:
-        documents[plan.experiment_file(home, experiment.name)] = plan.experiment_document(
+        documents[experiment_file(home, experiment.name)] = plan.experiment_document(
             experiment, implementations, resolved, *kind
         )
-        documents[plan.records_file(home, experiment.name)] = plan.records_document(
+        documents[records_file(home, experiment.name)] = plan.records_document(
             experiment, planned, implementations, *kind
         )
     return {path.as_posix(): document for path, document in documents.items()}

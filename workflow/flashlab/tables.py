@@ -150,7 +150,7 @@ def _run_row(
 
 
 def tables_of(plan: Mapping[str, Any]) -> Tables:
-    """The tables of an experiment, from the records that its plan names (`plan.records_file`).
+    """The tables of an experiment, from the records of its `plan_files.records_file`.
 
     Raises:
         RecordError: a record is missing, malformed, of another run, or not the manifest's.

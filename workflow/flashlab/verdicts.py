@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.plan import planned_records
+from flashlab.plan_files import planned_records
 from flashlab.records import write_json
 
 CHANGED = "changed: "

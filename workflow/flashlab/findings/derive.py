@@ -18,7 +18,7 @@ from flashlab.findings.model import PASS_KEY, Estimates, Finding, Sweep
 from flashlab.findings.monotonicity import monotonicities
 from flashlab.findings.roofline import Ceilings, read_ceilings, rooflines
 from flashlab.findings.scaling import scalings
-from flashlab.plan import SUMMARY
+from flashlab.plan_files import SUMMARY
 from flashlab.records import write_json
 from flashlab.tables import parsed, read_csv
 
