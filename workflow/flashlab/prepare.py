@@ -163,13 +163,16 @@ def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
     if not config["remarks"]:
         return ()
     try:
-        from flashlab.remarks import remark_files
+        from flashlab.remarks import RemarkError, remark_files
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"config: remarks: reading them needs {error.name}, which is not installed beside "
             "Snakemake; pip install markdown-it-py pillow there, or leave the remarks out"
         ) from error
-    return remark_files(config)
+    try:
+        return remark_files(config)
+    except RemarkError as error:
+        raise ConfigError(str(error)) from None
 
 
 def prepare(
