@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import identity
+from flashlab.config.sizes import shape_of
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
 from flashlab.plan_files import SUMMARY
@@ -73,7 +74,7 @@ def _shapes(sweep: str, block: Mapping[str, Any]) -> tuple[Shape, ...]:
     }
     causal = block["causal"] if isinstance(block["causal"], list) else [block["causal"]]
     return tuple(
-        Shape(causal=c, **{key: column[i] for key, column in columns.items()})
+        shape_of({"causal": c, **{key: column[i] for key, column in columns.items()}})
         for c in causal
         for i in range(count)
     )
@@ -104,7 +105,7 @@ def experiments(config: Mapping[str, Any], device: str) -> list[Experiment]:
             name=SUMMARY,
             title={},
             sweep="",
-            shapes=(Shape(**summary[device]),),
+            shapes=(shape_of(summary[device]),),
             implementations=tuple(summary["implementations"]),
             figures=(),
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import datasets, identity, machine, plan, remaking
-from flashlab.config import ConfigError, check_baseline, merged, resolve_config
+from flashlab.config import ConfigError, Layer, resolve_config
 from flashlab.implementations import Implementations, find_implementations
 from flashlab.plan_files import experiment_file, records_file
 from flashlab.records import Run
@@ -175,40 +175,47 @@ def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
         raise ConfigError(str(error)) from None
 
 
-def prepare(
-    config: Mapping[str, Any],
-    files: Sequence[Path],
-    overrides: Mapping[str, Any],
-    own: Mapping[str, Any] | None = None,
-) -> Prepared:
+def _with_dataset(base: Layer, dataset: datasets.Dataset) -> list[Layer]:
+    """The experiments of a recorded dataset, in place of those of the configuration at the base."""
+    replaced = {*datasets.CONFIG_KEYS, "implementations"}
+    kept = {key: value for key, value in base.keys.items() if key not in replaced}
+    return [Layer(base.origin, kept), Layer(f"dataset {dataset.name}", dataset.config)]
+
+
+def _named_dataset(layers: Sequence[Layer]) -> str:
+    """The dataset that the configuration names: `LOCAL` if it names none, or no valid name."""
+    named = [layer.keys["dataset"] for layer in layers if "dataset" in layer.keys]
+    name = named[-1] if named else LOCAL
+    return name if isinstance(name, str) and NAME.fullmatch(name) else LOCAL
+
+
+def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     """Check the configuration and plan its runs.
 
     Nothing is written, except that records of an older naming scheme are kept under their new
     names (`identity.adopt`).
 
     Args:
-        config: the merged configuration.
-        files: the files it was merged from, in order.
-        overrides: what ``--config`` gave.
-        own: what this call itself gave (``--configfile`` or ``--config``). It is laid over the
-            experiments that a recorded dataset brings, and these over `config`.
+        base: ``config/config.yaml``, or what another workflow gives as this one's configuration.
+        own: what this call itself gives: its ``--configfile`` files and ``--config``, in order.
+            They are laid over the experiments of a recorded dataset, and these over `base`.
 
     Raises:
         ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
             message that says what is wrong, where, and what to do.
     """
     implementations = find_implementations()
-    resolved = resolve_config(config, implementations, files, overrides)
-    dataset = resolved["dataset"]
+    layers = [base, *own]
     imports: dict[str, dict[str, Any]] = {}
     recorded: datasets.Dataset | None = None
-    if "import" in resolved:
-        dataset, recorded, imports = _imported(resolved)
-    elif dataset != LOCAL:
+    dataset = _named_dataset(layers)
+    importing = any("import" in layer.keys for layer in layers)
+    if dataset != LOCAL and not importing:
         recorded = _recorded(dataset)
-        kept = merged({**config, **recorded.config}, own or {})
-        resolved = resolve_config(kept, implementations, files, overrides)
-    check_baseline(resolved, files, overrides)
+        layers = [*_with_dataset(base, recorded), *own]
+    resolved = resolve_config(layers, implementations)
+    if importing:
+        dataset, recorded, imports = _imported(resolved)
     if recorded:
         device, dtype = recorded.device, recorded.dtype
     else:
