@@ -11,8 +11,6 @@ import sys
 import time
 from pathlib import Path
 
-import yaml
-
 CONFIGS = ("config/config.yaml", "config/h200-lab5.yaml")
 
 
@@ -20,13 +18,11 @@ def planned_runs(clone: Path) -> list[list[str]]:
     """The command line of lab5.py for each run, as the pipeline plans them."""
     sys.path.insert(0, str(clone / "workflow"))
     from flashlab import machine, plan
-    from flashlab.config import resolve_config
+    from flashlab.config import read_layer, resolve_config
     from flashlab.implementations import find_implementations
 
-    config: dict[str, object] = {}
-    for name in CONFIGS:
-        config |= yaml.safe_load((clone / name).read_text(encoding="utf-8"))
-    resolved = resolve_config(config, find_implementations())
+    layers = [read_layer(clone / name) for name in CONFIGS]
+    resolved = resolve_config(layers, find_implementations())
     device = machine.detect_device("auto")
     experiments = plan.experiments(resolved, device)
     runs = dict.fromkeys(run for e in experiments for run in e.runs("float32", device))

@@ -30,6 +30,12 @@ def test_figures_do_not_stand_on_findings_nor_findings_on_figures() -> None:
     assert "flashlab.figures" not in names("flashlab.findings")
 
 
+@pytest.mark.parametrize("stage", ["tables", "findings", "figures", "report", "verdicts"])
+def test_no_stage_after_the_records_depends_on_what_decides_their_names(stage: str) -> None:
+    deciding = {"plan", "identity", "machine", "datasets", "implementations", "config"}
+    assert names(f"flashlab.{stage}").isdisjoint(f"flashlab.{name}" for name in deciding)
+
+
 @pytest.mark.parametrize("module", ["flashlab.no_such_stage", "json", "flashlabels"])
 def test_what_is_no_module_of_the_package_is_an_error(module: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=module):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flashlab.plan import records_file
+from flashlab.plan_files import records_file
 from flashlab.records import write_json
 from flashlab.verdicts import KEPT, compare_verdicts
 

@@ -38,10 +38,9 @@ shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
 
 def prepare_call():
     """The plan of this call, and what it grades, with both written where they belong."""
-    files = [*map(Path, workflow.configfiles), *OWN_FILES]
     root = call.plan_root(in_place=CLAIM.held)
     try:
-        prepared = prepare(config, files, OVERRIDES, OWN)
+        prepared = prepare(BASE, OWN)
         grading = order_grading(prepared.config, root)
     except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
         raise WorkflowError(str(error)) from None

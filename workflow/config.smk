@@ -1,4 +1,4 @@
-# The configuration: config/config.yaml, the --configfile files, and --config merged into them.
+# The configuration in its layers: config/config.yaml, the --configfile files, and --config.
 
 import sys
 from pathlib import Path
@@ -9,41 +9,41 @@ ROOT = WORKFLOW.parent
 if str(WORKFLOW) not in sys.path:
     sys.path.insert(0, str(WORKFLOW))
 
-from flashlab.config import ConfigError, merged, parse_override, read_config
+from flashlab.config import ConfigError, Layer, merged, parse_override, read_layer
 from snakemake.exceptions import WorkflowError
-from snakemake.utils import update_config
 
 CONFIG_FILE = Path("config/config.yaml")
 OWN_FILES = [Path(file) for file in workflow.overwrite_configfiles]
-OVERRIDES = {}
-OWN = {}
 
 
-def check_config_files():
-    """Read the files before Snakemake does, which does not say where in them a mistake is."""
+def read_base():
+    """The file that this call's own layers are laid over; it may be absent if there are such."""
     if CONFIG_FILE.exists() or not OWN_FILES:
-        read_config(CONFIG_FILE)
-    for file in OWN_FILES:
-        OWN.update(merged(OWN, read_config(file)))
+        return read_layer(CONFIG_FILE)
+    return Layer(str(CONFIG_FILE), {})
 
 
-def read_overrides():
-    """Read --config with its types: Snakemake takes the numbers in nested values for text."""
+def read_own_layers():
+    """The layers that this call itself gives.
+
+    Snakemake reads them too, but does not say where in a file a mistake is, and takes the numbers
+    in the nested values of --config for text.
+    """
+    overrides = {}
     for argument in workflow.config_settings.config_args or ():
-        OVERRIDES.update(merged(OVERRIDES, parse_override(argument)))
-    OWN.update(merged(OWN, OVERRIDES))
+        overrides = merged(overrides, parse_override(argument))
+    return [*map(read_layer, OWN_FILES), Layer("--config", overrides)]
 
 
 # A module's configuration is what the workflow that uses it gives, and that alone.
-if not workflow.modifier.skip_configfile:
+if workflow.modifier.skip_configfile:
+    FILES = dict.fromkeys(map(str, [*workflow.configfiles, *OWN_FILES]))
+    BASE, OWN = Layer(", ".join(FILES) or "the module's config", config), []
+else:
     try:
-        check_config_files()
-        read_overrides()
+        BASE, OWN = read_base(), read_own_layers()
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
 
 
 configfile: "config/config.yaml"
-
-
-update_config(config, OVERRIDES)

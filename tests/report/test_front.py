@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flashlab.plan import experiment_file
+from flashlab.plan_files import experiment_file
 from flashlab.report.document import Cell, Front, Statement, Statements, Table
 from flashlab.report.front import without_weakest
 

@@ -20,7 +20,7 @@ import pytest
 
 from flashlab.catalogs import messages
 from flashlab.figures import draw_figures
-from flashlab.plan import experiment_file
+from flashlab.plan_files import experiment_file
 from flashlab.remarks import RemarkError, read_remarks
 from flashlab.report import render
 from flashlab.report.attachments import attached_files

@@ -7,7 +7,6 @@ up in its manifest instead.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,8 @@ from flashlab import identity
 from flashlab.benchmarks.model import Benchmark
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
+from flashlab.plan_files import SUMMARY
 from flashlab.runs import Run
-
-SUMMARY = "summary"
-"""Name of the headline table, which is planned like an experiment of one shape."""
 
 AUTO_DTYPE = {"cuda": "float16", "cpu": "float32"}
 
@@ -85,10 +82,12 @@ def _problems(
         if key not in crossed
     }
     return tuple(
-        {
-            **{key: column[i] for key, column in columns.items()},
-            **dict(zip(crossed, values, strict=True)),
-        }
+        benchmark.complete(
+            {
+                **{key: column[i] for key, column in columns.items()},
+                **dict(zip(crossed, values, strict=True)),
+            }
+        )
         for values in itertools.product(*crossed.values())
         for i in range(count)
     )
@@ -122,7 +121,7 @@ def experiments(
             name=SUMMARY,
             title={},
             sweep="",
-            problems=(summary[device],),
+            problems=(benchmark.complete(summary[device]),),
             implementations=tuple(summary["implementations"]),
             figures=(),
         )
@@ -204,31 +203,7 @@ def check_recorded(planned: Mapping[Run, PlannedRun], where: str) -> None:
         )
 
 
-# The plan's files, in the folder of a dataset's results
-
-
-def planned_records(results: Path) -> list[dict[str, Any]]:
-    """The entries of all planned records (``run``, ``path``, ``sha256``), once for each experiment.
-
-    Raises:
-        OSError, ValueError, KeyError: there is no plan, or it cannot be read.
-    """
-    names = json.loads((results / "plan" / "experiments.json").read_text(encoding="utf-8"))
-    return [
-        entry
-        for name in names
-        for entry in json.loads(records_file(results, name).read_text(encoding="utf-8"))["records"]
-    ]
-
-
-def experiment_file(results: Path, experiment: str) -> Path:
-    """What the stages after the tables need to know of an experiment."""
-    return results / "plan" / "experiments" / f"{experiment}.json"
-
-
-def records_file(results: Path, experiment: str) -> Path:
-    """What an experiment's tables are made of."""
-    return results / "plan" / "records" / f"{experiment}.json"
+# The plan's documents
 
 
 def _by_parameters(runs: Sequence[Run]) -> list[Run]:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import datasets, identity, machine, plan, remaking
-from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.config import ConfigError, check_baseline, merged, resolve_config
+from flashlab.config import ConfigError, Layer, resolve_config
 from flashlab.implementations import Implementations, find_implementations
+from flashlab.plan_files import experiment_file, records_file
 from flashlab.runs import Run
+from flashlab.sweep import TABLES
 
 RESULTS = Path("results")
 DATA = Path("data")
@@ -116,7 +117,7 @@ def _stage_damages(home: Path, experiments: Sequence[plan.Experiment]) -> dict[s
     found: dict[str, str] = {}
     for experiment in experiments:
         tables = home / "tables" / experiment.name
-        paths += [tables / f"{table}.csv" for table in ("runs", "passes", "samples")]
+        paths += [tables / f"{table}.csv" for table in TABLES]
         if experiment.figures:
             figures = home / "figures" / experiment.name
             if lacking := remaking.missing_figures(figures, (f.id for f in experiment.figures)):
@@ -150,10 +151,10 @@ def _documents(
         Path("report/dataset.json"): {"dataset": home.name},
     }
     for experiment in experiments:
-        documents[plan.experiment_file(home, experiment.name)] = plan.experiment_document(
+        documents[experiment_file(home, experiment.name)] = plan.experiment_document(
             experiment, implementations, resolved, *kind
         )
-        documents[plan.records_file(home, experiment.name)] = plan.records_document(
+        documents[records_file(home, experiment.name)] = plan.records_document(
             experiment, planned, implementations, *kind
         )
     return {path.as_posix(): document for path, document in documents.items()}
@@ -164,56 +165,67 @@ def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
     if not config["remarks"]:
         return ()
     try:
-        from flashlab.remarks import remark_files
+        from flashlab.remarks import RemarkError, remark_files
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"config: remarks: reading them needs {error.name}, which is not installed beside "
             "Snakemake; pip install markdown-it-py pillow there, or leave the remarks out"
         ) from error
-    return remark_files(config)
+    try:
+        return remark_files(config)
+    except RemarkError as error:
+        raise ConfigError(str(error)) from None
 
 
-def prepare(
-    config: Mapping[str, Any],
-    files: Sequence[Path],
-    overrides: Mapping[str, Any],
-    own: Mapping[str, Any] | None = None,
-) -> Prepared:
+def _with_dataset(base: Layer, dataset: datasets.Dataset) -> list[Layer]:
+    """The experiments of a recorded dataset, in place of those of the configuration at the base."""
+    replaced = {*datasets.CONFIG_KEYS, "implementations"}
+    kept = {key: value for key, value in base.keys.items() if key not in replaced}
+    return [Layer(base.origin, kept), Layer(f"dataset {dataset.name}", dataset.config)]
+
+
+def _named_dataset(layers: Sequence[Layer]) -> str:
+    """The dataset that the configuration names: `LOCAL` if it names none, or no valid name."""
+    named = [layer.keys["dataset"] for layer in layers if "dataset" in layer.keys]
+    name = named[-1] if named else LOCAL
+    return name if isinstance(name, str) and NAME.fullmatch(name) else LOCAL
+
+
+def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     """Check the configuration and plan its runs.
 
     Nothing is written, except that records of an older naming scheme are kept under their new
     names (`identity.adopt`).
 
     Args:
-        config: the merged configuration.
-        files: the files it was merged from, in order.
-        overrides: what ``--config`` gave.
-        own: what this call itself gave (``--configfile`` or ``--config``). It is laid over the
-            experiments that a recorded dataset brings, and these over `config`.
+        base: ``config/config.yaml``, or what another workflow gives as this one's configuration.
+        own: what this call itself gives: its ``--configfile`` files and ``--config``, in order.
+            They are laid over the experiments of a recorded dataset, and these over `base`.
 
     Raises:
         ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
             message that says what is wrong, where, and what to do.
     """
     implementations = find_implementations()
-    resolved = resolve_config(config, implementations, files, overrides)
-    dataset = resolved["dataset"]
+    layers = [base, *own]
     imports: dict[str, dict[str, Any]] = {}
     recorded: datasets.Dataset | None = None
-    if "import" in resolved:
-        dataset, recorded, imports = _imported(resolved)
-    elif dataset != LOCAL:
+    dataset = _named_dataset(layers)
+    importing = any("import" in layer.keys for layer in layers)
+    if dataset != LOCAL and not importing:
         recorded = _recorded(dataset)
-        kept = merged({**config, **recorded.config}, own or {})
-        resolved = resolve_config(kept, implementations, files, overrides)
-    check_baseline(resolved, files, overrides)
+        layers = [*_with_dataset(base, recorded), *own]
+    resolved = resolve_config(layers, implementations)
+    if importing:
+        dataset, recorded, imports = _imported(resolved)
     if recorded:
         device, dtype = recorded.device, recorded.dtype
     else:
         device = machine.detect_device(resolved["device"])
         dtype = plan.AUTO_DTYPE[device] if resolved["dtype"] == "auto" else resolved["dtype"]
+    benchmark = find_benchmark(resolved["benchmark"])
     protocol = plan.protocol_of(resolved)
-    experiments = plan.experiments(resolved, device)
+    experiments = plan.experiments(resolved, benchmark, device)
     runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
     home = RESULTS / dataset
     ceilings = recorded.ceilings if recorded else home / "records" / identity.ceilings_name(device)
@@ -222,15 +234,21 @@ def prepare(
         if imports:
             planned = {run: plan.PlannedRun(run, entry.path) for run, entry in planned.items()}
     else:
-        planned = plan.plan_local(runs, protocol, implementations, home / "records")
+        planned = plan.plan_local(benchmark, runs, protocol, implementations, home / "records")
         for run, entry in planned.items():
             if not entry.path.exists():
-                identity.adopt(entry.path, run, protocol, implementations[run.implementation])
+                identity.adopt(
+                    entry.path, benchmark, run, protocol, implementations[run.implementation]
+                )
     orders = (
         {}
         if recorded
         else {
-            entry.path.name: {"run": run.to_json(), "protocol": protocol}
+            entry.path.name: {
+                "benchmark": benchmark.name,
+                "run": run.to_json(),
+                "protocol": protocol,
+            }
             for run, entry in planned.items()
         }
     )

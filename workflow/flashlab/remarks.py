@@ -16,11 +16,10 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from flashlab.config import ConfigError
 from flashlab.pictures import MAX_BYTES, SUFFIXES, Picture, PictureError, picture_of, suffix_of
 
 
-class RemarkError(ConfigError):
+class RemarkError(Exception):
     """Everything that is wrong with the remarks, in one message."""
 
 

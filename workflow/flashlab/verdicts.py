@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from flashlab.plan import planned_records
 from flashlab.files import canonical, read_json, write_json
 from flashlab.findings.model import Finding, read_findings
+from flashlab.plan_files import planned_records
 
 CHANGED = "changed: "
 """How a line that tells of a changed verdict begins."""

@@ -121,7 +121,8 @@ class Benchmark:
 
     `measure` is the module whose function ``measure(order)`` the measuring process calls; it
     imports nothing of the declaration. `report` is the stem of the report's file name.
-    `top_level_keys` gives what a record holds beside our own keys, for readers of another format.
+    `complete` turns what a configuration gives of a problem into the given parameters, where it may
+    give others in their place. `top_level_keys` gives what a record holds beside our own keys, for readers of another format.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Benchmark:
     parameters: tuple[Parameter, ...]
     metrics: tuple[Metric, ...]
     measure: str
+    complete: Callable[[Parameters], Parameters] = dict
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
 
     @cached_property

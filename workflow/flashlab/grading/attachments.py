@@ -16,7 +16,7 @@ from typing import Any
 import pypdf
 from pypdf.generic import ArrayObject, DictionaryObject, StreamObject
 
-from flashlab.config import ConfigError, resolve_config
+from flashlab.config import ConfigError, Layer, resolve_config
 from flashlab.grading import form
 from flashlab.grading.declared import of_record
 from flashlab.grading.files import UnsoundFileError, read_bounded
@@ -190,9 +190,9 @@ def checked_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise UnsoundPdfError(f"{CONFIG}: it is no configuration")
     try:
-        resolved = resolve_config(config, find_implementations())
+        resolved = resolve_config([Layer(CONFIG, config)], find_implementations())
     except ConfigError as error:
-        raise UnsoundPdfError(f"{CONFIG}: {error}") from error
+        raise UnsoundPdfError(str(error)) from error
     # The configuration says where they lay on the author's machine, which is not looked at.
     resolved["remarks"] = {
         experiment: {language: remark_name(experiment, language) for language in by_language}

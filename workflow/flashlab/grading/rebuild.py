@@ -26,6 +26,7 @@ from flashlab.grading.attachments import (
     checked_config,
 )
 from flashlab.implementations import find_implementations
+from flashlab.plan_files import experiment_file, records_file
 from flashlab.records import RecordError, Run, check_record, write_json, write_record
 from flashlab.report import write_report
 from flashlab.tables import write_tables
@@ -83,11 +84,11 @@ def _write_plans(
     for experiment in experiments:
         kind = (dtype, device)
         write_json(
-            plan.experiment_file(results, experiment.name),
+            experiment_file(results, experiment.name),
             plan.experiment_document(experiment, implementations, config, *kind),
         )
         write_json(
-            plan.records_file(results, experiment.name),
+            records_file(results, experiment.name),
             plan.records_document(experiment, planned, implementations, *kind),
         )
     write_json(results / LANGUAGES, config["languages"])
@@ -96,11 +97,11 @@ def _write_plans(
 
 def _stages(experiments: Sequence[plan.Experiment], results: Path, ceilings: Path | None) -> None:
     """The stages from records to figures, as the rules call them."""
-    plans = [plan.experiment_file(results, experiment.name) for experiment in experiments]
+    plans = [experiment_file(results, experiment.name) for experiment in experiments]
     for experiment, plan_file in zip(experiments, plans, strict=True):
         tables = results / "tables" / experiment.name
         write_tables(
-            plan.records_file(results, experiment.name),
+            records_file(results, experiment.name),
             *(tables / f"{name}.csv" for name in TABLES),
         )
         if experiment.figures:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashlab.plan import SUMMARY, records_file
+from flashlab.plan_files import SUMMARY, records_file
 from flashlab.records import canonical
 from flashlab.remarks import Remark
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from flashlab.catalogs import SYMBOLS
 from flashlab.glyphs import legible, legible_plan
-from flashlab.plan import SUMMARY, experiment_file
+from flashlab.plan_files import SUMMARY, experiment_file
 from flashlab.report.document import Cell, Link
 from flashlab.report.wording import Texts, Words, measured, number
 from flashlab.tables import read_csv

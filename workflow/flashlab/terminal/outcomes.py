@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashlab.plan import planned_records
+from flashlab.plan_files import planned_records
 from flashlab.records import Run
 
 UNMEASURED = "unmeasured"

@@ -1,0 +1,15 @@
+"""The configuration: its layers merged, its defaults filled in, and all of it checked."""
+
+from flashlab.config.check import SCHEMA, parse_override, resolve_config
+from flashlab.config.layers import ConfigError, Layer, merged, read_config, read_layer
+
+__all__ = [
+    "SCHEMA",
+    "ConfigError",
+    "Layer",
+    "merged",
+    "parse_override",
+    "read_config",
+    "read_layer",
+    "resolve_config",
+]

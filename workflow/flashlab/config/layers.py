@@ -1,0 +1,255 @@
+"""The layers of a configuration, such as a file or the command line, merged in their order.
+
+Mappings merge key by key; anything else replaces what lies below, lists too. Two keys do more:
+
+- An item of `experiments` may be the name of an experiment below it, or a mapping with this name
+  as `use` and the keys that differ.
+- `implementations` are those of every experiment of the same layer that names none of its own;
+  in a layer without a list of experiments, those of all experiments below.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flashlab.config.messages import KeyPath, key_text, nearest, shown
+from flashlab.config.sizes import superseded_sizes
+from flashlab.strict_yaml import StrictYamlError, read_yaml
+
+BUILT_IN = Path(__file__).parents[3] / "config" / "config.yaml"
+"""Its experiments can be taken by name where no list of experiments lies below."""
+
+
+class ConfigError(Exception):
+    """Everything that is wrong with a configuration, in one message."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Keys from one place, which messages call `origin`: a file, or ``--config``."""
+
+    origin: str
+    keys: Mapping[str, Any]
+
+
+def read_config(file: Path) -> dict[str, Any]:
+    """The keys of one configuration file, unchanged.
+
+    Raises:
+        ConfigError: there is no such file, or it is not a mapping in YAML; with line and column.
+    """
+    try:
+        document = read_yaml(file)
+    except StrictYamlError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+    if not isinstance(document, dict):
+        found = "nothing" if document is None else shown(document)
+        raise ConfigError(f"{file}: must hold keys with values, such as device: cpu; found {found}")
+    return document
+
+
+def read_layer(file: Path) -> Layer:
+    """A configuration file as a layer; ConfigError as in `read_config`."""
+    return Layer(str(file), read_config(file))
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `over` laid on it: mappings merge key by key, anything else replaces."""
+    superseded = superseded_sizes(over)
+    result = {key: value for key, value in base.items() if key not in superseded}
+    for key, value in over.items():
+        below = result.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            value = merged(below, value)
+        result[key] = value
+    return result
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in which layer something is."""
+
+    origin: str
+    path: KeyPath
+
+    def __str__(self) -> str:
+        return f"{self.origin}: {key_text(self.path)}"
+
+
+@dataclass(frozen=True)
+class _Experiment:
+    """An item of the list of experiments, in full (`keys`; anything else if it is no mapping).
+
+    `places` tells where each of its keys was given, and `changed` what took it by name, or gave
+    it other implementations.
+    """
+
+    keys: Any
+    here: Place
+    places: Mapping[str, Place]
+    changed: Place | None = None
+
+    def with_implementations(self, layer: Layer) -> _Experiment:
+        """The same experiment with a layer's `implementations`."""
+        if not isinstance(self.keys, Mapping):
+            return self
+        place = Place(layer.origin, ("implementations",))
+        return replace(
+            self,
+            keys={**self.keys, "implementations": layer.keys["implementations"]},
+            places={**self.places, "implementations": place},
+            changed=self.changed or place,
+        )
+
+    def place_of(self, rest: KeyPath) -> str:
+        """Where one of its keys is, and by what the experiment was changed if that is elsewhere."""
+        found = self.places.get(str(rest[0])) if rest else None
+        if found is None:
+            return str(Place(self.here.origin, (*self.here.path, *rest)))
+        text = str(Place(found.origin, (*found.path, *rest[1:])))
+        if self.changed is None or self.changed.origin == found.origin:
+            return text
+        return f"{text} (changed by {self.changed})"
+
+
+class _UnusableItemError(Exception):
+    """An item of the list of experiments that takes what is not there, or changes what it must not.
+
+    The message is a line of a ConfigError.
+    """
+
+
+def _own(item: Any, here: Place, shared: Layer | None) -> _Experiment:
+    """An experiment that a layer defines; `shared` gives its implementations if it names none."""
+    if not isinstance(item, Mapping):
+        return _Experiment(item, here, {})
+    places = {str(key): Place(here.origin, (*here.path, key)) for key in item}
+    experiment = _Experiment(item, here, places)
+    if shared is None or "implementations" in item:
+        return experiment
+    return replace(experiment.with_implementations(shared), changed=None)
+
+
+def _taken(
+    item: Mapping[str, Any], here: Place, shared: Layer | None, known: Mapping[str, _Experiment]
+) -> _Experiment:
+    """An experiment that a layer takes by name, with the keys that the item changes."""
+    changes = {key: value for key, value in item.items() if key != "use"}
+    name = item["use"]
+    names = ", ".join(known) or "none"
+    if not isinstance(name, str) or name not in known:
+        near = nearest(name, known) if isinstance(name, str) else ""
+        found = name if isinstance(name, str) else shown(name)
+        raise _UnusableItemError(f"{here}: there is no experiment {found}{near}; known: {names}")
+    if "sweep" in changes:
+        raise _UnusableItemError(
+            f"{Place(here.origin, (*here.path, 'sweep'))}: cannot be changed; remove it here, or "
+            f"define an experiment of your own, without use: {name}"
+        )
+    base = known[name]
+    places = {str(key): Place(here.origin, (*here.path, key)) for key in changes}
+    places = {**base.places, "name": here, **places}
+    experiment = _Experiment(merged(base.keys, changes), here, places, changed=here)
+    if shared is None or "implementations" in changes:
+        return experiment
+    return experiment.with_implementations(shared)
+
+
+def _built_in() -> dict[str, _Experiment]:
+    layer = read_layer(BUILT_IN)
+    shared = layer if "implementations" in layer.keys else None
+    items = layer.keys.get("experiments")
+    experiments = [
+        _own(item, Place(layer.origin, ("experiments", i)), shared)
+        for i, item in enumerate(items if isinstance(items, list) else [])
+    ]
+    return _by_name(experiments)
+
+
+def _by_name(experiments: Sequence[_Experiment]) -> dict[str, _Experiment]:
+    """The experiments that have a name, which others can take them by."""
+    found = {}
+    for experiment in experiments:
+        name = experiment.keys.get("name") if isinstance(experiment.keys, Mapping) else None
+        if isinstance(name, str):
+            found[name] = experiment
+    return found
+
+
+class MergedConfig:
+    """The layers merged into one configuration, and where each of its keys was given.
+
+    `keys` is the configuration, and `unusable` a line for each item of its list of experiments
+    that is left out of it, because it takes or changes what it cannot.
+
+    Raises:
+        ConfigError: the built-in experiments are needed and cannot be read.
+    """
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self._layers = layers
+        self._experiments: list[_Experiment] = []
+        self.unusable: list[str] = []
+        keys: dict[str, Any] = {}
+        known: dict[str, _Experiment] = {}
+        shared: Layer | None = None
+        for layer in layers:
+            if "implementations" in layer.keys:
+                shared = layer
+            if isinstance(layer.keys.get("experiments"), list):
+                self._read_experiments(layer, shared, known)
+            elif shared is layer:
+                self._experiments = [e.with_implementations(layer) for e in self._experiments]
+            known |= _by_name(self._experiments)
+            keys = merged(keys, layer.keys)
+        self.keys: dict[str, Any] = copy.deepcopy(keys)
+        if isinstance(keys.get("experiments"), list):
+            self.keys["experiments"] = [copy.deepcopy(e.keys) for e in self._experiments]
+
+    def _read_experiments(
+        self, layer: Layer, shared: Layer | None, known: Mapping[str, _Experiment]
+    ) -> None:
+        """Put a layer's list of experiments in place of the one below."""
+        self._experiments, self.unusable = [], []
+        for i, item in enumerate(layer.keys["experiments"]):
+            here = Place(layer.origin, ("experiments", i))
+            if isinstance(item, str):
+                item = {"use": item}
+            if not isinstance(item, Mapping) or "use" not in item:
+                self._experiments.append(_own(item, here, shared))
+                continue
+            try:
+                own = shared if shared is layer else None
+                self._experiments.append(_taken(item, here, own, known or _built_in()))
+            except _UnusableItemError as error:
+                self.unusable.append(str(error))
+
+    def place_of(self, path: KeyPath) -> str:
+        """Where the value at a path of `keys` was given: in which layer, and at which of its keys.
+
+        For a value that is not there, the last layer that has the longest part of its path.
+        """
+        if path[:1] == ("experiments",) and len(path) > 1 and isinstance(path[1], int):
+            return self._experiments[path[1]].place_of(path[2:])
+        # A list replaces the one below, so that all of its items come from one layer.
+        first_item = next((i for i, part in enumerate(path) if isinstance(part, int)), len(path))
+        for length in range(first_item, 0, -1):
+            for layer in reversed(self._layers):
+                if _contains(layer.keys, path[:length]):
+                    return str(Place(layer.origin, path))
+        return str(Place(self._layers[0].origin, path))
+
+
+def _contains(document: Any, path: KeyPath) -> bool:
+    for part in path:
+        try:
+            document = document[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True

@@ -1,0 +1,38 @@
+"""Where the plan's files are, and what the stages after it read from them.
+
+The stages after the records import this module rather than `flashlab.plan`, which depends on the
+machine, the kernels and the recorded datasets: an edit to those reruns no stage.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+SUMMARY = "summary"
+"""Name of the headline table, which is planned like an experiment of one shape."""
+
+
+def experiment_file(results: Path, experiment: str) -> Path:
+    """What the stages after the tables need to know of an experiment."""
+    return results / "plan" / "experiments" / f"{experiment}.json"
+
+
+def records_file(results: Path, experiment: str) -> Path:
+    """What an experiment's tables are made of."""
+    return results / "plan" / "records" / f"{experiment}.json"
+
+
+def planned_records(results: Path) -> list[dict[str, Any]]:
+    """The entries of all planned records (``run``, ``path``, ``sha256``), once for each experiment.
+
+    Raises:
+        OSError, ValueError, KeyError: there is no plan, or it cannot be read.
+    """
+    names = json.loads((results / "plan" / "experiments.json").read_text(encoding="utf-8"))
+    return [
+        entry
+        for name in names
+        for entry in json.loads(records_file(results, name).read_text(encoding="utf-8"))["records"]
+    ]
