@@ -15,7 +15,7 @@ import pypdf
 import pytest
 
 from flashlab import costs
-from flashlab.datasets import RUNS_CSV_COLUMNS
+from flashlab.course import RUNS_CSV_COLUMNS
 from flashlab.records import Shape
 
 GRADES = "report/grades.csv"

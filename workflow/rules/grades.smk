@@ -8,7 +8,7 @@ rule grades:
         order=grading_order,
         measured=GRADING.records,
         sources=sources("flashlab.grading.stage"),
-        catalogs=catalogs("grades"),
+        catalogs=catalogs("grades") + catalogs("course"),
     output:
         grades="results/grading/grades.csv",
         summary="results/grading/grades-summary.csv",
