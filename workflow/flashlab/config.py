@@ -433,6 +433,12 @@ def resolve_config(
     return resolved
 
 
+def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that a report depends on: all but those that the schema marks as not reported."""
+    properties = _schema()["properties"]
+    return {key: value for key, value in resolved.items() if properties[key].get("reported", True)}
+
+
 def check_baseline(
     resolved: Mapping[str, Any],
     files: Sequence[Path] = (),
