@@ -5,7 +5,7 @@
 #   snakemake --cores 1 records                                  measure only
 #   snakemake --cores 1 freeze --config name=NAME                keep the records as data/NAME
 #   snakemake --cores 1 report/grades.pdf --config submissions=DIR   grade a class
-#   snakemake --cores 1 verify --config pdf=PATH                 hold a report against its data
+#   snakemake --cores 1 verify --config pdf=PATH                 check a report against its data
 #
 #   config -> plan -> records -> tables -> findings -> report
 #                                       -> figures  ->

@@ -25,6 +25,7 @@ TORCHLESS_MEASURING = {
     "flashlab.measuring.supervise",
     "flashlab.measuring.surroundings",
 }
+GRADING = {name for name in MODULES if name.startswith("flashlab.grading")}
 KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
 
 
@@ -35,6 +36,13 @@ def ours(name: str) -> set[str]:
 
 def names_torch(path: Path) -> bool:
     return any(name == "torch" or name.startswith("torch.") for name in imports(path))
+
+
+def imported_names(node: ast.stmt) -> set[str]:
+    """The modules that one statement imports."""
+    if isinstance(node, ast.ImportFrom):
+        return {node.module or ""}
+    return {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
 
 
 def test_the_import_graph_has_no_circle() -> None:
@@ -81,6 +89,27 @@ def test_no_stage_stands_on_a_later_one(stage: str, later: list[str]) -> None:
 def test_what_measures_is_imported_by_the_command_line_and_the_check_alone() -> None:
     importers = {name for name in set(MODULES) - MEASURING - CHECKING if ours(name) & MEASURING}
     assert importers == {"flashlab.__main__"}
+
+
+def test_grading_is_imported_by_the_command_line_alone_and_only_when_asked_for() -> None:
+    importers = {name for name in set(MODULES) - GRADING if ours(name) & GRADING}
+    assert importers == {"flashlab.__main__"}
+    at_once = {
+        name
+        for node in ast.parse(MODULES["flashlab.__main__"].read_bytes()).body
+        for name in imported_names(node)
+    }
+    assert not any(name.startswith("flashlab.grading") for name in at_once)
+
+
+@pytest.mark.parametrize("word", ["grading", "submissions", "reproduce", "pdf="])
+def test_the_pipeline_does_not_mention_grading(root: Path, word: str) -> None:
+    """All of it is in two files of rules, so that it can be read, changed or left out alone."""
+    own = {root / "workflow" / "grading.smk", root / "workflow" / "rules" / "grades.smk"}
+    pipeline = {*root.joinpath("workflow").rglob("*.smk")} - own
+    pipeline |= {MODULES[f"flashlab.{name}"] for name in ("prepare", "plan", "call")}
+    mentions = {path.name for path in pipeline if word in path.read_text(encoding="utf-8").lower()}
+    assert mentions == set()
 
 
 def test_only_measuring_the_check_and_kernels_import_torch() -> None:

@@ -74,9 +74,8 @@ def test_a_plan_that_jobs_have_run_by_stays() -> None:
 
 
 def test_a_job_reads_what_its_call_prepared(prepared: Prepared) -> None:
-    call.keep_call(prepared, {"kind": ""})
-    read, grading = call.read_call()
-    assert grading == {"kind": ""}
+    call.keep_call(prepared)
+    read = call.read_call()
     assert list(read.orders) == list(prepared.orders)
     assert read.records["causal"] == list(prepared.records["causal"])
     assert read.remade == prepared.remade

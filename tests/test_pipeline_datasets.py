@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flashlab import costs
-from flashlab.datasets import RUNS_CSV_COLUMNS
+from flashlab.course import RUNS_CSV_COLUMNS
 from flashlab.records import Shape
 
 LOCAL = ("在這台機器上量測", "measured on this machine")

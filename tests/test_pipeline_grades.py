@@ -15,7 +15,7 @@ import pypdf
 import pytest
 
 from flashlab import costs
-from flashlab.datasets import RUNS_CSV_COLUMNS
+from flashlab.course import RUNS_CSV_COLUMNS
 from flashlab.records import Shape
 
 GRADES = "report/grades.csv"
@@ -89,6 +89,14 @@ def test_without_a_folder_of_submissions_one_message_says_what_to_give(
         assert done.returncode != 0
         assert expected in done.stdout
         assert "most recent call" not in done.stdout
+
+
+@pytest.mark.parametrize("target", [GRADES, "verify", "report/lab5.pdf"])
+def test_reproducing_nothing_is_an_error(grader: Any, target: str) -> None:
+    done = grader.snakemake("--dry-run", target, "--config", "reproduce=5")
+    assert done.returncode != 0
+    assert "reproduce: there is nothing to measure again; give submissions=DIR" in done.stdout
+    assert "most recent call" not in done.stdout
 
 
 def test_grading_leaves_the_report_as_it_is(project: Any, tmp_path: Path) -> None:

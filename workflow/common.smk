@@ -6,13 +6,11 @@ import os
 import shlex
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 from flashlab import call, exclusive
 from flashlab.config import ConfigError
 from flashlab.datasets import DatasetError
-from flashlab.grading.order import Ordered, order_grading
 from flashlab.implementations import ImplementationError
 from flashlab.machine import MachineError
 from flashlab.plan import PlanError
@@ -21,6 +19,9 @@ from flashlab.processes import WORKFLOW_PID
 from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.sources import sources_of
 from snakemake.exceptions import WorkflowError
+
+# What the call's preparation raises with one message for the user.
+PREPARATION_ERRORS = (ConfigError, DatasetError, ImplementationError, MachineError, PlanError)
 
 BEGAN = time.time()
 CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
@@ -37,40 +38,38 @@ shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
 
 
 def prepare_call():
-    """The plan of this call, and what it grades, with both written where they belong."""
+    """The plan of this call, with its files written."""
     root = call.plan_root(in_place=CLAIM.held)
     try:
         prepared = prepare(BASE, OWN)
-        grading = order_grading(prepared.config, root)
-    except (ConfigError, DatasetError, ImplementationError, MachineError, PlanError) as error:
+    except PREPARATION_ERRORS as error:
         raise WorkflowError(str(error)) from None
     plan_files = call.PlanFiles(root)
     atexit.register(plan_files.take_back)
     plan_files.write(prepared.documents)
     call.write_remaking(prepared, root)
     if CLAIM.held:
-        call.keep_call(prepared, asdict(grading))
+        call.keep_call(prepared)
     for notice in call.notices(prepared.remade, unsurprising=[MISSING, ASKED_FOR]):
         print(f"Made again: {notice}", file=sys.stderr)
-    return prepared, grading, root, plan_files
+    return prepared, root, plan_files
 
 
 if workflow.is_main_process:
     CLAIM = exclusive.FolderClaim(Path(".snakemake"))
     if not workflow.output_settings.dryrun:
         CLAIM.take()
-    PREPARED, GRADING, PLAN_ROOT, PLAN_FILES = prepare_call()
+    PREPARED, PLAN_ROOT, PLAN_FILES = prepare_call()
 else:
-    PREPARED, kept_grading = call.read_call()
-    GRADING, PLAN_ROOT = Ordered(**kept_grading), call.IN_PLACE
+    PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE
 
 HOME = f"results/{PREPARED.dataset}"
 PLAN = str(PLAN_ROOT / HOME / "plan")
 SHOWN = str(PLAN_ROOT / "report" / "dataset.json")
 REMAKING = str(call.remaking_file(PREPARED, PLAN_ROOT))
 
-# What to measure by record: the experiments' runs, and those that grading measures again.
-ORDERS = {**PREPARED.orders, **GRADING.orders}
+# What to measure, by record file name. Rules beside the pipeline add the runs that they need.
+ORDERS = dict(PREPARED.orders)
 
 
 onstart:
@@ -165,19 +164,3 @@ def freeze_config(wildcards):
     if "name" not in PREPARED.config:
         raise WorkflowError("freeze: say under which name: snakemake freeze --config name=NAME")
     return f"{PLAN}/config.json"
-
-
-def grading_order(wildcards):
-    """The order to grade, which there is only where a call names a folder of submissions."""
-    if GRADING.kind != "submissions":
-        raise WorkflowError(
-            "grades: say what to grade: snakemake report/grades.pdf --config submissions=DIR"
-        )
-    return GRADING.path
-
-
-def verification_order(wildcards):
-    """The order to verify a report, which there is only where a call names one."""
-    if GRADING.kind != "pdf":
-        raise WorkflowError("verify: say which report: snakemake verify --config pdf=PATH")
-    return GRADING.path

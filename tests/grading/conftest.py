@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from flashlab.datasets import RUNS_CSV_COLUMNS, read_dataset
+from flashlab.course import RUNS_CSV_COLUMNS
+from flashlab.datasets import read_dataset
 from flashlab.grading.grade import Grades, grade
 from flashlab.grading.model import Line
 from flashlab.grading.submissions import read_submissions

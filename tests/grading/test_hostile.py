@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from flashlab import untrusted
 from flashlab.grading import files
 from flashlab.grading.sheets import write_grades, write_summary
 from flashlab.grading.wording import sentence
@@ -157,7 +158,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_believed(
                 file.write(" ")
         return part
 
-    monkeypatch.setattr(files.os, "read", read_and_append)
+    monkeypatch.setattr(untrusted.os, "read", read_and_append)
     assert graded(tmp_path).fails() == {("form", target.name): "form.changed"}
 
 
@@ -176,7 +177,7 @@ def test_a_file_that_becomes_a_link_between_the_look_and_the_opening_is_not_foll
             target.symlink_to(secret)
         return opened(path, flags, *arguments, **options)
 
-    monkeypatch.setattr(files.os, "open", swap_and_open)
+    monkeypatch.setattr(untrusted.os, "open", swap_and_open)
     assert graded(tmp_path / "class").fails() == {("form", target.name): "form.unreadable"}
 
 
@@ -264,13 +265,13 @@ def test_wild_names_are_graded_and_shown_as_what_they_are(
 
 HEADER = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device\n"
 CSV_TRICKS: dict[str, tuple[str | bytes, str]] = {
-    "no columns": ("a,b,c\n1,2,3\n", "form.csv_columns"),
-    "a column twice": ("file," + HEADER, "form.csv_columns"),
+    "no columns": ("a,b,c\n1,2,3\n", "form.csv_lacking"),
+    "a column twice": ("file," + HEADER, "form.csv_twice"),
     "a NUL": (HEADER + "a\0.json,Flash2,1,1,1,8,true,\n", "form.csv"),
     "no UTF-8": (b"\xff" + HEADER.encode(), "form.not_utf8"),
     "a field of a megabyte": (HEADER + "x" * 2**20 + ",Flash2,1,1,1,8,true,\n", "form.csv"),
-    "a file above": (HEADER + "../ann/x.json,Flash2,1,1,1,8,true,\n", "form.row_outside"),
-    "an absolute file": (HEADER + "/etc/passwd,Flash2,1,1,1,8,true,\n", "form.row_outside"),
+    "a file above": (HEADER + "../ann/x.json,Flash2,1,1,1,8,true,\n", "form.row_file"),
+    "an absolute file": (HEADER + "/etc/passwd,Flash2,1,1,1,8,true,\n", "form.row_file"),
     "a file that is not there": (HEADER + "gone.json,Flash2,1,1,1,8,true,\n", "form.row_missing"),
     "a size of 5,000 digits": (HEADER + f"a.json,Flash2,{'9' * 5000},1,1,8,true,\n",
                                "form.row_size"),

@@ -91,23 +91,21 @@ def write_remaking(prepared: Prepared, root: Path) -> None:
         write_json(remaking_file(prepared, root), dict(sorted(prepared.remade.items())))
 
 
-def keep_call(prepared: Prepared, grading: Mapping[str, Any]) -> None:
+def keep_call(prepared: Prepared) -> None:
     """Keep what this call prepared for the jobs that read the rules again.
 
     The plan's documents are left out: they are written already.
     """
-    document = {"prepared": asdict(replace(prepared, documents={})), "grading": grading}
-    write_json(PREPARED, document)
+    write_json(PREPARED, asdict(replace(prepared, documents={})))
 
 
-def read_call() -> tuple[Prepared, dict[str, Any]]:
+def read_call() -> Prepared:
     """What the call that this job belongs to has prepared.
 
     Raises:
         FileNotFoundError: no call has; a job was started by hand.
     """
-    document = json.loads(PREPARED.read_text(encoding="utf-8"))
-    return Prepared(**document["prepared"]), document["grading"]
+    return Prepared(**json.loads(PREPARED.read_text(encoding="utf-8")))
 
 
 def notices(remade: Mapping[str, str], unsurprising: Iterable[str]) -> list[str]:

@@ -7,11 +7,10 @@ with its run, protocol and sha256; nothing ever globs the folder.
 
 from __future__ import annotations
 
-import csv
+import hashlib
 import json
-import math
+import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,18 +18,29 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import costs
+from flashlab.course import (
+    MEMORY,
+    RATE,
+    RUNS_CSV,
+    TIME,
+    DeclaredRun,
+    NotMeasuredError,
+    Numbers,
+    agree,
+    read_result,
+    read_runs_csv,
+)
 from flashlab.records import (
     PASSES,
-    SHAPE_PARAMETERS,
     VERSION,
     RecordError,
     Run,
-    Shape,
     read_record,
     sha256_of,
     write_json,
     write_record,
 )
+from flashlab.untrusted import UnsoundFileError, read_bounded, read_within
 
 MANIFEST = "manifest.json"
 CEILINGS = "ceilings.json"
@@ -38,8 +48,8 @@ CONFIG_KEYS = ("baseline", "summary", "experiments")
 """What a dataset keeps of the configuration that it was measured for."""
 
 COURSE_REPEATS = 30
-RUNS_CSV_COLUMNS = ("file", "impl", *SHAPE_PARAMETERS)
-MAX_RESULT_BYTES = 1024**2
+SHOWN_PROBLEMS = 5
+"""Most rows of ``runs.csv`` whose problems an error states."""
 
 
 class DatasetError(Exception):
@@ -219,151 +229,109 @@ def freeze(
 # Importing results of the course's script
 
 
-def _number(value: Any, where: str) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not abs(value) <= sys.float_info.max
-    ):
-        raise DatasetError(f"{where}: must be a finite number, found {value!r}")
-    if value <= 0:
-        raise DatasetError(f"{where}: must be positive, found {value!r}")
-    return float(value)
-
-
-def _course_result(path: Path) -> dict[str, Any]:
-    """The four keys of a JSON file of the course's script; DatasetError where one is unsound."""
-    try:
-        if path.stat().st_size > MAX_RESULT_BYTES:
-            raise DatasetError(f"{path}: larger than 1 MiB; no result of the script is")
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DatasetError(f"{path}: cannot be read as JSON: {error}") from error
-    result: dict[str, Any] = {}
-    try:
-        for name in PASSES:
-            result[name] = {
-                key: _number(document[name][key], f"{path}: {name}.{key}")
-                for key in ("time(s)", "FLOPS(TFLOPs/s)")
-            }
-        key = "peak_memory_usage(MB)"
-        result[key] = _number(document[key], f"{path}: {key}")
-    except (KeyError, TypeError) as error:
-        raise DatasetError(f"{path}: not a result of the course's script: lacks {error}") from error
-    return result
-
-
-def _declared_run(row: Mapping[str, str], where: str, dtype: str, device: str) -> Run:
-    sizes = {}
-    for column in ("batch_size", "seq_len", "num_heads", "emb_dim"):
-        try:
-            sizes[column] = int(row[column])
-        except ValueError as error:
-            raise DatasetError(
-                f"{where}: {column}: must be a whole number, found {row[column]!r}"
-            ) from error
-        if sizes[column] < 1:
-            raise DatasetError(f"{where}: {column}: must be at least 1, found {row[column]}")
-    causal = {"true": True, "1": True, "false": False, "0": False}.get(row["causal"].lower())
-    if causal is None:
-        raise DatasetError(f"{where}: causal: must be true or false, found {row['causal']!r}")
-    if not row["impl"]:
-        raise DatasetError(f"{where}: impl: is empty")
-    if sizes["emb_dim"] % sizes["num_heads"]:
-        raise DatasetError(f"{where}: num_heads does not divide emb_dim")
-    return Run(row["impl"], Shape(causal=causal, **sizes), dtype, device)
-
-
-def read_runs_csv(
-    folder: Path, device: str = "cuda", dtype: str = "float16"
-) -> dict[Run, dict[str, str]]:
-    """What ``folder/runs.csv`` declares: each run with its row (``file`` and optional ``device``).
-
-    Columns: file, impl, batch_size, seq_len, num_heads, emb_dim, causal, and optionally device
-    (the GPU's name). The course's script measures on CUDA in float16.
-
-    Raises:
-        DatasetError: the file is missing or lacks a column, a row is unsound, a file lies outside
-            the folder, or a run is declared twice; the message names the line.
-    """
-    path = folder / "runs.csv"
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            lacking = [c for c in RUNS_CSV_COLUMNS if c not in (reader.fieldnames or ())]
-            if lacking:
-                raise DatasetError(
-                    f"{path}: lacks the columns {', '.join(lacking)}; "
-                    f"needed: {', '.join(RUNS_CSV_COLUMNS)}, and optionally device"
-                )
-            rows = [(reader.line_num, row) for row in reader]
-    except FileNotFoundError as error:
+def _read_declared_runs(folder: Path) -> dict[Run, DeclaredRun]:
+    """The runs that ``folder/runs.csv`` declares; the course's script measures float16 on CUDA."""
+    path = folder / RUNS_CSV
+    if not os.path.lexists(path):
         raise DatasetError(
-            f"{path}: cannot be read: there is no such file; it declares what each result is, as "
-            "config/README.md shows"
-        ) from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DatasetError(f"{path}: cannot be read: {error}") from error
-    if not rows:
-        raise DatasetError(f"{path}: declares no run")
-    declared: dict[Run, dict[str, str]] = {}
-    for line, row in rows:
-        where = f"{path}: line {line}"
-        if None in row or None in row.values():
-            raise DatasetError(f"{where}: has more or fewer fields than the header")
-        run = _declared_run(row, where, dtype, device)
-        if run in declared:
-            raise DatasetError(f"{where}: {run} is declared twice")
-        if "\0" in row["file"]:
-            raise DatasetError(f"{where}: file: holds a NUL")
-        if not (folder / row["file"]).resolve().is_relative_to(folder.resolve()):
-            raise DatasetError(f"{where}: {row['file']} lies outside {folder}")
-        declared[run] = row
-    return declared
+            f"{path}: there is no such file; it declares what each result is, as config/README.md "
+            "shows"
+        )
+    try:
+        declared = read_runs_csv(read_within(folder, RUNS_CSV))
+    except UnsoundFileError as problem:
+        raise DatasetError(f"{path}: {problem}") from problem
+    if declared.problems:
+        shown = " ".join(map(str, declared.problems[:SHOWN_PROBLEMS]))
+        more = len(declared.problems) - SHOWN_PROBLEMS
+        raise DatasetError(f"{path}: {shown}" + (f" And {more} more." if more > 0 else ""))
+    if not declared.rows:
+        raise DatasetError(f"{path}: declares no run; add a row for each result")
+    runs: dict[Run, DeclaredRun] = {}
+    for row in declared.rows:
+        run = Run(row.implementation, row.shape, "float16", "cuda")
+        if run in runs:
+            raise DatasetError(
+                f"{path}: line {row.line}: {run} is declared in line {runs[run].line} already; "
+                "keep one of them"
+            )
+        runs[run] = row
+    return runs
+
+
+def _read_declared_file(folder: Path, row: DeclaredRun) -> bytes:
+    table = folder / RUNS_CSV
+    if not os.path.lexists(folder / row.file):
+        missing = UnsoundFileError("form.row_missing", line=str(row.line), value=row.file)
+        raise DatasetError(f"{table}: {missing}")
+    try:
+        return read_within(folder, row.file)
+    except UnsoundFileError as problem:
+        raise DatasetError(f"{table}: line {row.line}: {row.file}: {problem}") from problem
 
 
 def import_plan(folder: Path, name: str) -> dict[str, Any]:
     """The manifest that importing ``folder`` will give, its records not yet converted.
 
     Each entry holds the converted record's file name, which carries the hash of the original, and
-    ``source``, the original's path. DatasetError as in `read_runs_csv`, or for a missing file.
+    ``source``, the original's path.
+
+    DatasetError where ``runs.csv`` is missing or unsound, declares a run twice, or names a file
+    that cannot be read.
     """
     records = []
-    for run, row in sorted(read_runs_csv(folder).items()):
-        source = folder / row["file"]
-        try:
-            digest = sha256_of(source)
-        except OSError as error:
-            raise DatasetError(f"{folder / 'runs.csv'}: {row['file']}: {error.strerror}") from error
+    for run, row in sorted(_read_declared_runs(folder).items()):
+        digest = hashlib.sha256(_read_declared_file(folder, row)).hexdigest()
         records.append(
             {
                 "run": run.to_json(),
                 "protocol": {"name": "lab5", "repeats": COURSE_REPEATS},
                 "file": f"records/{run.slug}-{digest[:12]}.json",
                 "sha256": digest,
-                "source": str(source),
-                "device_name": row.get("device") or "",
+                "source": str(folder / row.file),
+                "device_name": row.device_name,
             }
         )
     return _manifest(name, "cuda", "float16", "lab5", records, {}, None)
 
 
+def _read_course_result(source: Path) -> Numbers:
+    try:
+        return read_result(read_bounded(str(source))).numbers
+    except UnsoundFileError as problem:
+        raise DatasetError(f"{source}: {problem}") from problem
+    except NotMeasuredError as error:
+        raise DatasetError(
+            f"{source}: it is the record of a run without numbers ({error.status}); remove its row "
+            f"from {RUNS_CSV}"
+        ) from error
+
+
 def import_record(entry: Mapping[str, Any], output: Path) -> None:
     """Convert one result of the course's script into a record: the same numbers, no samples.
 
-    Its rates must follow from its times (within rounding), or it is no result of that script for
-    the declared run: DatasetError naming the file.
+    Its times must add up, and its rates follow from them and the declared shape, within rounding:
+    DatasetError naming the file where they do not.
     """
     source = Path(entry["source"])
-    result = _course_result(source)
-    run = Run.from_json(entry["run"])
+    numbers = _read_course_result(source)
+    run, seconds, rates = Run.from_json(entry["run"]), numbers.seconds, numbers.rates
     for name, flops in costs.flops(run.shape).items():
-        claimed = result[name]["time(s)"] * result[name]["FLOPS(TFLOPs/s)"] * 1e12
-        if not math.isclose(claimed, flops, rel_tol=1e-6):
+        claimed = seconds[name] * rates[name] * 1e12
+        if not agree(claimed, flops):
             raise DatasetError(
-                f"{source}: {name}: time and rate make {claimed:.6g} FLOPs, but runs.csv declares "
-                f"{run}, which takes {flops:.6g}; correct the row"
+                f"{source}: {name}: time and rate make {claimed:.9g} FLOPs, but runs.csv declares "
+                f"{run}, which takes {flops:.9g}; correct the row"
             )
+    if not agree(seconds["forward_backward"], seconds["forward"] + seconds["backward"]):
+        raise DatasetError(
+            f"{source}: the forward_backward time is not the sum of the other two; import the file "
+            "as the course's script wrote it"
+        )
+    result: dict[str, Any] = {
+        **{name: {TIME: seconds[name], RATE: rates[name]} for name in PASSES},
+        MEMORY: numbers.peak_mib,
+    }
     measured = datetime.fromtimestamp(source.stat().st_mtime, UTC).isoformat(timespec="seconds")
     result["record"] = {
         "version": VERSION,

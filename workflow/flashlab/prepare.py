@@ -15,7 +15,7 @@ from typing import Any
 
 from flashlab import datasets, identity, machine, plan, remaking
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.config import ConfigError, Layer, resolve_config
+from flashlab.config import ConfigError, Layer, reported_config, resolve_config
 from flashlab.implementations import Implementations, find_implementations
 from flashlab.plan_files import experiment_file, records_file
 from flashlab.runs import Run
@@ -27,9 +27,6 @@ BUNDLED = Path(__file__).parents[2] / "data"
 """The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
 
 LOCAL = "local"
-NOT_REPORTED = ("again", "grading", "name", "pdf", "reproduce", "submissions")
-"""Keys of the configuration that no report depends on."""
-
 REPORTS = ("pdf", "html")
 NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -143,9 +140,8 @@ def _documents(
 ) -> dict[str, Any]:
     """The plan's files: what each stage needs to know, and no more, so that reruns are exact."""
     folder = home / "plan"
-    reported = {key: value for key, value in resolved.items() if key not in NOT_REPORTED}
     documents: dict[Path, Any] = {
-        folder / "config.json": {**reported, "dataset": home.name},
+        folder / "config.json": {**reported_config(resolved), "dataset": home.name},
         folder / "languages.json": resolved["languages"],
         folder / "experiments.json": [experiment.name for experiment in experiments],
         Path("report/dataset.json"): {"dataset": home.name},

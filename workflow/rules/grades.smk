@@ -1,14 +1,17 @@
-# submissions -> grades: held against what is possible, in CSV and as a PDF.
+# submissions -> grades: checked against what is possible, in CSV and as a PDF.
 
 
-# Submissions are not inputs: their names may hold anything. The order is written at every call,
-# so that grading is always done afresh.
+include: "../grading.smk"
+
+
+# Submissions are not inputs, because file names may contain anything. The order is written anew at
+# every call, so every call grades afresh.
 rule grades:
     input:
         order=grading_order,
         measured=GRADING.records,
         sources=sources("flashlab.grading.stage"),
-        catalogs=catalogs("grades"),
+        catalogs=catalogs("grades") + catalogs("course"),
     output:
         grades="results/grading/grades.csv",
         summary="results/grading/grades-summary.csv",
@@ -68,7 +71,7 @@ rule publish_grades:
 rule publish_grades_pdf:
     input:
         rendered="results/grading/grades.pdf",
-        # The same in CSV is published with it.
+        # The CSV files are published with the PDF.
         grades="report/grades.csv",
     output:
         "report/grades.pdf",
@@ -82,7 +85,7 @@ rule publish_grades_pdf:
         "cp {input.rendered:q} {output:q} > {log:q} 2>&1"
 
 
-# The report is an input of ours, never an output, and may have any name: the order names it.
+# The report may have any name, so it is not an input either: the order names it.
 rule verify:
     input:
         order=verification_order,
@@ -92,6 +95,6 @@ rule verify:
     conda:
         CONDA
     message:
-        "Verifying a report against its own data"
+        "Checking a report against its own data"
     shell:
         "set -o pipefail; python -m flashlab verify --order {input.order:q} 2>&1 | tee {log:q}"

@@ -1,6 +1,6 @@
 """The configuration: its layers merged, its defaults filled in, and all of it checked."""
 
-from flashlab.config.check import SCHEMA, parse_override, resolve_config
+from flashlab.config.check import SCHEMA, parse_override, reported_config, resolve_config
 from flashlab.config.layers import ConfigError, Layer, merged, read_config, read_layer
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "parse_override",
     "read_config",
     "read_layer",
+    "reported_config",
     "resolve_config",
 ]

@@ -191,3 +191,9 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
     _refuse([*config.unusable, *(f"{config.place_of(path)}: {text}" for path, text in problems)])
     config.keys.pop("implementations", None)
     return config.keys
+
+
+def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that a report depends on: all but those that the schema marks as not reported."""
+    properties = _schema()["properties"]
+    return {key: value for key, value in resolved.items() if properties[key].get("reported", True)}

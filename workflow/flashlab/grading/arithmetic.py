@@ -1,15 +1,12 @@
-"""Check 2, arithmetic: rates and times that follow from one another, and samples that make them."""
+"""Check 2, arithmetic: rates follow from times, times add up, and samples have them as medians."""
 
 from __future__ import annotations
 
-import math
 import statistics
 
 from flashlab.costs import BACKWARD_FLOPS_RATIO
+from flashlab.course import agree
 from flashlab.grading.model import Line, Result
-
-TOLERANCE = 1e-9
-"""Relative; the script writes all digits of a double, so what is off by more was altered."""
 
 FLOPS_RATIOS = {
     "forward": 1.0,
@@ -21,7 +18,7 @@ FLOPS_RATIOS = {
 def check_arithmetic(submission: str, result: Result) -> Line:
     """Whether rate × time is F, 2.5 F and 3.5 F, the times add up, and are their samples' medians.
 
-    A line for the first that does not hold.
+    The line is about the first of these that does not hold.
     """
     seconds, rates = result.numbers.seconds, result.numbers.rates
 
@@ -32,14 +29,14 @@ def check_arithmetic(submission: str, result: Result) -> Line:
     forward = rates["forward"] * seconds["forward"]
     for name, ratio in FLOPS_RATIOS.items():
         found = rates[name] * seconds[name]
-        if not math.isclose(found, ratio * forward, rel_tol=TOLERANCE):
+        if not agree(found, ratio * forward):
             return failed("arithmetic.flops", ratio, found / forward, name)
     total = seconds["forward"] + seconds["backward"]
-    if not math.isclose(seconds["forward_backward"], total, rel_tol=TOLERANCE):
+    if not agree(seconds["forward_backward"], total):
         return failed("arithmetic.sum", total, seconds["forward_backward"], "forward_backward")
     for name, samples in result.samples.items():
         if samples:
             median = statistics.median(samples)
-            if not math.isclose(seconds[name], median, rel_tol=TOLERANCE):
+            if not agree(seconds[name], median):
                 return failed("arithmetic.samples", median, seconds[name], name)
     return Line(submission, result.name, "arithmetic", "pass", "arithmetic.pass")

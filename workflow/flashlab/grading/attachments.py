@@ -17,11 +17,9 @@ import pypdf
 from pypdf.generic import ArrayObject, DictionaryObject, StreamObject
 
 from flashlab.config import ConfigError, Layer, resolve_config
-from flashlab.grading import form
+from flashlab.course import NotMeasuredError, result_of
 from flashlab.grading.declared import of_record
-from flashlab.grading.files import UnsoundFileError, read_bounded
 from flashlab.grading.model import GradingError, Result
-from flashlab.grading.wording import word
 from flashlab.implementations import find_implementations
 from flashlab.pictures import Picture, PictureError, picture_of, suffix_of
 from flashlab.remarks import (
@@ -32,6 +30,7 @@ from flashlab.remarks import (
     remark_name,
     remark_of,
 )
+from flashlab.untrusted import UnsoundFileError, parse_json, read_bounded
 
 RECORDS, FINDINGS, CONFIG = "records.jsonl.gz", "findings.json", "config.json"
 CEILINGS, MANIFEST = "ceilings.json", "manifest.json"
@@ -160,8 +159,7 @@ def read_pdf(path: Path) -> Opened:
     try:
         return open_pdf(read_bounded(str(path), most=MAX_PDF_BYTES))
     except UnsoundFileError as problem:
-        said = word(problem.code, "en", **problem.params)
-        raise UnsoundPdfError(f"{path}: {said}") from problem
+        raise UnsoundPdfError(f"{path}: {problem}") from problem
     except UnsoundPdfError as error:
         raise UnsoundPdfError(f"{path}: {error}") from error
 
@@ -174,10 +172,9 @@ def attached_json(attachments: Mapping[str, bytes], name: str) -> Any:
             "verified"
         )
     try:
-        return form.parse(attachments[name])
+        return parse_json(attachments[name])
     except UnsoundFileError as problem:
-        said = word(problem.code, "en", **problem.params)
-        raise UnsoundPdfError(f"{name}: {said}") from problem
+        raise UnsoundPdfError(f"{name}: {problem}") from problem
 
 
 def checked_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
@@ -231,14 +228,14 @@ def results_of(attachments: Mapping[str, bytes]) -> list[Result]:
     results = []
     for name, record in attached_records(attachments).items():
         try:
-            numbers, claim = form.read_numbers(record), form.read_claim(record)
-        except form.NotMeasuredError:
+            result = result_of(record)
+        except NotMeasuredError:
             continue
         except UnsoundFileError as problem:
-            raise UnsoundPdfError(f"{name}: {word(problem.code, 'en', **problem.params)}") from None
-        if claim is None:
-            raise UnsoundPdfError(f"{name}: it is no record")
-        results.append(Result(name, numbers, of_record(claim)))
+            raise UnsoundPdfError(f"{name}: {problem}") from problem
+        if result.claim is None:
+            raise UnsoundPdfError(f"{name}: it is not a record")
+        results.append(Result(name, result.numbers, of_record(result.claim)))
     return results
 
 
@@ -257,10 +254,9 @@ def attached_records(attachments: Mapping[str, bytes]) -> dict[str, Any]:
     for number, line in enumerate(lines.splitlines(), start=1):
         where = f"{RECORDS}: line {number}"
         try:
-            entry = form.parse(line)
+            entry = parse_json(line)
         except UnsoundFileError as problem:
-            said = word(problem.code, "en", **problem.params)
-            raise UnsoundPdfError(f"{where}: {said}") from problem
+            raise UnsoundPdfError(f"{where}: {problem}") from problem
         if not isinstance(entry, dict) or entry.keys() != {"file", "record"}:
             raise UnsoundPdfError(f"{where}: it is not a record with its file's name")
         name = entry["file"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from flashlab.grading.declared import FLASH2, NAIVE
+from flashlab.course import FLASH2, NAIVE
 from flashlab.grading.identity import Candidate
 from flashlab.grading.model import Line, Result, Verdict
 from flashlab.grading.points import possible_families

@@ -1,40 +1,24 @@
-"""What a file is said to be: by a row of ``runs.csv``, by its record, or by its name.
+"""What a file is declared to be: by a row of ``runs.csv``, by its record, or by its name.
 
-A row of ``runs.csv`` counts most and a name least. A name is read with caution, because a wrong
-reading would fail a sound file: words count alone, single letters (b16, n512, h32, e2048) only
-where three of the four stand together.
+A row of ``runs.csv`` takes precedence over a record, and a record over a name. Names are read with
+caution, because a misreading would fail a sound file: single letters (b16, n512, h32, e2048) count
+only if three of the four occur together.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any
 
-from flashlab.datasets import RUNS_CSV_COLUMNS
-from flashlab.grading.files import UnsoundFileError
-from flashlab.grading.form import Claim, shape_bounds
+from flashlab.course import FLASH2, IMPLEMENTATIONS, RUNS_CSV, Claim, DeclaredRun
 from flashlab.grading.model import Declaration
 
-NAIVE, FLASH2 = "Pytorch", "Flash2"
-MAX_ROWS = 20_000
 COURSE_DTYPE = "float16"
 FLASH_ATTN = "flash-attn"
 
-_IMPLEMENTATIONS = {
-    **dict.fromkeys(("pytorch", "torch", "py", "pt", "naive"), NAIVE),
-    **dict.fromkeys(
-        (
-            *("flash2", "flash", "fl2", "fl", "fa2", "fa", "flashattention", "flashattention2"),
-            "flashattn",
-        ),
-        FLASH2,
-    ),
-}
 _SIZES = {
     **dict.fromkeys(("bs", "batch", "batchsize"), "batch_size"),
     **dict.fromkeys(("sl", "seq", "seqlen", "sequence", "seqlength"), "seq_len"),
@@ -50,124 +34,42 @@ _JOINED = {
 _CAUSAL = {"causal": True, "full": False, "noncausal": False, "nocausal": False}
 
 
-@dataclass(frozen=True)
-class DeclaredRuns:
-    """What ``runs.csv`` says: declarations by the path of the file, and what is wrong with rows.
-
-    `problems` are (line number, UnsoundFileError).
-    """
-
-    by_file: dict[str, list[Declaration]] = field(default_factory=dict)
-    problems: list[tuple[int, UnsoundFileError]] = field(default_factory=list)
-
-
-def _whole(text: str, column: str) -> int:
-    if not re.fullmatch("[0-9]{1,8}", text.strip()):
-        raise UnsoundFileError("form.row_size", column=column, value=text[:40])
-    return int(text)
-
-
 def device_is_gpu(name: str) -> bool:
-    """Whether a device's name is a GPU's; only a CPU is told by its name."""
+    """Whether a device is a GPU; a CPU is recognized by its name."""
     return not re.search(r"\bcpus?\b", name, re.IGNORECASE)
 
 
-def _row_path(text: str) -> str:
-    """The path of a row's file as `files.files_of` gives it: within the folder, with slashes."""
-    path = PurePosixPath(text.strip().replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or "\0" in text or not path.parts:
-        raise UnsoundFileError("form.row_outside", value=text[:200])
-    return str(path)
-
-
-def _row(cells: dict[str, str]) -> tuple[str, Declaration]:
-    sizes = {
-        column: _whole(cells[column], column)
-        for column in ("batch_size", "seq_len", "num_heads", "emb_dim")
-    }
-    causal = {"true": True, "1": True, "false": False, "0": False}.get(
-        cells["causal"].strip().lower()
+def of_row(row: DeclaredRun) -> Declaration:
+    """What a row of ``runs.csv`` declares."""
+    return Declaration(
+        RUNS_CSV,
+        row.implementation,
+        **asdict(row.shape),
+        device_name=row.device_name or None,
+        gpu=device_is_gpu(row.device_name),
     )
-    if causal is None:
-        raise UnsoundFileError("form.row_causal", value=cells["causal"][:40])
-    implementation = cells["impl"].strip()
-    if not implementation:
-        raise UnsoundFileError("form.row_impl")
-    device = (cells.get("device") or "").strip()[:200]
-    declaration = Declaration(
-        "runs.csv",
-        _IMPLEMENTATIONS.get(implementation.lower(), implementation[:80]),
-        causal=causal,
-        device_name=device or None,
-        gpu=device_is_gpu(device),
-        **sizes,
-    )
-    shape = declaration.shape
-    if shape is None or not shape_bounds(shape):
-        raise UnsoundFileError("form.row_shape", value=declaration.said())
-    return _row_path(cells["file"]), declaration
-
-
-def read_runs_csv(content: bytes) -> DeclaredRuns:
-    """What ``runs.csv`` declares; a row that is unsound is a problem, and the others count.
-
-    UnsoundFileError where the whole file cannot be read or lacks a column.
-    """
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UnsoundFileError("form.not_utf8") from error
-    if "\0" in text:
-        raise UnsoundFileError("form.csv", reason="NUL")
-    rows = csv.reader(io.StringIO(text, newline=""))
-    found = DeclaredRuns()
-    try:
-        header = [name.strip() for name in next(rows, [])]
-        lacking = [name for name in RUNS_CSV_COLUMNS if name not in header]
-        if lacking or len(set(header)) != len(header):
-            raise UnsoundFileError("form.csv_columns", columns=", ".join(lacking or header)[:200])
-        for cells in rows:
-            if not any(cell.strip() for cell in cells):
-                continue
-            if rows.line_num > MAX_ROWS:
-                raise UnsoundFileError("form.too_many", most=str(MAX_ROWS))
-            try:
-                if len(cells) != len(header):
-                    raise UnsoundFileError("form.row_fields")
-                path, declaration = _row(dict(zip(header, cells, strict=True)))
-            except UnsoundFileError as problem:
-                found.problems.append((rows.line_num, problem))
-            else:
-                found.by_file.setdefault(path, []).append(declaration)
-    except csv.Error as error:
-        raise UnsoundFileError("form.csv", reason=str(error)) from error
-    return found
 
 
 def of_record(claim: Claim) -> Declaration:
-    """What a record's own run says; it is a claim like any other.
+    """What a record declares itself to be, which is a claim like any other.
 
-    Where flash-attn was not installed, ``Flash2`` ran another kernel, whose memory is another.
+    If flash-attn was not installed, ``Flash2`` ran another kernel, which takes other memory.
     """
-    run, shape = claim.run, claim.run.shape
+    run = claim.run
     substituted = run.implementation == FLASH2 and not (claim.provider or FLASH_ATTN).startswith(
         FLASH_ATTN
     )
     return Declaration(
         "record",
         run.implementation,
-        shape.batch_size,
-        shape.seq_len,
-        shape.num_heads,
-        shape.emb_dim,
-        shape.causal,
-        claim.device_name,
+        **asdict(run.shape),
+        device_name=claim.device_name,
         gpu=run.device == "cuda" and run.dtype == COURSE_DTYPE and not substituted,
     )
 
 
 def _words(name: str) -> Iterator[tuple[str, str]]:
-    """The words of a name, each with the number behind it or ``""``; ``batch_size`` is one."""
+    """The words of a name, each with the number after it or ``""``; ``batch_size`` is one word."""
     parts = re.findall("[a-z]+[0-9]*|[0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
     i = 0
     while i < len(parts):
@@ -188,7 +90,7 @@ def _words(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _masks(words: Sequence[str]) -> Iterator[bool]:
-    """What the words say of the mask: ``causal``, ``no causal``, ``causal false``, ``full``."""
+    """The masks that the words name: ``causal``, ``no causal``, ``causal false``, ``full``."""
     for i, word in enumerate(words):
         if word in _CAUSAL:
             before, after = words[i - 1 : i], words[i + 1 : i + 2]
@@ -197,35 +99,35 @@ def _masks(words: Sequence[str]) -> Iterator[bool]:
 
 
 def _read_part(name: str, is_file: bool) -> dict[str, set[Any]]:
-    """What a part of a path says: values by attribute, several where it contradicts itself."""
-    said: dict[str, set[Any]] = {}
+    """What a part of a path declares: values by attribute, several if it contradicts itself."""
+    found: dict[str, set[Any]] = {}
     letters: dict[str, set[Any]] = {}
     words = list(_words(name))
     for word, number in words:
-        implementation = _IMPLEMENTATIONS.get(word + number)
+        implementation = IMPLEMENTATIONS.get(word + number)
         if implementation:
-            said.setdefault("implementation", set()).add(implementation)
+            found.setdefault("implementation", set()).add(implementation)
         elif 0 < len(number) <= 8 and int(number) and word in _SIZES:
-            said.setdefault(_SIZES[word], set()).add(int(number))
+            found.setdefault(_SIZES[word], set()).add(int(number))
         elif 0 < len(number) <= 8 and int(number) and word in _LETTERS:
             letters.setdefault(_LETTERS[word], set()).add(int(number))
     if len(letters) >= 3:
-        said = {**letters, **said}
+        found = {**letters, **found}
     masks = set(_masks([word for word, number in words if not number]))
-    # A folder named causal is the experiment, and holds both masks.
-    return {**said, "causal": masks} if masks and is_file else said
+    # A folder named causal is the experiment, which has both masks.
+    return {**found, "causal": masks} if masks and is_file else found
 
 
 def of_name(path: str) -> Declaration:
-    """What the name of a file says, and where it says nothing, the folders that it lies in.
+    """What a file's name declares or, for what it leaves out, the names of its folders.
 
-    ``exp3/batch_size/flash_bs16.json``: Flash2 and batch_size 16. What is said twice differently
-    counts as not said.
+    ``exp3/batch_size/flash_bs16.json``: Flash2 and batch_size 16. Contradictory values count as
+    not given.
     """
     found: dict[str, Any] = {}
     for depth, part in enumerate(reversed(PurePosixPath(path).parts)):
         stem = re.sub(r"\.json\Z", "", part, flags=re.IGNORECASE)
         for attribute, values in _read_part(stem, is_file=depth == 0).items():
-            # A name that says two things says neither, and nor does the folder above it.
+            # After a contradiction the folders above do not count either.
             found.setdefault(attribute, values.pop() if len(values) == 1 else None)
     return Declaration("name", **found)

@@ -1,7 +1,6 @@
-"""Reading files that somebody else has made: bounded, regular, unchanged, and never followed.
+"""The files of a submission, found within bounds and without following links.
 
-Nothing of a submission is trusted: a name may be a symbolic link, a FIFO or a device, a file may
-be huge or change while it is read, a folder may be deep or hold more than anyone would hand in.
+Nothing of a submission is trusted: a folder may be deep, or hold more than anyone would hand in.
 """
 
 from __future__ import annotations
@@ -12,103 +11,45 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MAX_FILE_BYTES = 4 * 1024**2
-"""Most bytes of a file; a record with all its samples takes about 0.15 MiB."""
+from flashlab.course import RUNS_CSV
+from flashlab.untrusted import FOLDER_FLAGS, OPEN_FLAGS, UnsoundFileError, read_bounded
 
 MAX_FILES = 10_000
 """Most files of one submission that are graded."""
 
 MAX_ENTRIES = 100_000
-"""Most names of one submission that are looked at."""
+"""Most directory entries of one submission that are looked at."""
 
 MAX_DEPTH = 8
-"""Most folders within one another."""
+"""Most levels of nested folders."""
 
 MAX_SUBMISSIONS = 2_000
-
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_FOLDER_FLAGS = _FLAGS | os.O_DIRECTORY
-
-
-class UnsoundFileError(Exception):
-    """A file that is not read; `code` is the message's key, `params` what is set into it."""
-
-    def __init__(self, code: str, **params: str) -> None:
-        super().__init__(code, params)
-        self.code = code
-        self.params = params
 
 
 @dataclass(frozen=True)
 class Found:
-    """A file of a submission: its path within, and its bytes or why they were not read."""
+    """A file of a submission: its relative path, and its bytes or why they were not read."""
 
     path: str
     content: bytes | None
     problem: UnsoundFileError | None = None
 
 
-def _unchanged(before: os.stat_result, after: os.stat_result, length: int) -> bool:
-    same = ("st_ino", "st_dev", "st_size", "st_mtime_ns", "st_ctime_ns")
-    return all(getattr(before, name) == getattr(after, name) for name in same) and (
-        length == before.st_size
-    )
-
-
-def read_bounded(name: str, folder: int | None = None, most: int = MAX_FILE_BYTES) -> bytes:
-    """The bytes of a regular file of at most `most` bytes, in the open folder `folder`.
-
-    UnsoundFileError for a symbolic link, anything that is no regular file, one that is too large,
-    cannot be read, or changes meanwhile. Opening never waits, so that a FIFO holds nobody up.
-    """
-    try:
-        # Opening a device may already do something, so what is no file is not opened at all.
-        _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False))
-        descriptor = os.open(name, _FLAGS, dir_fd=folder)
-    except OSError as error:
-        raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
-    try:
-        before = os.fstat(descriptor)
-        _refuse_special(before)
-        if before.st_size > most:
-            raise UnsoundFileError("form.too_large", size=str(before.st_size), most=str(most))
-        content = bytearray()
-        while len(content) <= before.st_size:  # one byte more tells that it has grown
-            part = os.read(descriptor, before.st_size + 1 - len(content))
-            if not part:
-                break
-            content += part
-        if not _unchanged(before, os.fstat(descriptor), len(content)):
-            raise UnsoundFileError("form.changed")
-        return bytes(content)
-    except OSError as error:
-        raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
-    finally:
-        os.close(descriptor)
-
-
-def _refuse_special(status: os.stat_result) -> None:
-    if stat.S_ISLNK(status.st_mode):
-        raise UnsoundFileError("form.link")
-    if not stat.S_ISREG(status.st_mode):
-        raise UnsoundFileError("form.special")
-
-
 def _looks_like_a_result(content: bytes) -> bool:
-    """Whether a file of any name holds JSON of the course's script, by how it begins."""
+    """Whether content begins like JSON of the course's script."""
     return content[:64].lstrip().startswith(b"{") and b'"forward"' in content[:4096]
 
 
 def is_declared_name(name: str) -> bool:
-    """Whether a file is read whatever it holds: results end in .json, and there is runs.csv."""
-    return name.lower().endswith(".json") or name == "runs.csv"
+    """Whether a file is read whatever is in it: results end in .json, and there is runs.csv."""
+    return name.lower().endswith(".json") or name == RUNS_CSV
 
 
 def _begins_like_a_result(name: str, folder: int) -> bool:
     try:
         if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             return False
-        descriptor = os.open(name, _FLAGS, dir_fd=folder)
+        descriptor = os.open(name, OPEN_FLAGS, dir_fd=folder)
     except OSError:
         return False
     try:
@@ -160,7 +101,7 @@ def _folder_in(name: str, parent: int, path: str, depth: int, left: _Budget) -> 
         yield Found(path, None, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH)))
         return
     try:
-        folder = os.open(name, _FOLDER_FLAGS, dir_fd=parent)
+        folder = os.open(name, FOLDER_FLAGS, dir_fd=parent)
     except OSError as error:
         problem = UnsoundFileError("form.unreadable", reason=error.strerror or "")
         yield Found(path, None, problem)
@@ -172,14 +113,14 @@ def _folder_in(name: str, parent: int, path: str, depth: int, left: _Budget) -> 
 
 
 def files_of(folder: str) -> Iterator[Found]:
-    """Every result file and ``runs.csv`` of the submission in `folder`, in the order of its names.
+    """Every result file and ``runs.csv`` of the submission in `folder`, sorted by name.
 
-    Results are the files that end in ``.json``, and any other that begins as one; what begins with
-    a full stop is passed over. Symbolic links are named and never followed. Each file is read when
-    the iterator reaches it.
+    Results are the files whose names end in ``.json``, and any other that begins like one; names
+    that begin with a full stop are ignored. Symbolic links are reported and never followed. Each
+    file is read when the iterator reaches it.
     """
     try:
-        opened = os.open(folder, _FOLDER_FLAGS)
+        opened = os.open(folder, FOLDER_FLAGS)
     except OSError as error:
         code = "form.link" if os.path.islink(folder) else "form.unreadable"
         yield Found("", None, UnsoundFileError(code, reason=error.strerror or ""))
@@ -191,7 +132,7 @@ def files_of(folder: str) -> Iterator[Found]:
 
 
 def loose_files_in(folder: str) -> list[str]:
-    """The names of the files beside the submissions, in order; at most `MAX_FILES`.
+    """The names of the files beside the submissions, sorted; at most `MAX_FILES`.
 
     UnsoundFileError where the folder cannot be listed.
     """
@@ -208,9 +149,9 @@ def loose_files_in(folder: str) -> list[str]:
 
 
 def submissions_in(folder: str) -> list[str]:
-    """The names of the subfolders, links among them, in order; at most `MAX_SUBMISSIONS`.
+    """The names of the subfolders and of symbolic links, sorted; at most `MAX_SUBMISSIONS`.
 
-    UnsoundFileError where the folder cannot be listed or holds more.
+    UnsoundFileError where the folder cannot be listed or has more.
     """
     try:
         with os.scandir(folder) as scanned:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from flashlab import costs
-from flashlab.grading.arithmetic import TOLERANCE
-from flashlab.grading.declared import FLASH2, NAIVE
+from flashlab.course import FLASH2, NAIVE, agree
 from flashlab.grading.gpus import WORKSPACES, find_gpu
 from flashlab.grading.model import Declaration, Line, Result, Verdict
 from flashlab.records import Shape
@@ -132,7 +131,7 @@ def candidates(flops: float, memory: float) -> tuple[Candidate, ...]:
     found = []
     for causal, operations in ((False, 4), (True, 2)):
         product = round(flops / operations / 8) * 8  # d is a multiple of 8
-        if product and math.isclose(product * operations, flops, rel_tol=1e-9):
+        if product and agree(product * operations, flops):
             found += [
                 candidate
                 for candidate in _of_product(product, int(memory), causal)
@@ -236,7 +235,7 @@ class _Judge:
         flops = result.numbers.forward_flops
         if said.shape is not None:
             wanted = costs.forward_flops(said.shape)
-            if not math.isclose(flops, wanted, rel_tol=TOLERANCE):
+            if not agree(flops, wanted):
                 texts = {"expected": f"{wanted:.9g} FLOPs", "found": f"{flops:.9g} FLOPs"}
                 return self._line("fail", "flops", declared=said.said(), **texts)
         if not said.gpu:

@@ -1,4 +1,4 @@
-"""What grading says, as data: a line for each check of a file, with its verdict and its reason."""
+"""What grading finds, as data: a line for each check of a file, with its verdict and reason."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from flashlab.course import Numbers
 from flashlab.records import Shape
 
 CHECKS = (
@@ -14,22 +15,22 @@ CHECKS = (
 )
 Verdict = Literal["pass", "warn", "fail", "not_checked"]
 VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "pass", "not_checked")
-"""From the worst to the least; the first that any line has is a whole check's verdict."""
+"""From the worst on; a whole check's verdict is the worst of its lines."""
 
 BADGES = ("available", "functional", "reproduced")
 """In the sense of the ACM's artifact badges: results available, functional, reproduced."""
 
 
 class GradingError(Exception):
-    """Grading that cannot be done at all: no folder of submissions, an order that is unsound."""
+    """Grading is impossible: there are no submissions, or the order is unsound."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One check of one file, or of a whole submission where `file` is empty.
+    """One check of one file, or of a whole submission if `file` is empty.
 
-    `code` is the message's key in the catalogs (domain ``grades``), `params` what is set into it.
-    Names in `file` and `params` are as the submission has them: whoever shows them escapes them.
+    `code` is the key of its message in the catalogs (`wording`), `params` that message's
+    parameters. Names in `file` and `params` are verbatim: whoever shows them escapes them.
     """
 
     submission: str
@@ -43,25 +44,11 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """The seven numbers of the course's JSON: seconds, TFLOP/s, and MiB (1024² bytes)."""
-
-    seconds: Mapping[str, float]
-    rates: Mapping[str, float]
-    peak_mib: float
-
-    @property
-    def forward_flops(self) -> float:
-        """Operations of the forward pass: its rate times its time."""
-        return self.rates["forward"] * self.seconds["forward"] * 1e12
-
-
-@dataclass(frozen=True)
 class Declaration:
-    """What a file is said to be, as far as it is said; None for what is not.
+    """What a file is declared to be; None for what is not declared.
 
-    `source` is ``runs.csv``, ``record`` or ``name``. `gpu` is False where the run is said to be
-    one of a CPU or of another number format than float16.
+    `source` is ``runs.csv``, ``record`` or ``name``. `gpu` is False if the run is declared to be
+    on a CPU, or in another number format than float16.
     """
 
     source: str
@@ -76,7 +63,7 @@ class Declaration:
 
     @property
     def shape(self) -> Shape | None:
-        """The whole shape, None where a part of it is not said."""
+        """The whole shape, None if a part of it is not declared."""
         b, n, h, e, causal = (
             *(self.batch_size, self.seq_len, self.num_heads, self.emb_dim),
             self.causal,
@@ -87,7 +74,7 @@ class Declaration:
 
     @property
     def says_something(self) -> bool:
-        """Whether anything is said of the run itself."""
+        """Whether anything is declared about the run itself."""
         said = (self.implementation, self.batch_size, self.seq_len, self.num_heads, self.emb_dim)
         return any(part is not None for part in (*said, self.causal))
 
@@ -105,10 +92,10 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Result:
-    """One result file of a submission that has sound form, and what it is said to be.
+    """One well-formed result file of a submission, and what it is declared to be.
 
-    `recorded` is what a ``record`` block claims, `samples` the seconds it holds for each pass,
-    and `declared_again` the further rows that ``runs.csv`` has for the file.
+    `recorded` is what a ``record`` block claims, `samples` are the block's seconds for each pass,
+    and `declared_again` the further rows of ``runs.csv`` for the file.
     """
 
     name: str
@@ -121,7 +108,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Submission:
-    """One subfolder: its results, and the lines that reading it gave."""
+    """One subfolder: its results, and the lines from reading it."""
 
     name: str
     results: tuple[Result, ...]
@@ -130,6 +117,6 @@ class Submission:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict of a whole check: fail before warn before pass before not_checked."""
+    """A whole check's verdict: the worst, in the order fail, warn, pass, not_checked."""
     found = set(verdicts)
     return next((verdict for verdict in VERDICTS if verdict in found), "not_checked")

@@ -1,8 +1,7 @@
-"""What a call orders of grading, worked out when Snakemake reads the rules.
+"""What a call is to grade, determined when Snakemake reads the rules.
 
-The names of submissions and their files are others' and may hold anything, so they never become
-Snakemake's: a call writes one order, anew each time, and the rules stand on that. The order holds
-when it was given, so that grading is done afresh at every call.
+Submissions and their files may have any names, so Snakemake never sees them: each call writes one
+order, which the rules have as input. The order includes its own time, so every call grades afresh.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +33,18 @@ from flashlab.records import Run, write_json
 HOME = Path("results") / "grading"
 LOCAL = "local"
 RECORDS = Path("results") / LOCAL / "records"
+KEPT = Path(".snakemake", "flashlab-grading.json")
 
 NAMED = 5
-"""Submissions that an error names."""
+"""Most submissions that an error names."""
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """What is to be graded (``submissions`` or ``pdf``), the order's file, and what it measures.
+    """What is to be graded (``submissions`` or ``pdf``), the order's file, and what to measure.
 
-    `orders` is what to measure by record file name, as for the experiments' runs.
+    `orders` is what to measure, by record file name, and `records` are the paths of the records.
+    All fields are empty for a call that grades nothing.
     """
 
     kind: str = ""
@@ -52,8 +53,8 @@ class Ordered:
     records: tuple[str, ...] = ()
 
 
-def _of_submissions(config: Mapping[str, Any]) -> dict[str, list[Result]]:
-    """By submission, the results whose numbers agree with one another."""
+def _submitted_results(config: Mapping[str, Any]) -> dict[str, list[Result]]:
+    """The results whose numbers are consistent, by submission."""
     submissions = read_submissions(config["submissions"], config["grading"].get("device"))
     return {
         name: [
@@ -65,8 +66,8 @@ def _of_submissions(config: Mapping[str, Any]) -> dict[str, list[Result]]:
     }
 
 
-def _of_report(config: Mapping[str, Any]) -> tuple[dict[str, list[Result]], dict[str, Any]]:
-    """The results in the records that are attached to a report, and how they were measured."""
+def _attached_results(config: Mapping[str, Any]) -> tuple[dict[str, list[Result]], dict[str, Any]]:
+    """The results in the records attached to a report, and the protocol that measured them."""
     from flashlab.grading.attachments import checked_config, read_pdf, results_of
 
     attachments = read_pdf(Path(config["pdf"])).attachments
@@ -76,7 +77,7 @@ def _of_report(config: Mapping[str, Any]) -> tuple[dict[str, list[Result]], dict
 def _refuse_gpu_results(
     results: Mapping[str, list[Result]], implementations: Collection[str]
 ) -> None:
-    """ConfigError where any of these results is a GPU's: a CPU cannot reproduce it."""
+    """ConfigError if any of these results is from a GPU, which a CPU cannot reproduce."""
     devices = {
         name: sorted({r.declaration.device_name or "no device named" for r in of_gpu})
         for name, own in results.items()
@@ -87,36 +88,37 @@ def _refuse_gpu_results(
     named = [f"{escaped(n)} ({escaped(', '.join(d))})" for n, d in devices.items()]
     more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
     raise ConfigError(
-        "--config: reproduce: results of a GPU cannot be reproduced here, where runs are measured "
-        f"on the CPU: {', '.join(named[:NAMED])}{more}. Leave out reproduce=, or call this on a "
-        "machine with such a GPU; for results of a CPU, name it in the device column of runs.csv"
+        "--config: reproduce: results of a GPU cannot be reproduced here, because this machine "
+        f"measures on the CPU: {', '.join(named[:NAMED])}{more}. Leave out reproduce=, or run this "
+        "on a machine with such a GPU; for results of a CPU, name it in the device column of "
+        "runs.csv"
     )
 
 
-def _say_what_is_measured(
+def _print_estimate(
     planned: Mapping[Run, plan.PlannedRun], results: list[Result], protocol: Mapping[str, Any]
 ) -> None:
-    """Print how many runs will be measured again, and an estimate of how long that takes."""
+    """Print how many runs will be measured and about how long that takes."""
     missing = [run for run, entry in planned.items() if not entry.path.exists()]
     seconds = estimated_seconds(
         [(run.implementation, run.shape) for run in missing], results, protocol
     )
     estimate = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     print(
-        f"reproduce: {len(planned)} runs, of which {len(missing)} are still to be measured: about "
-        f"{estimate}, estimated from the times that are handed in",
+        f"reproduce: {len(planned)} runs, {len(missing)} of them still to be measured, which takes "
+        f"about {estimate}, judging by the submitted times",
         file=sys.stderr,
     )
 
 
-def _planned(
+def _plan_sample(
     config: Mapping[str, Any],
     device: str,
     results: list[Result],
     implementations: Mapping[str, Implementation],
     protocol: Mapping[str, Any],
 ) -> dict[Run, plan.PlannedRun]:
-    """The sample of these results that is to be measured here, with each record's file."""
+    """The sample of these results to measure here, with each record's file."""
     dtype = plan.AUTO_DTYPE[device] if config["dtype"] == "auto" else config["dtype"]
     here, seed = machine.device_name(device), config["grading"]["seed"]
     chosen = choose(results, here, config["reproduce"], seed, implementations)
@@ -124,8 +126,8 @@ def _planned(
     return plan.plan_local(runs, protocol, implementations, RECORDS)
 
 
-def _checked(config: Mapping[str, Any]) -> None:
-    """ConfigError where what is to be graded is not there, or cannot be measured here."""
+def _check_request(config: Mapping[str, Any]) -> None:
+    """ConfigError if what is to be graded does not exist or cannot be measured here."""
     if not Path(config.get("submissions", ".")).is_dir():
         raise ConfigError(f"--config: submissions: there is no folder {config['submissions']}")
     if "pdf" in config and not Path(config["pdf"]).is_file():
@@ -134,43 +136,48 @@ def _checked(config: Mapping[str, Any]) -> None:
         raise ConfigError("--config: give either submissions=DIR or pdf=PATH")
     if "reproduce" in config and (config["dataset"] != LOCAL or "import" in config):
         raise ConfigError(
-            "--config: reproduce: measures on this machine; leave out dataset= and import="
+            "--config: reproduce: it measures on this machine; leave out dataset= and import="
         )
 
 
 def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
-    """Write the order that ``submissions=DIR`` or ``pdf=PATH`` gives, with what it is to measure.
+    """Write the order for ``submissions=DIR`` or ``pdf=PATH``, and plan what it measures.
 
     Args:
         config: the resolved configuration.
         root: the folder below which the order's file is written.
 
     Raises:
-        ConfigError: there is no such folder or file, it cannot be read as what it should be, or
-            ``reproduce`` was asked for with a recorded dataset, whose device is not here, or of
-            results of a GPU where there is none.
+        ConfigError: the folder or file does not exist or cannot be read; or ``reproduce`` is given
+            without either, with a recorded dataset, whose device is not here, or for results of a
+            GPU on a machine without one.
     """
     if "submissions" not in config and "pdf" not in config:
+        if "reproduce" in config:
+            raise ConfigError(
+                "--config: reproduce: there is nothing to measure again; give submissions=DIR or "
+                "pdf=PATH too, or leave it out"
+            )
         return Ordered()
-    _checked(config)
+    _check_request(config)
     kind = "submissions" if "submissions" in config else "pdf"
-    # Measured as the course's script does, which is what its results are compared with.
+    # The course's own protocol, because its results are what is compared.
     protocol = plan.protocol_of({**config, "measure": {**config["measure"], "protocol": "lab5"}})
     planned: dict[Run, plan.PlannedRun] = {}
     if "reproduce" in config:
         try:
             if kind == "submissions":
-                by_owner = _of_submissions(config)
+                by_owner = _submitted_results(config)
             else:
-                by_owner, protocol = _of_report(config)
+                by_owner, protocol = _attached_results(config)
         except GradingError as error:
             raise ConfigError(f"--config: {kind}: {error}") from error
         device, implementations = machine.detect_device(config["device"]), find_implementations()
         if device == "cpu":
             _refuse_gpu_results(by_owner, implementations)
         results = [result for own in by_owner.values() for result in own]
-        planned = _planned(config, device, results, implementations, protocol)
-        _say_what_is_measured(planned, results, protocol)
+        planned = _plan_sample(config, device, results, implementations, protocol)
+        _print_estimate(planned, results, protocol)
     path = root / HOME / f"{kind}.json"
     document = {
         "called_ns": time.time_ns(),
@@ -192,14 +199,24 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     )
 
 
+def keep_order(ordered: Ordered) -> None:
+    """Keep what this call ordered for its jobs that read the rules again."""
+    write_json(KEPT, asdict(ordered))
+
+
+def kept_order() -> Ordered:
+    """What the call that this job belongs to ordered; FileNotFoundError outside of a call."""
+    return Ordered(**json.loads(KEPT.read_text(encoding="utf-8")))
+
+
 def read_order(path: Path) -> dict[str, Any]:
-    """The order that a call has written."""
+    """The order that a call wrote."""
     order: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return order
 
 
 def measured_of(order: Mapping[str, Any]) -> list[Measured]:
-    """What was measured here for an order; RecordError for a record that is missing."""
+    """What was measured here for an order; RecordError if a record is missing."""
     return [
         read_measured(Path(entry["path"]), Run.from_json(entry["run"]))
         for entry in order["measured"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flashlab.costs import MIB
-from flashlab.grading.declared import NAIVE, device_is_gpu
+from flashlab.course import NAIVE
+from flashlab.grading.declared import device_is_gpu
 from flashlab.grading.gpus import FASTEST, Gpu, find_gpu
 from flashlab.grading.identity import Candidate
 from flashlab.grading.model import Line, Result, Verdict

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from flashlab import costs
-from flashlab.grading.declared import FLASH2
+from flashlab.course import FLASH2
 from flashlab.grading.identity import Candidate, naive_memory
 from flashlab.grading.model import Line
 from flashlab.grading.points import Point

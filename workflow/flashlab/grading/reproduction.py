@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashlab.grading.declared import FLASH2, NAIVE, device_is_gpu
+from flashlab.course import FLASH2, NAIVE
+from flashlab.grading.declared import device_is_gpu
 from flashlab.grading.gpus import find_gpu
 from flashlab.grading.model import Line, Result, Verdict
 from flashlab.records import Run, Shape, read_record

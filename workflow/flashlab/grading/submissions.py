@@ -1,21 +1,21 @@
-"""From a submission's folder to its results: read, parsed, and joined with what declares them."""
+"""From a submission's folder to its results: read, parsed, and joined with their declarations."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from flashlab.grading import declared, form
-from flashlab.grading.files import (
-    Found,
-    UnsoundFileError,
-    files_of,
-    loose_files_in,
-    submissions_in,
+from flashlab.course import (
+    RUNS_CSV,
+    DeclaredRun,
+    NotMeasuredError,
+    read_result,
+    read_runs_csv,
 )
-from flashlab.grading.model import Declaration, GradingError, Line, Numbers, Result, Submission
-
-RUNS_CSV = "runs.csv"
+from flashlab.grading import declared
+from flashlab.grading.files import Found, files_of, loose_files_in, submissions_in
+from flashlab.grading.model import Declaration, GradingError, Line, Result, Submission
+from flashlab.untrusted import UnsoundFileError
 
 
 class _Reader:
@@ -26,7 +26,7 @@ class _Reader:
         self.lines: list[Line] = []
         self.results: dict[str, Result] = {}
         self.seen: set[str] = set()
-        self.declared: dict[str, list[tuple[str, Declaration]]] = {}
+        self.declared: dict[str, list[tuple[str, DeclaredRun]]] = {}
 
     def fail(self, file: str, problem: UnsoundFileError) -> None:
         self.lines.append(Line(self.name, file, "form", "fail", problem.code, problem.params))
@@ -43,7 +43,7 @@ class _Reader:
                 self._take_result(found.path, found.content)
         except UnsoundFileError as problem:
             self.fail(found.path, problem)
-        except form.NotMeasuredError as reason:
+        except NotMeasuredError as reason:
             line = Line(
                 *(self.name, found.path, "form", "not_checked", "form.not_measured"),
                 {"status": reason.status},
@@ -51,33 +51,29 @@ class _Reader:
             self.lines.append(line)
 
     def _take_result(self, path: str, content: bytes) -> None:
-        document = form.parse(content)
-        numbers: Numbers = form.read_numbers(document)
-        claim = form.read_claim(document)
-        samples = form.read_samples(document)
-        recorded = declared.of_record(claim) if claim else None
+        result = read_result(content)
+        recorded = declared.of_record(result.claim) if result.claim else None
         declaration = recorded or declared.of_name(path)
-        self.results[path] = Result(path, numbers, declaration, recorded, samples)
+        self.results[path] = Result(path, result.numbers, declaration, recorded, result.samples)
         self.lines.append(Line(self.name, path, "form", "pass", "form.pass"))
 
     def _take_declarations(self, path: str, content: bytes) -> None:
-        runs = declared.read_runs_csv(content)
-        for line_number, problem in runs.problems:
-            params = {"line": str(line_number), **problem.params}
-            self.lines.append(Line(self.name, path, "form", "fail", problem.code, params))
+        runs = read_runs_csv(content)
+        for problem in runs.problems:
+            self.fail(path, problem)
         folder = PurePosixPath(path).parent
-        for file, declarations in runs.by_file.items():
-            whole = str(folder / file)
-            self.declared.setdefault(whole, []).extend((path, d) for d in declarations)
+        for row in runs.rows:
+            self.declared.setdefault(str(folder / row.file), []).append((path, row))
 
     def finish(self) -> Submission:
         for file, rows in self.declared.items():
             if file not in self.seen:
-                missing = UnsoundFileError("form.row_missing", value=file)
-                self.fail(rows[0][0], missing)
+                table, row = rows[0]
+                line = str(row.line)
+                self.fail(table, UnsoundFileError("form.row_missing", line=line, value=row.file))
             elif file in self.results:
                 result = self.results[file]
-                first, *again = (declaration for _, declaration in rows)
+                first, *again = (declared.of_row(row) for _, row in rows)
                 if first.device_name is None and result.recorded:
                     first = replace(first, device_name=result.recorded.device_name)
                 if result.recorded and not result.recorded.gpu:
@@ -89,13 +85,13 @@ class _Reader:
 
 
 def read_submission(folder: str, name: str, device_name: str | None) -> Submission:
-    """The submission in ``folder/name``; `device_name` is for what names no device itself."""
+    """The submission in ``folder/name``; `device_name` is used where it names no device itself."""
     reader = _Reader(name)
     for found in files_of(str(Path(folder, name))):
         reader.take(found)
     submission = reader.finish()
     named = {result.declaration.device_name for result in submission.results} - {None}
-    # A submission is of one GPU: what one file names is the others' too.
+    # A submission comes from one GPU: the device that one file names is that of the others.
     device = named.pop() if len(named) == 1 else (None if named else device_name)
     results = tuple(
         replace(result, declaration=_on(result.declaration, device))
@@ -109,12 +105,11 @@ def _on(declaration: Declaration, device_name: str | None) -> Declaration:
 
 
 def _not_graded(folder: str, problem: UnsoundFileError) -> GradingError:
-    reason = ": ".join(problem.params.values())
-    return GradingError(f"config: submissions: {folder} cannot be graded: {reason}")
+    return GradingError(f"config: submissions: {folder} cannot be graded: {problem}")
 
 
 def loose_files(folder: str) -> list[Line]:
-    """A line, of no submission, for each file that lies beside the submissions."""
+    """A line, of no submission, for each file beside the submissions."""
     try:
         names = loose_files_in(folder)
     except UnsoundFileError as problem:
@@ -123,7 +118,7 @@ def loose_files(folder: str) -> list[Line]:
 
 
 def read_submissions(folder: str, device_name: str | None) -> dict[str, Submission]:
-    """All submissions of a folder by name; GradingError where it has none or cannot be listed."""
+    """All submissions of a folder by name; GradingError if it has none or cannot be listed."""
     try:
         names = submissions_in(folder)
     except UnsoundFileError as problem:

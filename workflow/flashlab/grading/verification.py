@@ -9,7 +9,6 @@ import csv
 import difflib
 import hashlib
 import io
-import math
 import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import costs
+from flashlab.course import agree
 from flashlab.grading.attachments import (
     CEILINGS,
     CONFIG,
@@ -40,7 +40,6 @@ from flashlab.grading.shown import escaped
 from flashlab.grading.wording import sentence
 from flashlab.records import PASSES, Run
 
-TOLERANCE = 1e-9
 SHOWN = 40
 """Most differences of one kind that are told."""
 
@@ -65,10 +64,6 @@ def _manifest_differences(attachments: Mapping[str, bytes]) -> Iterator[str]:
             yield f"{name} is not the file that {MANIFEST} lists: its SHA-256 or size is another"
 
 
-def _close(a: float, b: float) -> bool:
-    return math.isclose(a, b, rel_tol=TOLERANCE)
-
-
 def _record_differences(name: str, record: Mapping[str, Any]) -> Iterator[str]:
     """Where a record's own summary does not follow from its samples and its shape."""
     inner = record["record"]
@@ -76,12 +71,12 @@ def _record_differences(name: str, record: Mapping[str, Any]) -> Iterator[str]:
         return
     seconds = {passed: record[passed]["time(s)"] for passed in PASSES}
     for passed, samples in inner["samples"].items():
-        if samples and not _close(seconds[passed], statistics.median(samples)):
+        if samples and not agree(seconds[passed], statistics.median(samples)):
             yield f"{name}: {passed}: the time is not the median of its samples"
-    if not _close(seconds["forward_backward"], seconds["forward"] + seconds["backward"]):
+    if not agree(seconds["forward_backward"], seconds["forward"] + seconds["backward"]):
         yield f"{name}: forward_backward: the time is not the sum of the two"
     for passed, flops in costs.flops(Run.from_json(inner["run"]).shape).items():
-        if not _close(record[passed]["FLOPS(TFLOPs/s)"] * seconds[passed] * 1e12, flops):
+        if not agree(record[passed]["FLOPS(TFLOPs/s)"] * seconds[passed] * 1e12, flops):
             yield f"{name}: {passed}: rate times time is not the shape's FLOPs"
 
 

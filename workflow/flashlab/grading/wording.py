@@ -1,4 +1,4 @@
-"""Lines in words: one whole sentence a verdict, from the catalogs (domain ``grades``)."""
+"""Lines in words: one whole sentence each, from the catalogs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from flashlab.grading.model import Line
 
 DOMAIN = "grades"
 TRANSLATED = ("pass", "experiment")
-"""Parameters that are words of the catalog themselves."""
+"""Parameters whose values are keys of the catalog themselves."""
+
+
+def domain_of(key: str) -> str:
+    """The catalog that a message is in: what reading a file finds is worded with the reader."""
+    return "course" if key.startswith("form.") else DOMAIN
 
 
 def word(key: str, language: str, /, **params: object) -> str:
-    """A message of the grades in a language, with the parameters set in."""
-    return message(language, DOMAIN, key).format_map(params)
+    """A message in a language, with its parameters filled in."""
+    return message(language, domain_of(key), key).format_map(params)
 
 
 def sentence(line: Line, language: str, show: Callable[[str], str]) -> str:
-    """What a line says, its parameters made safe by `show`."""
+    """A line as a sentence, its parameters made safe by `show`."""
     params = {
         name: word(f"{name}.{value}", language) if name in TRANSLATED else show(value)
         for name, value in line.params.items()

@@ -1,0 +1,270 @@
+"""Importing and grading read the course's files in one way: both accept them, or both refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flashlab import costs
+from flashlab.datasets import DatasetError, import_plan, import_record
+from flashlab.grading.arithmetic import check_arithmetic
+from flashlab.grading.submissions import read_submission
+from flashlab.grading.wording import sentence
+from flashlab.records import PASSES, Run, Shape, read_record
+
+HEADER = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device"
+CELLS = ("a.json", "Flash2", "16", "128", "32", "2048", "false", "RTX 3070")
+SHAPE = Shape(16, 128, 32, 2048, False)
+
+
+def course_result(shape: Shape = SHAPE, seconds: float = 0.007) -> dict[str, Any]:
+    """A JSON document of the course's script; the passes take 1, 2 and 3 times `seconds`."""
+    document: dict[str, Any] = {"peak_memory_usage(MB)": 1288.5}
+    for count, (name, flops) in enumerate(costs.flops(shape).items(), start=1):
+        rate = flops / (count * seconds) / 1e12
+        document[name] = {"time(s)": count * seconds, "FLOPS(TFLOPs/s)": rate}
+    return document
+
+
+RESULT = json.dumps(course_result())
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a door made of a folder: why it refused it, else (declared, numbers) by file."""
+
+    refused: tuple[str, ...]
+    results: dict[str, tuple[Any, ...]]
+
+
+def write_folder(folder: Path, table: str | bytes, result: str | bytes) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, content in (("runs.csv", table), ("a.json", result)):
+        raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+        folder.joinpath(name).write_bytes(raw)
+    return folder
+
+
+def read_for_import(folder: Path, output: Path) -> Read:
+    try:
+        results = {}
+        for entry in import_plan(folder, "mine")["records"]:
+            output.unlink(missing_ok=True)
+            import_record(entry, output)
+            run = Run.from_json(entry["run"])
+            record = read_record(output, run)
+            numbers = tuple(record[name][key] for name in PASSES for key in record[name])
+            declared = (run.implementation, run.shape, entry["device_name"])
+            file = Path(entry["source"]).relative_to(folder).as_posix()
+            results[file] = (*declared, *numbers, record["peak_memory_usage(MB)"])
+        return Read((), results)
+    except DatasetError as error:
+        return Read((str(error),), {})
+
+
+def read_for_grading(folder: Path) -> Read:
+    submission = read_submission(str(folder.parent), folder.name, None)
+    refused = [sentence(line, "en", str) for line in submission.lines if line.verdict != "pass"]
+    results = {}
+    for result in submission.results:
+        if check_arithmetic("", result).verdict != "pass":
+            refused.append("arithmetic")
+        said, numbers = result.declaration, result.numbers
+        pairs = [(numbers.seconds[name], numbers.rates[name]) for name in PASSES]
+        results[result.name] = (
+            *(said.implementation, said.shape, said.device_name or ""),
+            *(number for pair in pairs for number in pair),
+            numbers.peak_mib,
+        )
+    return Read(tuple(refused), results)
+
+
+def read_by_both(folder: Path) -> tuple[Read, Read]:
+    output = folder.parent.parent / "record.json"
+    return read_for_import(folder, output), read_for_grading(folder)
+
+
+def row(**changed: str) -> str:
+    """A row of runs.csv with some cells changed."""
+    names = HEADER.split(",")
+    return ",".join(changed.get(name, cell) for name, cell in zip(names, CELLS, strict=True))
+
+
+def table(*rows: str, header: str = HEADER) -> str:
+    return "\n".join([header, *rows]) + "\n"
+
+
+ACCEPTED = {
+    "as the course's": (table(row()), RESULT),
+    "spaces around a cell": (table(row(causal=" False ", file=" a.json ")), RESULT),
+    "spaces in the header": (table(row(), header=HEADER.replace(",", " , ")), RESULT),
+    "another word for the implementation": (table(row(impl="fa2")), RESULT),
+    "a backslash": (table(row(file=".\\a.json")), RESULT),
+    "blank lines": (table(row(), "", ",,,,,,,"), RESULT),
+    "a mark of the byte order": ("\ufeff" + table(row()), "\ufeff" + RESULT),
+    "causal as a digit": (table(row(causal="0")), RESULT),
+    "no device": (table(row(device="")), RESULT),
+    "two megabytes": (table(row()), RESULT + " " * 2**21),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_both_accept_and_read_the_same(tmp_path: Path, case: str) -> None:
+    folder = write_folder(tmp_path / "class" / "ann", *ACCEPTED[case])
+    imported, graded = read_by_both(folder)
+    assert imported.refused == graded.refused == ()
+    assert imported.results == graded.results
+    assert imported.results["a.json"][:2] == ("Flash2", SHAPE)
+
+
+def test_torch_is_the_naive_implementation_to_both(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "class" / "ann", table(row(impl="torch")), RESULT)
+    for read in read_by_both(folder):
+        assert read.results["a.json"][0] == "Pytorch"
+
+
+def with_number(text: str) -> str:
+    assert "1288.5" in RESULT
+    return RESULT.replace("1288.5", text)
+
+
+REFUSED_TABLES: dict[str, str | bytes] = {
+    "no UTF-8": b"\xff" + table(row()).encode(),
+    "a NUL": table(row(file="a\0.json")),
+    "a column lacks": table(row(), header=HEADER.replace("causal", "mask")),
+    "a column twice": table(row(), header=HEADER.replace("device", "impl")),
+    "too few fields": table("a.json,Flash2,16"),
+    "too many fields": table(row() + ",more"),
+    "a word for a size": table(row(seq_len="many")),
+    "a fraction": table(row(seq_len="128.0")),
+    "a sign": table(row(seq_len="+128")),
+    "an underscore": table(row(seq_len="1_28")),
+    "another script's digits": table(row(batch_size="١٦")),
+    "zero": table(row(num_heads="0")),
+    "too many digits": table(row(seq_len="9" * 5000)),
+    "heads that do not divide": table(row(emb_dim="2047")),
+    "no mask": table(row(causal="perhaps")),
+    "no implementation": table(row(impl=" ")),
+    "a file above": table(row(file="../a.json")),
+    "an absolute file": table(row(file="/a.json")),
+    "a hidden file": table(row(file=".a.json")),
+    "no file": table(row(file="")),
+    "the folder": table(row(file=".")),
+    "a file that is not there": table(row(file="b.json")),
+}
+REFUSED_RESULTS: dict[str, str | bytes] = {
+    "no JSON": "time: 3",
+    "nothing": "",
+    "no UTF-8": b"\xff\xfe{}",
+    "nested": "[" * 100_000,
+    "a list": "[]",
+    "a key lacks": RESULT.replace('"backward"', '"sideways"'),
+    "a key twice": RESULT.replace('"forward": {', '"forward": {}, "forward": {'),
+    "a pass that is no object": RESULT.replace('"forward": {', '"forward": 1, "x": {'),
+    "text": with_number('"1288.5"'),
+    "true": with_number("true"),
+    "null": with_number("null"),
+    "NaN": with_number("NaN"),
+    "an overflow": with_number("1e999"),
+    "40 digits and more": with_number("1" + "0" * 400),
+    "zero": with_number("0"),
+    "a negative": with_number("-1"),
+    "bytes for MiB": with_number("1350566912"),
+    "five megabytes": RESULT + " " * 5 * 2**20,
+    "a record of no run": RESULT[:-1] + ', "record": {"run": {}}}',
+}
+
+
+def refusals() -> dict[str, tuple[str | bytes, str | bytes]]:
+    tables = {f"runs.csv: {name}": (text, RESULT) for name, text in REFUSED_TABLES.items()}
+    results = {f"a.json: {name}": (table(row()), text) for name, text in REFUSED_RESULTS.items()}
+    return {**tables, **results}
+
+
+@pytest.mark.parametrize("case", refusals())
+def test_both_refuse_in_the_same_words(tmp_path: Path, case: str) -> None:
+    folder = write_folder(tmp_path / "class" / "ann", *refusals()[case])
+    imported, graded = read_by_both(folder)
+    (error,) = imported.refused
+    assert graded.refused
+    assert graded.refused[0] in error
+    assert case.partition(":")[0] in error
+
+
+def test_a_link_is_followed_by_neither(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "class" / "ann", table(row()), RESULT)
+    folder.joinpath("a.json").rename(tmp_path / "a.json")
+    folder.joinpath("a.json").symlink_to(tmp_path / "a.json")
+    imported, graded = read_by_both(folder)
+    assert "symbolic link" in imported.refused[0] and "symbolic link" in graded.refused[0]
+
+
+def test_a_folder_that_is_a_link_is_followed_by_neither(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "class" / "ann", table(row(file="b/a.json")), RESULT)
+    tmp_path.joinpath("b").mkdir()
+    folder.joinpath("a.json").rename(tmp_path / "b" / "a.json")
+    folder.joinpath("b").symlink_to(tmp_path / "b")
+    assert all(read.refused for read in read_by_both(folder))
+
+
+@pytest.mark.parametrize("off", [1e-12, 1e-8, 1e-5])
+@pytest.mark.parametrize("changed", ["rate", "sum"])
+def test_both_allow_the_same_rounding(tmp_path: Path, changed: str, off: float) -> None:
+    document = course_result()
+    whole = document["forward_backward"]
+    whole["FLOPS(TFLOPs/s)"] *= 1 + off
+    if changed == "sum":
+        whole["time(s)"] /= 1 + off
+    folder = write_folder(tmp_path / "class" / "ann", table(row()), json.dumps(document))
+    assert [bool(read.refused) for read in read_by_both(folder)] == [off > 1e-9] * 2
+
+
+spaces = st.sampled_from(["", "", " ", "  ", "\t"])
+wild = st.text(max_size=12) | st.sampled_from(["", ".", '"', "9" * 5000, "0", "-1", "1e3", "=1+1"])
+known = {
+    "file": st.sampled_from(["a.json", "./a.json", ".\\a.json", "b.json", "../a.json", "A.json"]),
+    "impl": st.sampled_from(["Flash2", "flash2", "FA2", "Pytorch", "torch", "SdpaMath", ""]),
+    "batch_size": st.sampled_from(["16", "016", "16.0", "16777216", "16777217"]),
+    "causal": st.sampled_from(["false", "False", "FALSE", "0", "true", "1", "no", "none"]),
+    "device": st.sampled_from(["", "NVIDIA H200", "AMD EPYC (8 CPUs)"]),
+}
+
+
+@st.composite
+def wild_rows(draw: st.DrawFn) -> str:
+    """A row in which some cells have spaces around them, other forms, or anything."""
+    cells = dict(zip(HEADER.split(","), CELLS, strict=True))
+    for name in draw(st.sets(st.sampled_from(sorted(cells)), max_size=3)):
+        cells[name] = draw(spaces) + draw(known.get(name, wild) | wild) + draw(spaces)
+    return ",".join(cells.values())
+
+
+headers = st.sampled_from([HEADER] * 3 + [HEADER.upper(), HEADER.replace(",", ", "), "file,impl"])
+results = st.sampled_from(
+    [RESULT] * 5 + [str(text) for text in REFUSED_RESULTS.values() if len(text) < 10_000]
+)
+
+
+@given(wild_rows(), headers, results)
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_whatever_is_in_the_files_both_accept_or_both_refuse(
+    tmp_path: Path, cells: str, header: str, result: str
+) -> None:
+    folder = write_folder(tmp_path / "class" / "ann", table(cells, header=header), result)
+    imported, graded = read_by_both(folder)
+    no_run = "declares no run" in "".join(imported.refused)  # there is nothing to import then
+    of_another_shape = "correct the row" in "".join(imported.refused)  # grading: check 3
+    if not no_run and not of_another_shape:
+        assert bool(imported.refused) == bool(graded.refused), (imported.refused, graded.refused)
+    if not imported.refused:
+        assert imported.results == graded.results

@@ -1,0 +1,307 @@
+"""The course's files: a result of its script in JSON, and ``runs.csv``, which declares results.
+
+Importing and grading read them here and nowhere else, so both accept the same files and refuse
+the others for the same reason.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from flashlab.records import PASSES, SHAPE_PARAMETERS, STATUSES, Run, Shape
+from flashlab.untrusted import UnsoundFileError, parse_json
+
+RUNS_CSV = "runs.csv"
+RUNS_CSV_COLUMNS = ("file", "impl", *SHAPE_PARAMETERS)
+MAX_ROWS = 20_000
+MAX_SIZE = 2**24
+"""Largest batch_size, seq_len, num_heads or emb_dim."""
+
+NAIVE, FLASH2 = "Pytorch", "Flash2"
+IMPLEMENTATIONS = {
+    **dict.fromkeys(("pytorch", "torch", "py", "pt", "naive"), NAIVE),
+    **dict.fromkeys(("flash2", "flash", "fl2", "fl", "fa2", "fa"), FLASH2),
+    **dict.fromkeys(("flashattention", "flashattention2", "flashattn"), FLASH2),
+}
+"""What the course's two implementations are called, in lower case."""
+
+CAUSAL = {"true": True, "1": True, "false": False, "0": False}
+
+TIME, RATE, MEMORY = "time(s)", "FLOPS(TFLOPs/s)", "peak_memory_usage(MB)"
+RANGES = {TIME: (1e-7, 3600.0), RATE: (1e-9, 1e5), MEMORY: (1e-4, 2.0**21)}
+"""Seconds from a tenth of a microsecond to an hour; TFLOP/s up to 10¹⁷ operations a second; MiB up
+to 2 TiB. Milliseconds for seconds, or bytes for MiB, are mostly out of range."""
+
+ARITHMETIC_TOLERANCE = 1e-9
+"""Largest relative error of a number that follows from others in the same file.
+
+The script computes in doubles, which round by 1.1e-16 an operation, and writes every digit of
+them. A few operations in any order stay below 1e-15; a number off by more than 1e-9 was altered.
+"""
+
+
+class NotMeasuredError(Exception):
+    """A record of a run that has no numbers; `status` is its status."""
+
+    def __init__(self, status: str) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The seven numbers of a result: seconds, TFLOP/s, and MiB (1024² bytes)."""
+
+    seconds: Mapping[str, float]
+    rates: Mapping[str, float]
+    peak_mib: float
+
+    @property
+    def forward_flops(self) -> float:
+        """Operations of the forward pass: its rate times its time."""
+        return self.rates["forward"] * self.seconds["forward"] * 1e12
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a ``record`` block claims: the run, the device's name, and what provided the kernel."""
+
+    run: Run
+    device_name: str | None
+    provider: str | None
+
+
+@dataclass(frozen=True)
+class CourseResult:
+    """One result: its numbers and, where it has a ``record`` block, the claim and the samples.
+
+    `samples` are the seconds of each timed call, by pass; empty without a block.
+    """
+
+    numbers: Numbers
+    claim: Claim | None
+    samples: Mapping[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class DeclaredRun:
+    """A row of ``runs.csv``: which run a file is. `device_name` is empty where none is given."""
+
+    line: int
+    file: str
+    implementation: str
+    shape: Shape
+    device_name: str
+
+
+@dataclass(frozen=True)
+class DeclaredRuns:
+    """The rows of ``runs.csv``, and the problems of those that are unsound."""
+
+    rows: list[DeclaredRun] = field(default_factory=list)
+    problems: list[UnsoundFileError] = field(default_factory=list)
+
+
+def agree(a: float, b: float) -> bool:
+    """Whether two numbers that follow from one another are equal but for rounding."""
+    return math.isclose(a, b, rel_tol=ARITHMETIC_TOLERANCE)
+
+
+# Results
+
+
+def _read_number(value: Any, key: str, unit: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        kind = {bool: "true/false", str: "text", type(None): "null"}.get(
+            type(value), "a list or an object"
+        )
+        raise UnsoundFileError("form.no_number", key=key, value=kind)
+    if not math.isfinite(value):
+        raise UnsoundFileError("form.not_finite", key=key, value=str(value))
+    low, high = RANGES[unit]
+    if not low <= value <= high:
+        raise UnsoundFileError(
+            "form.range", key=key, value=f"{value:.6g}", low=f"{low:g}", high=f"{high:g}"
+        )
+    return float(value)
+
+
+def _read_mapping(document: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, Any]:
+    if key not in document:
+        raise UnsoundFileError("form.missing", key=where + key)
+    value = document[key]
+    if not isinstance(value, dict):
+        raise UnsoundFileError("form.no_mapping", key=where + key)
+    return value
+
+
+def _read_numbers(document: Mapping[str, Any]) -> Numbers:
+    seconds: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    for name in PASSES:
+        measured = _read_mapping(document, name)
+        for key, found in ((TIME, seconds), (RATE, rates)):
+            if key not in measured:
+                raise UnsoundFileError("form.missing", key=f"{name}.{key}")
+            found[name] = _read_number(measured[key], f"{name}.{key}", key)
+    if MEMORY not in document:
+        raise UnsoundFileError("form.missing", key=MEMORY)
+    return Numbers(seconds, rates, _read_number(document[MEMORY], MEMORY, MEMORY))
+
+
+def _read_run(document: Mapping[str, Any]) -> Run:
+    """The run of a ``record`` block; KeyError, TypeError or ValueError where it is unsound."""
+    run = Run.from_json(document)
+    shape = run.shape
+    sizes = (shape.batch_size, shape.seq_len, shape.num_heads, shape.emb_dim)
+    if any(type(size) is not int or not 0 < size <= MAX_SIZE for size in sizes):
+        raise ValueError("a size is not a whole number in range")
+    if type(shape.causal) is not bool or shape.emb_dim % shape.num_heads:
+        raise ValueError("the mask is not a boolean, or the heads do not divide emb_dim")
+    if not all(isinstance(text, str) for text in (run.implementation, run.dtype, run.device)):
+        raise TypeError("a name is not text")
+    return run
+
+
+def _read_claim(record: Mapping[str, Any]) -> Claim:
+    try:
+        run = _read_run(_read_mapping(record, "run", "record."))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnsoundFileError("form.record", key="record.run") from error
+    environment = record.get("environment")
+    stated = environment if isinstance(environment, dict) else {}
+    device_name, provider = stated.get("device_name"), stated.get("provider")
+    return Claim(
+        run,
+        device_name if isinstance(device_name, str) else None,
+        provider if isinstance(provider, str) else None,
+    )
+
+
+def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    if record.get("samples") is None:
+        return {}
+    samples = _read_mapping(record, "samples", "record.")
+    found = {}
+    for name in ("forward", "backward"):
+        key, values = f"record.samples.{name}", samples.get(name, [])
+        if not isinstance(values, list):
+            raise UnsoundFileError("form.record", key=key)
+        found[name] = tuple(_read_number(value, key, TIME) for value in values)
+    return found
+
+
+def result_of(document: Any) -> CourseResult:
+    """The result that a JSON document holds.
+
+    Raises:
+        UnsoundFileError: one of the four keys is missing, a number is not finite and in range, or
+            there is a ``record`` block that is not of FlashLab's form.
+        NotMeasuredError: a record of FlashLab of a run that has no numbers.
+    """
+    if not isinstance(document, dict):
+        raise UnsoundFileError("form.no_object")
+    record = document.get("record")
+    status = record.get("status") if isinstance(record, dict) else None
+    if status != "ok" and status in STATUSES and document.get(MEMORY, 0) is None:
+        raise NotMeasuredError(status)
+    numbers = _read_numbers(document)
+    if "record" not in document:
+        return CourseResult(numbers, None, {})
+    record = _read_mapping(document, "record")
+    return CourseResult(numbers, _read_claim(record), _read_samples(record))
+
+
+def read_result(content: bytes) -> CourseResult:
+    """The result in the bytes of a file; errors as of `result_of`."""
+    return result_of(parse_json(content))
+
+
+# runs.csv
+
+
+def _read_size(text: str, column: str) -> int:
+    if re.fullmatch("[0-9]{1,8}", text) and 0 < int(text) <= MAX_SIZE:
+        return int(text)
+    raise UnsoundFileError("form.row_size", column=column, value=text[:40], most=str(MAX_SIZE))
+
+
+def _read_path(text: str) -> str:
+    """A path below the folder, with slashes; parts that begin with a full stop are refused."""
+    path = PurePosixPath(text.replace("\\", "/"))
+    hidden = any(part.startswith(".") for part in path.parts)
+    if path.is_absolute() or hidden or not path.parts:
+        raise UnsoundFileError("form.row_file", value=text[:200])
+    return str(path)
+
+
+def _read_row(line: int, cells: Mapping[str, str]) -> DeclaredRun:
+    sizes = {
+        column: _read_size(cells[column], column)
+        for column in ("batch_size", "seq_len", "num_heads", "emb_dim")
+    }
+    causal = CAUSAL.get(cells["causal"].lower())
+    if causal is None:
+        raise UnsoundFileError("form.row_causal", value=cells["causal"][:40])
+    name = cells["impl"]
+    if not name:
+        raise UnsoundFileError("form.row_impl")
+    if sizes["emb_dim"] % sizes["num_heads"]:
+        heads, emb_dim = str(sizes["num_heads"]), str(sizes["emb_dim"])
+        raise UnsoundFileError("form.row_shape", num_heads=heads, emb_dim=emb_dim)
+    return DeclaredRun(
+        line=line,
+        file=_read_path(cells["file"]),
+        implementation=IMPLEMENTATIONS.get(name.lower(), name),
+        shape=Shape(causal=causal, **sizes),
+        device_name=cells.get("device", ""),
+    )
+
+
+def read_runs_csv(content: bytes) -> DeclaredRuns:
+    """What ``runs.csv`` declares; spaces around a cell and rows without any text do not count.
+
+    Columns: file, impl, batch_size, seq_len, num_heads, emb_dim, causal, and optionally device
+    (the GPU's name). A row that is unsound is a problem, whose ``line`` parameter is its line.
+
+    UnsoundFileError where the whole file cannot be read, or lacks a column.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnsoundFileError("form.not_utf8") from error
+    if "\0" in text:
+        raise UnsoundFileError("form.csv", reason="it contains a NUL character")
+    rows = csv.reader(io.StringIO(text, newline=""))
+    found = DeclaredRuns()
+    try:
+        header = [name.strip() for name in next(rows, [])]
+        lacking = [name for name in RUNS_CSV_COLUMNS if name not in header]
+        twice = sorted({name for name in header if name and header.count(name) > 1})
+        if lacking:
+            raise UnsoundFileError("form.csv_lacking", columns=", ".join(lacking))
+        if twice:
+            raise UnsoundFileError("form.csv_twice", columns=", ".join(twice)[:200])
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if not any(cells):
+                continue
+            if rows.line_num > MAX_ROWS:
+                raise UnsoundFileError("form.too_many", most=str(MAX_ROWS))
+            try:
+                if len(cells) != len(header):
+                    raise UnsoundFileError("form.row_fields")
+                found.rows.append(_read_row(rows.line_num, dict(zip(header, cells, strict=True))))
+            except UnsoundFileError as problem:
+                line = str(rows.line_num)
+                found.problems.append(UnsoundFileError(problem.code, line=line, **problem.params))
+    except csv.Error as error:
+        raise UnsoundFileError("form.csv", reason=str(error)) from error
+    return found

@@ -1,0 +1,165 @@
+"""Files that somebody else has made: read within bounds, never followed, and parsed strictly.
+
+A name may be a symbolic link, a FIFO or a device; a file may be huge, or change while it is read;
+JSON may be nested without end, or hold keys twice, NaN, or numbers of a million digits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+MAX_FILE_BYTES = 4 * 1024**2
+"""Largest file that is read; a record with all its samples takes about 0.15 MiB."""
+
+MAX_JSON_DEPTH = 16
+MAX_DIGITS = 40
+"""Most characters of a number; the shortest text of a double has 24 at most."""
+
+OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+FOLDER_FLAGS = OPEN_FLAGS | os.O_DIRECTORY
+
+
+class UnsoundFileError(Exception):
+    """A file that is refused.
+
+    `code` is the key of its message in the catalogs (domain ``course``), `params` that message's
+    parameters. As text it is the message in English.
+    """
+
+    def __init__(self, code: str, **params: str) -> None:
+        super().__init__(code, params)
+        self.code = code
+        self.params = params
+
+    def __str__(self) -> str:
+        from flashlab.catalogs import message  # not needed where every file is sound
+
+        return message("en", "course", self.code).format_map(self.params)
+
+
+def _refuse_special(status: os.stat_result) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise UnsoundFileError("form.link")
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsoundFileError("form.special")
+
+
+def _is_unchanged(before: os.stat_result, after: os.stat_result, length: int) -> bool:
+    same = ("st_ino", "st_dev", "st_size", "st_mtime_ns", "st_ctime_ns")
+    return all(getattr(before, name) == getattr(after, name) for name in same) and (
+        length == before.st_size
+    )
+
+
+def read_bounded(name: str, folder: int | None = None, most: int = MAX_FILE_BYTES) -> bytes:
+    """The bytes of a regular file of at most `most` bytes, in the open folder `folder`.
+
+    UnsoundFileError for a symbolic link, anything that is not a regular file, and a file that is
+    too large, cannot be read, or changes meanwhile. Opening never blocks, not even on a FIFO.
+    """
+    try:
+        # Opening a device may already have an effect, so only regular files are opened.
+        _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        descriptor = os.open(name, OPEN_FLAGS, dir_fd=folder)
+    except OSError as error:
+        raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
+    try:
+        before = os.fstat(descriptor)
+        _refuse_special(before)
+        if before.st_size > most:
+            raise UnsoundFileError("form.too_large", size=str(before.st_size), most=str(most))
+        content = bytearray()
+        while len(content) <= before.st_size:  # one byte more shows that the file has grown
+            part = os.read(descriptor, before.st_size + 1 - len(content))
+            if not part:
+                break
+            content += part
+        if not _is_unchanged(before, os.fstat(descriptor), len(content)):
+            raise UnsoundFileError("form.changed")
+        return bytes(content)
+    except OSError as error:
+        raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
+    finally:
+        os.close(descriptor)
+
+
+def read_within(folder: Path, path: str) -> bytes:
+    """The bytes of the file at the relative `path` below `folder`; `read_bounded` has the errors.
+
+    `folder` itself may be a symbolic link; nothing below it is followed.
+    """
+    *parents, name = PurePosixPath(path).parts
+    with ExitStack() as opened:
+        try:
+            inner = os.open(folder, FOLDER_FLAGS & ~os.O_NOFOLLOW)
+            opened.callback(os.close, inner)
+            for parent in parents:
+                inner = os.open(parent, FOLDER_FLAGS, dir_fd=inner)
+                opened.callback(os.close, inner)
+        except OSError as error:
+            raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
+        return read_bounded(name, inner)
+
+
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise UnsoundFileError("form.duplicate_key", key=twice)
+    return found
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise UnsoundFileError("form.not_finite", key="", value=text)
+
+
+def _parse_integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise UnsoundFileError("form.digits", most=str(MAX_DIGITS))
+    return int(text)
+
+
+def _parse_fraction(text: str) -> float:
+    if len(text) > MAX_DIGITS:
+        raise UnsoundFileError("form.digits", most=str(MAX_DIGITS))
+    return float(text)
+
+
+def _check_depth(document: Any) -> None:
+    level: list[Any] = [document]
+    for _ in range(MAX_JSON_DEPTH + 1):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, (dict, list))
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise UnsoundFileError("form.nested", most=str(MAX_JSON_DEPTH))
+
+
+def parse_json(content: bytes) -> Any:
+    """The document of strict JSON in UTF-8; UnsoundFileError for anything else."""
+    try:
+        document = json.loads(
+            content.decode("utf-8-sig"),
+            object_pairs_hook=_refuse_duplicate_keys,
+            parse_constant=_refuse_constant,
+            parse_int=_parse_integer,
+            parse_float=_parse_fraction,
+        )
+    except UnicodeDecodeError as error:
+        raise UnsoundFileError("form.not_utf8") from error
+    except RecursionError as error:
+        raise UnsoundFileError("form.nested", most=str(MAX_JSON_DEPTH)) from error
+    except json.JSONDecodeError as error:
+        raise UnsoundFileError("form.not_json", line=str(error.lineno), reason=error.msg) from error
+    _check_depth(document)
+    return document
