@@ -1,4 +1,4 @@
-"""Records to tidy CSV: for each experiment a row a run, a row a pass, and a row a sample.
+"""Records to tidy CSV: a row for each run, each pass and each sample of an experiment.
 
 Units stand in the column names. A run that is not ``ok`` has its status and empty cells, never a
 zero. Numbers are rounded to nine significant digits before they are written.

@@ -1,4 +1,4 @@
-"""Published claims, held against the dataset: what each says, and whether it holds here.
+"""Published claims checked against the dataset: what each states, and whether it holds here.
 
 Every test comes down to ratios: of a metric of one run to that of another, to that ratio elsewhere,
 or of one rise to another. Each must lie in the range that the claim states.

@@ -1,4 +1,4 @@
-"""Whether time and memory go one way along a sweep, or which pairs go one way and the other."""
+"""Whether time and memory only rise or only fall along a sweep, or where they do both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading files that somebody else has made: bounded, regular, unchanged, and never followed.
+"""Reading files that others have made: bounded, regular, unchanged, and never followed.
 
 Nothing of a submission is trusted: a name may be a symbolic link, a FIFO or a device, a file may
 be huge or change while it is read, a folder may be deep or hold more than anyone would hand in.

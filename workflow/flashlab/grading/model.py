@@ -1,4 +1,4 @@
-"""What grading says, as data: a line for each check of a file, with its verdict and its reason."""
+"""Grades as data: a line for each check of a file, with its verdict and its reason."""
 
 from __future__ import annotations
 

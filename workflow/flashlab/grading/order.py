@@ -1,4 +1,4 @@
-"""What a call orders of grading, worked out when Snakemake reads the rules.
+"""What a call asks of grading, worked out when Snakemake reads the rules.
 
 The names of submissions and their files are others' and may hold anything, so they never become
 Snakemake's: a call writes one order, anew each time, and the rules stand on that. The order holds

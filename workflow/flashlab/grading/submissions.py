@@ -1,4 +1,4 @@
-"""From a submission's folder to its results: read, parsed, and joined with what declares them."""
+"""From a submission's folder to its results: read, parsed, and matched with what declares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines in words: one whole sentence a verdict, from the catalogs (domain ``grades``)."""
+"""Lines in words: one whole sentence for each verdict, from the catalogs (domain ``grades``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which findings stand where: on page one, in a section's prose, in its table, or only in a count.
+"""Where each finding goes: page one, a section's prose, its table, or only a count.
 
 The order on page one is by *strength*, in doublings: how far from "no difference" the effect is
 even at the near end of its 95% interval.
