@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from architecture import COMMAND, MODULES, PAGE, imported_modules, renewed
 
-from flashlab.sources import PACKAGE, imported_files, imports, module_name, sources_of
+from flashlab.sources import PACKAGE, imports, module_name, sources_of
 
-MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 MEASURING = {name for name in MODULES if name.startswith("flashlab.measuring")}
 CHECKING = {name for name in MODULES if name.startswith("flashlab.checking")}
 CHECKING_WORKER = {"flashlab.checking.worker"}
@@ -29,11 +28,6 @@ GRADING = {name for name in MODULES if name.startswith("flashlab.grading")}
 KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
 
 
-def ours(name: str) -> set[str]:
-    """The modules that a module imports directly, without the package's own name."""
-    return {module_name(path) for path in imported_files(MODULES[name])} - {"flashlab", name}
-
-
 def names_torch(path: Path) -> bool:
     return any(name == "torch" or name.startswith("torch.") for name in imports(path))
 
@@ -46,7 +40,7 @@ def imported_names(node: ast.stmt) -> set[str]:
 
 
 def test_the_import_graph_has_no_circle() -> None:
-    graph = {name: ours(name) for name in MODULES}
+    graph = {name: imported_modules(name) for name in MODULES}
     assert sum(map(len, graph.values())) > 20
     try:
         TopologicalSorter(graph).prepare()
@@ -64,9 +58,9 @@ def test_imports_are_absolute_so_that_the_graph_sees_them_all() -> None:
     assert relative == []
 
 
-def test_records_stand_on_nothing_of_ours_and_costs_on_records_alone() -> None:
-    assert ours("flashlab.records") == set()
-    assert ours("flashlab.costs") == {"flashlab.records"}
+def test_records_depend_on_nothing_of_ours_and_costs_on_records_alone() -> None:
+    assert imported_modules("flashlab.records") == set()
+    assert imported_modules("flashlab.costs") == {"flashlab.records"}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +73,7 @@ def test_records_stand_on_nothing_of_ours_and_costs_on_records_alone() -> None:
         ("plan", ["tables", "findings", "figures", "report", "prepare"]),
     ],
 )
-def test_no_stage_stands_on_a_later_one(stage: str, later: list[str]) -> None:
+def test_no_stage_depends_on_a_later_one(stage: str, later: list[str]) -> None:
     below = {module_name(path).split(".")[1] for path in sources_of(f"flashlab.{stage}")
              if path != PACKAGE / "__init__.py"}  # fmt: skip
     assert below.isdisjoint(later)
@@ -87,7 +81,8 @@ def test_no_stage_stands_on_a_later_one(stage: str, later: list[str]) -> None:
 
 
 def test_what_measures_is_imported_by_the_command_line_and_the_check_alone() -> None:
-    importers = {name for name in set(MODULES) - MEASURING - CHECKING if ours(name) & MEASURING}
+    others = set(MODULES) - MEASURING - CHECKING
+    importers = {name for name in others if imported_modules(name) & MEASURING}
     assert importers == {"flashlab.__main__"}
 
 
@@ -140,8 +135,6 @@ def test_kernels_import_nothing_of_ours() -> None:
         assert not any(name.split(".")[0] in ("flashlab", "kernels") for name in imports(path))
 
 
-def test_the_page_on_the_architecture_names_every_module_and_no_other(root: Path) -> None:
-    page = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = page[page.index("| module |") :].split("\n\n")[0]
-    named = re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE)
-    assert sorted(f"flashlab.{name}" for name in named) == sorted(set(MODULES) - {"flashlab"})
+def test_the_page_on_the_architecture_is_current() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == renewed(page), f"docs/architecture.md is stale; renew it with: {COMMAND}"

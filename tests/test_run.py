@@ -197,6 +197,25 @@ def test_lint_runs_every_tool_and_fails_with_any_of_them(checkout: Checkout) -> 
     ]
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_ci_lints_and_only_then_tests(checkout: Checkout, clean: bool) -> None:
+    shutil.copytree(ROOT / ".ci", checkout.folder / ".ci")
+    checkout.bin.joinpath("bash").symlink_to(str(shutil.which("bash")))
+    for tool in ("pdftotext", "qpdf", "chromium", "snakefmt", "mypy"):
+        checkout.stub(tool, "")
+    checkout.stub("ruff", f"echo ruff; {'' if clean else 'false'}")
+    done = subprocess.run(
+        [str(checkout.folder / ".ci" / "run"), "-k", "syntax"],
+        env=checkout.env,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    ran = done.stdout.splitlines()
+    assert ran[0] == "ruff"
+    assert ("pytest" in ran, done.returncode == 0) == (clean, clean)
+
+
 def test_second_call_adds_under_a_second(checkout: Checkout) -> None:
     assert checkout.run("test").returncode == 0
     assert len(checkout.calls("-m pip")) >= 1

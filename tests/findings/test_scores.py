@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
 from collections import Counter
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
+from findings import planted
+from findings.judging import Judge
+from findings.scores import Scores, score
 
 from flashlab.findings.derive import SCHEMA
 from flashlab.report.wording import Words
 
-ROOT = Path(__file__).parents[2]
 TIMED = ("speedup", "causal_effect", "crossover", "scaling", "monotonicity", "roofline", "claim")
 KINDS = (*TIMED, "memory_ratio", "out_of_memory", "anomaly: unstable", "anomaly: outlier")
 SEEN = 60
-"""Datasets whose findings are also set in words."""
-
-
-@pytest.fixture(scope="module")
-def scoring() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "findings_scores", ROOT / "benchmarks" / "findings_scores.py"
-    )
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["findings_scores"] = module
-    spec.loader.exec_module(module)
-    return module
+"""Datasets whose findings are also worded."""
 
 
 @pytest.fixture(scope="module")
@@ -43,46 +30,42 @@ def derived() -> list[list[dict[str, Any]]]:
 
 
 @pytest.fixture(scope="module")
-def scores(
-    scoring: ModuleType,
-    derived: list[list[dict[str, Any]]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Any:
-    found = scoring.score(300, 1, tmp_path_factory.mktemp("planted"), derived.append)
+def scores(derived: list[list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory) -> Scores:
+    found = score(300, 1, tmp_path_factory.mktemp("planted"), derived.append)
     print(f"\n{found.text()}")
     return found
 
 
-def test_three_hundred_datasets_are_planted_and_every_kind_is_scored(scores: Any) -> None:
+def test_three_hundred_datasets_are_planted_and_every_kind_is_scored(scores: Scores) -> None:
     assert sum(scores.datasets.values()) >= 300
     assert scores.kinds.keys() == set(KINDS)
     assert all(score.decided >= 20 for score in scores.kinds.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_most_two_verdicts_of_a_hundred_are_false(scores: Any, kind: str) -> None:
+def test_at_most_two_verdicts_of_a_hundred_are_false(scores: Scores, kind: str) -> None:
     assert scores.kinds[kind].false_share <= 0.02
 
 
 @pytest.mark.parametrize("kind", TIMED)
-def test_intervals_hold_the_truth(scores: Any, kind: str) -> None:
+def test_intervals_hold_the_truth(scores: Scores, kind: str) -> None:
     assert scores.kinds[kind].intervals >= 500
     assert scores.kinds[kind].held_share >= 0.93
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_most_a_tenth_of_what_is_plain_is_missed(scores: Any, kind: str) -> None:
+def test_at_most_a_tenth_of_what_is_plain_is_missed(scores: Scores, kind: str) -> None:
     assert scores.kinds[kind].plain >= 20
     assert scores.kinds[kind].missed_share <= 0.1
 
 
-def test_no_difference_is_claimed_of_identical_implementations(scores: Any) -> None:
+def test_no_difference_is_claimed_of_identical_implementations(scores: Scores) -> None:
     assert scores.identical_checks > 1000
     assert scores.identical_differences == 0
 
 
 def test_every_planted_finding_is_valid_and_has_the_same_numbers_in_both_languages(
-    scores: Any, derived: list[list[dict[str, Any]]]
+    scores: Scores, derived: list[list[dict[str, Any]]]
 ) -> None:
     schema = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
     words = Words(["zh_TW", "en"])
@@ -107,12 +90,12 @@ def test_every_planted_finding_is_valid_and_has_the_same_numbers_in_both_languag
 
 
 class TestScore:
-    """The scoring itself sees what is wrong."""
+    """The scoring recognises a false verdict."""
 
-    def test_a_verdict_against_the_truth_is_false(self, scoring: ModuleType) -> None:
-        random = scoring.np.random.default_rng(1)
-        dataset = scoring.faster(random)
-        judge = scoring.Judge(dataset, {})
+    def test_a_verdict_against_the_truth_is_false(self) -> None:
+        random = np.random.default_rng(1)
+        dataset = planted.faster(random)
+        judge = Judge(dataset, {})
         truth = judge.ratio(("Pytorch", False), ("Flash2", False), "forward")
         values = {name: [] for name in ("faster_at", "slower_at", "equal_at")}
         right = "faster_at" if truth[128] > 1 else "slower_at"
@@ -126,9 +109,9 @@ class TestScore:
             }
             assert judge.speedup(finding)[0] is false
 
-    def test_the_median_of_slow_samples_is_known(self, scoring: ModuleType) -> None:
-        random = scoring.np.random.default_rng(2)
+    def test_the_median_of_slow_samples_is_known(self) -> None:
+        random = np.random.default_rng(2)
         times = random.lognormal(sigma=0.2, size=400_000)
-        slow = random.random(times.size) < scoring.SLOW_SHARE
-        median = scoring.np.median(scoring.np.where(slow, times * scoring.SLOW, times))
-        assert scoring.mixture_median(0.2) == pytest.approx(float(median), rel=0.002)
+        slow = random.random(times.size) < planted.SLOW_SHARE
+        median = np.median(np.where(slow, times * planted.SLOW, times))
+        assert planted.mixture_median(0.2) == pytest.approx(float(median), rel=0.002)

@@ -1,4 +1,4 @@
-"""The plan of one call of Snakemake: written by the call that works in the folder, and by no other.
+"""The plan of one Snakemake call, written only by the call that works in the folder.
 
 Rules decide by time of change, so the plan's files lie in the folder and are written only where
 they changed. A dry run, and a call that is refused because another one is at work, must not touch

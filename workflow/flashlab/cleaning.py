@@ -1,4 +1,4 @@
-"""What can be deleted from a folder, and how much disk it takes.
+"""What can be deleted from a folder, and how much disk space it takes.
 
 Everything that a call of Snakemake makes again from the records is cheap; the records that were
 measured here, with their logs, are not, and go only where they are asked for. What a person wrote

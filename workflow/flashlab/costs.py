@@ -1,4 +1,4 @@
-"""What a run must cost: floating-point operations, bytes, and the exact memory of two of them.
+"""What a run costs at least: FLOPs, bytes, and the exact memory of two implementations.
 
 B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H throughout; memory in bytes.
 """

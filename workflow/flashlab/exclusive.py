@@ -1,4 +1,4 @@
-"""One Snakemake call at a time in a folder, and no trace of a killed one in the way of the next.
+"""One Snakemake call at a time in a folder; clears what a killed call left behind.
 
 Snakemake's own lock is a file that a killed call leaves behind. Ours is a lock of the operating
 system, which goes with its process; whoever holds it knows that Snakemake's is stale.

@@ -1,4 +1,4 @@
-"""Which characters the report's fonts have, and what is printed for those that they lack.
+"""Which characters the report's fonts have, and what is printed in place of the others.
 
 The report's own texts must have a glyph for every character. What others wrote (a name, a title, a
 remark, a record's message) may hold any character, so a stand-in takes the place of one that the

@@ -1,4 +1,4 @@
-"""The attention implementations in ``kernels/``: their names, labels and sources, unrun.
+"""The attention implementations in ``kernels/``: names, labels and sources, without running them.
 
 Snakemake reads this at every call, so nothing here imports torch: name, label and packages are
 literals at the top of each kernel's file and are read from its syntax tree.

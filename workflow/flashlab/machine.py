@@ -1,4 +1,4 @@
-"""What this machine is, told without importing torch: its devices and the versions on it."""
+"""The machine's devices and software versions, found without importing torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Picture files of others, checked before they are printed: PNG, JPEG, and SVG that loads nothing.
+"""Images from outside, checked before they are printed: PNG, JPEG, and SVG that loads nothing.
 
 A picture is bounded in bytes, pixels and SVG elements, so that no file can fill the memory.
 """

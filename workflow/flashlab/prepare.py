@@ -1,4 +1,4 @@
-"""From the configuration to what the rules depend on, at each call of Snakemake.
+"""From the configuration to the files that the rules depend on, at each Snakemake call.
 
 Everything here is computed; what is to be written is returned as documents (`Prepared.documents`),
 which `flashlab.call` writes.

@@ -1,4 +1,4 @@
-"""Processes that depend on one another: a job ends when its Snakemake call does, however that ends.
+"""Ties jobs to their Snakemake call: a job ends when the call does, however that ends.
 
 Without this, a job of a killed call would go on, and could write its output after the next call has
 written a newer one.

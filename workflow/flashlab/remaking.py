@@ -1,4 +1,4 @@
-"""Which planned files must be made again although they are there, or nobody asks for them.
+"""Which planned files to make again that modification times alone would not reveal.
 
 By time of change alone Snakemake does not see that a file between two others is gone or damaged,
 that a run was ended by a time limit that has been raised since, or that somebody wants a run

@@ -1,4 +1,4 @@
-"""Which files of the package a module stands on, read from its imports.
+"""Which files of the package a module depends on, read from its imports.
 
 The rules name these as inputs, so that an edit reruns the stages that it touches and no other.
 """

@@ -1,4 +1,4 @@
-"""Medians, and what is computed from several of them, with 95% intervals by the methods of scipy.
+"""Medians and what is computed from them, with 95% intervals by the methods of scipy.
 
 With 5% of samples 20% slow, a nominal 95% interval of the mean holds the truth in 68 to 83% of
 cases, the median's in 95 to 96%: so there is no mean here.

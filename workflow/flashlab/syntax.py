@@ -1,4 +1,4 @@
-"""What a Python source file means, as a digest that its layout and comments do not move.
+"""A digest of a Python file's syntax tree, which layout and comments do not change.
 
 Records are named by this digest, so it must not depend on the Python that computes it: it is taken
 over a serialisation of the syntax tree of our own (`ast.dump` differs between versions, and a code

@@ -1,4 +1,4 @@
-"""Which verdicts a new report states otherwise than the one before it.
+"""Which verdicts differ between a new report and the one before it.
 
 After an upgrade the same records may lead to other verdicts, and so may runs that were measured
 again. Whoever has read the old report is told which statements no longer hold.

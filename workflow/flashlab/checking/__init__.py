@@ -1,1 +1,1 @@
-"""The kernel engineer's first command: one implementation against the float64 reference."""
+"""``check NAME``: one implementation compared with the float64 reference."""

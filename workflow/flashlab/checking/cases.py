@@ -1,4 +1,4 @@
-"""What a check compares, and how a comparison went. Nothing here imports torch."""
+"""The cases of a check and their outcomes, without torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check as the command line shows it: which file, a line a case, a summary."""
+"""The check on the command line: which file, a line for each case, and a summary."""
 
 from __future__ import annotations
 

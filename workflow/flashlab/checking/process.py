@@ -1,4 +1,4 @@
-"""Keeping the process that checks: a new one after a crash, its end after too long a time.
+"""Keeps the checking process: restarts it after a crash, ends it at its time limit.
 
 Nothing here imports torch.
 """

@@ -1,4 +1,4 @@
-"""The process that checks: imports torch and the kernel once, then compares case by case.
+"""The checking process: imports torch and the kernel once, then compares case by case.
 
 It says ``started`` when torch is imported, then ``ready`` or ``failed`` for the kernel, then
 answers each case with its outcome. It dies with the process that started it.

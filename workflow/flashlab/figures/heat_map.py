@@ -1,4 +1,4 @@
-"""The heat map of speedups: a row a shape, a column an implementation and pass."""
+"""The heat map of speedups: a row for each shape, a column for each implementation and pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures that look across experiments: page one's summary, and where it pays the heat map.
+"""The figures across experiments: page one's summary, and the heat map where it is useful.
 
 Both are drawn from the findings, so that they show the very ratios that the sentences give.
 """

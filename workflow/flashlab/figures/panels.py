@@ -1,4 +1,4 @@
-"""An experiment as the figures across experiments see it: the ratios that its findings give."""
+"""An experiment as the figures across experiments show it: the ratios in its findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all figures share: fonts, colours, markers, and an SVG that is the same at each call.
+"""What all figures share: fonts, colours, markers, and SVG that is reproducible.
 
 An implementation keeps its colour and marker throughout, and what is drawn of it is a group of its
 own (`implementation_id`), so that a reader of the HTML can hide it.

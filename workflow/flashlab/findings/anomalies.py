@@ -1,4 +1,4 @@
-"""Records to doubt: unstable in themselves, or contradicted by their neighbours."""
+"""Records in doubt: unstable, or contradicted by their neighbours."""
 
 from __future__ import annotations
 

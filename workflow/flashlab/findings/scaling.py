@@ -1,4 +1,4 @@
-"""How time and memory grow along a sweep: one exponent where one holds, else how it runs."""
+"""How time and memory grow along a sweep: one exponent where it fits, else the local ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grades set in type: a table of the class, then what did not pass in each submission."""
+"""The grades as a PDF: a table of the class, then what did not pass in each submission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check 5, plausibility: points that their neighbours contradict, and that the class does.
+"""Check 5, plausibility: points that contradict their neighbours or the class.
 
 Times under 0.3 ms are mostly the launch of kernels, so their order proves nothing.
 """

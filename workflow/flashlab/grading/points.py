@@ -1,4 +1,4 @@
-"""What a submission's files are, as points that can be compared: settled, or only possible."""
+"""A submission's files as points that can be compared: of a settled family, or a possible one."""
 
 from __future__ import annotations
 

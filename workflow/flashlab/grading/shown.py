@@ -1,4 +1,4 @@
-r"""Names and texts of others, made safe to show in a terminal, a CSV cell and a PDF.
+r"""Names and texts from others, made safe to show in a terminal, a CSV cell and a PDF.
 
 Control and format characters (newlines, ANSI escapes, marks that turn the direction of text),
 bytes that are no UTF-8, and characters that the report's font lacks become visible escapes such as

@@ -1,4 +1,4 @@
-"""The stage: from a call's order to the CSV files, and to what the pages hold."""
+"""The grading stage: from a call's order to the CSV files and the content of the pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report held against its own data: the attachments, the numbers made of them, and the text.
+"""A report checked against its own data: the attachments, their numbers, and the text.
 
 It proves that the report and its data belong together, not where the data came from.
 """

@@ -1,4 +1,4 @@
-"""What travels inside the PDF, so that its reader can check every number without anything else.
+"""What the PDF carries, so that a reader can check every number without anything else.
 
 All names are flat. ``records.jsonl.gz`` holds a line of JSON for each record,
 ``{"file": <its file name>, "record": <the whole record>}``, its keys in the file's order, so that

@@ -1,4 +1,4 @@
-"""What the report holds, as data: its parts put together from the material."""
+"""What the report holds, as data: its parts, put together."""
 
 from __future__ import annotations
 

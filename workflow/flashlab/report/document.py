@@ -1,4 +1,4 @@
-"""The report as data, in the order in which it is read: the template only sets it in type."""
+"""The report as data, in reading order: the template only renders it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine and its ceilings, where records disagree about it, and what is to be doubted."""
+"""The machine and its ceilings, where records disagree about it, and warnings."""
 
 from __future__ import annotations
 

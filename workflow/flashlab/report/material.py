@@ -1,4 +1,4 @@
-"""What the report is made of, read once: configuration, plans, tables, findings and ceilings.
+"""The report's inputs, read once: configuration, plans, tables, findings and ceilings.
 
 Every run has a number, in the order in which the experiments first show it.
 """

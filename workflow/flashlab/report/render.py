@@ -1,4 +1,4 @@
-"""Setting the report in type: Jinja to HTML, WeasyPrint to PDF, and nothing wrong let through.
+"""Rendering the report: Jinja to HTML, WeasyPrint to PDF, and any warning is an error.
 
 WeasyPrint only logs a missing glyph, font, image or alt text; here each of them is an error.
 """

@@ -1,4 +1,4 @@
-"""Findings as statements: the sentence, the mark of its doubts, and ways to what it rests on."""
+"""Findings as statements: the sentence, a mark where it is in doubt, links to its evidence."""
 
 from __future__ import annotations
 

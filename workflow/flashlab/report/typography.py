@@ -1,4 +1,4 @@
-"""What setting two scripts on one line takes, beyond what the typesetter does by itself.
+"""Chinese and Latin on one line: what the typesetter does not do by itself.
 
 - A space between Han characters and Latin letters or digits, and none beside full-width marks.
 - No line break inside ``N = 1024`` or between a number and its unit.

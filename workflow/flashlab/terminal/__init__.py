@@ -1,1 +1,1 @@
-"""What a call of Snakemake says on the terminal: a line for each run, and a summary."""
+"""What a Snakemake call prints on the terminal: a line for each run, and a summary."""

@@ -1,4 +1,4 @@
-"""One call of Snakemake in words: a line for each run that ends, and a summary when it is over.
+"""One Snakemake call in words: a line for each run that ends, and a summary at the end.
 
 Told what happens, a `Call` answers with the lines to print. It knows nothing of Snakemake's events
 and nothing of terminals.

@@ -1,4 +1,4 @@
-"""Writes lines to a stream; on a terminal, the progress stands in a line below them."""
+"""Writes lines to a stream; on a terminal, with the progress in a line below them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a dataset's planned runs, read from the plan and the records on disk."""
+"""How a dataset's planned runs ended, read from the plan and the records on disk."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a long appendix costs: the report with many more runs in it, its pages, time and memory.
 
-PYTHONPATH=workflow python benchmarks/appendix_pages.py --results results/h200 --runs 15000
+PYTHONPATH=workflow python perf/appendix_pages.py --results results/h200 --runs 15000
 """
 
 from __future__ import annotations

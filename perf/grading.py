@@ -2,7 +2,7 @@
 
 The files are the recorded H200's runs by the course's protocol, each submission with a level and a
 scatter of its own; every other submission has faults, so that the PDF has something to say.
-Usage: python benchmarks/grading.py FOLDER, a fresh clone that may be graded in.
+Usage: python perf/grading.py FOLDER, a fresh clone that may be graded in.
 """
 
 import csv

@@ -1,7 +1,7 @@
 """How long the findings stage takes: the lab's tables, and a dataset of many records.
 
 Times `python -m flashlab findings` from its start to its end, imports included, on planted tables.
-Usage: python benchmarks/findings_speed.py [RECORDS]
+Usage: PYTHONPATH=tests python perf/findings_speed.py [RECORDS]
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import findings_scores as planted
 import numpy as np
+from findings import planted
+from findings.scores import CLAIMS
 
 ROOT = Path(__file__).parents[1]
 SIZES = tuple(128 * i for i in range(1, 6))
@@ -39,7 +40,7 @@ def timed(folder: Path, plans: list[Path]) -> tuple[float, int]:
     """Seconds that the stage took, and how many bytes it wrote."""
     output = folder / "findings.json"
     command = [sys.executable, "-m", "flashlab", "findings", "--tables", str(folder / "tables")]
-    command += ["--claims", str(planted.CLAIMS), "--output", str(output), *map(str, plans)]
+    command += ["--claims", str(CLAIMS), "--output", str(output), *map(str, plans)]
     begin = time.monotonic()
     subprocess.run(command, check=True, env={"PYTHONPATH": str(ROOT / "workflow")})
     return time.monotonic() - begin, output.stat().st_size

@@ -2,7 +2,7 @@
 
 Both measure the lab's 34 runs and the slide's two, by protocol lab5, side by side on this machine,
 from nothing: the loop with a fresh interpreter a run, the pipeline through `snakemake --cores 1
-records`. Usage: python benchmarks/shell_loop.py FOLDER, a fresh clone that may be measured in.
+records`. Usage: python perf/shell_loop.py FOLDER, a fresh clone that may be measured in.
 """
 
 import shutil

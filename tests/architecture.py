@@ -1,0 +1,148 @@
+"""Writes the generated part of docs/architecture.md: the package's modules and who imports whom.
+
+A module's job is the first line of its docstring. Usage, from the repository's root:
+python tests/architecture.py
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+
+from flashlab.sources import PACKAGE, imported_files, module_name
+
+COMMAND = "python tests/architecture.py"
+PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
+BEGIN = f"<!-- Generated from the code. Renew it with: {COMMAND} -->\n"
+END = "<!-- End of the generated part. -->\n"
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+Graph = Mapping[str, set[str]]
+"""For each name, those that it imports."""
+
+
+def imported_modules(name: str) -> set[str]:
+    """The modules that a module imports directly, without the package's own name."""
+    return {module_name(path) for path in imported_files(MODULES[name])} - {"flashlab", name}
+
+
+def part_of(name: str) -> str:
+    """The package or top-level module that a module belongs to, such as `report`."""
+    return name.split(".")[1]
+
+
+def import_graph_of_parts() -> Graph:
+    """For each package and top-level module, the others that it imports."""
+    graph: dict[str, set[str]] = {}
+    for name in set(MODULES) - {"flashlab"}:
+        imported = {part_of(other) for other in imported_modules(name)}
+        graph.setdefault(part_of(name), set()).update(imported - {part_of(name)})
+    return graph
+
+
+def from_the_ground_up(graph: Graph) -> list[str]:
+    """What imports nothing first, then what imports only that, and so on; by name in each layer."""
+    layers: dict[str, int] = {}
+
+    def layer(name: str) -> int:
+        if name not in layers:
+            layers[name] = 1 + max(map(layer, graph[name]), default=0)
+        return layers[name]
+
+    return sorted(graph, key=lambda name: (layer(name), name))
+
+
+def without_shortcuts(graph: Graph) -> Graph:
+    """The same graph without an edge where a longer path leads to the same place."""
+    reached: dict[str, set[str]] = {}
+    for name in from_the_ground_up(graph):
+        reached[name] = graph[name].union(*(reached[other] for other in graph[name]))
+    return {
+        name: {one for one in others if not any(one in reached[other] for other in others)}
+        for name, others in graph.items()
+    }
+
+
+def draw(graph: Graph) -> str:
+    """A Mermaid flowchart with an arrow from each name to those that it imports.
+
+    The dots keep Mermaid from taking a name for one of its keywords, such as `call`.
+    """
+    lines = [
+        f"    .{name} --> {' & '.join(f'.{other}' for other in sorted(graph[name]))}"
+        for name in reversed(from_the_ground_up(graph))
+        if graph[name]
+    ]
+    return "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
+
+
+def job(name: str) -> str:
+    """The first line of a module's docstring."""
+    text = ast.get_docstring(ast.parse(MODULES[name].read_bytes()))
+    assert text, f"{MODULES[name]} has no docstring"
+    return text.splitlines()[0].removesuffix(".").replace("``", "`").replace("|", "\\|")
+
+
+def table(rows: Iterable[tuple[str, str, Iterable[str]]]) -> str:
+    """A table in Markdown: names, their jobs, and what they import."""
+    lines = ["| module | its one job | imports |", "|---|---|---|"]
+    for name, text, others in rows:
+        imported = ", ".join(f"`{other}`" for other in sorted(others))
+        lines.append(f"| `{name}` | {text} | {imported} |")
+    return "\n".join(lines)
+
+
+def table_of_parts(graph: Graph) -> str:
+    """The top-level modules and the packages, each package as one row."""
+    return table((part, job(f"flashlab.{part}"), graph[part]) for part in from_the_ground_up(graph))
+
+
+def table_of_package(package: str) -> str:
+    """A package's modules; what they import from the same package begins with a dot."""
+    prefix = f"flashlab.{package}."
+    graph = {
+        name: imported_modules(name) - {f"flashlab.{package}"}
+        for name in MODULES
+        if name.startswith(prefix)
+    }
+    order = from_the_ground_up({name: graph[name] & graph.keys() for name in graph})
+    return table(
+        (
+            name.removeprefix("flashlab."),
+            job(name),
+            (other.replace(prefix, ".").removeprefix("flashlab.") for other in graph[name]),
+        )
+        for name in order
+    )
+
+
+def generated() -> str:
+    """The generated part, without its markers."""
+    graph = import_graph_of_parts()
+    packages = [
+        part
+        for part in from_the_ground_up(graph)
+        if MODULES[f"flashlab.{part}"].name == "__init__.py"
+    ]
+    return "\n\n".join(
+        [
+            "An arrow points to what is imported. It is left out where a longer path leads there.",
+            draw(without_shortcuts(graph)),
+            "In the third column, a dot stands for the package that the module itself is in.",
+            table_of_parts(graph),
+            *(f"### `{package}`\n\n{table_of_package(package)}" for package in packages),
+        ]
+    )
+
+
+def renewed(page: str) -> str:
+    """The page with its generated part made anew."""
+    before, _, rest = page.partition(BEGIN)
+    _, found, after = rest.partition(END)
+    assert found, f"{PAGE} must hold the lines {BEGIN.strip()} and {END.strip()}"
+    return f"{before}{BEGIN}\n{generated()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,297 @@
+"""What is true of a planted dataset, and which of its findings are false or missing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from findings.planted import UNSTEADY, Key, Planted, sweep_shape, true_median
+
+from flashlab import costs
+from flashlab.records import Shape
+
+MARGIN, BEND, OUTLIER = 0.05, 0.2, 1.25
+
+
+class Judge:
+    """What is true of a planted dataset, and what of its findings is not."""
+
+    def __init__(self, dataset: Planted, ceilings: dict[str, float]) -> None:
+        self.dataset = dataset
+        self.ceilings = ceilings
+        self.times = {key: true_median(planted) for key, planted in dataset.passes.items()}
+
+    def time(self, name: str, causal: bool, timed: str) -> dict[int, float]:
+        """True milliseconds of the runs that are ok, by size."""
+        return {
+            shape.seq_len: time
+            for (own, shape, own_pass), time in sorted(self.times.items())
+            if (own, shape.causal, own_pass) == (name, causal, timed)
+            and (own, shape) not in self.dataset.oom
+        }
+
+    def peak(self, name: str, causal: bool) -> dict[int, float]:
+        """True MiB of the runs that are ok, by size."""
+        return {
+            shape.seq_len: peak
+            for (own, shape), peak in sorted(self.dataset.peaks.items())
+            if (own, shape.causal) == (name, causal) and (own, shape) not in self.dataset.oom
+        }
+
+    def ratio(
+        self, above: tuple[str, bool], below: tuple[str, bool], timed: str
+    ) -> dict[int, float]:
+        a, b = (self.time(*side, timed) for side in (above, below))
+        return {size: a[size] / b[size] for size in a if size in b}
+
+    # Each kind: whether it is false, whether it misses what is plain, and its intervals' truths
+
+    def _difference(self, finding: dict[str, Any], truth: dict[int, float]) -> Any:
+        params = finding["params"]
+        false = (
+            any(truth[size] <= 1 + MARGIN for size in params["faster_at"])
+            or any(truth[size] >= 1 - MARGIN for size in params["slower_at"])
+            or any(abs(truth[size] - 1) > MARGIN for size in params["equal_at"])
+        )
+        trend = params.get("trend", "none")
+        if trend != "none":
+            change = truth[params["last"]] / truth[params["first"]]
+            false |= change <= 1 + MARGIN if trend == "widens" else change >= 1 - MARGIN
+        plain = bool(truth) and all(
+            ratio >= 1 + 2 * MARGIN or ratio <= 1 - 2 * MARGIN for ratio in truth.values()
+        )
+        found = set(params["faster_at"]) | set(params["slower_at"])
+        intervals = [(truth[e["value"]], e) for e in finding["evidence"]["estimates"]]
+        return false, (found != set(truth)) if plain else None, intervals
+
+    def speedup(self, finding: dict[str, Any]) -> Any:
+        subject = finding["subject"]
+        causal, timed = subject["mask"] == "causal", subject["pass"]
+        sides = ((subject["baseline"], causal), (subject["implementation"], causal))
+        return self._difference(finding, self.ratio(*sides, timed))
+
+    def causal_effect(self, finding: dict[str, Any]) -> Any:
+        name, timed = (finding["subject"][key] for key in ("implementation", "pass"))
+        return self._difference(finding, self.ratio((name, False), (name, True), timed))
+
+    def crossover(self, finding: dict[str, Any]) -> Any:
+        subject, params = finding["subject"], finding["params"]
+        causal, timed = subject["mask"] == "causal", subject["pass"]
+        names = (subject["implementation"], subject["other"])
+        truth = self.ratio((names[1], causal), (names[0], causal), timed)
+        signs = [math.copysign(1, math.log(ratio)) for ratio in truth.values()]
+        crosses = any(a != b for a, b in itertools.pairwise(signs))
+        strong = [ratio for ratio in truth.values() if abs(math.log(ratio)) > math.log(1.1)]
+        plain = min(strong, default=1) < 1 < max(strong, default=1)
+        intervals = [(truth[e["value"]], e) for e in finding["evidence"]["estimates"]]
+        false = False
+        if finding["verdict"] == "crosses":
+            sign = {names[0]: 1, names[1]: -1}
+            false = any(
+                sign[params[who]] * (truth[params[at]] - 1) <= 0
+                for who, at in (("before", "low_at"), ("after", "high_at"))
+            )
+            false |= not crosses
+        elif finding["verdict"] == "none_in_range":
+            far = [ratio for ratio in truth.values() if abs(ratio - 1) > MARGIN]
+            false = min(far, default=1) < 1 < max(far, default=1)
+        return false, (finding["verdict"] != "crosses") if plain else None, intervals
+
+    def scaling(self, finding: dict[str, Any]) -> Any:
+        subject, verdict = finding["subject"], finding["verdict"]
+        causal, quantity = subject["mask"] == "causal", subject["quantity"]
+        if verdict == "too_few_sizes":
+            return False, None, []
+        memory = quantity == "memory"
+        name = subject["implementation"]
+        truth = self.peak(name, causal) if memory else self.time(name, causal, quantity)
+        local = [
+            math.log(truth[b] / truth[a]) / math.log(b / a) for a, b in itertools.pairwise(truth)
+        ]
+        bend = max(local) - min(local)
+        exponent = self.dataset.exponents.get((subject["implementation"], causal, quantity))
+        false = (
+            (verdict in ("power_law", "flat") and bend > BEND)
+            or (verdict == "curved" and max(local) - min(local) <= (0.1 if memory else BEND))
+            or (verdict == "flat" and max(map(abs, local)) > 0.1 + BEND)
+        )
+        missed = None
+        if exponent is not None and bend <= BEND / 2:
+            missed = verdict not in ("power_law", "flat")
+        elif bend >= 2 * BEND:
+            missed = verdict != "curved"
+        found = finding["evidence"]["estimates"][-1]
+        known = exponent is not None and "exponent" in found
+        return false, missed, [(exponent, found)] if known else []
+
+    def monotonicity(self, finding: dict[str, Any]) -> Any:
+        subject, verdict, params = finding["subject"], finding["verdict"], finding["params"]
+        causal, quantity = subject["mask"] == "causal", subject["quantity"]
+        memory, name = quantity == "memory", subject["implementation"]
+        truth = self.peak(name, causal) if memory else self.time(name, causal, quantity)
+        margin = 0.0 if memory else MARGIN
+        steps = [truth[b] / truth[a] for a, b in itertools.combinations(truth, 2)]
+        falls, rises = min(steps, default=1.0), max(steps, default=1.0)
+        false = False
+        if verdict == "broken":
+            fall, rise = (
+                truth[params[f"{name}_to"]] / truth[params[f"{name}_from"]]
+                for name in ("fall", "rise")
+            )
+            false = fall >= 1 - margin or rise <= 1 + margin
+        elif verdict == "monotone":
+            false = {
+                "rises": falls < 1 - margin,
+                "falls": rises > 1 + margin,
+                "level": falls < 1 - margin or rises > 1 + margin,
+            }[params["direction"]]
+        missed = None
+        if falls < 1 - 2 * margin and rises > 1 + 2 * margin:
+            missed = verdict != "broken"
+        intervals = [
+            (truth[e["value"]] / truth[e["start"]], e) for e in finding["evidence"]["estimates"]
+        ]
+        return false, missed, [] if memory else intervals
+
+    def memory_ratio(self, finding: dict[str, Any]) -> Any:
+        subject, verdict = finding["subject"], finding["verdict"]
+        mine, theirs = (
+            self.peak(subject[who], subject["mask"] == "causal")
+            for who in ("implementation", "baseline")
+        )
+        sides = {"less": [], "more": [], "equal": []}
+        for size in mine:
+            if size in theirs:
+                share = float(f"{mine[size] / theirs[size]:.3g}")
+                sides["less" if share < 1 else "more" if share > 1 else "equal"].append(size)
+        false = finding["params"].get("values", []) != sides.get(verdict, [])
+        return false, false, []
+
+    def out_of_memory(self, finding: dict[str, Any]) -> Any:
+        subject = finding["subject"]
+        failed = sorted(
+            shape.seq_len
+            for name, shape in self.dataset.oom
+            if (name, shape.causal) == (subject["implementation"], subject["mask"] == "causal")
+        )
+        found = finding["params"]["failed"]
+        return found != failed, (found != failed) if failed else None, []
+
+    def roofline(self, finding: dict[str, Any]) -> Any:
+        subject, verdict = finding["subject"], finding["verdict"]
+        causal, timed = subject["mask"] == "causal", subject["pass"]
+        truth = self.time(subject["implementation"], causal, timed)
+        false = False
+        missed: bool | None = None
+        intervals = []
+        for estimate in finding["evidence"]["estimates"]:
+            size = estimate["value"]
+            shape = sweep_shape(size, causal)
+            work = costs.flops(shape)[timed] / self.ceilings["rate"]
+            moved = costs.compulsory_bytes(shape, "float16")[timed] / self.ceilings["bandwidth"]
+            matrix, copy = (100 * share * 1e3 / truth[size] for share in (work, moved))
+            right = (
+                "model_error"
+                if matrix > 100
+                else "neither"
+                if max(matrix, copy) < 50
+                else "compute_bound"
+                if matrix >= copy
+                else "memory_bound"
+            )
+            # Above 100% is called an error only where the interval is wholly above it.
+            wrong = verdict != right and not (100 < matrix <= 105 and verdict != "neither")
+            false |= wrong
+            margins = [abs(matrix / 100 - 1), abs(max(matrix, copy) / 50 - 1)]
+            if min(margins) > 2 * MARGIN and abs(matrix / copy - 1) > 2 * MARGIN:
+                missed = bool(missed) or verdict != right
+            intervals += [
+                (matrix, estimate["matrix_percent"]),
+                (copy, estimate["copy_percent"]),
+            ]
+        return false, missed, intervals
+
+
+def anomalies(
+    dataset: Planted, findings: Sequence[dict[str, Any]]
+) -> Iterator[tuple[str, bool, bool, bool | None]]:
+    """For each pass and check: whether it was reported, falsely reported, or missed."""
+    found = {
+        (
+            finding["verdict"],
+            finding["subject"]["implementation"],
+            sweep_shape(finding["params"]["value"], finding["subject"]["mask"] == "causal"),
+            finding["subject"]["pass"],
+        )
+        for finding in findings
+        if finding["kind"] == "anomaly" and finding["verdict"] != "none"
+    }
+    for key, planted in dataset.passes.items():
+        if key[:2] in dataset.oom:
+            continue
+        unsteady = abs(planted.drift) > UNSTEADY or planted.spread > 0.2
+        reported = ("unstable", *key) in found
+        missed = not reported if unsteady else None
+        yield "anomaly: unstable", reported, reported and not unsteady, missed
+        factor = dataset.spikes.get(key, 1.0)
+        reported = ("outlier", *key) in found
+        plain = abs(math.log(factor)) > math.log(2 * OUTLIER - 1)
+        missed = not reported if plain else None
+        yield "anomaly: outlier", reported, reported and factor == 1.0, missed
+
+
+def judge_claim(finding: dict[str, Any], dataset: Planted, times: dict[Key, float]) -> Any:
+    """Whether a claim's verdict is false, whether it misses what is plain, and the intervals."""
+    params, verdict = finding["params"], finding["verdict"]
+    least, most = params["wanted_least"] or 0.0, params["wanted_most"] or math.inf
+    truths, intervals = [], []
+    for estimate in finding["evidence"]["estimates"]:
+        values = []
+        for name, shape in map(_parsed, estimate["runs"]):
+            timed, _, quantity = estimate["metric"].rpartition("_")
+            if estimate["metric"] == "memory":
+                values.append(dataset.peaks[name, shape])
+            elif quantity == "time":
+                values.append(times[name, shape, timed])
+            else:
+                values.append(costs.flops(shape)[timed] / 1e9 / times[name, shape, timed])
+        truths.append(_true_figure(values, params["compare"]))
+        if estimate["metric"] != "memory" and estimate["estimate"] is not None:
+            intervals.append((truths[-1], estimate))
+    holds = all(least <= truth <= most for truth in truths)
+    false = (verdict == "confirmed" and not holds) or (verdict == "contradicted" and holds)
+    missed = None
+    if verdict != "other_device" and not any(map(math.isnan, truths)):
+        room = 1 + 2 * MARGIN
+        if all(least * room <= truth <= most / room for truth in truths):
+            missed = verdict != "confirmed"
+        elif any(truth < least / room or truth > most * room for truth in truths):
+            missed = verdict != "contradicted"
+    return false, missed, intervals
+
+
+def _true_figure(values: Sequence[float], compare: str) -> float:
+    """What a claim's test comes to; not a number where there is no rise to compare with."""
+    if compare == "times":
+        first, *others = values
+        return first * math.prod(v**p for v, p in zip(others, (-1, -1, 1), strict=False))
+    a, b, c, d = values
+    return (a - b) / (c - d) if c > d else math.nan
+
+
+def _parsed(run: str) -> tuple[str, Shape]:
+    name, b, n, h, e, mask, *_ = run.split()
+    return name, Shape(int(b[1:]), int(n[1:]), int(h[1:]), int(e[1:]), mask == "causal")
+
+
+def differences(findings: Sequence[dict[str, Any]]) -> int:
+    """How many findings claim any difference between implementations, or between masks."""
+    return sum(
+        bool(finding["params"].get("faster_at") or finding["params"].get("slower_at"))
+        or finding["params"].get("trend", "none") != "none"
+        or finding["verdict"] == "crosses"
+        for finding in findings
+        if finding["kind"] in ("speedup", "causal_effect", "crossover")
+    )

@@ -1,0 +1,30 @@
+"""The files about a release agree with one another."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+import flashlab
+
+
+def test_package_project_citation_and_changelog_name_the_same_version(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    citation = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
+    changelog = (root / "CHANGELOG.md").read_text("utf-8")
+    released = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", changelog, re.MULTILINE)
+    assert released, "CHANGELOG.md names no version"
+    assert released[0] == (citation["version"], citation["date-released"])
+    assert project["version"] == flashlab.__version__ == citation["version"]
+
+
+def test_pre_commit_runs_every_tool_of_lint(root: Path) -> None:
+    (tools,) = re.findall(r"for tool in (.*); do\n", (root / "run").read_text("utf-8"))
+    config = yaml.safe_load((root / ".pre-commit-config.yaml").read_text("utf-8"))
+    names = {hook["name"] for repository in config["repos"] for hook in repository["hooks"]}
+    for quoted, bare in re.findall(r"'([^']*)'|(\S+)", tools):
+        command = (quoted or bare).split(" --check")[0]
+        assert command in names
