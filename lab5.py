@@ -14,9 +14,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "workflow"))
 
 from flashlab import identity, machine, plan
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import Implementations, available, find_implementations
 from flashlab.measuring.supervise import measure_run
-from flashlab.records import Run, Shape
 
 TIMEOUT_SECONDS = 3600
 
@@ -94,18 +95,19 @@ def main() -> int:
         arguments.emb_dim,
         arguments.causal,
     )
-    run = Run(arguments.impl, shape, plan.AUTO_DTYPE[device], device)
+    run = attention_run(arguments.impl, shape, plan.AUTO_DTYPE[device], device)
     protocol = {"name": "lab5", "repeats": arguments.repeats, "timeout_s": TIMEOUT_SECONDS}
-    sources = identity.sources(identity.identity(run, protocol, implementation), implementation)
-    record = measure_run(run, protocol, implementation, sources, arguments.output)
-    status, message = record["record"]["status"], record["record"]["message"]
-    if status != "ok":
-        print(f"{run}: {status}: {message}", file=sys.stderr)
+    decided_by = identity.identity(ATTENTION, run, protocol, implementation)
+    sources = identity.sources(decided_by, implementation)
+    record = measure_run(ATTENTION, run, protocol, implementation, sources, arguments.output)
+    if record.status != "ok":
+        print(f"{run}: {record.status}: {record.message}", file=sys.stderr)
         return 1
+    keys = record.top_level_keys()
     for name in ("forward", "backward", "forward_backward"):
-        seconds, rate = record[name]["time(s)"], record[name]["FLOPS(TFLOPs/s)"]
+        seconds, rate = keys[name]["time(s)"], keys[name]["FLOPS(TFLOPs/s)"]
         print(f"{name}: {seconds:.6f} s, {rate:.2f} TFLOPs/s")
-    print(f"peak memory: {record['peak_memory_usage(MB)']} MB; written to {arguments.output}")
+    print(f"peak memory: {keys['peak_memory_usage(MB)']} MB; written to {arguments.output}")
     return 0
 
 

@@ -18,6 +18,7 @@ from flashlab.prepare import DATA, LOCAL, prepare
 from flashlab.processes import WORKFLOW_PID
 from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.sources import sources_of
+from flashlab.sweep import TABLES
 from snakemake.exceptions import WorkflowError
 
 # What the call's preparation raises with one message for the user.

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import ImplementationError
 from flashlab.processes import end_with_workflow
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.shapes import FORM, ShapeError
 
 Arguments = argparse.Namespace
@@ -32,23 +32,26 @@ def _require(package: str) -> None:
 
 def _measure(arguments: Arguments) -> None:
     from flashlab import identity, implementations, plan
+    from flashlab.benchmarks.registry import find_benchmark
     from flashlab.measuring import supervise
-    from flashlab.records import Run
+    from flashlab.runs import Run
 
     _require("torch")
     order = arguments.order
-    run, protocol = Run.from_json(order["run"]), order["protocol"]
+    benchmark = find_benchmark(order["benchmark"])
+    run, protocol = Run.of(benchmark, order["run"]), order["protocol"]
     implementation = implementations.find_implementations()[run.implementation]
-    decided_by = identity.identity(run, protocol, implementation)
+    decided_by = identity.identity(benchmark, run, protocol, implementation)
     if identity.record_name(run, decided_by) != arguments.output.name:
         raise plan.PlanError(
             f"{arguments.output}: the kernel, the measuring code or the environment has changed "
             "since this run was planned; call snakemake again"
         )
     sources = identity.sources(decided_by, implementation)
-    record = supervise.measure_run(run, protocol, implementation, sources, arguments.output)
-    status, message = record["record"]["status"], record["record"]["message"]
-    print(f"{run}: {status}" + (f": {message}" if message else ""))
+    record = supervise.measure_run(
+        benchmark, run, protocol, implementation, sources, arguments.output
+    )
+    print(f"{run}: {record.status}" + (f": {record.message}" if record.message else ""))
 
 
 def _ceilings(arguments: Arguments) -> None:
@@ -117,7 +120,7 @@ def _freeze(arguments: Arguments) -> None:
 def _tables(arguments: Arguments) -> None:
     from flashlab.tables import write_tables
 
-    write_tables(arguments.plan, arguments.runs, arguments.passes, arguments.samples)
+    write_tables(arguments.plan, arguments.output)
 
 
 def _figures(arguments: Arguments) -> None:
@@ -140,7 +143,7 @@ def _overview(arguments: Arguments) -> None:
 
 
 def _findings(arguments: Arguments) -> None:
-    from flashlab.findings import write_findings
+    from flashlab.findings.derive import write_findings
 
     write_findings(
         arguments.plans, arguments.tables, arguments.claims, arguments.ceilings, arguments.output
@@ -267,8 +270,7 @@ def _parser() -> argparse.ArgumentParser:
 
     tables = command("tables", _tables, "Aggregate an experiment's records into CSV.")
     tables.add_argument("--plan", type=Path, required=True, help="plan/records/<experiment>.json")
-    for name in ("runs", "passes", "samples"):
-        tables.add_argument(f"--{name}", type=Path, required=True, help="CSV file to write")
+    tables.add_argument("--output", type=Path, required=True, help="folder to write into")
 
     figures = command("figures", _figures, "Draw an experiment's figures as SVG.")
     figures.add_argument(

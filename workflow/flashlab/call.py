@@ -18,8 +18,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.prepare import Prepared
 from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
+from flashlab.prepare import Prepared
 
 IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")

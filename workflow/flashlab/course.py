@@ -15,11 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from flashlab.records import PASSES, SHAPE_PARAMETERS, STATUSES, Run, Shape
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.records import STATUSES
+from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, parse_json
 
 RUNS_CSV = "runs.csv"
-RUNS_CSV_COLUMNS = ("file", "impl", *SHAPE_PARAMETERS)
+RUNS_CSV_COLUMNS = ("file", "impl", *(parameter.name for parameter in ATTENTION.given))
+PASSES = ("forward", "backward", "forward_backward")
 MAX_ROWS = 20_000
 MAX_SIZE = 2**24
 """Largest batch_size, seq_len, num_heads or emb_dim."""
@@ -158,8 +162,7 @@ def _read_numbers(document: Mapping[str, Any]) -> Numbers:
 
 def _read_run(document: Mapping[str, Any]) -> Run:
     """The run of a ``record`` block; KeyError, TypeError or ValueError where it is unsound."""
-    run = Run.from_json(document)
-    shape = run.shape
+    run, shape = Run.of(ATTENTION, document), Shape.of(document)
     sizes = (shape.batch_size, shape.seq_len, shape.num_heads, shape.emb_dim)
     if any(type(size) is not int or not 0 < size <= MAX_SIZE for size in sizes):
         raise ValueError("a size is not a whole number in range")
@@ -186,15 +189,24 @@ def _read_claim(record: Mapping[str, Any]) -> Claim:
 
 
 def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
-    if record.get("samples") is None:
-        return {}
-    samples = _read_mapping(record, "samples", "record.")
+    """Seconds of each timed call: version 1 of a record holds them so, version 2 has ms."""
     found = {}
     for name in ("forward", "backward"):
-        key, values = f"record.samples.{name}", samples.get(name, [])
+        if "metrics" in record:
+            key, scale = f"record.metrics.{name}_time.samples", 1e3
+            metrics = _read_mapping(record, "metrics", "record.")
+            metric = _read_mapping(metrics, f"{name}_time", "record.metrics.")
+            values = metric.get("samples", [])
+        elif record.get("samples") is None:
+            return {}
+        else:
+            key, scale = f"record.samples.{name}", 1.0
+            values = _read_mapping(record, "samples", "record.").get(name, [])
         if not isinstance(values, list):
             raise UnsoundFileError("form.record", key=key)
-        found[name] = tuple(_read_number(value, key, TIME) for value in values)
+        if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
+            raise UnsoundFileError("form.record", key=key)
+        found[name] = tuple(_read_number(value / scale, key, TIME) for value in values)
     return found
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import costs
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.course import (
-    MEMORY,
-    RATE,
     RUNS_CSV,
-    TIME,
     DeclaredRun,
     NotMeasuredError,
     Numbers,
@@ -30,16 +30,9 @@ from flashlab.course import (
     read_result,
     read_runs_csv,
 )
-from flashlab.records import (
-    PASSES,
-    VERSION,
-    RecordError,
-    Run,
-    read_record,
-    sha256_of,
-    write_json,
-    write_record,
-)
+from flashlab.files import read_json, sha256_of, write_json
+from flashlab.records import Measurement, Record, RecordError, read_record, write_record
+from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_bounded, read_within
 
 MANIFEST = "manifest.json"
@@ -84,6 +77,11 @@ class Dataset:
         return found.get(protocol) or found.get(self.protocol)
 
 
+def run_of(entry: Mapping[str, Any]) -> Run:
+    """The run of a manifest's entry; older manifests hold attention alone and do not say so."""
+    return Run.of(find_benchmark(entry.get("benchmark", ATTENTION.name)), entry["run"])
+
+
 def read_dataset(folder: Path) -> Dataset:
     """Read ``folder/manifest.json``; DatasetError where there is none or it cannot be read."""
     path = folder / MANIFEST
@@ -91,7 +89,7 @@ def read_dataset(folder: Path) -> Dataset:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         entries = tuple(
             Entry(
-                Run.from_json(entry["run"]),
+                run_of(entry),
                 entry["protocol"],
                 folder / entry["file"],
                 entry["sha256"],
@@ -143,12 +141,15 @@ def _collect(plan_files: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """The manifest's entries of all planned records, and their paths, by file name."""
     records: dict[str, dict[str, Any]] = {}
     for plan_file in plan_files:
-        for entry in json.loads(plan_file.read_text(encoding="utf-8"))["records"]:
+        plan = read_json(plan_file)
+        benchmark = find_benchmark(plan["benchmark"])
+        for entry in plan["records"]:
             path = Path(entry["path"])
-            document = read_record(path, Run.from_json(entry["run"]))
+            record = read_record(path, Run.of(benchmark, entry["run"]))
             records[path.name] = {
+                "benchmark": benchmark.name,
                 "run": entry["run"],
-                "protocol": document["record"]["protocol"],
+                "protocol": dict(record.protocol),
                 "file": f"records/{path.name}",
                 "sha256": sha256_of(path),
                 "source": path,
@@ -173,7 +174,7 @@ def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str])
     """Add to a dataset the records of a protocol that it does not hold yet."""
     there = read_dataset(folder)
     held = {(entry.run, entry.protocol["name"]) for entry in there.entries}
-    again = [r for r in records if (Run.from_json(r["run"]), r["protocol"]["name"]) in held]
+    again = [r for r in records if (run_of(r), r["protocol"]["name"]) in held]
     if again or (there.device, there.dtype) != kind:
         raise DatasetError(
             f"{folder} exists already, and holds "
@@ -249,7 +250,7 @@ def _read_declared_runs(folder: Path) -> dict[Run, DeclaredRun]:
         raise DatasetError(f"{path}: declares no run; add a row for each result")
     runs: dict[Run, DeclaredRun] = {}
     for row in declared.rows:
-        run = Run(row.implementation, row.shape, "float16", "cuda")
+        run = attention_run(row.implementation, row.shape, "float16", "cuda")
         if run in runs:
             raise DatasetError(
                 f"{path}: line {row.line}: {run} is declared in line {runs[run].line} already; "
@@ -284,6 +285,7 @@ def import_plan(folder: Path, name: str) -> dict[str, Any]:
         digest = hashlib.sha256(_read_declared_file(folder, row)).hexdigest()
         records.append(
             {
+                "benchmark": ATTENTION.name,
                 "run": run.to_json(),
                 "protocol": {"name": "lab5", "repeats": COURSE_REPEATS},
                 "file": f"records/{run.slug}-{digest[:12]}.json",
@@ -315,8 +317,8 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
     """
     source = Path(entry["source"])
     numbers = _read_course_result(source)
-    run, seconds, rates = Run.from_json(entry["run"]), numbers.seconds, numbers.rates
-    for name, flops in costs.flops(run.shape).items():
+    run, seconds, rates = run_of(entry), numbers.seconds, numbers.rates
+    for name, flops in costs.flops(Shape.of(run)).items():
         claimed = seconds[name] * rates[name] * 1e12
         if not agree(claimed, flops):
             raise DatasetError(
@@ -328,25 +330,26 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
             f"{source}: the forward_backward time is not the sum of the other two; import the file "
             "as the course's script wrote it"
         )
-    result: dict[str, Any] = {
-        **{name: {TIME: seconds[name], RATE: rates[name]} for name in PASSES},
-        MEMORY: numbers.peak_mib,
-    }
     measured = datetime.fromtimestamp(source.stat().st_mtime, UTC).isoformat(timespec="seconds")
-    result["record"] = {
-        "version": VERSION,
-        "status": "ok",
-        "message": None,
-        "run": entry["run"],
-        "protocol": entry["protocol"],
-        "samples": {"forward": [], "backward": []},
-        "stopped": {"forward": "count", "backward": "count"},
-        "gate": None,
-        "warnings": [{"code": "imported"}],
-        "environment": {"device_name": entry["device_name"] or None, "imported": True},
-        "sources": {"file": source.name, "file_sha256": entry["sha256"]},
-        "started": measured,
-    }
+    result = Record(
+        benchmark=ATTENTION.name,
+        run=run,
+        status="ok",
+        message=None,
+        protocol=entry["protocol"],
+        metrics={
+            **{
+                f"{name}_time": Measurement(seconds[name] * 1e3, stopped="count")
+                for name in ("forward", "backward")
+            },
+            "peak_memory": Measurement(numbers.peak_mib),
+        },
+        gate=None,
+        warnings=({"code": "imported"},),
+        environment={"device_name": entry["device_name"] or None, "imported": True},
+        sources={"file": source.name, "file_sha256": entry["sha256"]},
+        started=measured,
+    )
     try:
         write_record(output, result)
     except RecordError as error:

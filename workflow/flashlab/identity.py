@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import costs, machine
-from flashlab.implementations import Implementation
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.model import Benchmark
 from flashlab.files import canonical, open_atomically
+from flashlab.implementations import Implementation
 from flashlab.records import Record, RecordError, read_record
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of

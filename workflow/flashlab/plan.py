@@ -110,9 +110,7 @@ def _figures(experiment: Mapping[str, Any]) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def experiments(
-    config: Mapping[str, Any], benchmark: Benchmark, device: str
-) -> list[Experiment]:
+def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) -> list[Experiment]:
     """The experiments of a resolved configuration on a kind of device, the summary first."""
     summary = config["summary"]
     planned = [
@@ -162,9 +160,7 @@ def plan_local(
             records
             / identity.record_name(
                 run,
-                identity.identity(
-                    benchmark, run, protocol, implementations[run.implementation]
-                ),
+                identity.identity(benchmark, run, protocol, implementations[run.implementation]),
             ),
         )
         for run in dict.fromkeys(runs)

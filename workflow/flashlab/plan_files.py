@@ -6,9 +6,10 @@ machine, the kernels and the recorded datasets: an edit to those reruns no stage
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from flashlab.files import read_json
 
 SUMMARY = "summary"
 """Name of the headline table, which is planned like an experiment of one shape."""
@@ -25,14 +26,15 @@ def records_file(results: Path, experiment: str) -> Path:
 
 
 def planned_records(results: Path) -> list[dict[str, Any]]:
-    """The entries of all planned records (``run``, ``path``, ``sha256``), once for each experiment.
+    """The entries of all planned records, once for each experiment.
+
+    Each holds ``benchmark``, ``run``, ``path`` and ``sha256``.
 
     Raises:
         OSError, ValueError, KeyError: there is no plan, or it cannot be read.
     """
-    names = json.loads((results / "plan" / "experiments.json").read_text(encoding="utf-8"))
+    names = read_json(results / "plan" / "experiments.json")
+    plans = [read_json(records_file(results, name)) for name in names]
     return [
-        entry
-        for name in names
-        for entry in json.loads(records_file(results, name).read_text(encoding="utf-8"))["records"]
+        {"benchmark": plan["benchmark"], **entry} for plan in plans for entry in plan["records"]
     ]

@@ -73,7 +73,7 @@ def _imported(
     manifest = datasets.import_plan(folder, name)
     home = RESULTS / name
     entries = tuple(
-        datasets.Entry(Run.from_json(entry["run"]), entry["protocol"], home / entry["file"], "")
+        datasets.Entry(datasets.run_of(entry), entry["protocol"], home / entry["file"], "")
         for entry in manifest["records"]
     )
     orders = {Path(entry["file"]).name: entry for entry in manifest["records"]}

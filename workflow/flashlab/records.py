@@ -79,16 +79,22 @@ class Record:
     sources: Mapping[str, Any]
     started: str
 
-    def to_json(self) -> dict[str, Any]:
-        """The record as the present version writes it, with what its benchmark adds on top."""
+    def top_level_keys(self) -> dict[str, Any]:
+        """What the benchmark adds at the top level, for readers of another format."""
         benchmark = find_benchmark(self.benchmark)
+        if benchmark.top_level_keys is None:
+            return {}
         values = {
             metric.name: self.metrics[metric.name].value if self.metrics else None
             for metric in benchmark.measured
         }
-        top_level = benchmark.top_level_keys
+        return benchmark.top_level_keys(self.run, values)
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as the present version writes it."""
+        benchmark = find_benchmark(self.benchmark)
         return {
-            **(top_level(self.run, values) if top_level else {}),
+            **self.top_level_keys(),
             "record": {
                 "version": VERSION,
                 "benchmark": self.benchmark,

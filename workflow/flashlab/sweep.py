@@ -10,9 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from flashlab.benchmarks.model import Benchmark, Metric, Parameter
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Value
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.benchmarks.model import Value
 from flashlab.files import read_json
 
 TABLES = ("runs", "metrics", "samples")

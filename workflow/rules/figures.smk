@@ -4,7 +4,7 @@
 rule figures:
     input:
         plan=f"{PLAN}/experiments/{{experiment}}.json",
-        tables=multiext(f"{HOME}/tables/{{experiment}}/", "runs.csv", "passes.csv"),
+        tables=multiext(f"{HOME}/tables/{{experiment}}/", "runs.csv", "metrics.csv"),
         languages=f"{PLAN}/languages.json",
         sources=sources("flashlab.figures"),
         catalogs=catalogs("figures"),
@@ -36,7 +36,7 @@ rule overview:
     input:
         experiments=f"{PLAN}/experiments.json",
         plans=expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
-        tables=expand(f"{HOME}/tables/{{experiment}}/passes.csv", experiment=PREPARED.experiments),
+        tables=expand(f"{HOME}/tables/{{experiment}}/metrics.csv", experiment=PREPARED.experiments),
         findings=f"{HOME}/findings.json",
         ceilings=PREPARED.ceilings or [],
         languages=f"{PLAN}/languages.json",

@@ -8,11 +8,11 @@ rule findings:
         tables=expand(
             f"{HOME}/tables/{{experiment}}/{{table}}.csv",
             experiment=PREPARED.experiments,
-            table=["runs", "passes", "samples"],
+            table=TABLES,
         ),
         claims=CLAIMS,
         ceilings=PREPARED.ceilings or [],
-        sources=sources("flashlab.findings"),
+        sources=sources("flashlab.findings.derive"),
         remade=remade(f"{HOME}/findings.json"),
     output:
         f"{HOME}/findings.json",

@@ -10,7 +10,7 @@ REPORT_INPUTS = {
     "tables": expand(
         f"{HOME}/tables/{{experiment}}/{{table}}.csv",
         experiment=PREPARED.experiments,
-        table=["runs", "passes", "samples"],
+        table=TABLES,
     ),
     "figures": expand(f"{HOME}/figures/{{experiment}}", experiment=PREPARED.drawn),
     "overview": f"{HOME}/overview",

@@ -7,18 +7,19 @@ rule tables:
         records=experiment_records,
         sources=sources("flashlab.tables"),
         remade=remade(
-            *(f"{HOME}/tables/{{experiment}}/{t}.csv" for t in ("runs", "passes", "samples"))
+            *(f"{HOME}/tables/{{experiment}}/{t}.csv" for t in TABLES)
         ),
     output:
         runs=f"{HOME}/tables/{{experiment}}/runs.csv",
-        passes=f"{HOME}/tables/{{experiment}}/passes.csv",
+        metrics=f"{HOME}/tables/{{experiment}}/metrics.csv",
         samples=f"{HOME}/tables/{{experiment}}/samples.csv",
     log:
         f"{HOME}/logs/tables/{{experiment}}.log",
     conda:
         CONDA
+    params:
+        tables=f"{HOME}/tables/{{experiment}}",
     message:
         "Tabulating {wildcards.experiment}"
     shell:
-        "python -m flashlab tables --plan {input.plan:q} --runs {output.runs:q} "
-        "--passes {output.passes:q} --samples {output.samples:q} > {log:q} 2>&1"
+        "python -m flashlab tables --plan {input.plan:q} --output {params.tables:q} > {log:q} 2>&1"

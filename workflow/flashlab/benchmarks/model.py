@@ -122,7 +122,8 @@ class Benchmark:
     `measure` is the module whose function ``measure(order)`` the measuring process calls; it
     imports nothing of the declaration. `report` is the stem of the report's file name.
     `complete` turns what a configuration gives of a problem into the given parameters, where it may
-    give others in their place. `top_level_keys` gives what a record holds beside our own keys, for readers of another format.
+    give others in their place. `top_level_keys` gives what a record holds beside our own keys, for
+    readers of another format.
     """
 
     name: str

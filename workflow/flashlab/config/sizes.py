@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.records import Shape
-
 INDEPENDENT_SIZES = ("batch_size", "seq_len")
 LINKED_SIZES = ("num_heads", "emb_dim", "head_dim")
 """emb_dim = num_heads · head_dim: a block gives two of them."""
@@ -26,17 +24,6 @@ def superseded_sizes(over: Mapping[str, Any]) -> set[str]:
     """The size that no longer holds below a block that gives the two others."""
     other = set(LINKED_SIZES) - over.keys()
     return other if len(other) == 1 else set()
-
-
-def shape_of(sizes: Mapping[str, Any]) -> Shape:
-    """The shape that one value for each key of a valid block gives."""
-    own = dict(sizes)
-    head_dim = own.pop("head_dim", None)
-    if "num_heads" not in own:
-        own["num_heads"] = own["emb_dim"] // head_dim
-    elif "emb_dim" not in own:
-        own["emb_dim"] = own["num_heads"] * head_dim
-    return Shape(**own)
 
 
 def _link_problems(block: Mapping[str, Any]) -> Iterator[Problem]:

@@ -22,8 +22,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flashlab.glyphs import FONTS
 from flashlab.files import open_atomically
+from flashlab.glyphs import FONTS
 
 FONT_FAMILY = "Noto Sans TC"
 

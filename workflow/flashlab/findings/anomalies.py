@@ -87,10 +87,8 @@ def _nothing(sweep: Sweep, check: str, checks: int, hits: int, method: str) -> I
         )
 
 
-def _drift(
-    sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates
-) -> Ratio | None:
-    """The second half of the samples over the first, None where they differ by the margin at most."""
+def _drift(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates) -> Ratio | None:
+    """The second half of the samples over the first, None if within the margin."""
     middle = len(samples) // 2
     if middle < MIN_SAMPLES:
         return None
@@ -114,9 +112,7 @@ class _Sign:
     estimate: dict[str, Any]
 
 
-def _sign(
-    sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates
-) -> _Sign | None:
+def _sign(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates) -> _Sign | None:
     """Samples drifted by more than the margin, or leave the median unknown by it; else None."""
     drift = _drift(sweep, row, samples, estimates)
     if drift:

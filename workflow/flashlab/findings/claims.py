@@ -326,9 +326,7 @@ def _verdict(found: Sequence[_Comparison]) -> str:
     return "confirmed" if holds == {"yes"} else "inconclusive"
 
 
-def _decide(
-    claim: Mapping[str, Any], judge: _Judge
-) -> tuple[str, list[_Comparison], list[Reason]]:
+def _decide(claim: Mapping[str, Any], judge: _Judge) -> tuple[str, list[_Comparison], list[Reason]]:
     """Verdict, comparisons and reasons."""
     index = judge.index
     if not any(run.device == DEVICE for run in index):

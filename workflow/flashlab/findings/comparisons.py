@@ -143,9 +143,9 @@ def variant_effects(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             params = {**describe_range(found), **_values_by_verdict(found)}
             if found and metric.work and not metric.higher_is_better:
                 work = metric.work.operations
-                runs = (sweep.run_at(name, on, found[0].value), sweep.run_at(name, off, found[0].value))
-                shares = [work(run) for run in runs if run is not None]
-                rates = [ratio.ratio * shares[0] / shares[1] for ratio in found]
+                (first, *_) = sweep.run_rows(name, off)
+                share = work({**first, switched: True}) / work({**first, switched: False})
+                rates = [ratio.ratio * share for ratio in found]
                 params |= {"rate_low": rounded(min(rates)), "rate_high": rounded(max(rates))}
             fixed = tuple((key, value) for key, value in off if key != switched)
             yield Finding(
@@ -211,7 +211,8 @@ def _crossover_verdicts(
     if unchanged is None:
         return [("inconclusive", "crossover.inconclusive", {})]
     relation, params = unchanged
-    return [("none_in_range", f"crossover.none_in_range.{relation}", {"relation": relation} | params)]
+    sentence = f"crossover.none_in_range.{relation}"
+    return [("none_in_range", sentence, {"relation": relation, **params})]
 
 
 def crossovers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
@@ -222,10 +223,8 @@ def crossovers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     for names in itertools.combinations(sorted(sweep.implementations), 2):
         for variant, metric in itertools.product(sweep.variants, metrics):
             # Above 1 the first of the two is the better one.
-            found = advantages(
-                *(estimates.along(sweep, name, variant, metric.name) for name in names),
-                metric.higher_is_better,
-            )
+            first, second = (estimates.along(sweep, name, variant, metric.name) for name in names)
+            found = advantages(first, second, metric.higher_is_better)
             span: dict[str, Any] = {"count": len(found)}
             if found:
                 span |= {"first": found[0].value, "last": found[-1].value}

@@ -45,11 +45,12 @@ class Estimates:
         bases = [self.of_metric(sweep, run, base) for base in metric.derived.of]
         parameters = {p.name: run[p.name] for p in sweep.benchmark.given}
         medians = [base.median for base in bases]
-        resampled = [base.resampled for base in bases if base.resampled is not None]
+        distributions = [base.resampled for base in bases if base.resampled is not None]
+        known = len(distributions) == len(bases)
         return Estimate(
             float(metric.derived.compute(parameters, *medians)),
             min(base.count for base in bases),
-            metric.derived.compute(parameters, *resampled) if len(resampled) == len(bases) else None,
+            metric.derived.compute(parameters, *distributions) if known else None,
         )
 
     def along(

@@ -8,7 +8,7 @@ implementation happens to do.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,9 +132,7 @@ def _standings(
     return found
 
 
-def _params(
-    found: Sequence[_Standing], undecided: Sequence[int], dtype: str
-) -> dict[str, Any]:
+def _params(found: Sequence[_Standing], undecided: Sequence[int], dtype: str) -> dict[str, Any]:
     matrix = [rounded(standing.matrix.ratio) for standing in found]
     copy = [rounded(standing.copy.ratio) for standing in found]
     return {

@@ -89,6 +89,8 @@ def bends(sizes: Sequence[int], estimates: Sequence[Estimate], exact: bool = Fal
 
 def _fit(sizes: Sequence[int], medians: Sequence[float]) -> tuple[float, float, float]:
     """Exponent with its 95% t interval: least squares on the logs of the per-size medians."""
+    if len(set(medians)) == 1:
+        return 0.0, 0.0, 0.0  # linregress gives no standard error without variance
     fitted = scipy.stats.linregress(np.log(np.asarray(sizes, dtype=float)), np.log(medians))
     quantile = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, len(sizes) - 2)
     reach = float(quantile * fitted.stderr)

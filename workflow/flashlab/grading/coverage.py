@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE
 from flashlab.grading.identity import Candidate
 from flashlab.grading.model import Line, Result, Verdict
 from flashlab.grading.points import possible_families
-from flashlab.records import Shape
 
 EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 VALUES = 3

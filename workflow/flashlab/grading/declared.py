@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, IMPLEMENTATIONS, RUNS_CSV, Claim, DeclaredRun
 from flashlab.grading.model import Declaration
 
@@ -62,7 +63,7 @@ def of_record(claim: Claim) -> Declaration:
     return Declaration(
         "record",
         run.implementation,
-        **asdict(run.shape),
+        **asdict(Shape.of(run)),
         device_name=claim.device_name,
         gpu=run.device == "cuda" and run.dtype == COURSE_DTYPE and not substituted,
     )

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from flashlab import costs
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE, agree
 from flashlab.grading.gpus import WORKSPACES, find_gpu
 from flashlab.grading.model import Declaration, Line, Result, Verdict
-from flashlab.records import Shape
 
 HEAD_DIMS = range(8, 257, 8)
 """Head sizes for which the memory is exact: flash-attn pads others to a multiple of 8."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import Numbers
-from flashlab.records import Shape
 
 CHECKS = (
     *("form", "arithmetic", "identity", "physics", "plausibility", "coverage", "copies"),

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import machine, plan
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
+from flashlab.files import write_json
 from flashlab.grading.arithmetic import check_arithmetic
 from flashlab.grading.model import GradingError, Result
 from flashlab.grading.reproduction import (
@@ -28,7 +31,7 @@ from flashlab.grading.reproduction import (
 from flashlab.grading.shown import escaped
 from flashlab.grading.submissions import read_submissions
 from flashlab.implementations import Implementation, find_implementations
-from flashlab.records import Run, write_json
+from flashlab.runs import Run
 
 HOME = Path("results") / "grading"
 LOCAL = "local"
@@ -101,7 +104,7 @@ def _print_estimate(
     """Print how many runs will be measured and about how long that takes."""
     missing = [run for run, entry in planned.items() if not entry.path.exists()]
     seconds = estimated_seconds(
-        [(run.implementation, run.shape) for run in missing], results, protocol
+        [(run.implementation, Shape.of(run)) for run in missing], results, protocol
     )
     estimate = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     print(
@@ -122,8 +125,8 @@ def _plan_sample(
     dtype = plan.AUTO_DTYPE[device] if config["dtype"] == "auto" else config["dtype"]
     here, seed = machine.device_name(device), config["grading"]["seed"]
     chosen = choose(results, here, config["reproduce"], seed, implementations)
-    runs = [Run(implementation, shape, dtype, device) for implementation, shape in chosen]
-    return plan.plan_local(runs, protocol, implementations, RECORDS)
+    runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
+    return plan.plan_local(ATTENTION, runs, protocol, implementations, RECORDS)
 
 
 def _check_request(config: Mapping[str, Any]) -> None:
@@ -218,6 +221,6 @@ def read_order(path: Path) -> dict[str, Any]:
 def measured_of(order: Mapping[str, Any]) -> list[Measured]:
     """What was measured here for an order; RecordError if a record is missing."""
     return [
-        read_measured(Path(entry["path"]), Run.from_json(entry["run"]))
+        read_measured(Path(entry["path"]), Run.of(ATTENTION, entry["run"]))
         for entry in order["measured"]
     ]

@@ -6,9 +6,9 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+from flashlab.files import open_atomically
 from flashlab.grading.model import BADGES, CHECKS
 from flashlab.grading.wording import word
-from flashlab.files import open_atomically
 from flashlab.report.page import LANGUAGE_TAGS
 from flashlab.report.render import TEMPLATES, templates, to_pdf
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE
 from flashlab.grading.identity import Candidate
 from flashlab.grading.model import Result
-from flashlab.records import Shape
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import plan
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures import draw_figures, draw_overview
-from flashlab.findings import write_findings
+from flashlab.files import write_json
+from flashlab.findings.derive import write_findings
 from flashlab.grading.attachments import (
     CEILINGS,
     CONFIG,
@@ -27,11 +29,12 @@ from flashlab.grading.attachments import (
 )
 from flashlab.implementations import find_implementations
 from flashlab.plan_files import experiment_file, records_file
-from flashlab.records import RecordError, Run, check_record, write_json, write_record
+from flashlab.records import RecordError, parse_record
 from flashlab.report import write_report
+from flashlab.runs import Run
+from flashlab.sweep import TABLES
 from flashlab.tables import write_tables
 
-TABLES = ("runs", "passes", "samples")
 LOCAL = "local"
 LANGUAGES = Path("plan", "languages.json")
 CLAIMS = Path(__file__).parents[3] / "data" / "published" / "claims.yaml"
@@ -56,12 +59,12 @@ def _write_records(records: Mapping[str, Any], folder: Path) -> dict[Run, plan.P
     planned: dict[Run, plan.PlannedRun] = {}
     for name, record in records.items():
         try:
-            run = Run.from_json(check_record(record, name)["record"]["run"])
+            run = parse_record(record, name).run
         except RecordError as error:
             raise UnsoundPdfError(str(error)) from error
         if run in planned:
             raise UnsoundPdfError(f"{name}: {run} is attached twice")
-        write_record(folder / name, record)
+        write_json(folder / name, record)
         planned[run] = plan.PlannedRun(run, folder / name)
     return planned
 
@@ -74,7 +77,7 @@ def _write_plans(
     if len(kinds) != 1:
         raise UnsoundPdfError("the records are of several devices or number formats, or none")
     ((dtype, device),) = kinds
-    experiments = plan.experiments(config, device)
+    experiments = plan.experiments(config, find_benchmark(config["benchmark"]), device)
     wanted = {run for experiment in experiments for run in experiment.runs(dtype, device)}
     if wanted != planned.keys():
         lacking = ", ".join(map(str, sorted(wanted ^ planned.keys())[:3]))
@@ -100,10 +103,7 @@ def _stages(experiments: Sequence[plan.Experiment], results: Path, ceilings: Pat
     plans = [experiment_file(results, experiment.name) for experiment in experiments]
     for experiment, plan_file in zip(experiments, plans, strict=True):
         tables = results / "tables" / experiment.name
-        write_tables(
-            records_file(results, experiment.name),
-            *(tables / f"{name}.csv" for name in TABLES),
-        )
+        write_tables(records_file(results, experiment.name), tables)
         if experiment.figures:
             figures = results / "figures" / experiment.name
             draw_figures(plan_file, tables, results / LANGUAGES, figures)

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE
 from flashlab.grading.declared import device_is_gpu
 from flashlab.grading.gpus import find_gpu
 from flashlab.grading.model import Line, Result, Verdict
-from flashlab.records import Run, Shape, read_record
+from flashlab.records import read_record
+from flashlab.runs import Run
 
 PASSES = ("forward", "backward")
 TOLERANCE = 0.25
@@ -52,10 +54,10 @@ class Measured:
 def read_measured(path: Path, run: Run) -> Measured:
     """A record of this machine; RecordError where it is missing or another run's."""
     record = read_record(path, run)
-    status = record["record"]["status"]
-    seconds = {name: record[name]["time(s)"] for name in PASSES} if status == "ok" else {}
-    disturbed = any(warning["code"] in DISTURBANCES for warning in record["record"]["warnings"])
-    return Measured(run, status, seconds, disturbed)
+    ok = record.status == "ok"
+    seconds = {name: record.metrics[f"{name}_time"].value / 1e3 for name in PASSES} if ok else {}
+    disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
+    return Measured(run, record.status, seconds, disturbed)
 
 
 def _same_device(here: str, named: str | None) -> bool:
@@ -203,7 +205,9 @@ def check_reproduction(
 
     if not measured:
         return nothing("reproduction.not_asked")
-    by_run: dict[Declared, Measured] = {(m.run.implementation, m.run.shape): m for m in measured}
+    by_run: dict[Declared, Measured] = {
+        (m.run.implementation, Shape.of(m.run)): m for m in measured
+    }
     lines, elsewhere = [], []
     for result in results:
         run = declared_run(result)

@@ -6,11 +6,11 @@ import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from flashlab.files import open_atomically
 from flashlab.grading.grade import Grades
 from flashlab.grading.model import CHECKS
 from flashlab.grading.shown import cell
 from flashlab.grading.wording import sentence
-from flashlab.files import open_atomically
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found", "message")
 SUMMARY_COLUMNS = (

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flashlab.files import write_json
 from flashlab.grading.grade import Grades, Summary, grade
 from flashlab.grading.model import BADGES, CHECKS, VERDICTS, Line
 from flashlab.grading.order import measured_of, read_order
@@ -15,7 +16,6 @@ from flashlab.grading.sheets import write_grades, write_summary
 from flashlab.grading.shown import for_page
 from flashlab.grading.submissions import loose_files, read_submissions
 from flashlab.grading.wording import sentence
-from flashlab.records import write_json
 
 SHOWN_OF_A_KIND = 6
 """Most rows of one kind that a submission's section shows; the CSV has every line."""

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab import costs
 from flashlab.course import agree
 from flashlab.grading.attachments import (
     CEILINGS,
@@ -38,7 +37,7 @@ from flashlab.grading.rebuild import Rebuilt, documents_equal, rebuild
 from flashlab.grading.reproduction import Measured, check_reproduction
 from flashlab.grading.shown import escaped
 from flashlab.grading.wording import sentence
-from flashlab.records import PASSES, Run
+from flashlab.records import parse_record
 
 SHOWN = 40
 """Most differences of one kind that are told."""
@@ -66,18 +65,24 @@ def _manifest_differences(attachments: Mapping[str, bytes]) -> Iterator[str]:
 
 def _record_differences(name: str, record: Mapping[str, Any]) -> Iterator[str]:
     """Where a record's own summary does not follow from its samples and its shape."""
-    inner = record["record"]
-    if inner["status"] != "ok":
+    parsed = parse_record(record, name)
+    if parsed.status != "ok":
         return
-    seconds = {passed: record[passed]["time(s)"] for passed in PASSES}
-    for passed, samples in inner["samples"].items():
-        if samples and not agree(seconds[passed], statistics.median(samples)):
-            yield f"{name}: {passed}: the time is not the median of its samples"
-    if not agree(seconds["forward_backward"], seconds["forward"] + seconds["backward"]):
-        yield f"{name}: forward_backward: the time is not the sum of the two"
-    for passed, flops in costs.flops(Run.from_json(inner["run"]).shape).items():
-        if not agree(record[passed]["FLOPS(TFLOPs/s)"] * seconds[passed] * 1e12, flops):
-            yield f"{name}: {passed}: rate times time is not the shape's FLOPs"
+    for metric, measured in parsed.metrics.items():
+        if measured.samples and not agree(measured.value, statistics.median(measured.samples)):
+            yield f"{name}: {metric}: the value is not the median of its samples"
+    stated = {key: value for key, value in record.items() if key != "record"}
+    for key, value in parsed.top_level_keys().items():
+        yield from _number_differences(f"{name}: {key}", stated.get(key), value)
+
+
+def _number_differences(where: str, stated: Any, follows: Any) -> Iterator[str]:
+    """Where a number, or a mapping of numbers, is not what follows from the metrics."""
+    if isinstance(follows, Mapping) and isinstance(stated, Mapping):
+        for key, value in follows.items():
+            yield from _number_differences(f"{where}: {key}", stated.get(key), value)
+    elif not isinstance(stated, (int, float)) or not agree(stated, follows):
+        yield f"{where}: it says {stated}, and the run's metrics give {follows:.9g}"
 
 
 def _table_differences(name: str, attached: bytes, made: bytes) -> Iterator[str]:

@@ -68,10 +68,7 @@ def answer(order: Mapping[str, Any], path: Path, started_warm: bool) -> None:
     An order is a run with its protocol, its kernel's file and the module that measures its
     benchmark, or ``{"ceilings": device}``.
     """
-    if "ceilings" in order:
-        found = ceilings.measure(order["ceilings"])
-    else:
-        found = measure(order)
+    found = ceilings.measure(order["ceilings"]) if "ceilings" in order else measure(order)
     found["environment"]["started_warm"] = started_warm
     write_json(path, found)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.runs import Run
 from flashlab.terminal.outcomes import (
     UNMEASURED,
@@ -57,6 +58,8 @@ STAGES = {
 LAST_WORD = ("freeze", "grades")
 """Rules whose log ends in a line that answers the call."""
 
+MEASURED_WIDTH = 11
+
 FAULTS = ("incorrect", "error")
 """Statuses that ask for a repair; out of memory and unsupported are properties of the run."""
 
@@ -93,14 +96,9 @@ def _significant(value: float, unit: str, most_decimals: int) -> str:
     return f"{value:.{decimals}f} {unit}"
 
 
-def milliseconds(seconds: float) -> str:
-    """Seconds as milliseconds, to three digits: ``7.10 ms``."""
-    return _significant(seconds * 1e3, "ms", 4)
-
-
-def mebibytes(value: float) -> str:
-    """MiB, to three digits: ``40.6 MiB``."""
-    return _significant(value, "MiB", 3)
+def quantity(value: float, unit: str) -> str:
+    """A quantity to three digits, or four where its unit is milliseconds: ``40.6 MiB``."""
+    return _significant(value, unit, 4 if unit == "ms" else 3)
 
 
 def duration(seconds: float) -> str:
@@ -171,6 +169,7 @@ class Call:
         self._failed: list[Job] = []
         self._written: list[str] = []
         self._dataset: str | None = None
+        self._benchmark: Benchmark | None = None
         self._planned: dict[str, Run] = {}
         self._names: dict[Run, str] = {}
         self._headed = False
@@ -285,7 +284,7 @@ class Call:
 
     def _read_plan(self, root: Path) -> None:
         if self._dataset is not None:
-            self._planned = planned_runs(root, self._dataset)
+            self._benchmark, self._planned = planned_runs(root, self._dataset)
             self._names = aligned(self._planned.values())
 
     def _name(self, job: Job) -> str:
@@ -310,11 +309,21 @@ class Call:
         return [
             "",
             f"{says}.",
-            "B batch size, N sequence length, H heads, E embedding dimension.",
+            ", ".join(f"{p.symbol} {p.labels['en']}" for p in self._sizes) + ".",
             "",
-            f"{'run':>{self._count_width}} {'left':>6} "
-            f"{'':<{width}} {'forward':>9} {'backward':>9} {'memory':>9}",
+            f"{'run':>{self._count_width}} {'left':>6} {'':<{width}} "
+            + " ".join(f"{heading:>{MEASURED_WIDTH}}" for heading in self._headings),
         ]
+
+    @property
+    def _sizes(self) -> list[Parameter]:
+        given = self._benchmark.given if self._benchmark else ()
+        return [parameter for parameter in given if not parameter.is_variant]
+
+    @property
+    def _headings(self) -> list[str]:
+        measured = self._benchmark.measured if self._benchmark else ()
+        return [(metric.part or metric.labels)["en"].lower() for metric in measured]
 
     @property
     def _count_width(self) -> int:
@@ -343,11 +352,10 @@ class Call:
 
     @staticmethod
     def _result(outcome: Outcome) -> str:
-        if outcome.forward is None or outcome.backward is None or outcome.memory is None:
+        if not outcome.measured:
             return f"{outcome.status}: {first_line(outcome.message)}"
-        return (
-            f"{milliseconds(outcome.forward):>9} {milliseconds(outcome.backward):>9} "
-            f"{mebibytes(outcome.memory):>9}"
+        return " ".join(
+            f"{quantity(value, unit):>{MEASURED_WIDTH}}" for value, unit in outcome.measured
         )
 
     # Stages

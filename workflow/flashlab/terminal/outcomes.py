@@ -2,72 +2,69 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from flashlab.benchmarks.model import Benchmark, UnknownNameError
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.files import read_json
 from flashlab.plan_files import planned_records
-from flashlab.records import Run
+from flashlab.records import RecordError, parse_record
+from flashlab.runs import Run
 
 UNMEASURED = "unmeasured"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a record says of its run; seconds and MiB are None unless `status` is ``ok``.
+    """What a record says of its run: each metric's value and unit if `status` is ``ok``.
 
     `status` is a record's, or ``unmeasured`` where there is no readable record.
     """
 
     status: str
     message: str = ""
-    forward: float | None = None
-    backward: float | None = None
-    memory: float | None = None
-
-
-def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    measured: tuple[tuple[float, str], ...] = ()
 
 
 def shown_dataset(root: Path) -> str | None:
     """Name of the dataset that ``report/`` shows, None where no report was made yet."""
     try:
-        name: str = _json(root / "report" / "dataset.json")["dataset"]
+        name: str = read_json(root / "report" / "dataset.json")["dataset"]
     except (OSError, ValueError, KeyError):
         return None
     return name
 
 
-def planned_runs(root: Path, dataset: str) -> dict[str, Run]:
-    """The runs that the last call planned for a dataset, by record; none where there is no plan."""
+def planned_runs(root: Path, dataset: str) -> tuple[Benchmark | None, dict[str, Run]]:
+    """What the last call planned for a dataset: the benchmark, and the runs by record.
+
+    None and no runs where there is no plan.
+    """
+    found: dict[str, Run] = {}
+    benchmark = None
     try:
-        return {
-            record["path"]: Run.from_json(record["run"])
-            for record in planned_records(root / "results" / dataset)
-        }
-    except (OSError, ValueError, KeyError):
-        return {}
+        for entry in planned_records(root / "results" / dataset):
+            benchmark = find_benchmark(entry["benchmark"])
+            found[entry["path"]] = Run.of(benchmark, entry["run"])
+    except (OSError, ValueError, KeyError, UnknownNameError):
+        return None, {}
+    return benchmark, found
 
 
 def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
     """The run that a record names, and what became of it; None where it cannot be read."""
     try:
-        document = _json(path)
-        record = document["record"]
-        run = Run.from_json(record["run"])
-        outcome = Outcome(
-            status=record["status"],
-            message=record["message"] or "",
-            forward=document["forward"]["time(s)"],
-            backward=document["backward"]["time(s)"],
-            memory=document["peak_memory_usage(MB)"],  # the course's MB is 1024² bytes
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        record = parse_record(read_json(path), str(path))
+    except (OSError, ValueError, RecordError):
         return None, Outcome(UNMEASURED)
-    return run, outcome
+    benchmark = find_benchmark(record.benchmark)
+    measured = tuple(
+        (measurement.value, benchmark.metric(name).unit)
+        for name, measurement in record.metrics.items()
+    )
+    return record.run, Outcome(record.status, record.message or "", measured)
 
 
 def read_outcomes(root: Path, planned: Mapping[str, Run]) -> dict[Run, Outcome]:

@@ -6,6 +6,7 @@ B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H throughout.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from flashlab import costs
@@ -196,3 +197,9 @@ ATTENTION = Benchmark(
     complete=complete_sizes,
     top_level_keys=course_keys,
 )
+
+
+def attention_run(implementation: str, shape: Shape, dtype: str, device: str) -> Run:
+    """A run of attention at a shape."""
+    names = {"implementation": implementation, "dtype": dtype, "device": device}
+    return Run.of(ATTENTION, {**names, **asdict(shape)})

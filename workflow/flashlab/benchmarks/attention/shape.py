@@ -19,7 +19,7 @@ class Shape:
 
     @property
     def head_dim(self) -> int:
-        """d = E / H, the size of one head."""
+        """D = E / H, the size of one head."""
         return self.emb_dim // self.num_heads
 
     @classmethod
