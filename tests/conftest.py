@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,11 @@ import pytest
 import yaml
 from zygote import STAGES
 
-from flashlab import costs
-from flashlab.records import PASSES, Run, Shape, canonical, write_record
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.files import canonical
+from flashlab.records import Measurement, Record, write_record
+from flashlab.runs import Run
 
 ROOT = Path(__file__).parents[1]
 TINY = ("--configfile", "tests/tiny.yaml")
@@ -55,11 +58,11 @@ def shape() -> Shape:
 
 @pytest.fixture
 def run(shape: Shape) -> Run:
-    return Run("Flash2", shape, "float32", "cpu")
+    return attention_run("Flash2", shape, "float32", "cpu")
 
 
 @pytest.fixture(scope="session")
-def record_of() -> Callable[..., dict[str, Any]]:
+def record_of() -> Callable[..., Record]:
     """Builds the record of a run: `ok` with these samples (seconds), or with another status."""
 
     def build(
@@ -67,66 +70,53 @@ def record_of() -> Callable[..., dict[str, Any]]:
         status: str = "ok",
         forward: Sequence[float] = (0.001,) * 12,
         backward: Sequence[float] = (0.0025,) * 12,
-        peak: float | None = 10.0,
-        **inner: Any,
-    ) -> dict[str, Any]:
-        ok = status == "ok"
-        flops = costs.flops(run.shape)
-        seconds = {"forward": statistics.median(forward), "backward": statistics.median(backward)}
-        seconds["forward_backward"] = sum(seconds.values())
-        record = {
-            name: {
-                "time(s)": seconds[name] if ok else None,
-                "FLOPS(TFLOPs/s)": flops[name] / seconds[name] / 1e12 if ok else None,
-            }
-            for name in PASSES
+        peak: float = 10.0,
+        **changes: Any,
+    ) -> Record:
+        timed = {"forward_time": (forward, "interval"), "backward_time": (backward, "time")}
+        metrics = {
+            name: Measurement(
+                statistics.median(seconds) * 1e3, tuple(second * 1e3 for second in seconds), stopped
+            )
+            for name, (seconds, stopped) in timed.items()
         }
-        return {
-            **record,
-            "peak_memory_usage(MB)": peak if ok else None,
-            "record": {
-                "version": 1,
-                "status": status,
-                "message": None if ok else f"it was {status}",
-                "run": run.to_json(),
-                "protocol": {"name": "sampled"},
-                "samples": {
-                    "forward": list(forward) if ok else [],
-                    "backward": list(backward) if ok else [],
-                },
-                "stopped": {"forward": "interval", "backward": "time"} if ok else {},
-                "gate": None,
-                "warnings": [],
-                "environment": {"device_name": "Abacus", "packages": {"torch": "2.0"}},
-                "sources": {},
-                "started": "2026-01-02T03:04:05+00:00",
-                **inner,
-            },
-        }
+        record = Record(
+            benchmark="attention",
+            run=run,
+            status=status,
+            message=None if status == "ok" else f"it was {status}",
+            protocol={"name": "sampled"},
+            metrics={**metrics, "peak_memory": Measurement(peak)} if status == "ok" else {},
+            gate=None,
+            warnings=(),
+            environment={"device_name": "Abacus", "packages": {"torch": "2.0"}},
+            sources={},
+            started="2026-01-02T03:04:05+00:00",
+        )
+        return replace(record, **changes)
 
     return build
 
 
 @pytest.fixture
-def planned(
-    tmp_path: Path, record_of: Callable[..., dict[str, Any]]
-) -> Callable[..., dict[str, Any]]:
+def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Writes records under `tmp_path` and builds the plan document that names them."""
 
     def build(
-        records: Sequence[dict[str, Any]],
+        records: Sequence[Record],
         name: str = "seq_len",
         sweep: str = "seq_len",
         figures: Sequence[dict[str, Any]] = (),
     ) -> dict[str, Any]:
-        runs = [Run.from_json(record["record"]["run"]) for record in records]
+        runs = [record.run for record in records]
         entries = []
         for run, record in zip(runs, records, strict=True):
-            digest = hashlib.sha256(canonical(record).encode()).hexdigest()[:12]
+            digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
             path = tmp_path / "records" / f"{run.slug}-{digest}.json"
             write_record(path, record)
             entries.append({"run": run.to_json(), "path": str(path), "sha256": None})
         return {
+            "benchmark": "attention",
             "name": name,
             "title": {"zh_TW": "調整", "en": "Sweep"},
             "sweep": sweep,
