@@ -11,6 +11,7 @@ rule findings:
             table=["runs", "passes", "samples"],
         ),
         claims=CLAIMS,
+        devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.findings"),
         remade=remade(f"{HOME}/findings.json"),

@@ -1,4 +1,4 @@
-"""Findings about peak memory: against the baseline, against the exact model, and where it ended."""
+"""Findings about peak memory: compared with the baseline and the exact model, and its limits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flashlab import costs
+from flashlab.devices import find_device
 from flashlab.findings.model import EVIDENCE_DIGITS, Finding, Sweep, mask_name, rounded
 from flashlab.records import Run
 from flashlab.tables import SIGNIFICANT_DIGITS as TABLE_DIGITS
@@ -15,25 +16,26 @@ from flashlab.tables import SIGNIFICANT_DIGITS as TABLE_DIGITS
 def modelled_peak(row: Mapping[str, Any]) -> float | None:
     """Peak memory in MiB by the exact model; None for a run that the model does not cover.
 
-    It covers flash-attn's FlashAttention-2 and, from two sequences a batch, the naive
-    implementation: on CUDA, in float16, for N ≥ 2d (see `costs`).
+    It covers flash-attn's FlashAttention-2 and, on a device whose cuBLAS workspaces are known, the
+    naive implementation: on CUDA, in float16, in the range in which `costs` is exact.
     """
     run = Run.from_json(row)
-    shape = run.shape
-    if run.device != "cuda" or run.dtype != "float16" or shape.seq_len < 2 * shape.head_dim:
+    if run.device != "cuda" or run.dtype != "float16":
         return None
     if run.implementation == "Flash2" and str(row["provider"]).startswith("flash-attn "):
-        return costs.flash2_peak_memory(shape) / costs.MIB
-    workspace = costs.cublas_workspaces(row["device_name"] or "")
-    if run.implementation == "Pytorch" and shape.batch_size > 1 and workspace is not None:
-        return costs.naive_peak_memory(shape, workspace) / costs.MIB
+        if costs.flash2_memory_is_exact(run.shape):
+            return costs.flash2_peak_memory(run.shape) / costs.MIB
+    elif run.implementation == "Pytorch" and costs.naive_memory_is_exact(run.shape):
+        device = find_device(row["device_name"])
+        if device is not None and device.cublas_workspaces is not None:
+            return costs.naive_peak_memory(run.shape, device.cublas_workspaces) / costs.MIB
     return None
 
 
 def _against_model(
     rows: Mapping[int, tuple[Mapping[str, Any], Mapping[str, Any]]],
 ) -> dict[str, list[int]]:
-    """At which values both peaks of a pair equal the model, as the table gives them, or do not."""
+    """The values at which both peaks of a pair equal the model to the table's digits, or not."""
     agreeing: list[int] = []
     differing: list[int] = []
     for value, pair in rows.items():
@@ -65,7 +67,7 @@ def _estimate(value: int, pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> 
 def memory_ratios(sweep: Sweep) -> Iterator[Finding]:
     """Peak memory as a share of the baseline's; exact numbers, so no interval and no margin.
 
-    Where it is less at some values and more at others, each side is a finding of its own.
+    Where it is less at some values and more at others, each side is a separate finding.
     """
     baseline = sweep.plan["baseline"]
     if baseline not in sweep.implementations:
@@ -111,8 +113,8 @@ def memory_ratios(sweep: Sweep) -> Iterator[Finding]:
                 evidence={
                     "table": f"tables/{sweep.name}/runs.csv",
                     "rows": {"implementation": [name, baseline], "causal": causal},
-                    "method": "ratio of exact peaks; the model of costs.py for CUDA, float16, "
-                    "N ≥ 2d, to the nine digits of the table",
+                    "method": "ratio of exact peaks; the model of costs.py where it is exact, "
+                    "to the nine digits of the table",
                     "n": len(values),
                     "estimates": [_estimate(value, rows[value]) for value in values],
                 },
@@ -121,9 +123,9 @@ def memory_ratios(sweep: Sweep) -> Iterator[Finding]:
 
 
 def memory_limits(sweep: Sweep) -> Iterator[Finding]:
-    """Where an implementation ran out of memory: the largest that fit and what did not.
+    """Where an implementation ran out of memory: the largest size that fit, and those that did not.
 
-    A run that ended before its memory was measured, such as an incorrect one, is neither.
+    A run that ended before its memory was measured, such as an incorrect one, counts as neither.
     """
     for name, causal in itertools.product(sweep.implementations, sweep.masks):
         rows = sweep.run_rows(name, causal)

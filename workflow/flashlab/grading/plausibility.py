@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from flashlab import costs
 from flashlab.grading.declared import FLASH2
-from flashlab.grading.identity import Candidate, naive_memory
+from flashlab.grading.identity import Candidate
 from flashlab.grading.model import Line
 from flashlab.grading.points import Point
 
@@ -54,7 +54,7 @@ def _work(family: Candidate) -> tuple[float, float]:
         d = -(-family.head_dim // 32) * 32
         padded = replace(family, head_dim=d).shape
         return costs.forward_flops(padded), costs.flash2_peak_memory(padded)
-    return costs.forward_flops(shape), naive_memory(shape, 0)
+    return costs.forward_flops(shape), costs.naive_peak_memory(shape, workspaces=0)
 
 
 def _sweeps(points: Sequence[Point]) -> Iterator[list[tuple[float, Point]]]:
