@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from flashlab import costs
 from flashlab.costs import HEAD_DIMS
-from flashlab.grading.identity import candidates, fits, known_workspaces
-from flashlab.grading.model import Declaration
+from flashlab.grading.identity import candidates, check_identity, fits, known_workspaces
+from flashlab.grading.model import Declaration, Numbers, Result
 from flashlab.records import Shape
 
 WORKSPACES = known_workspaces()
@@ -111,3 +111,28 @@ def test_a_prime_number_of_heads_cannot_have_been_copied() -> None:
 @pytest.mark.parametrize("flops", [0.0, 1.0, 1e30, 1e-30])
 def test_numbers_of_nothing_have_no_candidates(flops: float, memory: float) -> None:
     assert candidates(flops, memory) == ()
+
+
+def of_naive(shape: Shape, excess: int) -> Result:
+    """A result of the naive implementation on an H200 that holds `excess` bytes above the model."""
+    peak = costs.naive_peak_memory(shape, HOPPER) + excess
+    flops = costs.forward_flops(shape)
+    numbers = Numbers({"forward": 1.0}, {"forward": flops / 1e12}, peak / costs.MIB)
+    return Result("a.json", numbers, declared("Pytorch", shape))
+
+
+@pytest.mark.parametrize(
+    ("shape", "excess", "code"),
+    [
+        (Shape(2, 1024, 2, 256, False), 0, "identity.pass"),
+        (Shape(2, 1024, 2, 256, False), costs.MIB, "identity.not_exact"),  # as an H200 held it
+        (Shape(16, 1024, 1, 64, False), 0, "identity.pass"),
+        (Shape(16, 1024, 1, 64, False), costs.MIB, "identity.memory"),
+        (Shape(1, 16384, 1, 64, True), 490733568, "identity.not_exact"),
+    ],
+)
+def test_a_run_is_not_accused_where_its_memory_is_not_exact(
+    shape: Shape, excess: int, code: str
+) -> None:
+    (line,) = check_identity("ann", [of_naive(shape, excess)]).lines
+    assert line.code == code
