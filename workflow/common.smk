@@ -28,6 +28,7 @@ BEGAN = time.time()
 CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
 FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
 CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
+DEVICES = str(ROOT.joinpath("data", "devices.csv"))
 LOCALES = ROOT.joinpath("templates", "locale")
 
 # Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,9 +110,35 @@ def test_the_model_says_nothing_of_another_flash_attention(changes: dict[str, An
     assert modelled_peak(row("Flash2", **changes)) is None
 
 
-@pytest.mark.parametrize("changes", [{"batch_size": 1}, {"device_name": "Abacus"}])
-def test_the_model_says_nothing_of_another_naive_implementation(changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"device_name": "Abacus"},
+        {"device_name": "NVIDIA B200"},
+        {"device_name": None},
+        {"num_heads": 2, "seq_len": 1024, "emb_dim": 256},  # the allocator leaves a remainder
+    ],
+)
+def test_the_model_does_not_cover_a_naive_run_whose_memory_is_not_exact(
+    changes: dict[str, Any],
+) -> None:
     assert modelled_peak(row("Pytorch", **changes)) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "workspaces"),
+    [
+        ("NVIDIA H200", 64 * costs.MIB),
+        ("NVIDIA A100-SXM4-40GB", 16.25 * costs.MIB),
+        ("NVIDIA GeForce RTX 3070", 16.25 * costs.MIB),
+    ],
+)
+def test_the_model_covers_one_sequence_with_the_devices_workspaces(
+    device: str, workspaces: float
+) -> None:
+    modelled = modelled_peak(row("Pytorch", batch_size=1, device_name=device))
+    shape = replace(SHAPE, batch_size=1)
+    assert modelled == costs.naive_peak_memory(shape, int(workspaces)) / costs.MIB
 
 
 @pytest.mark.parametrize("excess", [0.0, 1.0])

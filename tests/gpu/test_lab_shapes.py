@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from flashlab import costs, machine
+from flashlab.devices import find_device
 from flashlab.implementations import find_implementations
 from flashlab.measuring.protocols import sampled
 from flashlab.measuring.supervise import measure_run
@@ -39,7 +40,13 @@ preload((*LAZY, *sys.argv[1:]))
 torch.zeros(1, device="cuda")
 assert open_devices()
 """
-SHAPES = (SLIDE, Shape(16, 512, 32, 2048, causal=True), Shape(32, 512, 8, 2048, causal=True))
+SHAPES = (
+    SLIDE,
+    Shape(16, 512, 32, 2048, causal=True),
+    Shape(32, 512, 8, 2048, causal=True),
+    Shape(1, 2048, 16, 1024, causal=False),
+    Shape(16, 2048, 1, 64, causal=True),
+)
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +69,11 @@ def test_the_slides_memory_to_the_byte(tmp_path: Path) -> None:
 def test_peak_memory_equals_the_model_to_the_byte(tmp_path: Path, shape: Shape) -> None:
     flash2 = measured(tmp_path, "Flash2", shape)["peak_memory_usage(MB)"]
     assert flash2 == costs.flash2_peak_memory(shape) / costs.MIB
-    workspace = costs.cublas_workspaces(machine.device_name("cuda"))
-    if workspace is None:
-        pytest.fail("the cuBLAS workspaces of this GPU are not known; establish them in costs.py")
+    device = find_device(machine.device_name("cuda"))
+    if device is None or device.cublas_workspaces is None:
+        pytest.fail("the cuBLAS workspaces of this GPU are not known; add them to devices.csv")
     naive = measured(tmp_path, "Pytorch", shape)["peak_memory_usage(MB)"]
-    assert naive == costs.naive_peak_memory(shape, workspace) / costs.MIB
+    assert naive == costs.naive_peak_memory(shape, device.cublas_workspaces) / costs.MIB
 
 
 @pytest.mark.parametrize("name", sorted(find_implementations()))

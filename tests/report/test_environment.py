@@ -4,35 +4,9 @@ from typing import Any
 
 import pytest
 
-from flashlab.report.environment import disagreements, is_device, published_peaks
+from flashlab.devices import known_devices
+from flashlab.report.environment import disagreements
 from flashlab.report.material import Material, stretches
-
-
-@pytest.mark.parametrize(
-    ("peak", "name", "same"),
-    [
-        ("H200", "NVIDIA H200", True),
-        ("RTX 3070", "NVIDIA GeForce RTX 3070", True),
-        ("V100-SXM2", "Tesla V100-SXM2-32GB", True),
-        ("RTX 4070", "NVIDIA GeForce RTX 4070 Ti", False),
-        ("L4", "NVIDIA L40S", False),
-        ("H200", "NVIDIA H200 NVL", False),
-    ],
-)
-def test_a_peak_is_that_of_the_device_of_its_name_and_no_other(
-    peak: str, name: str, same: bool
-) -> None:
-    assert is_device(peak, name) is same
-
-
-def test_every_published_peak_has_its_figures_and_its_source() -> None:
-    peaks = published_peaks()
-    assert {"H200", "RTX 3070"} <= {peak["device"] for peak in peaks}
-    assert len({peak["device"] for peak in peaks}) == len(peaks)
-    for peak in peaks:
-        assert float(peak["float16_TFLOPs"]) > float(peak["float32_TFLOPs"]) > 0
-        assert float(peak["bandwidth_GBs"]) > 100
-        assert peak["source"].startswith("NVIDIA")
 
 
 def material(results: Any) -> Material:
@@ -104,9 +78,11 @@ def test_on_a_cpu_no_gpu_stands_beside_the_ceilings(results: Any) -> None:
 
 
 def test_on_a_gpu_the_vendors_peaks_stand_below_the_ceilings(results: Any) -> None:
-    results.change_all_runs({"device": "cuda"})
+    results.change_all_runs({"device": "cuda", "device_name": "NVIDIA H100 PCIe"})
     peaks = results.compose().environment.peaks
-    assert len(peaks.rows) == 1 + len(published_peaks())
+    assert len(peaks.rows) == 1 + len(known_devices())
+    (own,) = (row for row in peaks.rows if str(row.cells[0]).count("●"))
+    assert [cell.text for cell in own.cells[:4]] == ["● H100 PCIe", "756", "51.2", "2,039"]
 
 
 def test_numbers_are_told_in_stretches() -> None:

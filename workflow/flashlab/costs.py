@@ -1,11 +1,11 @@
-"""What a run costs at least: FLOPs, bytes, and the exact memory of two implementations.
+"""What a run costs: operations, compulsory bytes, and the exact memory of two implementations.
 
 B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H throughout; memory in bytes.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 
 from flashlab.benchmarks.attention.shape import Shape
 
@@ -18,6 +18,15 @@ ELEMENT_SIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
 
 GENERATOR_STATE = 512
 """Bytes that flash-attn allocates for the random generator's state, dropout or not."""
+
+HEAD_DIMS = range(8, 257, 8)
+"""Head sizes that flash-attn does not pad in its inputs."""
+
+ALLOCATION = 512
+"""Bytes to a multiple of which PyTorch's CUDA allocator rounds a tensor."""
+
+SEGMENT = 2 * MIB
+"""Bytes to a multiple of which it rounds what it takes from CUDA."""
 
 
 def forward_flops(shape: Shape) -> float:
@@ -34,67 +43,117 @@ def flops(shape: Shape) -> dict[str, float]:
     return {"forward": forward, "backward": backward, "forward_backward": forward + backward}
 
 
-def compulsory_bytes(shape: Shape, dtype: str) -> dict[str, int]:
-    """Bytes that any implementation of a pass must move to or from memory, each of them once.
+def compulsory_tensors(shape: Shape, dtype: str) -> dict[str, tuple[int, ...]]:
+    """Bytes of each tensor that any implementation of a pass must read or write, once.
 
-    Forward: q, k and v are read and the output is written, 4·B·N·E elements. Backward: q, k, v and
-    the output's gradient are read, the gradients of q, k and v written, 7·B·N·E elements; the
-    output and the softmax's statistics can be recomputed, so they do not count. What an
-    implementation moves beyond that, such as the N × N scores of the naive one, is its own affair.
+    Forward: the packed q, k and v are read, the output O is written. Backward: q, k and v and the
+    output's gradient dO are read, the gradients of q, k and v are written. Backward needs neither
+    O nor the softmax's statistics: FlashAttention-2 reads O to get D = rowsum(dO ∘ O), but D is
+    also rowsum(P ∘ dP), which follows from q, k, v and dO; the naive implementation never uses O
+    again.
     """
-    elements = shape.batch_size * shape.seq_len * shape.emb_dim * ELEMENT_SIZE[dtype]
-    return {"forward": 4 * elements, "backward": 7 * elements}
+    out = shape.batch_size * shape.seq_len * shape.emb_dim * ELEMENT_SIZE[dtype]
+    return {"forward": (3 * out, out), "backward": (3 * out, out, 3 * out)}
+
+
+def compulsory_bytes(shape: Shape, dtype: str) -> dict[str, int]:
+    """Bytes that any implementation of a pass must move: 4·B·N·E elements forward, 7 backward.
+
+    The sum of `compulsory_tensors`. What one implementation moves beyond that, such as the N × N
+    scores of the naive one, is not compulsory.
+    """
+    tensors = compulsory_tensors(shape, dtype)
+    return {name: sum(sizes) for name, sizes in tensors.items()}
+
+
+# Peak memory in float16 on CUDA
+#
+# Each formula adds up the tensors that are alive at the peak. It holds to the byte where PyTorch's
+# allocator hands out blocks of just those sizes: it rounds to 512 bytes, cuts what is above 1 MiB
+# out of segments of a multiple of 2 MiB, and does not split off a remainder of 1 MiB or less.
+
+
+def has_memory_model(shape: Shape) -> bool:
+    """Whether the two formulas add up the right tensors: N ≥ 2d, d a multiple of 8 up to 256.
+
+    Below 2d another moment is the peak, and flash-attn pads other head sizes. The sum can still be
+    short of what the allocator holds: see `flash2_memory_is_exact` and `naive_memory_is_exact`.
+    """
+    return shape.head_dim in HEAD_DIMS and shape.seq_len >= 2 * shape.head_dim
+
+
+def _are_allocated_exactly(sizes: Iterable[int]) -> bool:
+    return all(size % ALLOCATION == 0 and (size <= MIB or size % SEGMENT == 0) for size in sizes)
+
+
+def _inputs_and_output(shape: Shape) -> tuple[int, int]:
+    """Bytes of the packed q, k and v, and of the output."""
+    out = 2 * shape.batch_size * shape.seq_len * shape.emb_dim
+    return 3 * out, out
 
 
 def _rounded_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
+def _flash2_statistics(shape: Shape) -> tuple[int, int, int]:
+    """Bytes of flash-attn's log-sum-exp, dQ accumulator and softmax_d, all in float32.
+
+    Rows of the last two are padded to 128, d to 32 and above 128 to 64.
+    """
+    groups = shape.batch_size * shape.num_heads
+    rows = _rounded_up(shape.seq_len, 128)
+    columns = _rounded_up(shape.head_dim, 32 if shape.head_dim <= 128 else 64)
+    return 4 * groups * shape.seq_len, 4 * groups * rows * columns, 4 * groups * rows
+
+
 def flash2_peak_memory(shape: Shape) -> int:
-    """Peak bytes of flash-attn 2 in float16 on CUDA, exact for N ≥ 2d.
+    """Peak bytes of flash-attn 2 in float16 on CUDA, exact where `flash2_memory_is_exact`.
 
-    QKV and dQKV, O and dO, the log-sum-exp, the float32 dQ accumulator (rows padded to 128,
-    d to 32, above 128 to 64), softmax_d, and the generator's state; checked to the byte against
-    results of an RTX 3070 and an H200.
+    q, k and v with their gradients, O and dO, the log-sum-exp, the dQ accumulator, softmax_d, and
+    the random generator's state. Equal to results of an RTX 3070 and an H200.
     """
-    s = shape
-    qkv = 6 * s.batch_size * s.seq_len * s.emb_dim
-    out = 2 * s.batch_size * s.seq_len * s.emb_dim
-    log_sum_exp = 4 * s.batch_size * s.num_heads * s.seq_len
-    rows = _rounded_up(s.seq_len, 128)
-    columns = _rounded_up(s.head_dim, 32 if s.head_dim <= 128 else 64)
-    dq_accumulator = 4 * s.batch_size * rows * s.num_heads * columns
-    softmax_d = 4 * s.batch_size * s.num_heads * rows
-    return 2 * qkv + 2 * out + log_sum_exp + dq_accumulator + softmax_d + GENERATOR_STATE
+    qkv, out = _inputs_and_output(shape)
+    return 2 * qkv + 2 * out + sum(_flash2_statistics(shape)) + GENERATOR_STATE
 
 
-WORKSPACE_BEFORE_HOPPER = 2 * (8 * 1024 + 128) * 1024
-WORKSPACE_HOPPER = 64 * MIB
-"""Bytes of the two cuBLAS workspaces that PyTorch holds: 16.25 MiB, and 64 MiB on Hopper."""
+def flash2_memory_is_exact(shape: Shape) -> bool:
+    """Whether `flash2_peak_memory` is right to the byte."""
+    sizes = (*_inputs_and_output(shape), *_flash2_statistics(shape))
+    return has_memory_model(shape) and _are_allocated_exactly(sizes)
 
 
-def naive_peak_memory(shape: Shape, workspace: int) -> int:
-    """Peak bytes of the naive implementation in float16 on CUDA, exact for N ≥ 2d and B ≥ 2.
+def naive_scores(shape: Shape) -> int:
+    """Bytes of one N × N tensor of all heads in float16."""
+    return 2 * shape.batch_size * shape.num_heads * shape.seq_len**2
 
-    With B = 1 the heads need no copies, and the peak is lower by the size of q, k and v.
 
-    Four N × N score tensors, qkv twice, the output three times, and `workspace`: the bytes of the
-    two cuBLAS workspaces (16.25 MiB on Ampere consumer cards, 64 MiB on Hopper).
+def naive_copies_inputs(shape: Shape) -> bool:
+    """Whether the naive implementation copies q, k and v to bring a head's rows together.
+
+    With one sequence or one head, a reshape of the packed tensor is a view.
     """
-    s = shape
-    scores = 2 * s.batch_size * s.num_heads * s.seq_len**2
-    qkv = 6 * s.batch_size * s.seq_len * s.emb_dim
-    out = 2 * s.batch_size * s.seq_len * s.emb_dim
-    return 4 * scores + 2 * qkv + 3 * out + workspace
+    return shape.batch_size > 1 and shape.num_heads > 1
 
 
-def cublas_workspaces(device_name: str) -> int | None:
-    """Bytes of the two cuBLAS workspaces on a device; None where they were not established.
+def naive_peak_memory(shape: Shape, workspaces: int) -> int:
+    """Peak bytes of the naive implementation in float16 on CUDA, where `naive_memory_is_exact`.
 
-    16.25 MiB on Ampere's consumer cards (seen on an RTX 3070), 64 MiB on Hopper (on an H200).
+    Four N × N score tensors, q, k and v, their copies if there are any, the output three times, and
+    `workspaces`, the bytes of PyTorch's two cuBLAS workspaces (`devices`). Equal to results of an
+    RTX 3070 and an H200.
     """
-    if re.search(r"\bRTX 30\d\d\b", device_name):
-        return WORKSPACE_BEFORE_HOPPER
-    if re.search(r"\bG?H(100|200|800|20)\b", device_name):
-        return WORKSPACE_HOPPER
-    return None
+    qkv, out = _inputs_and_output(shape)
+    inputs = 2 * qkv if naive_copies_inputs(shape) else qkv
+    return 4 * naive_scores(shape) + inputs + 3 * out + workspaces
+
+
+def naive_memory_is_exact(shape: Shape) -> bool:
+    """Whether `naive_peak_memory` is right to the byte.
+
+    A single head with a causal mask is left out: its mask, in float32, is as large as two score
+    tensors, so that a long sequence has its peak in the forward pass.
+    """
+    sizes = (*_inputs_and_output(shape), naive_scores(shape))
+    masked_head = shape.causal and shape.batch_size * shape.num_heads == 1
+    return has_memory_model(shape) and not masked_head and _are_allocated_exactly(sizes)

@@ -11,6 +11,7 @@ rule findings:
             table=TABLES,
         ),
         claims=CLAIMS,
+        devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.findings.derive"),
         remade=remade(f"{HOME}/findings.json"),

@@ -17,7 +17,7 @@ REPORT_INPUTS = {
     "findings": f"{HOME}/findings.json",
     "records": sorted({path for paths in PREPARED.records.values() for path in paths}),
     "ceilings": PREPARED.ceilings or [],
-    "published": str(ROOT.joinpath("data", "published", "gpus.csv")),
+    "devices": DEVICES,
     "sources": sources("flashlab.report"),
     "templates": [
         str(ROOT.joinpath("templates", name))

@@ -1,9 +1,8 @@
-"""Check 7, copies: times that agree beyond what two measurements can.
+"""Check 7, copies: times that agree more closely than two measurements can.
 
-Two measurements of one run differ by some thousandths at least. The logarithms of the ratios
-between two submissions' times therefore scatter; copied times have one ratio, 1 or the constant
-that they were scaled by, with what was jittered around it. Memory is exact by nature and is not
-looked at.
+Two measurements of one run differ by at least some thousandths, so the logarithms of the ratios
+between two submissions' times scatter. Copied times share one ratio: 1, or the constant that they
+were scaled by, give or take some jitter. Equal memory proves nothing, because memory is exact.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from flashlab.grading.model import Line, Result
 PASSES = ("forward", "backward")
 
 RUN_TO_RUN = 0.002
-"""The least relative scatter between two measurements of one run that is assumed."""
+"""The relative scatter assumed between two measurements of one run; a lower bound."""
 
 WINDOWS = (1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
-"""Relative widths within which ratios are counted as one and the same."""
+"""Relative widths within which ratios count as equal."""
 
 CHANCE = 1e-9
-"""The chance, for a pair of submissions, below which agreement is no coincidence."""
+"""The probability, for a pair of submissions, below which agreement is no coincidence."""
 
 DIGITS = 6
-"""Fewest significant digits of a time that says anything: a coarse clock gives equal times."""
+"""Fewest significant digits of a time that is compared: a coarse clock gives equal times."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,13 @@ class _Agreement:
     width: float
 
 
-def _significant(seconds: float) -> bool:
+def _has_enough_digits(seconds: float) -> bool:
     return len(repr(seconds).partition("e")[0].replace(".", "").strip("0")) >= DIGITS
 
 
 @cache
 def _needed(total: int) -> tuple[int, ...]:
-    """For each window, how many of `total` ratios must lie in it to be no coincidence."""
+    """How many of `total` ratios must lie in each window to be no coincidence."""
     counts = np.arange(2, total + 1)
     found = []
     for width in WINDOWS:
@@ -79,7 +78,7 @@ def _agreement(
 
 
 def _key(result: Result) -> tuple[float, float]:
-    """What tells one run from another in any submission: its FLOPs and its memory."""
+    """What identifies a run in any submission: its FLOPs and its memory."""
     flops = float(f"{result.numbers.forward_flops:.9g}")
     return flops, result.numbers.peak_mib
 
@@ -89,19 +88,19 @@ def _logs(results: Sequence[Result]) -> dict[tuple[float, float, str], float]:
     for result in results:
         for name in PASSES:
             seconds = result.numbers.seconds[name]
-            if _significant(seconds):
+            if _has_enough_digits(seconds):
                 logs.setdefault((*_key(result), name), math.log(seconds))
     return logs
 
 
 def _same_files(a: Sequence[Result], b: Sequence[Result]) -> list[tuple[str, str]]:
-    """Pairs of files of one run whose two times are the same to the last digit."""
+    """Pairs of files of one run whose two times are equal to the last digit."""
 
     def times(results: Sequence[Result]) -> dict[tuple[float, ...], str]:
         return {
             (*_key(r), *seconds): r.name
             for r in results
-            if all(map(_significant, seconds := [r.numbers.seconds[name] for name in PASSES]))
+            if all(map(_has_enough_digits, seconds := [r.numbers.seconds[name] for name in PASSES]))
         }
 
     mine, theirs = times(a), times(b)
@@ -109,9 +108,9 @@ def _same_files(a: Sequence[Result], b: Sequence[Result]) -> list[tuple[str, str
 
 
 def copies_between(results: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
-    """A line for each submission of every pair whose times agree as only copies can.
+    """A line for each submission of every pair whose times agree as only copies do.
 
-    A single file that is the same is a warning: two measurements by one coarse clock can do that.
+    A single identical file is a warning: two measurements with one coarse clock can be equal.
     """
     logs = {submission: _logs(own) for submission, own in results.items()}
     keys = {key: i for i, key in enumerate(sorted({key for own in logs.values() for key in own}))}
@@ -156,20 +155,20 @@ def copies_between(results: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
 
 
 def copies_within(submission: str, results: Sequence[Result]) -> Iterator[Line]:
-    """A line for each file with the times of another that is declared as another run."""
+    """A line for each file whose times are those of another file, declared as another run."""
     seen: dict[tuple[float, float], list[Result]] = defaultdict(list)
     for result in results:
         seconds = (result.numbers.seconds["forward"], result.numbers.seconds["backward"])
-        if not all(map(_significant, seconds)):
+        if not all(map(_has_enough_digits, seconds)):
             continue
         for other in seen[seconds]:
-            said, before = result.declaration, other.declaration
-            if None not in (said.shape, before.shape) and said.said() != before.said():
+            declared, before = result.declaration, other.declaration
+            if None not in (declared.shape, before.shape) and declared.said() != before.said():
                 yield Line(
                     *(submission, result.name, "copies", "fail", "copies.within"),
                     {"other": other.name},
                     before.said(),
-                    said.said(),
+                    declared.said(),
                 )
                 break
         seen[seconds].append(result)

@@ -19,7 +19,7 @@ from flashlab.grading.reproduction import Measured, check_reproduction
 
 @dataclass(frozen=True)
 class Summary:
-    """One submission in a row: the worst verdict of each check, counts, and badges."""
+    """One submission: the worst verdict of each check, counts, and badges."""
 
     submission: str
     device: str
@@ -31,15 +31,15 @@ class Summary:
 
 @dataclass(frozen=True)
 class Grades:
-    """Everything that grading found."""
+    """The result of grading: every line, and a summary of each submission."""
 
     lines: tuple[Line, ...]
     summaries: tuple[Summary, ...]
 
 
 @dataclass(frozen=True)
-class _Own:
-    """A submission's own checks, and what the class's checks need of it."""
+class _CheckedSubmission:
+    """A submission's own checks, and what the checks against the class need."""
 
     submission: Submission
     lines: list[Line]
@@ -48,15 +48,15 @@ class _Own:
 
     @property
     def unsuspected(self) -> list[Point]:
-        """The points that the submission's own do not speak against."""
+        """The points that the submission's own checks do not contradict."""
         failed = {line.file for line in self.lines if line.verdict == "fail"}
         return [point for point in self.points if point.result.name not in failed]
 
 
-def _own_checks(submission: Submission) -> _Own:
-    """Everything that needs no other submission.
+def _check_alone(submission: Submission) -> _CheckedSubmission:
+    """Run every check that needs no other submission.
 
-    What fails a check is left out of those after it, so that one fault is told once.
+    A file that fails a check is left out of the later ones, so that one fault is reported once.
     """
     name = submission.name
     lines = list(submission.lines)
@@ -71,44 +71,46 @@ def _own_checks(submission: Submission) -> _Own:
             ]
     identified = check_identity(name, computed)
     lines += identified.lines
-    false = {line.file for line in identified.lines if line.verdict == "fail"}
+    refuted = {line.file for line in identified.lines if line.verdict == "fail"}
     no_candidates: tuple[Candidate, ...] = ()
     impossible = set()
     for result in computed:
-        families = no_candidates if result.name in false else identified.candidates[result.name]
+        families = no_candidates if result.name in refuted else identified.candidates[result.name]
         line = check_physics(name, result, families)
         lines.append(line)
         if line.verdict == "fail":
             impossible.add(result.name)
-    identifiable = [r for r in computed if r.name not in false]
+    identifiable = [r for r in computed if r.name not in refuted]
     sound = [r for r in identifiable if r.name not in impossible]
     points = list(settled_points(sound, identified.candidates))
     lines += check_plausibility(name, points)
     lines += check_coverage(name, identifiable, identified.candidates)
     lines += copies_within(name, identifiable)
-    return _Own(submission, lines, sound, points)
+    return _CheckedSubmission(submission, lines, sound, points)
 
 
 def _badges(verdicts: Mapping[str, Verdict], lines: Sequence[Line]) -> tuple[str, ...]:
-    """Which badges a submission has earned; each stands on those before it.
+    """Which badges a submission has earned; each requires those before it.
 
-    What was not checked has not passed, but for copies, which a submission alone cannot be.
+    A check that was not made has not passed, except copies: a single submission cannot be one.
     """
 
-    def holds(check: str) -> bool:
+    def passed(check: str) -> bool:
         return verdicts[check] in ("pass", "warn")
 
-    there = verdicts["form"] == "pass" and holds("coverage")
-    sound = there and all(map(holds, ("arithmetic", "identity", "physics", "plausibility")))
-    sound = sound and verdicts["copies"] != "fail"
-    again = verdicts["reproduction"] == "pass" and any(
+    available = verdicts["form"] == "pass" and passed("coverage")
+    functional = available and all(
+        map(passed, ("arithmetic", "identity", "physics", "plausibility"))
+    )
+    functional = functional and verdicts["copies"] != "fail"
+    reproduced = verdicts["reproduction"] == "pass" and any(
         line.code == "reproduction.pass" for line in lines
     )
-    earned = (there, sound, sound and again)
+    earned = (available, functional, functional and reproduced)
     return tuple(badge for badge, has in zip(BADGES, earned, strict=True) if has)
 
 
-def _summary(own: _Own) -> Summary:
+def _summary(own: _CheckedSubmission) -> Summary:
     by_check: dict[str, list[Verdict]] = defaultdict(list)
     for line in own.lines:
         by_check[line.check].append(line.verdict)
@@ -126,14 +128,14 @@ def _summary(own: _Own) -> Summary:
 def grade(
     submissions: Mapping[str, Submission], measured: Sequence[Measured] = (), here: str = ""
 ) -> Grades:
-    """Every check over every submission.
+    """Run every check over every submission.
 
     Args:
         submissions: what was read, by name.
         measured: the sample measured on this machine, empty where none was asked for.
-        here: the name of this machine's device.
+        here: the name of the device of this machine.
     """
-    owns = {name: _own_checks(submission) for name, submission in submissions.items()}
+    owns = {name: _check_alone(submission) for name, submission in submissions.items()}
     for line in class_outliers({name: own.unsuspected for name, own in owns.items()}):
         owns[line.submission].lines.append(line)
     for line in copies_between({name: own.submission.results for name, own in owns.items()}):
@@ -149,7 +151,7 @@ def grade(
     )
 
 
-def _no_copies(count: int, own: _Own) -> tuple[Verdict, str]:
+def _no_copies(count: int, own: _CheckedSubmission) -> tuple[Verdict, str]:
     if count < 2 or not own.submission.results:
         return "not_checked", "copies.alone"
     return "pass", "copies.pass"

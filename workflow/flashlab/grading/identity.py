@@ -1,8 +1,9 @@
 """Check 3, identity: the implementation and the shapes that could have made a file.
 
 A result names neither, but its FLOPs (rate × time) are 4·(B·H)·N²·d, half of that when causal,
-and its peak memory is exact for float16 on CUDA (`costs`). Together they leave a small set; only
-B·H, N, d and the mask matter to them, so a declaration is false only outside that set.
+and its peak memory in float16 on CUDA is known to the byte (`costs`). Together they leave a small
+set of candidates. Hardly more than B·H, N, d and the mask matter to either, so a declaration is
+false only if it is outside that set, and only where the memory is exact.
 """
 
 from __future__ import annotations
@@ -11,30 +12,33 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from flashlab import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE, agree
-from flashlab.grading.gpus import WORKSPACES, find_gpu
+from flashlab.devices import find_device, known_devices
 from flashlab.grading.model import Declaration, Line, Result, Verdict
 
-HEAD_DIMS = range(8, 257, 8)
-"""Head sizes for which the memory is exact: flash-attn pads others to a multiple of 8."""
-
 MAX_SEQ_LEN = 2**24
-_ALLOCATION = 512
-"""Bytes to which CUDA's allocator rounds a tensor; where that matters the model is not exact."""
 
 SHOWN_CANDIDATES = 3
+
+
+@cache
+def known_workspaces() -> tuple[int, ...]:
+    """The sizes in bytes, ascending, that the two cuBLAS workspaces have on known devices."""
+    sizes = {device.cublas_workspaces for device in known_devices()}
+    return tuple(sorted(size for size in sizes if size is not None))
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One implementation and family of shapes that makes these FLOPs and this memory.
 
-    `groups` is B·H. `single` is whether B is 1, where the memory depends on it (the naive
-    implementation), and `workspace` the bytes of the cuBLAS workspaces in it; else None.
+    `groups` is B·H. `copied` is whether B and H are both above 1, where the memory depends on it
+    (`costs.naive_copies_inputs`), and `workspaces` the bytes of the cuBLAS workspaces in it; None
+    for any implementation but the naive one.
     """
 
     implementation: str
@@ -42,47 +46,38 @@ class Candidate:
     seq_len: int
     head_dim: int
     causal: bool
-    single: bool | None = None
-    workspace: int | None = None
+    copied: bool | None = None
+    workspaces: int | None = None
 
     @property
     def shape(self) -> Shape:
-        """The member with H = 1, or with B = 1 where that is so; its costs are the others'."""
-        batch, heads = (1, self.groups) if self.single else (self.groups, 1)
-        return Shape(batch, self.seq_len, heads, heads * self.head_dim, self.causal)
+        """A member of the family; its costs are the others'."""
+        heads = _smallest_factor(self.groups) if self.copied else 1
+        return Shape(self.groups // heads, self.seq_len, heads, heads * self.head_dim, self.causal)
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """``Flash2 B·H=512 N=1024 d=64 full``."""
         mask = "causal" if self.causal else "full"
-        single = " B=1" if self.single else ""
+        uncopied = " B=1 or H=1" if self.copied is False else ""
         return (
             f"{self.implementation} B·H={self.groups} N={self.seq_len} d={self.head_dim} "
-            f"{mask}{single}"
+            f"{mask}{uncopied}"
         )
 
 
-def exact(shape: Shape) -> bool:
-    """Whether the memory of both implementations is known to the byte at a shape."""
-    groups, n, d = shape.batch_size * shape.num_heads, shape.seq_len, shape.head_dim
-    tensors = (2 * groups * n * d, 4 * groups * n, 2 * groups * n * n)
-    return d in HEAD_DIMS and n >= 2 * d and all(size % _ALLOCATION == 0 for size in tensors)
-
-
-def naive_memory(shape: Shape, workspace: int) -> int:
-    """Peak bytes of the naive implementation: `costs.naive_peak_memory`, B = 1 included."""
-    peak = costs.naive_peak_memory(shape, workspace)
-    if shape.batch_size == 1:
-        peak -= 6 * shape.seq_len * shape.emb_dim
-    return peak
+def _smallest_factor(number: int) -> int:
+    """The smallest divisor above 1, the number itself where it is prime (or 1)."""
+    divisors = range(2, math.isqrt(number) + 1)
+    return next((divisor for divisor in divisors if number % divisor == 0), number)
 
 
 def _makes(candidate: Candidate, memory: int) -> bool:
     shape = candidate.shape
-    if not exact(shape):
+    if not costs.has_memory_model(shape):
         return False
-    if candidate.workspace is None:
+    if candidate.workspaces is None:
         return costs.flash2_peak_memory(shape) == memory
-    return naive_memory(shape, candidate.workspace) == memory
+    return costs.naive_peak_memory(shape, candidate.workspaces) == memory
 
 
 def _flash2_seq_lens(quotient: int, head_dim: int, memory: int) -> range:
@@ -102,29 +97,45 @@ def _flash2_seq_lens(quotient: int, head_dim: int, memory: int) -> range:
     return range(max(low, 2 * head_dim), min(high, MAX_SEQ_LEN) + 1)
 
 
+def _naive_candidates(
+    product: int, head_dim: int, memory: int, causal: bool
+) -> Iterator[Candidate]:
+    """The naive implementation's candidates with G·N²·d = product, for one head size.
+
+    Its memory is 8·G·N² + f·G·N·d and the workspaces, with f = 18 where q, k and v are copied and
+    12 where they are not; so N = f·product / (memory − workspaces − 8·G·N²).
+    """
+    quotient = product // head_dim
+    for workspaces in known_workspaces():
+        rest = memory - workspaces - 8 * quotient
+        for copied, factor in ((True, 18), (False, 12)):
+            n, remainder = divmod(factor * product, rest) if rest > 0 else (0, 1)
+            if remainder or not 0 < n < MAX_SEQ_LEN or quotient % n**2:
+                continue
+            groups = quotient // n**2
+            if copied and _smallest_factor(groups) == groups:
+                continue  # B or H is 1 where B·H is prime
+            yield Candidate(NAIVE, groups, n, head_dim, causal, copied, workspaces)
+
+
 def _of_product(product: int, memory: int, causal: bool) -> Iterator[Candidate]:
     """All candidates with G·N²·d = product."""
-    for d in HEAD_DIMS:
+    for d in costs.HEAD_DIMS:
         if product % d:
             continue
         quotient = product // d
         for n in _flash2_seq_lens(quotient, d, memory):
             if quotient % n**2 == 0:
                 yield Candidate(FLASH2, quotient // n**2, n, d, causal)
-        for workspace in WORKSPACES:
-            rest = memory - workspace - 8 * quotient
-            for single, factor in ((False, 18), (True, 12)):
-                n, remainder = divmod(factor * product, rest) if rest > 0 else (0, 1)
-                if remainder == 0 and 0 < n < MAX_SEQ_LEN and quotient % n**2 == 0:
-                    yield Candidate(NAIVE, quotient // n**2, n, d, causal, single, workspace)
+        yield from _naive_candidates(product, d, memory, causal)
 
 
 @lru_cache(maxsize=65536)
 def candidates(flops: float, memory: float) -> tuple[Candidate, ...]:
     """Everything that takes `flops` operations forward and `memory` bytes, to the byte.
 
-    Exact for float16 on CUDA, N ≥ 2d and head sizes that are multiples of 8 up to 256; empty where
-    nothing of that kind makes these numbers.
+    In float16 on CUDA, within `costs.has_memory_model`; empty where nothing there makes these
+    numbers.
     """
     if memory % 1:
         return ()
@@ -140,19 +151,25 @@ def candidates(flops: float, memory: float) -> tuple[Candidate, ...]:
     return tuple(found)
 
 
-def fits(candidate: Candidate, said: Declaration) -> bool:
-    """Whether a declaration, whole or in part, names a member of the candidate's family."""
-    b, h, e = said.batch_size, said.num_heads, said.emb_dim
+def fits(candidate: Candidate, declared: Declaration) -> bool:
+    """Whether a declaration, complete or partial, names a member of the candidate's family."""
+    b, h, e = declared.batch_size, declared.num_heads, declared.emb_dim
     groups, d = candidate.groups, candidate.head_dim
     heads = h if h is not None else (e // d if e is not None and e % d == 0 else None)
+    if heads is None and b is not None and groups % b == 0:
+        heads = groups // b
+    if heads is not None:
+        if groups % heads or b not in (None, groups // heads):
+            return False
+        copied = heads > 1 and groups // heads > 1
+        if candidate.copied not in (None, copied):
+            return False
     return (
-        said.implementation in (None, candidate.implementation)
-        and said.seq_len in (None, candidate.seq_len)
-        and said.causal in (None, candidate.causal)
-        and (b is None or candidate.single is None or (b == 1) == candidate.single)
+        declared.implementation in (None, candidate.implementation)
+        and declared.seq_len in (None, candidate.seq_len)
+        and declared.causal in (None, candidate.causal)
+        and (b is None or groups % b == 0)
         and (e is None or (heads is not None and heads * d == e))
-        and all(groups % part == 0 for part in (b, heads) if part is not None)
-        and (b is None or heads is None or b * heads == groups)
     )
 
 
@@ -165,25 +182,26 @@ class Identified:
 
 
 def _workspaces(results: Sequence[Result]) -> set[int]:
-    """The workspaces that most files of a submission can hold; all where none tells.
+    """The workspaces that most files of a submission can hold; every known size where none tells.
 
-    A known GPU's own counts alone: a submission has one device.
+    A submission has one device: where a known one is named, its own workspaces alone count.
     """
-    named = {find_gpu(result.declaration.device_name) for result in results} - {None}
-    known = {gpu.workspace for gpu in named if gpu and gpu.workspace is not None}
-    if len(named) == 1 and known:
-        return {workspace for workspace in known if workspace is not None}
+    named = {find_device(result.declaration.device_name) for result in results} - {None}
+    if len(named) == 1:
+        (device,) = named
+        if device and device.cublas_workspaces is not None:
+            return {device.cublas_workspaces}
     counts: Counter[int] = Counter()
     for result in results:
         counts.update(
             {
-                candidate.workspace
+                candidate.workspaces
                 for candidate in _candidates_of(result)
-                if candidate.workspace is not None and fits(candidate, result.declaration)
+                if candidate.workspaces is not None and fits(candidate, result.declaration)
             }
         )
     most = max(counts.values(), default=0)
-    return {workspace for workspace in WORKSPACES if counts[workspace] == most}
+    return {size for size in known_workspaces() if counts[size] == most}
 
 
 def _candidates_of(result: Result) -> tuple[Candidate, ...]:
@@ -191,28 +209,28 @@ def _candidates_of(result: Result) -> tuple[Candidate, ...]:
 
 
 def _listed(found: Sequence[Candidate]) -> str:
-    shown = " | ".join(candidate.said() for candidate in found[:SHOWN_CANDIDATES])
+    shown = " | ".join(candidate.describe() for candidate in found[:SHOWN_CANDIDATES])
     more = len(found) - SHOWN_CANDIDATES
     return f"{shown} | +{more}" if more > 0 else shown
 
 
 class _Judge:
-    """One file's identity: its candidates held against what it is said to be."""
+    """Compares one file's candidates with its declaration."""
 
     def __init__(self, submission: str, result: Result, workspaces: set[int]) -> None:
         self.submission, self.result = submission, result
-        self.said = result.declaration
+        self.declared = result.declaration
         self.all = _candidates_of(result)
         self.possible = tuple(
             candidate
             for candidate in self.all
-            if candidate.workspace is None or candidate.workspace in workspaces
+            if candidate.workspaces is None or candidate.workspaces in workspaces
         )
-        self.fitting = tuple(c for c in self.possible if fits(c, self.said))
+        self.fitting = tuple(c for c in self.possible if fits(c, self.declared))
         self.workspaces = workspaces
 
     def _line(self, verdict: Verdict, code: str, **params: str) -> Line:
-        expected = params.pop("expected", self.said.said())
+        expected = params.pop("expected", self.declared.said())
         found = params.pop("found", _listed(self.possible))
         return Line(
             *(self.submission, self.result.name, "identity", verdict, f"identity.{code}"),
@@ -222,47 +240,56 @@ class _Judge:
         )
 
     def line(self) -> Line:
-        said, result = self.said, self.result
+        declared, result = self.declared, self.result
         if result.declared_again:
-            others = " | ".join(again.said() for again in (said, *result.declared_again))
+            others = " | ".join(again.said() for again in (declared, *result.declared_again))
             return self._line("fail", "declared_twice", found=others)
-        claimed = result.recorded
-        if claimed and said.source == "runs.csv" and claimed.said() != said.said():
-            return self._line("fail", "record_differs", found=claimed.said())
-        if not said.says_something:
+        recorded = result.recorded
+        if recorded and declared.source == "runs.csv" and recorded.said() != declared.said():
+            return self._line("fail", "record_differs", found=recorded.said())
+        if not declared.says_something:
             code = "undeclared" if self.possible else "undeclared_unknown"
             return self._line("not_checked", code, expected="")
         flops = result.numbers.forward_flops
-        if said.shape is not None:
-            wanted = costs.forward_flops(said.shape)
+        if declared.shape is not None:
+            wanted = costs.forward_flops(declared.shape)
             if not agree(flops, wanted):
                 texts = {"expected": f"{wanted:.9g} FLOPs", "found": f"{flops:.9g} FLOPs"}
-                return self._line("fail", "flops", declared=said.said(), **texts)
-        if not said.gpu:
+                return self._line("fail", "flops", declared=declared.said(), **texts)
+        if not declared.gpu:
             return self._line("not_checked", "not_cuda")
-        if said.implementation not in (None, NAIVE, FLASH2):
-            return self._line("not_checked", "other_kernel", kernel=str(said.implementation))
-        if said.shape is not None and not exact(said.shape):
-            return self._line("not_checked", "not_exact")
+        if declared.implementation not in (None, NAIVE, FLASH2):
+            return self._line("not_checked", "other_kernel", kernel=str(declared.implementation))
         if self.fitting:
-            return self._line("pass", "pass" if said.shape else "pass_partly")
+            return self._line("pass", "pass" if declared.shape else "pass_partly")
+        if declared.shape is not None and not self._memory_is_exact(declared.shape):
+            return self._line("not_checked", "not_exact")
         return self._contradicted()
 
+    def _memory_is_exact(self, shape: Shape) -> bool:
+        """Whether the memory of every implementation that the file can be is right to the byte."""
+        ranges = {NAIVE: costs.naive_memory_is_exact, FLASH2: costs.flash2_memory_is_exact}
+        implementation = self.declared.implementation
+        chosen = ranges.values() if implementation is None else [ranges[implementation]]
+        return all(is_exact(shape) for is_exact in chosen)
+
     def _contradicted(self) -> Line:
-        """What to say of a declaration that nothing possible fits."""
-        said = self.said
+        """The line of a declaration that no possible candidate fits."""
+        declared = self.declared
         if not self.possible:
-            elsewhere = [c for c in self.all if fits(c, said)]
+            elsewhere = [c for c in self.all if fits(c, declared)]
             if elsewhere:
                 return self._line("fail", "workspace", found=_listed(elsewhere), **self._sizes())
-            if said.shape is None:
+            if declared.shape is None:
                 return self._line("not_checked", "partly_unknown", found="")
-            return self._line("fail", "memory", **self._memory(said.shape))
+            return self._line("fail", "memory", **self._memory(declared.shape))
         made_by = {candidate.implementation for candidate in self.possible}
-        if said.implementation is not None and said.implementation not in made_by:
+        if declared.implementation is not None and declared.implementation not in made_by:
             (other,) = made_by
-            return self._line("fail", "implementation", declared=said.implementation, other=other)
-        return self._line("fail", "shape", declared=said.said())
+            return self._line(
+                "fail", "implementation", declared=declared.implementation, other=other
+            )
+        return self._line("fail", "shape", declared=declared.said())
 
     def _sizes(self) -> dict[str, str]:
         sizes = (f"{size / costs.MIB:g}" for size in sorted(self.workspaces))
@@ -271,13 +298,13 @@ class _Judge:
     def _memory(self, shape: Shape) -> dict[str, str]:
         """Bytes that the declared shape takes, and the bytes found."""
         wanted = []
-        if self.said.implementation in (None, FLASH2):
+        if self.declared.implementation in (None, FLASH2):
             wanted.append(costs.flash2_peak_memory(shape))
-        if self.said.implementation in (None, NAIVE):
-            wanted += [naive_memory(shape, size) for size in sorted(self.workspaces)]
+        if self.declared.implementation in (None, NAIVE):
+            wanted += [costs.naive_peak_memory(shape, size) for size in sorted(self.workspaces)]
         found = self.result.numbers.peak_mib * costs.MIB
         return {
-            "declared": self.said.said(),
+            "declared": self.declared.said(),
             "expected": " | ".join(f"{size} B" for size in wanted),
             "found": f"{found:.12g} B",
         }

@@ -1,56 +1,82 @@
-"""Check 4, physics: no rate above the device's ceiling, no time under the bytes that must move.
+"""Check 4, physics: no rate above the device's ceiling, no time too short for the bytes to move.
 
-A device that is not known is taken for the fastest one known, so that nothing sound fails. No
-ceiling of a CPU is known: only a rate above that of every known GPU speaks against its results.
+An unknown device is taken for the fastest one known, so that no sound result fails. No ceiling of
+a CPU is known: its results fail only above the rate of every known GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flashlab.costs import MIB
+from flashlab.costs import BACKWARD_FLOPS_RATIO, compulsory_tensors, naive_scores
 from flashlab.course import NAIVE
+from flashlab.devices import Device, find_device, known_devices
 from flashlab.grading.declared import device_is_gpu
-from flashlab.grading.gpus import FASTEST, Gpu, find_gpu
 from flashlab.grading.identity import Candidate
 from flashlab.grading.model import Line, Result, Verdict
 
 PASSES = ("forward", "backward")
 
+CLOCK_ALLOWANCE = 1.25
+"""How far a card may run above the stated boost clock: an RTX 3070 reaches 2.1 GHz of 1.73."""
+
+BANDWIDTH_ALLOWANCE = 1.1
+"""How far a card's memory may be clocked above its data sheet."""
+
+SCORE_PASSES = 4
+"""How often the naive implementation writes or reads N × N numbers in each pass, at least: the
+scores and the probabilities forward, their gradients backward, each written and read once."""
+
+
+def fastest_device() -> Device:
+    """The device that an unknown one is taken for."""
+    return max(known_devices(), key=lambda device: device.peak_tflops["float16"])
+
+
+def rate_ceiling(device: Device) -> float:
+    """TFLOP/s in float16 that no run on a device exceeds."""
+    return device.peak_tflops["float16"] * CLOCK_ALLOWANCE
+
+
+def seconds_to_move(count: float, device: Device) -> float:
+    """The least seconds in which `count` bytes pass between a device's chip and its memory."""
+    return count / (device.bandwidth * 1e9 * BANDWIDTH_ALLOWANCE)
+
 
 def bytes_moved(candidate: Candidate, name: str, l2_bytes: float) -> float:
-    """The least bytes between chip and memory in a pass, with as much as can be left in the L2.
+    """The least bytes that pass between chip and memory in the pass `name`, in float16.
 
-    Each tensor (float16) is read or written once at least: forward qkv and out, backward qkv, out,
-    the gradients of both. The naive implementation also writes and reads its N × N scores and
-    probabilities, forward and backward two of each. A tensor saves at most the L2 cache's size.
+    Each tensor moves once (`costs.compulsory_tensors`), and the naive implementation's scores move
+    as well. As much of each as the L2 cache can hold is taken to stay there.
     """
-    shape = candidate.shape
-    out = 2.0 * shape.batch_size * shape.seq_len * shape.emb_dim
-    tensors = [3 * out, out] if name == "forward" else [3 * out, out, out, 3 * out]
+    tensors = list(compulsory_tensors(candidate.shape, "float16")[name])
     if candidate.implementation == NAIVE:
-        scores = 2.0 * shape.batch_size * shape.num_heads * shape.seq_len**2
-        tensors += [scores] * 4
+        tensors += [naive_scores(candidate.shape)] * SCORE_PASSES
     return sum(max(0.0, size - l2_bytes) for size in tensors)
 
 
-def _least_bytes(candidates: Sequence[Candidate], name: str, gpu: Gpu) -> float:
-    return min((bytes_moved(c, name, gpu.l2_mib * MIB) for c in candidates), default=0.0)
+def _least_seconds(candidates: Sequence[Candidate], name: str, device: Device) -> float:
+    least = min((bytes_moved(c, name, device.l2_bytes) for c in candidates), default=0.0)
+    return seconds_to_move(least, device)
 
 
 def check_physics(submission: str, result: Result, candidates: Sequence[Candidate]) -> Line:
     """Whether the device could have done this; a line for the first pass that it could not.
 
-    `candidates` are the families that the file may be of, empty where that is not known: then only
-    the rates are held against the ceiling.
+    Args:
+        submission: its name.
+        result: the file's numbers and its declaration.
+        candidates: the families that the file may be of, empty where they are not known; then only
+            the rates are compared with the ceiling.
     """
     device_name = result.declaration.device_name
     on_cpu = device_name is not None and not device_is_gpu(device_name)
-    known = find_gpu(device_name)
-    gpu = known or FASTEST
+    known = find_device(device_name)
+    device = known or fastest_device()
+    ceiling = rate_ceiling(device)
 
     def line(verdict: Verdict, code: str, expected: str, found: str, name: str = "") -> Line:
-        params = {"device": gpu.name, **({"pass": name} if name else {})}
+        params = {"device": device.name, **({"pass": name} if name else {})}
         return Line(submission, result.name, "physics", verdict, code, params, expected, found)
 
     highest = 0.0
@@ -58,19 +84,22 @@ def check_physics(submission: str, result: Result, candidates: Sequence[Candidat
         seconds = result.numbers.seconds[name]
         rate = max(
             result.numbers.rates[name],
-            result.numbers.forward_flops * (1 if name == "forward" else 2.5) / seconds / 1e12,
+            result.numbers.forward_flops
+            * (1 if name == "forward" else BACKWARD_FLOPS_RATIO)
+            / seconds
+            / 1e12,
         )
         highest = max(highest, rate)
-        if rate > gpu.ceiling:
-            expected, found = f"≤ {gpu.ceiling:.4g} TFLOP/s", f"{rate:.6g} TFLOP/s"
+        if rate > ceiling:
+            expected, found = f"≤ {ceiling:.4g} TFLOP/s", f"{rate:.6g} TFLOP/s"
             return line("fail", "physics.rate", expected, found, name)
         if on_cpu:
             continue
-        least = gpu.seconds_to_move(_least_bytes(candidates, name, gpu))
+        least = _least_seconds(candidates, name, device)
         if seconds < least:
             expected, found = f"≥ {least * 1e3:.4g} ms", f"{seconds * 1e3:.4g} ms"
             return line("fail", "physics.bytes", expected, found, name)
     if on_cpu:
         return line("not_checked", "physics.cpu", "", f"{highest:.4g} TFLOP/s")
     code = "physics.pass" if known else "physics.pass_unknown"
-    return line("pass", code, f"≤ {gpu.ceiling:.4g} TFLOP/s", f"{highest:.4g} TFLOP/s")
+    return line("pass", code, f"≤ {ceiling:.4g} TFLOP/s", f"{highest:.4g} TFLOP/s")

@@ -1,6 +1,6 @@
 """Check 5, plausibility: points that contradict their neighbours or the class.
 
-Times under 0.3 ms are mostly the launch of kernels, so their order proves nothing.
+Times under 0.3 ms are mostly kernel launches, so their order proves nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from flashlab import costs
 from flashlab.course import FLASH2
-from flashlab.grading.identity import Candidate, naive_memory
+from flashlab.grading.identity import Candidate
 from flashlab.grading.model import Line
 from flashlab.grading.points import Point
 
@@ -22,39 +22,39 @@ LAUNCH_SECONDS = 0.3e-3
 PASSES = ("forward", "backward")
 
 LAUNCH_SCATTER = 0.15e-3
-"""Seconds by which launches can lengthen a longer time: an H200's naive backward pass of a dozen
-kernels took 0.44 ms at half the work of one that took 0.36 ms."""
+"""Seconds that launches can add to a longer time: on an H200, a naive backward pass of a dozen
+kernels took 0.44 ms, one of twice the work 0.36 ms."""
 
 MORE_WORK = 1.5
-"""How many times the operations and the bytes a run must have that may not be the quicker one."""
+"""A run with this many times another's operations and bytes must not be faster than it."""
 
 INVERSION = 1.1
-"""By how much a run must be slower than one of more work to be contradicted by it."""
+"""How many times slower than a run of more work a run must be to be contradicted by it."""
 
 SPIKE = 1.8
-"""How many times a point lies above the line (log time over log size) through its neighbours."""
+"""How many times above the line through its neighbours (log time over log size) a point may lie."""
 
 PASS_RATIO = (0.3, 8.0)
-"""Backward over forward time of either implementation; 0.9 to 4 on the GPUs that were seen."""
+"""Range of backward over forward time; 0.9 to 4 on the GPUs measured so far."""
 
 CLASS_SIZE = 5
-"""Fewest submissions with the same point whose median says something."""
+"""Fewest submissions with the same point for its median to count."""
 
 CLASS_FACTOR = 2.5
-"""How far a point may be from the class's median, its submission's own level taken out."""
+"""Factor by which a point may be off the class's median, relative to its submission's level."""
 
 CLASS_LEVEL = 2.0
-"""How far a whole submission may be from the class, before its device is to be asked for."""
+"""Factor by which a whole submission may be off the class before its device is in question."""
 
 
 def _work(family: Candidate) -> tuple[float, float]:
-    """Operations and bytes of a run, Flash2's with head sizes padded as its kernels pad them."""
+    """Operations and bytes held by a run; Flash2's with its padded head sizes."""
     shape = family.shape
     if family.implementation == FLASH2:
         d = -(-family.head_dim // 32) * 32
         padded = replace(family, head_dim=d).shape
         return costs.forward_flops(padded), costs.flash2_peak_memory(padded)
-    return costs.forward_flops(shape), naive_memory(shape, 0)
+    return costs.forward_flops(shape), costs.naive_peak_memory(shape, workspaces=0)
 
 
 def _sweeps(points: Sequence[Point]) -> Iterator[list[tuple[float, Point]]]:
@@ -69,14 +69,14 @@ def _sweeps(points: Sequence[Point]) -> Iterator[list[tuple[float, Point]]]:
             (("d", f.groups, f.seq_len), f.head_dim),
             (("H", f.groups * f.head_dim, f.seq_len), f.groups),
         ):
-            # Of a run that was handed in more than once, the first stands for it.
+            # Of a run that was submitted more than once, the first counts.
             groups[kind + key].setdefault(size, point)
     for sweep in groups.values():
         if len(sweep) > 1:
             yield sorted(sweep.items(), key=lambda item: item[0])
 
 
-def _fault(
+def _fault_line(
     point: Point, code: str, name: str, expected: float, submission: str, other: str = ""
 ) -> Line:
     found = point.result.numbers.seconds[name]
@@ -96,17 +96,17 @@ def _fault(
 def _contradictions(
     sweep: Sequence[tuple[float, Point]], name: str, submission: str
 ) -> Iterator[Line]:
-    """Neighbours of which the one with less work is slower."""
+    """Lines for pairs of neighbours of which the one with less work is slower."""
     for (_, less), (_, more) in pairwise(sweep):
         short, long = (p.result.numbers.seconds[name] for p in (less, more))
         ratios = [b / a for a, b in zip(_work(less.family), _work(more.family), strict=True)]
         measurable = min(short, long) >= LAUNCH_SECONDS
         if measurable and min(ratios) >= MORE_WORK and short > INVERSION * long + LAUNCH_SCATTER:
-            yield _fault(less, "plausibility.order", name, long, submission, more.result.name)
+            yield _fault_line(less, "plausibility.order", name, long, submission, more.result.name)
 
 
 def _spikes(sweep: Sequence[tuple[float, Point]], name: str, submission: str) -> Iterator[Line]:
-    """Points far above the line through their two neighbours on logarithmic axes."""
+    """Lines for points far above the line through their two neighbours on logarithmic axes."""
     for (x0, low), (x1, point), (x2, high) in zip(sweep, sweep[1:], sweep[2:], strict=False):
         y0, y2 = (math.log(p.result.numbers.seconds[name]) for p in (low, high))
         share = math.log(x1 / x0) / math.log(x2 / x0)
@@ -114,7 +114,7 @@ def _spikes(sweep: Sequence[tuple[float, Point]], name: str, submission: str) ->
         seconds = point.result.numbers.seconds[name]
         expected = SPIKE * math.exp(between) + LAUNCH_SCATTER
         if seconds > expected and seconds >= LAUNCH_SECONDS:
-            yield _fault(point, "plausibility.spike", name, expected, submission)
+            yield _fault_line(point, "plausibility.spike", name, expected, submission)
 
 
 def _pass_ratio(point: Point, submission: str) -> Iterator[Line]:
@@ -130,9 +130,9 @@ def _pass_ratio(point: Point, submission: str) -> Iterator[Line]:
 
 
 def check_plausibility(submission: str, points: Sequence[Point]) -> list[Line]:
-    """What a submission's own points say against one another; one line where there is nothing.
+    """Contradictions among a submission's own points; a single line where there are none.
 
-    A file is named once, by the first that speaks against it.
+    A file is named once, with the first contradiction found.
     """
     found: dict[str, Line] = {}
     for point in points:
@@ -141,7 +141,7 @@ def check_plausibility(submission: str, points: Sequence[Point]) -> list[Line]:
     sweeps = list(_sweeps(points))
     for check in (_spikes, _contradictions):
         for sweep in sweeps:
-            # A point that something speaks against says nothing of its neighbours.
+            # A point that is itself in doubt proves nothing about its neighbours.
             sound = [entry for entry in sweep if entry[1].result.name not in found]
             for name in PASSES:
                 for line in check(sound, name, submission):
@@ -158,10 +158,10 @@ def check_plausibility(submission: str, points: Sequence[Point]) -> list[Line]:
 
 
 def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
-    """Warnings of points, and of whole submissions, that lie far from the class's medians.
+    """Warnings about points, and whole submissions, that are far from the class's medians.
 
-    `points` are those of each submission. A submission's own level, the median of its ratios to
-    the class, is taken out first, because another GPU moves all of its times.
+    `points` are those of each submission. Each point is compared relative to its submission's
+    level, the median of its ratios to the class, because another GPU scales all of its times.
     """
     times: dict[tuple[Candidate, str], dict[str, Point]] = defaultdict(dict)
     for submission, own in points.items():

@@ -1,4 +1,4 @@
-"""A submission's files as points that can be compared: of a settled family, or a possible one."""
+"""Which run each file of a submission is: certain, or one of several that are possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flashlab.grading.model import Result
 
 @dataclass(frozen=True)
 class Point:
-    """One sound file and the family that it is of: implementation, B·H, N, d and the mask."""
+    """One sound file and its family: implementation, B·H, N, d and the mask."""
 
     result: Result
     family: Candidate
@@ -25,25 +25,25 @@ def family_of(implementation: str, shape: Shape) -> Candidate:
     return Candidate(implementation, groups, shape.seq_len, shape.head_dim, shape.causal)
 
 
-def _plain(family: Candidate) -> Candidate:
-    """A family without what only its memory tells."""
+def _without_memory(family: Candidate) -> Candidate:
+    """A family without the attributes that only its memory reveals."""
     return Candidate(
         *(family.implementation, family.groups, family.seq_len, family.head_dim, family.causal)
     )
 
 
 def possible_families(result: Result, candidates: Sequence[Candidate]) -> set[Candidate]:
-    """The families that a file can be of: the declared run's alone, where it is declared whole."""
-    said = result.declaration
-    if said.shape is not None and said.implementation is not None:
-        return {family_of(said.implementation, said.shape)}
-    return {_plain(candidate) for candidate in candidates}
+    """The families that a file can be of; just the declared one if the declaration is complete."""
+    declared = result.declaration
+    if declared.shape is not None and declared.implementation is not None:
+        return {family_of(declared.implementation, declared.shape)}
+    return {_without_memory(candidate) for candidate in candidates}
 
 
 def settled_points(
     results: Iterable[Result], candidates: Mapping[str, Sequence[Candidate]]
 ) -> Iterator[Point]:
-    """The files whose family is settled: declared, or the only one that the numbers allow."""
+    """The files whose family is certain: declared, or the only one that the numbers allow."""
     for result in results:
         families = possible_families(result, candidates.get(result.name, ()))
         if len(families) == 1:

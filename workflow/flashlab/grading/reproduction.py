@@ -14,8 +14,8 @@ from typing import Any
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE
+from flashlab.devices import find_device
 from flashlab.grading.declared import device_is_gpu
-from flashlab.grading.gpus import find_gpu
 from flashlab.grading.model import Line, Result, Verdict
 from flashlab.records import read_record
 from flashlab.runs import Run
@@ -63,7 +63,7 @@ def read_measured(path: Path, run: Run) -> Measured:
 def _same_device(here: str, named: str | None) -> bool:
     if named is None:
         return False
-    mine, theirs = find_gpu(here), find_gpu(named)
+    mine, theirs = find_device(here), find_device(named)
     return here == named or (mine is not None and mine == theirs)
 
 

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from flashlab.devices import find_device, known_devices
 from flashlab.report.document import Cell, Environment, Row, Table
 from flashlab.report.material import Material, stretches
 from flashlab.report.wording import Texts
 
-PEAKS = Path(__file__).parents[3] / "data" / "published" / "gpus.csv"
-
 MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
 """Columns of the run table in which the records of one dataset must not differ; nor must the
 provider of any one implementation."""
-
-PEAK_DTYPES = ("float16", "float32")
-PEAK_COLUMNS = (*(f"{dtype}_TFLOPs" for dtype in PEAK_DTYPES), "bandwidth_GBs")
-
-
-def published_peaks(path: Path = PEAKS) -> list[dict[str, str]]:
-    """The vendors' peak figures, a row a GPU."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def is_device(peak: str, name: str) -> bool:
-    """Whether a device's own name, such as ``NVIDIA GeForce RTX 3070``, is that of a peak's row.
-
-    What follows may only be a memory size: an RTX 4070 Ti is no RTX 4070.
-    """
-    return re.search(rf"\b{re.escape(peak)}(-\d+GB)?$", name) is not None
-
 
 Field = tuple[str, str, dict[str, list[int]]]
 """A column, whose provider it is (empty for the columns of `MUST_AGREE`), and the runs' numbers by
@@ -120,13 +98,18 @@ class EnvironmentPage:
                     first=True,
                 )
             )
-        for peak in published_peaks():
-            mine = any(is_device(peak["device"], device) for device in devices)
-            cells: list[Cell | Texts] = [Cell(f"● {peak['device']}" if mine else peak["device"])]
-            for column in PEAK_COLUMNS:
-                cells.append(Cell(material.number(float(peak[column])) if peak[column] else "–"))
-            cells.append(Cell(peak["source"]))
-            rows.append(Row(cells))
+        own = {device.name for device in map(find_device, devices) if device is not None}
+        for device in known_devices():
+            figures = (*device.peak_tflops.values(), device.bandwidth)
+            rows.append(
+                Row(
+                    [
+                        Cell(f"● {device.name}" if device.name in own else device.name),
+                        *(Cell(material.number(figure)) for figure in figures),
+                        Cell(device.source),
+                    ]
+                )
+            )
         return Table(
             [words.each(f"column.{name}") for name in ("gpu", "float16", "float32", "bandwidth")]
             + [words.each("column.source")],

@@ -20,6 +20,7 @@ from flashlab.benchmarks.model import (
     Quantity,
     Work,
 )
+from flashlab.devices import find_device
 from flashlab.runs import Run
 
 # Parameters
@@ -106,17 +107,19 @@ def complete_sizes(sizes: Parameters) -> Parameters:
 def exact_peak_memory(run: Run, provider: str | None, device_name: str | None) -> float | None:
     """Peak memory in MiB by the exact model; None for a run that the model does not cover.
 
-    It covers flash-attn's FlashAttention-2 and the naive implementation, on CUDA in float16 for
-    N ≥ 2d (see `costs`).
+    It covers flash-attn's FlashAttention-2 and, on a device whose cuBLAS workspaces are known, the
+    naive implementation: on CUDA, in float16, in the range in which `costs` is exact.
     """
-    shape = Shape.of(run)
-    if run.device != "cuda" or run.dtype != "float16" or shape.seq_len < 2 * shape.head_dim:
+    if run.device != "cuda" or run.dtype != "float16":
         return None
+    shape = Shape.of(run)
     if run.implementation == "Flash2" and str(provider).startswith("flash-attn "):
-        return costs.flash2_peak_memory(shape) / costs.MIB
-    workspace = costs.cublas_workspaces(device_name or "")
-    if run.implementation == "Pytorch" and shape.batch_size > 1 and workspace is not None:
-        return costs.naive_peak_memory(shape, workspace) / costs.MIB
+        if costs.flash2_memory_is_exact(shape):
+            return costs.flash2_peak_memory(shape) / costs.MIB
+    elif run.implementation == "Pytorch" and costs.naive_memory_is_exact(shape):
+        device = find_device(device_name)
+        if device is not None and device.cublas_workspaces is not None:
+            return costs.naive_peak_memory(shape, device.cublas_workspaces) / costs.MIB
     return None
 
 

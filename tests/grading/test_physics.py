@@ -1,0 +1,64 @@
+"""The bounds that no sound result can break, from the same bytes that the findings count."""
+
+from __future__ import annotations
+
+import pytest
+
+from flashlab.costs import compulsory_bytes
+from flashlab.devices import Device, find_device, known_devices
+from flashlab.grading.declared import FLASH2, NAIVE
+from flashlab.grading.identity import Candidate
+from flashlab.grading.model import Declaration, Numbers, Result
+from flashlab.grading.physics import (
+    PASSES,
+    bytes_moved,
+    check_physics,
+    fastest_device,
+    rate_ceiling,
+    seconds_to_move,
+)
+
+# Short heads and rows, whose time is that of moving their bytes.
+FAMILY = Candidate(FLASH2, 2**18, 16, 8, False)
+
+
+def device(name: str) -> Device:
+    found = find_device(name)
+    assert found is not None
+    return found
+
+
+def test_the_fastest_is_faster_than_any() -> None:
+    assert all(rate_ceiling(known) <= rate_ceiling(fastest_device()) for known in known_devices())
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_fused_kernel_need_move_no_more_than_is_compulsory(name: str) -> None:
+    assert bytes_moved(FAMILY, name, 0) == compulsory_bytes(FAMILY.shape, "float16")[name]
+
+
+def test_the_naive_implementation_moves_its_scores_too() -> None:
+    naive = Candidate(NAIVE, 64, 2048, 64, False, copied=True)
+    compulsory = compulsory_bytes(naive.shape, "float16")["forward"]
+    assert bytes_moved(naive, "forward", 0) == compulsory + 4 * 2 * 64 * 2048**2
+
+
+def test_what_the_l2_cache_can_hold_need_not_move() -> None:
+    size = 2.0 * FAMILY.groups * FAMILY.seq_len * FAMILY.head_dim
+    assert bytes_moved(FAMILY, "backward", size) == 2 * size + 0 + 2 * size
+    assert bytes_moved(FAMILY, "backward", 4 * size) == 0
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(1.01, "pass"), (0.99, "fail")])
+def test_a_backward_pass_is_refuted_only_below_the_time_of_its_compulsory_bytes(
+    share: float, verdict: str
+) -> None:
+    gpu = device("NVIDIA H100 PCIe")
+    least = seconds_to_move(bytes_moved(FAMILY, "backward", gpu.l2_bytes), gpu)
+    seconds = {"forward": least, "backward": share * least}
+    rates = {"forward": 1.0, "backward": 1.0}
+    declared = Declaration("runs.csv", device_name="NVIDIA H100 PCIe")
+    result = Result("a.json", Numbers(seconds, rates, 1.0), declared)
+    line = check_physics("s", result, [FAMILY])
+    assert line.verdict == verdict
+    assert line.params["device"] == "H100 PCIe"
