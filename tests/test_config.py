@@ -13,7 +13,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab import costs, plan
+from flashlab import plan
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import (
     SCHEMA,
     ConfigError,
@@ -23,8 +25,8 @@ from flashlab.config import (
     read_config,
     resolve_config,
 )
+from flashlab.files import canonical
 from flashlab.implementations import Implementations
-from flashlab.records import canonical
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2")
 FILE = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -395,7 +397,7 @@ def test_a_wild_value_is_refused_in_words_or_can_be_planned(path: Any, value: An
     for device in ("cuda", "cpu"):
         for planned in plan.experiments(resolved, device):
             for run in planned.runs("float16", device):
-                assert costs.flops(run.shape)["forward"] > 0
+                assert costs.flops(Shape.of(run))["forward"] > 0
                 canonical({"run": run.to_json(), "protocol": plan.protocol_of(resolved)})
 
 

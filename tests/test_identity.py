@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from flashlab import identity, machine
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import read_implementation
-from flashlab.records import Run, Shape
+from flashlab.runs import Run
 from flashlab.sources import sources_of
 
 KERNEL = """
@@ -21,7 +23,7 @@ LABEL = {"zh_TW": "我的", "en": "Mine"}
 PACKAGES = ("flash-attn",)
 def attention(qkv, causal): ...
 """
-RUN = Run("Mine", Shape(1, 128, 8, 512, False), "float16", "cuda")
+RUN = attention_run("Mine", Shape(1, 128, 8, 512, False), "float16", "cuda")
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
 
 

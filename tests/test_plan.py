@@ -9,10 +9,12 @@ import pytest
 import yaml
 
 from flashlab import plan
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import resolve_config
 from flashlab.datasets import Dataset, Entry
 from flashlab.implementations import read_implementation
-from flashlab.records import Run, Shape
+from flashlab.runs import Run
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 KERNEL = """
@@ -21,7 +23,7 @@ LABEL = {"zh_TW": "我的", "en": "Mine"}
 PACKAGES = ("flash-attn",)
 def attention(qkv, causal): ...
 """
-RUN = Run("Mine", Shape(1, 128, 8, 512, False), "float16", "cuda")
+RUN = attention_run("Mine", Shape(1, 128, 8, 512, False), "float16", "cuda")
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
 
 
@@ -41,7 +43,7 @@ def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
     expected |= {Shape(b, 512, 32, 2048, True) for b in (8, 16, 32, 64)}
     expected |= {Shape(32, 512, h, 2048, True) for h in (8, 16, 32, 64)}
     expected |= {Shape(32, 512, 32, e, True) for e in (512, 1024, 2048, 4096)}
-    assert {run.shape for run in runs} == expected
+    assert {Shape.of(run) for run in runs} == expected
     assert (len(expected), len(runs)) == (17, 34)
 
 

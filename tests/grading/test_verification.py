@@ -21,13 +21,14 @@ from pypdf.annotations import FreeText
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 from flashlab import plan
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import resolve_config
+from flashlab.files import canonical
 from flashlab.grading import verification
 from flashlab.grading.attachments import UnsoundPdfError, open_pdf, read_pdf
 from flashlab.grading.rebuild import Rebuilt, rebuild
 from flashlab.grading.verification import differences, verify
 from flashlab.implementations import find_implementations
-from flashlab.records import canonical
 
 TINY = Path(__file__).parents[1] / "tiny.yaml"
 Files = dict[str, bytes]
@@ -76,7 +77,7 @@ def records(record_of: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     found = {}
     for experiment in plan.experiments(config, "cpu"):
         for run in experiment.runs("float32", "cpu"):
-            level = 1e-5 * run.shape.seq_len * (3 if run.implementation == "Pytorch" else 1)
+            level = 1e-5 * Shape.of(run).seq_len * (3 if run.implementation == "Pytorch" else 1)
             samples = {
                 name: [level * factor * chance.lognormvariate(0, 0.02) for _ in range(15)]
                 for name, factor in (("forward", 1), ("backward", 2.5))

@@ -11,14 +11,17 @@ from typing import Any
 import pypdf
 import pytest
 
-from flashlab.records import Run, Shape, write_record
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.records import write_record
+from flashlab.runs import Run
 from flashlab.terminal.call import Call, Job, duration, mebibytes, milliseconds
 
 COMMAND = "snakemake --cores 1 report/lab5.pdf"
 
 
 def run_of(implementation: str, seq_len: int) -> Run:
-    return Run(implementation, Shape(16, seq_len, 32, 2048, False), "float32", "cpu")
+    return attention_run(implementation, Shape(16, seq_len, 32, 2048, False), "float32", "cpu")
 
 
 RUNS = [run_of(name, n) for n in (128, 1024) for name in ("Pytorch", "Flash2")]
