@@ -21,7 +21,7 @@ from pypdf.annotations import FreeText
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 from flashlab import plan
-from flashlab.config import resolve_config
+from flashlab.config import Layer, resolve_config
 from flashlab.grading import verification
 from flashlab.grading.attachments import UnsoundPdfError, open_pdf, read_pdf
 from flashlab.grading.rebuild import Rebuilt, rebuild
@@ -66,7 +66,7 @@ def small_config() -> dict[str, Any]:
     """The tiny configuration with one experiment of two sizes, so that a report is quickly made."""
     config = yaml.safe_load(TINY.read_text("utf-8"))
     config["experiments"] = config["experiments"][:1]
-    return resolve_config(config, find_implementations())
+    return resolve_config([Layer(str(TINY), config)], find_implementations())
 
 
 @pytest.fixture(scope="module")

@@ -177,8 +177,7 @@ def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _with_dataset(base: Layer, dataset: datasets.Dataset) -> list[Layer]:
     """The experiments of a recorded dataset, in place of those of the configuration at the base."""
-    replaced = {*datasets.CONFIG_KEYS, "implementations"}
-    kept = {key: value for key, value in base.keys.items() if key not in replaced}
+    kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
     return [Layer(base.origin, kept), Layer(f"dataset {dataset.name}", dataset.config)]
 
 
