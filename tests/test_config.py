@@ -420,6 +420,15 @@ def test_unusable_items_are_reported_with_all_other_mistakes() -> None:
     assert len(lines) == 4
 
 
+def test_the_experiments_that_the_readme_shows_are_usable() -> None:
+    readme = FILE.with_name("README.md").read_text(encoding="utf-8")
+    blocks = re.findall("```yaml\n(.*?)```", readme, re.DOTALL)
+    by_name, defined = (yaml.safe_load(b) for b in blocks if "figures" in b)
+    layers = [read_layer(FILE), Layer("by name", by_name), own(*defined)]
+    resolve_config(layers[:2], (*IMPLEMENTATIONS, "Flex"))
+    resolve_config(layers, (*IMPLEMENTATIONS, "Flex"))
+
+
 def test_a_yaml_key_given_twice_is_an_error_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("device: cpu\nmeasure:\n  timeout_s: 3\n  timeout_s: 4\n")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab.config import ConfigError, Layer
+from flashlab.config import ConfigError, Layer, read_layer
 from flashlab.prepare import Prepared, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -87,6 +87,31 @@ def test_measuring_a_recorded_run_again_is_refused(
 def test_the_projects_datasets_are_found_from_another_folder(config: dict[str, Any]) -> None:
     prepared = prepared_from(config, {"dataset": "h200"})
     assert all(Path(path).is_file() for paths in prepared.records.values() for path in paths)
+
+
+def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
+    config: dict[str, Any],
+) -> None:
+    def planned(**overrides: Any) -> dict[str, int]:
+        records = prepared_from(config, {"dataset": "h200", **overrides}).records
+        return {name: len(paths) for name, paths in records.items()}
+
+    experiments = ["one_sequence", {"use": "causal", "name": "mask"}]
+    assert planned(experiments=experiments) == {"summary": 2, "one_sequence": 28, "mask": 56}
+    fewer = planned(experiments=experiments, implementations=["Pytorch", "Flash2"])
+    assert fewer == {"summary": 2, "one_sequence": 8, "mask": 16}
+    with pytest.raises(ConfigError, match=r"no experiment seq_le .* mean seq_len.*one_sequence"):
+        planned(experiments=["seq_le"])
+
+
+def test_the_recorded_dataset_holds_the_experiments_of_its_configuration_file(
+    config: dict[str, Any],
+) -> None:
+    recorded = prepared_from(config, {"dataset": "h200"})
+    file = read_layer(CONFIG.parent / "h200.yaml")
+    asked_for = prepare(Layer(str(CONFIG), config), [file])
+    assert recorded.config["experiments"] == asked_for.config["experiments"]
+    assert recorded.config["summary"] == asked_for.config["summary"]
 
 
 def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
