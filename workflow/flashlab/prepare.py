@@ -1,7 +1,7 @@
 """From the configuration to what the rules depend on, at each call of Snakemake.
 
-Everything here is computed; what is to be written is returned as documents (`Prepared.documents`),
-which `flashlab.call` writes.
+Nothing is written here: the plan's files are returned as documents (`Prepared.documents`), which
+`flashlab.call` writes.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def _imported(
     name = config.get("name") or folder.resolve().name
     if not NAME.fullmatch(name):
         raise ConfigError(
-            f"--config: import: the folder's name {name!r} is no name for a dataset (letters, "
-            "digits, - and _); give one with name=NAME"
+            f"--config: import: the folder's name {name!r} cannot name a dataset: use "
+            "letters, digits, - and _; give one with name=NAME"
         )
     if name == LOCAL or any((data / name).exists() for data in (DATA, BUNDLED)):
         raise ConfigError(
@@ -110,7 +110,7 @@ def _record_damages(
 
 
 def _stage_damages(home: Path, experiments: Sequence[plan.Experiment]) -> dict[str, str]:
-    """What the stages after the records have made and must make again, each with the reason."""
+    """Outputs of the stages after the records that must be made again, each with the reason."""
     paths = [home / "findings.json", home / "overview"]
     found: dict[str, str] = {}
     for experiment in experiments:
@@ -121,7 +121,7 @@ def _stage_damages(home: Path, experiments: Sequence[plan.Experiment]) -> dict[s
             if lacking := remaking.missing_figures(figures, (f.id for f in experiment.figures)):
                 found[figures.as_posix()] = lacking
             paths.append(figures)
-    # A report that was never asked for is not missing.
+    # A report that was never requested is not missing.
     for kind in REPORTS:
         if Path(f"report/lab5.{kind}").exists():
             paths.append(home / f"lab5.{kind}")
@@ -139,7 +139,7 @@ def _documents(
     implementations: Implementations,
     kind: tuple[str, str],
 ) -> dict[str, Any]:
-    """The plan's files: what each stage needs to know, and no more, so that reruns are exact."""
+    """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
     folder = home / "plan"
     reported = {key: value for key, value in resolved.items() if key not in NOT_REPORTED}
     documents: dict[Path, Any] = {
@@ -197,11 +197,11 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     Args:
         base: ``config/config.yaml``, or what another workflow gives as this one's configuration.
         own: what this call itself gives: its ``--configfile`` files and ``--config``, in order.
-            They are laid over the experiments of a recorded dataset, and these over `base`.
+            They are merged into the experiments of a recorded dataset, which replace `base`'s.
 
     Raises:
         ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
-            message that says what is wrong, where, and what to do.
+            message: what is wrong, where, and what to do.
     """
     implementations = find_implementations()
     layers = [base, *own]
