@@ -156,6 +156,15 @@ class Sweep:
         ]
 
     @cached_property
+    def varying_variants(self) -> list[Parameter]:
+        """The variants of which several values were asked for, in order of declaration."""
+        return [
+            parameter
+            for parameter in self.benchmark.variants
+            if len({row[parameter.name] for row in self.runs}) > 1
+        ]
+
+    @cached_property
     def covaried(self) -> list[Parameter]:
         """The sizes that vary along with the parameter and do not merely follow from it."""
         others = [p for p in self.varying if p != self.parameter and p.derive is None]

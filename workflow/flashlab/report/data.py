@@ -12,13 +12,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.findings.model import Finding, read_findings
 from flashlab.glyphs import legible, legible_plan
 from flashlab.plan_files import SUMMARY, experiment_file
 from flashlab.report.document import Cell, Link
 from flashlab.report.wording import Texts, Words, measured, number
-from flashlab.sweep import Row, Sweep, read_planned_sweep
+from flashlab.sweep import Row, Sweep, Variant, read_planned_sweep
 
 SAMPLED_DIGITS = 4
 EXACT_DIGITS = 6
@@ -103,6 +104,19 @@ class ReportData:
         """The sweep of this name, the summary among them."""
         return next(sweep for sweep in (self.summary, *self.sweeps) if sweep.name == name)
 
+    def find(self, sweep: Sweep, kind: str, **subject: Any) -> Finding | None:
+        """The first finding of this kind about a subject in an experiment, None for none."""
+        return next(
+            (
+                finding
+                for finding in self.findings
+                if finding.experiment == sweep.name
+                and finding.kind == kind
+                and finding.is_about(**subject)
+            ),
+            None,
+        )
+
     @property
     def on_cpu(self) -> bool:
         """Whether everything was measured on a CPU."""
@@ -116,7 +130,26 @@ class ReportData:
 
     def same(self, value: str) -> Texts:
         """A text that is the same in every language."""
-        return dict.fromkeys(self.words.languages, value)
+        return self.words.same(value)
+
+    def specialised(self, key: str, *names: str, **params: Any) -> Texts:
+        """A message in the benchmark's own words where it has some, else in general ones.
+
+        `names` are parameters or quantities that the message is about: ``attention.seq_len.question``
+        comes before ``attention.question``, and that before ``question``.
+        """
+        own = self.benchmark.name
+        subjects = [*(f"{own}.{name}" for name in names), own]
+        return self.words.each(self.words.most_special(key, subjects), **params)
+
+    def variant(self, variant: Variant) -> Texts:
+        """A variant in words; empty where the benchmark has none."""
+        words = self.words.settings(self.benchmark, dict(variant))
+        return self.words.listed(words) if words else self.same("")
+
+    def panel(self, metric: Metric) -> Texts:
+        """A metric in short: what sets it apart within its quantity, or that quantity."""
+        return self.words.label(metric.part or metric.quantity.labels)
 
     def number(self, value: float | None, digits: int = SAMPLED_DIGITS) -> str:
         """A number; the languages of the report write numbers alike."""
@@ -126,15 +159,24 @@ class ReportData:
         """A ratio of measured values, to three digits with trailing zeros, as in the findings."""
         return measured(float(f"{value:.3g}"), self.words.languages[0])
 
-    def value(self, row: Row) -> Cell | Texts:
-        """The value of a row of the metric table, with its interval, or the run's status."""
-        if row["status"] != "ok":
-            return self.words.each(f"status.{row['status']}")
+    def value(self, row: Row) -> Cell:
+        """The value of a row of the metric table, with its interval if there is one."""
         if self.benchmark.metric(row["metric"]).exact:
             return Cell(self.number(row["value"], EXACT_DIGITS))
         low, high = row["low"], row["high"]
         interval = "" if low is None else f"{self.number(low)} – {self.number(high)}"
         return Cell(self.number(row["value"]), interval)
+
+    def status(self, row: Row) -> Texts:
+        """The status of a run, or of a row of the metric table."""
+        return self.words.each(f"status.{row['status']}")
+
+    def run_of(self, finding: Finding, value: int) -> Row:
+        """The run that a finding about one implementation and variant has at a value."""
+        sweep = self.sweep(str(finding.experiment))
+        run = sweep.run_at(finding.subject["implementation"], finding.variant or (), value)
+        assert run is not None  # findings are about runs that were asked for
+        return run
 
     def run_links(self, rows: Iterable[Row]) -> list[Link]:
         """Links to the runs in the appendix, one for each stretch of numbers: 3–6, 11."""
@@ -142,6 +184,11 @@ class ReportData:
             Link(f"run-{first}", self.same(str(first) if first == last else f"{first}–{last}"))
             for first, last in stretches(self.number_of(row) for row in rows)
         ]
+
+
+def with_unit(texts: Texts, metric: Metric) -> Texts:
+    """A heading with the unit of its metric."""
+    return {language: f"{text} ({metric.unit})" for language, text in texts.items()}
 
 
 def stretches(numbers: Iterable[int]) -> list[tuple[int, int]]:
