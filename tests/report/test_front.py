@@ -87,7 +87,7 @@ def test_a_headline_of_seven_implementations_stays_within_the_page(
             for row in flash
         ]
 
-    for table in ("runs", "passes"):
+    for table in ("runs", "metrics"):
         results.edit_table("summary", table, more)
     plan = experiment_file(results.local, "summary")
     document = json.loads(plan.read_text(encoding="utf-8"))

@@ -145,7 +145,7 @@ def _told(
 
 
 def told_rooflines(findings: Iterable[Finding], headline: Collection[str]) -> list[Finding]:
-    """Contradictions of the ceilings' model, and each headline implementation's nearest approach."""
+    """Contradictions of the model, and the nearest approach of each of the headline's."""
     found: list[Finding] = []
     nearest: dict[str, Finding] = {}
     for finding in findings:

@@ -55,7 +55,7 @@ def _roofline_row(data: ReportData, name: str, metric: Metric, first: bool) -> R
                     nearest[ceiling] = (share, number)
     if not nearest:
         return None
-    cells: list[Cell | Texts] = [Cell(name if first else ""), words.heading(metric.labels)]
+    cells: list[Cell | Texts] = [Cell(name if first else ""), data.words.heading(metric.labels)]
     for ceiling in CEILINGS:
         share, number = nearest[ceiling]
         cells.append(Cell(f"{data.number(share, 3)}%"))

@@ -135,8 +135,9 @@ class ReportData:
     def specialised(self, key: str, *names: str, **params: Any) -> Texts:
         """A message in the benchmark's own words where it has some, else in general ones.
 
-        `names` are parameters or quantities that the message is about: ``attention.seq_len.question``
-        comes before ``attention.question``, and that before ``question``.
+        `names` are parameters or quantities that the message is about:
+        ``attention.seq_len.question`` comes before ``attention.question``, and that before
+        ``question``.
         """
         own = self.benchmark.name
         subjects = [*(f"{own}.{name}" for name in names), own]

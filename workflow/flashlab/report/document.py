@@ -20,7 +20,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell: its text, a note in small type beside it (an interval), a mark, a link's target.
+    """A table cell: its text, a note in small type (an interval), a mark, the target of a link.
 
     `tone` is ``up``, ``down`` or empty: good and bad news, beside the sign that says the same.
     """

@@ -227,7 +227,7 @@ def _growth_cell(data: ReportData, finding: Finding | None) -> Cell | Texts:
 def _effect_cells(
     data: ReportData, sweep: Sweep, name: str, variant: Variant
 ) -> list[Cell | Texts]:
-    """What switching a boolean variant on does to each sampled metric, in the row where it is on."""
+    """What each boolean variant does to each sampled metric, in the rows where it is on."""
     cells: list[Cell | Texts] = []
     for switched in sweep.varying_variants:
         if switched.kind is not bool:
