@@ -130,11 +130,11 @@ def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
     if not rows:
         return None
     headings = ("experiment", "quantity", "overtaking", "between")
-    columns = [words.each(f"column.{key}") for key in headings]
-    return Table(columns, rows, caption=words.each("caption.crossovers"))
+    columns = [data.specialised(f"column.{key}") for key in headings]
+    return Table(columns, rows, caption=data.specialised("caption.crossovers"))
 
 
-def compose_implementations(data: ReportData, renderer: FindingRenderer) -> Implementations:
+def render_implementations(data: ReportData, renderer: FindingRenderer) -> Implementations:
     """The section on the implementations."""
     figures = overview_figures(data)
     figures.pop(SUMMARY_FIGURE, None)

@@ -7,14 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.remarks import Remark
-from flashlab.report.appendix import checks, method, runs, runs_note, symbols
-from flashlab.report.comparison import compose_implementations
+from flashlab.report.appendix import (
+    count_checks,
+    describe_method,
+    describe_runs,
+    list_runs,
+    list_symbols,
+)
+from flashlab.report.comparison import render_implementations
 from flashlab.report.data import ReportData
 from flashlab.report.document import Report
-from flashlab.report.environment import EnvironmentPage, disagreements
-from flashlab.report.front import compose_front
-from flashlab.report.ledger import LedgerPage
-from flashlab.report.sections import compose_section
+from flashlab.report.environment import render_environment
+from flashlab.report.front import render_front
+from flashlab.report.ledger import render_ledger
+from flashlab.report.sections import render_section
 from flashlab.report.statements import FindingRenderer
 from flashlab.report.wording import Texts
 
@@ -34,19 +40,19 @@ def compose(
     renderer = FindingRenderer(data)
     return Report(
         languages=data.words.languages,
-        front=compose_front(data, renderer, bool(disagreements(data))),
+        front=render_front(data, renderer),
         sections=[
-            compose_section(data, renderer, remarks, sweep, position)
+            render_section(data, renderer, remarks, sweep, position)
             for position, sweep in enumerate(data.sweeps, start=1)
         ],
-        implementations=compose_implementations(data, renderer),
-        ledger=LedgerPage(data).ledger(),
-        method=method(data),
-        symbols=symbols(data),
-        environment=EnvironmentPage(data).environment(),
-        checks=checks(data),
-        runs_note=runs_note(data),
-        runs=runs(data),
+        implementations=render_implementations(data, renderer),
+        ledger=render_ledger(data),
+        method=describe_method(data),
+        symbols=list_symbols(data),
+        environment=render_environment(data),
+        checks=count_checks(data),
+        runs_note=describe_runs(data),
+        runs=list_runs(data),
         created=max(data.distinct("started")),
     )
 

@@ -133,15 +133,14 @@ class ReportData:
         return self.words.same(value)
 
     def specialised(self, key: str, *names: str, **params: Any) -> Texts:
-        """A message in the benchmark's own words where it has some, else in general ones.
+        """A message in the most special words that there are, else in general ones.
 
-        `names` are parameters or quantities that the message is about:
-        ``attention.seq_len.question`` comes before ``attention.question``, and that before
-        ``question``.
+        `names` are the parameters or quantities that it is about: ``attention.seq_len.question``
+        comes before ``seq_len.question``, that before ``attention.question`` and ``question``.
         """
         own = self.benchmark.name
-        subjects = [*(f"{own}.{name}" for name in names), own]
-        return self.words.each(self.words.most_special(key, subjects), **params)
+        subjects = [subject for name in names for subject in (f"{own}.{name}", name)]
+        return self.words.each(self.words.most_special(key, [*subjects, own]), **params)
 
     def variant(self, variant: Variant) -> Texts:
         """A variant in words; empty where the benchmark has none."""

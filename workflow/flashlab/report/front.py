@@ -164,14 +164,14 @@ def _headline_run(data: ReportData) -> Texts:
     return data.words.listed(data.words.settings(data.benchmark, given))
 
 
-def compose_front(data: ReportData, renderer: FindingRenderer, disagree: bool) -> Front:
-    """Page one; `disagree` says that the records' environments do."""
+def render_front(data: ReportData, renderer: FindingRenderer) -> Front:
+    """Page one."""
     words = data.words
     author = data.config.get("author", {})
     notices = []
     if data.on_cpu:
         notices.append(data.specialised("no_gpu"))
-    if disagree:
+    if any(f.kind == "environment" and f.verdict == "differs" for f in data.findings):
         notices.append(words.each("disagree"))
     labels = [words.label(entry["label"]) for entry in data.implementations.values()]
     ranks = {f.front: f for f in data.findings if f.front is not None}

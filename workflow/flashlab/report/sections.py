@@ -118,7 +118,7 @@ def _figure(
     data: ReportData, renderer: FindingRenderer, sweep: Sweep, figure: Mapping[str, Any]
 ) -> FigureEntry:
     words, quantity = data.words, data.benchmark.quantities[figure["quantity"]]
-    number = renderer.figure_numbers[sweep.name, figure["id"]]
+    number = renderer.numbers[sweep.name, figure["id"]]
     labels = [words.label(data.implementations[n]["label"]) for n in figure["implementations"]]
     count = words.each("implementations.count", count=len(labels))
     caption = [
@@ -247,21 +247,22 @@ def _overview_columns(data: ReportData, sweep: Sweep) -> list[Texts]:
     sampled, exact = (metrics_of(benchmark, exact=kind) for kind in (False, True))
 
     def heading(key: str, metric: Metric, *names: str, **params: Any) -> Texts:
-        return data.specialised(
+        texts = data.specialised(
             f"column.{key}",
             *(names or (metric.quantity.name,)),
-            metric=words.heading(metric.labels),
+            metric=words.label(metric.labels),
             panel=data.panel(metric),
             baseline=data.baseline,
             **params,
         )
+        return words.heading(texts)
 
     effects = [
         heading(
             "variant_effect",
             metric,
             switched.name,
-            on=words.heading(words.setting(switched, True)),
+            on=words.setting(switched, True),
             off=words.setting(switched, False),
         )
         for switched in sweep.varying_variants
@@ -333,7 +334,7 @@ def _remarks(data: ReportData, remarks: Sequence[Remark], experiment: str) -> di
     return found
 
 
-def compose_section(
+def render_section(
     data: ReportData,
     renderer: FindingRenderer,
     remarks: Sequence[Remark],
