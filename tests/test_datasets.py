@@ -13,7 +13,8 @@ from flashlab.datasets import (
     freeze,
     read_dataset,
 )
-from flashlab.records import RecordError, Run, read_record
+from flashlab.records import RecordError, read_record
+from flashlab.runs import Run
 
 Build = Callable[..., dict[str, Any]]
 

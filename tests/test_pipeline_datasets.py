@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import RUNS_CSV_COLUMNS
-from flashlab.records import Shape
 
 LOCAL = ("在這台機器上量測", "measured on this machine")
 MINE = ("既有紀錄 mine", "recorded dataset mine")

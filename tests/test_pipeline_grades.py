@@ -14,9 +14,9 @@ from typing import Any
 import pypdf
 import pytest
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import RUNS_CSV_COLUMNS
-from flashlab.records import Shape
 
 GRADES = "report/grades.csv"
 SHAPE = Shape(2, 256, 8, 256, False)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.findings.derive import read_sweep
 from flashlab.findings.model import Estimates, Sweep
-from flashlab.records import Run, Shape
 from flashlab.tables import write_tables
 
 SHAPE = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
@@ -48,7 +49,7 @@ def planted(
         records = []
         for (implementation, causal, value), truth in runs.items():
             shape = replace(SHAPE, seq_len=value, causal=causal)
-            run = Run(implementation, shape, "float32", "cpu")
+            run = attention_run(implementation, shape, "float32", "cpu")
             if isinstance(truth, str):
                 records.append(record_of(run, truth))
             else:

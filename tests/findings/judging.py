@@ -9,8 +9,8 @@ from typing import Any
 
 from findings.planted import UNSTEADY, Key, Planted, sweep_shape, true_median
 
-from flashlab import costs
-from flashlab.records import Shape
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
 
 MARGIN, BEND, OUTLIER = 0.05, 0.2, 1.25
 

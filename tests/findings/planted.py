@@ -19,8 +19,9 @@ import numpy as np
 import scipy.optimize
 import scipy.stats
 
-from flashlab import costs
-from flashlab.records import Run, Shape
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.statistics import median_interval
 from flashlab.tables import PASS_COLUMNS, RUN_COLUMNS, SAMPLE_COLUMNS, write_csv
 
@@ -331,7 +332,7 @@ def write_dataset(
     runs, passes, samples = [], [], []
     shapes = sorted({shape for _, shape, _ in dataset.passes})
     for implementation, shape in itertools.product(NAMES, shapes):
-        run = Run(implementation, shape, "float16", "cuda").to_json()
+        run = attention_run(implementation, shape, "float16", "cuda").to_json()
         status = "oom" if (implementation, shape) in dataset.oom else "ok"
         row = {
             **run,

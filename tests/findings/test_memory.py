@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-from flashlab import costs
 from flashlab.findings.memory import memory_limits, memory_ratios, modelled_peak
+
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.findings.model import Sweep
-from flashlab.records import Run, Shape
 
 Plant = Callable[..., Sweep]
 SIZES = (128, 256, 512, 1024)
@@ -84,7 +85,7 @@ def test_the_limit_of_memory_lies_between_what_fitted_and_what_did_not(sweep: Pl
 
 
 def row(name: str, **changes: Any) -> dict[str, Any]:
-    run = Run(name, SHAPE, "float16", "cuda").to_json()
+    run = attention_run(name, SHAPE, "float16", "cuda").to_json()
     provider = "flash-attn 2.8.3" if name == "Flash2" else "torch 2.11.0"
     return {**run, "provider": provider, "device_name": "NVIDIA H200", **changes}
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.findings.model import Estimates, Finding, Sweep
 from flashlab.findings.roofline import Ceilings, read_ceilings, rooflines
-from flashlab.records import Run
+from flashlab.runs import Run
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]
@@ -22,7 +23,7 @@ def at_shares(sweep: Plant, noisy: Noisy) -> Callable[..., list[Finding]]:
     def build(matrix: float, copy: float, dtype: str = "float32", **options: Any) -> list[Finding]:
         time = 1e-3
         planted = sweep({("Flash2", False, 128): {"forward": noisy(time, **options)}})
-        shape = Run.from_json(planted.passes[0]).shape
+        shape = Run.of(ATTENTION, planted.passes[0]).shape
         rate = costs.flops(shape)["forward"] / time * 100 / matrix
         bandwidth = costs.compulsory_bytes(shape, "float32")["forward"] / time * 100 / copy
         found = rooflines(planted, ceilings(noisy, rate, bandwidth, dtype))
@@ -113,7 +114,7 @@ def test_a_value_without_a_verdict_is_named_beside_the_others(sweep: Plant, nois
             ("Flash2", False, 256): {"forward": noisy(1e-3, spread=0.3)},
         }
     )
-    shapes = [Run.from_json(row).shape for row in planted.runs]
+    shapes = [Run.of(ATTENTION, row).shape for row in planted.runs]
     rate = costs.flops(shapes[1])["forward"] / 1e-3 / 0.5
     found = next(iter(rooflines(planted, ceilings(noisy, rate, 1e15))))
     assert (found.params["values"], found.params["undecided_at"]) == ([128], [256])

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.grading.model import Declaration, Line, Numbers, Result
 from flashlab.grading.reproduction import (
     EXTRA_CALLS,
@@ -19,7 +21,8 @@ from flashlab.grading.reproduction import (
     of_a_gpu,
     read_measured,
 )
-from flashlab.records import Run, Shape, write_record
+from flashlab.records import write_record
+from flashlab.runs import Run
 
 HERE = "NVIDIA GeForce RTX 3070"
 SHAPE = Shape(4, 256, 8, 512, True)
@@ -35,7 +38,9 @@ def measured(
     implementation: str, seconds: float, status: str = "ok", disturbed: bool = False
 ) -> Measured:
     times = {"forward": seconds, "backward": 2 * seconds} if status == "ok" else {}
-    return Measured(Run(implementation, SHAPE, "float16", "cuda"), status, times, disturbed)
+    return Measured(
+        attention_run(implementation, SHAPE, "float16", "cuda"), status, times, disturbed
+    )
 
 
 def verdicts(results: Sequence[Result], again: Sequence[Measured], here: str = HERE) -> Any:

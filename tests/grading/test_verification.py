@@ -21,13 +21,15 @@ from pypdf.annotations import FreeText
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 from flashlab import plan
-from flashlab.config import resolve_config
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.config import Layer, resolve_config
+from flashlab.files import canonical
 from flashlab.grading import verification
 from flashlab.grading.attachments import UnsoundPdfError, open_pdf, read_pdf
 from flashlab.grading.rebuild import Rebuilt, rebuild
 from flashlab.grading.verification import differences, verify
 from flashlab.implementations import find_implementations
-from flashlab.records import canonical
 
 TINY = Path(__file__).parents[1] / "tiny.yaml"
 Files = dict[str, bytes]
@@ -66,7 +68,7 @@ def small_config() -> dict[str, Any]:
     """The tiny configuration with one experiment of two sizes, so that a report is quickly made."""
     config = yaml.safe_load(TINY.read_text("utf-8"))
     config["experiments"] = config["experiments"][:1]
-    return resolve_config(config, find_implementations())
+    return resolve_config([Layer(str(TINY), config)], find_implementations())
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +76,9 @@ def records(record_of: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     config = small_config()
     chance = random.Random(4)
     found = {}
-    for experiment in plan.experiments(config, "cpu"):
+    for experiment in plan.experiments(config, ATTENTION, "cpu"):
         for run in experiment.runs("float32", "cpu"):
-            level = 1e-5 * run.shape.seq_len * (3 if run.implementation == "Pytorch" else 1)
+            level = 1e-5 * Shape.of(run).seq_len * (3 if run.implementation == "Pytorch" else 1)
             samples = {
                 name: [level * factor * chance.lognormvariate(0, 0.02) for _ in range(15)]
                 for name, factor in (("forward", 1), ("backward", 2.5))

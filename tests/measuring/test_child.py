@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 import torch
 
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.gate import IncorrectError
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import Implementation
-from flashlab.measuring.child import describe_failure, load_kernel, measure
-from flashlab.measuring.gate import IncorrectError
-from flashlab.records import Run, Shape
+from flashlab.measuring.child import measure
+from flashlab.measuring.failures import describe_failure
+from flashlab.measuring.kernel import load_kernel
 
 Kernel = Callable[[str], Implementation]
-RUN = Run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")
+RUN = attention_run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")
 
 
 @pytest.mark.parametrize(

@@ -15,24 +15,26 @@ from typing import Any
 import psutil
 import pytest
 
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import Implementation
 from flashlab.measuring.start import fingerprint
 from flashlab.measuring.supervise import measure_run
 from flashlab.measuring.warm import open_devices, preload
 from flashlab.processes import WORKFLOW_PID
-from flashlab.records import Run, Shape, read_record
+from flashlab.records import read_record
 
 Kernel = Callable[[str], Implementation]
-RUN = Run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
+RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 SUPERVISOR = """
 import json, sys
 from pathlib import Path
 from flashlab.implementations import read_implementation
 from flashlab.measuring.supervise import measure_run
-from flashlab.records import Run
+from flashlab.runs import Run
 order = json.loads(sys.argv[1])
 kernel = read_implementation(Path(order["kernel"]))
-measure_run(Run.from_json(order["run"]), order["protocol"], kernel, {}, Path(order["output"]))
+measure_run(Run.of(ATTENTION, order["run"]), order["protocol"], kernel, {}, Path(order["output"]))
 """
 
 

@@ -10,16 +10,20 @@ from typing import Any
 import psutil
 import pytest
 
-from flashlab import costs, machine
+from flashlab import machine
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import Implementation
 from flashlab.measuring import supervise
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervise import measure_run
 from flashlab.processes import WORKFLOW_PID, WorkflowGoneError
-from flashlab.records import Run, Shape, read_record
+from flashlab.records import read_record
+from flashlab.runs import Run
 
 Kernel = Callable[[str], Implementation]
-RUN = Run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
+RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 
 
 @pytest.fixture(params=["cold", "warm"])

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import pytest
-
 from flashlab.report.selection import (
     OUT_OF_MEMORY_STRENGTH,
     STRONGEST,
