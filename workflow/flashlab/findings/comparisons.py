@@ -154,7 +154,10 @@ def variant_effects(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                 device=sweep.device,
                 subject=subject_of(name, fixed, metric=metric.name, switched=switched),
                 verdict=verdict,
-                sentences=[counted(f"variant_effect.{verdict}", len(found))],
+                sentences=[
+                    counted(f"variant_effect.{verdict}", len(found)),
+                    *(["variant_effect.rate"] if "rate_low" in params else []),
+                ],
                 params=params,
                 evidence=_evidence(
                     sweep,
