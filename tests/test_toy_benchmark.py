@@ -69,13 +69,13 @@ CONFIG: dict[str, Any] = {
     "languages": ["zh_TW", "en"],
     "baseline": "Merge",
     "remarks": {},
-    "summary": {"cpu": {"items": 4096, "threads": 4}, "implementations": ["Merge", "Radix"]},
+    "summary": {"cuda": {"items": 4096, "threads": 4}, "implementations": ["Merge", "Radix"]},
     "experiments": [
         {
             "name": "items",
             "title": {"zh_TW": "調整元素個數", "en": "Items"},
             "sweep": "items",
-            "cpu": {"items": ITEMS, "threads": 4},
+            "cuda": {"items": ITEMS, "threads": 4},
             "implementations": ["Merge", "Radix", "Bubble"],
             "figures": ["throughput", "scratch"],
             "supplement": [],
@@ -84,7 +84,7 @@ CONFIG: dict[str, Any] = {
             "name": "both",
             "title": {"zh_TW": "兩者一起", "en": "Both together"},
             "sweep": "items",
-            "cpu": {"items": ITEMS, "threads": THREADS},
+            "cuda": {"items": ITEMS, "threads": THREADS},
             "implementations": ["Merge", "Radix"],
             "figures": ["throughput"],
             "supplement": [],
@@ -154,8 +154,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The results of the declared benchmark, by every stage from records to figures."""
     monkeypatch.setitem(registry.BENCHMARKS, SORTING.name, SORTING)
     monkeypatch.chdir(tmp_path)
-    home, kind = Path("results", "local"), ("float32", "cpu")
-    experiments = plan.experiments(CONFIG, SORTING, "cpu")
+    home, kind = Path("results", "local"), ("float16", "cuda")
+    experiments = plan.experiments(CONFIG, SORTING, "cuda")
     planned = {}
     for run in {run for experiment in experiments for run in experiment.runs(*kind)}:
         planned[run] = plan.PlannedRun(run, home / "records" / f"{run.slug}.json")
@@ -249,13 +249,13 @@ def test_its_sections_have_its_numbers(results: Path) -> None:
     items, both = report.sections
     assert items.question == {
         "zh_TW": "吞吐量、暫存空間如何隨元素個數 n 變化？",
-        "en": "How do throughput, scratch space change with number of items n?",
+        "en": "How does each of these change with number of items n: throughput, scratch space?",
     }
     assert "Fixed: t = 4." in items.setting["en"]
     assert "Varied with it: number of threads t." in both.setting["en"]
     headings = ["Implementation", "n", "t", "Throughput (Mitem/s)", "Scratch space (KiB)", "Run"]
     assert [column["en"] for column in both.table.columns] == headings
-    assert cells(both.table, "Radix") == [["Radix", "1,024", "1", "32", "2", "13"]]
+    assert cells(both.table, "Radix") == [["Radix", "1024", "1", "32", "2", "16"]]
     assert items.others is not None
     assert cells(items.others, "Radix", "Bubble") == [
         ["Radix", "▲ 4.00", "▲ 0.250", "0", "1"],
