@@ -13,9 +13,9 @@ import yaml
 
 from flashlab import plan
 from flashlab.benchmarks import registry
-from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity, UnknownNameError
 from flashlab.figures import draw_figures, draw_overview
-from flashlab.files import write_json
+from flashlab.files import read_json, write_json
 from flashlab.findings.derive import write_findings
 from flashlab.findings.model import Finding, read_findings
 from flashlab.implementations import Implementation
@@ -265,6 +265,15 @@ def test_its_sections_have_its_numbers(results: Path) -> None:
     assert "Throughput of 3 implementations" in throughput.caption["en"]
     assert "（越高越好）" in throughput.caption["zh_TW"]
     assert "scratch space is 16 KiB (Radix) to 64 KiB" in scratch.caption["en"]
+
+
+def test_a_figure_of_a_quantity_that_is_not_declared_is_an_error(results: Path) -> None:
+    file = experiment_file(results, "items")
+    planned = read_json(file)
+    planned["figures"][0]["quantity"] = "energy"
+    write_json(file, planned)
+    with pytest.raises(UnknownNameError, match="energy is no quantity of sorting; there are"):
+        compose(CONFIG, results, None, [])
 
 
 def test_page_one_gives_the_verdicts_of_the_findings(results: Path) -> None:
