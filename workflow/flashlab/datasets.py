@@ -79,7 +79,8 @@ class Dataset:
 
 def run_of(entry: Mapping[str, Any]) -> Run:
     """The run of a manifest's entry; older manifests hold attention alone and do not say so."""
-    return Run.of(find_benchmark(entry.get("benchmark", ATTENTION.name)), entry["run"])
+    name = entry["benchmark"] if "benchmark" in entry else ATTENTION.name
+    return Run.of(find_benchmark(name), entry["run"])
 
 
 def read_dataset(folder: Path) -> Dataset:
