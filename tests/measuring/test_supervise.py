@@ -126,8 +126,8 @@ def test_a_kernel_that_ends_its_process_is_an_error_with_its_last_words(
 def test_a_run_that_died_has_the_environment_that_is_known_without_it(
     measured: Callable[..., Record],
 ) -> None:
-    died = measured("import os; os._exit(3)")["record"]["environment"]
-    lived = measured("return naive(qkv, causal)")["record"]["environment"]
+    died = measured("import os; os._exit(3)").environment
+    lived = measured("return naive(qkv, causal)").environment
     assert died.items() <= lived.items()
     known = {"device_name", "cpu", "cpu_count", "platform", "python", "packages", "driver"}
     assert died.keys() == known | {"commit", "dirty"}
@@ -148,8 +148,8 @@ def test_a_run_that_died_on_a_gpu_has_the_name_of_the_one_that_it_had(
         died = measure_run(
             ATTENTION, run, protocol, kernel("import os; os._exit(3)"), {}, tmp_path / "r.json"
         )
-    assert died["record"]["status"] == "error"
-    assert died["record"]["environment"]["device_name"] == "NVIDIA Two"
+    assert died.status == "error"
+    assert died.environment["device_name"] == "NVIDIA Two"
 
 
 class Clock:
@@ -189,7 +189,9 @@ def test_nothing_starts_for_a_workflow_that_has_gone(
     gone.wait()
     monkeypatch.setenv(WORKFLOW_PID, str(gone.pid))
     with pytest.raises(WorkflowGoneError, match=str(gone.pid)):
-        measure_run(RUN, protocol, kernel("return naive(qkv, causal)"), {}, tmp_path / "r.json")
+        measure_run(
+            ATTENTION, RUN, protocol, kernel("return naive(qkv, causal)"), {}, tmp_path / "r.json"
+        )
     assert not (tmp_path / "r.json").exists()
 
 
