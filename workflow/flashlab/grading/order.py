@@ -22,7 +22,7 @@ from flashlab.grading.reproduction import (
     Measured,
     choose,
     estimated_seconds,
-    of_a_gpu,
+    is_from_gpu,
     read_measured,
 )
 from flashlab.grading.shown import escaped
@@ -79,9 +79,9 @@ def _refuse_gpu_results(
 ) -> None:
     """ConfigError if any of these results is from a GPU, which a CPU cannot reproduce."""
     devices = {
-        name: sorted({r.declaration.device_name or "no device named" for r in of_gpu})
+        name: sorted({r.declaration.device_name or "no device named" for r in from_gpu})
         for name, own in results.items()
-        if (of_gpu := [r for r in own if of_a_gpu(r, implementations)])
+        if (from_gpu := [r for r in own if is_from_gpu(r, implementations)])
     }
     if not devices:
         return
