@@ -206,7 +206,8 @@ def keep_order(ordered: Ordered) -> None:
 
 def kept_order() -> Ordered:
     """What the call that this job belongs to ordered; FileNotFoundError outside of a call."""
-    return Ordered(**json.loads(KEPT.read_text(encoding="utf-8")))
+    document = json.loads(KEPT.read_text(encoding="utf-8"))
+    return Ordered(**{**document, "records": tuple(document["records"])})
 
 
 def read_order(path: Path) -> dict[str, Any]:
