@@ -26,6 +26,6 @@ def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(
 
 def test_a_call_that_grades_nothing_orders_nothing(tmp_path: Path) -> None:
     assert order_grading({}, tmp_path) == Ordered()
-    with pytest.raises(ConfigError, match="reproduce: there is nothing .* give submissions=DIR"):
+    with pytest.raises(ConfigError, match=r"reproduce: there is nothing .* give submissions=DIR"):
         order_grading({"reproduce": 5}, tmp_path)
     assert list(tmp_path.iterdir()) == []
