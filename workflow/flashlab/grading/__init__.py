@@ -1,1 +1,1 @@
-"""Grading: submissions held against what is possible, and reports against their own data."""
+"""Grading: submissions checked against what is possible, and reports against their own data."""
