@@ -55,7 +55,7 @@ def test_a_name_that_is_taken_is_refused_and_what_it_holds_is_kept(frozen: Any) 
     done = frozen.snakemake("--cores", "1", "freeze", "--config", "name=mine")
     assert done.returncode != 0
     assert "mine exists already" in done.stdout
-    assert "never overwritten" in done.stdout
+    assert "not overwritten" in done.stdout
     assert manifest(frozen) == before
 
 
