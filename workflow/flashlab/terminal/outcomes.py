@@ -16,7 +16,7 @@ UNMEASURED = "unmeasured"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a record says of its run; seconds and MiB are None unless `status` is ``ok``.
+    """What a record states about its run; seconds and MiB are None unless `status` is ``ok``.
 
     `status` is a record's, or ``unmeasured`` where there is no readable record.
     """
@@ -33,7 +33,7 @@ def _json(path: Path) -> Any:
 
 
 def shown_dataset(root: Path) -> str | None:
-    """Name of the dataset that ``report/`` shows, None where no report was made yet."""
+    """Name of the dataset that ``report/`` shows, None if no report was made yet."""
     try:
         name: str = _json(root / "report" / "dataset.json")["dataset"]
     except (OSError, ValueError, KeyError):
@@ -42,7 +42,7 @@ def shown_dataset(root: Path) -> str | None:
 
 
 def planned_runs(root: Path, dataset: str) -> dict[str, Run]:
-    """The runs that the last call planned for a dataset, by record; none where there is no plan."""
+    """The runs that the last call planned for a dataset, by record; none without a plan."""
     try:
         return {
             record["path"]: Run.from_json(record["run"])
@@ -53,7 +53,7 @@ def planned_runs(root: Path, dataset: str) -> dict[str, Run]:
 
 
 def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
-    """The run that a record names, and what became of it; None where it cannot be read."""
+    """The run that a record names, and its outcome; None if it cannot be read."""
     try:
         document = _json(path)
         record = document["record"]
@@ -71,7 +71,7 @@ def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
 
 
 def read_outcomes(root: Path, planned: Mapping[str, Run]) -> dict[Run, Outcome]:
-    """What became of each planned run, in the plan's order."""
+    """The outcome of each planned run, in the plan's order."""
     return {run: read_outcome(root / path)[1] for path, run in planned.items()}
 
 
