@@ -155,7 +155,9 @@ def write_results(folder: Path, names: Sequence[str] = NAMES) -> None:
 
 
 @pytest.fixture
-def one_experiment(project: Any) -> Any:
+def one_experiment(project: Any, root: Path) -> Any:
+    template = Path("templates", "report.html.j2")
+    shutil.copyfile(root / template, project.folder / template)
     with project.config() as config:
         del config["experiments"][1:]
     return project

@@ -24,9 +24,9 @@ NAMES = {"Pytorch": "naive.json", "Flash2": "{flash} 2.json"}
 
 
 @pytest.fixture(scope="module")
-def grader(make_clone: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+def grader(make_clone: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A clone for grading, in which no report was ever made."""
-    return make_clone(tmp_path_factory.mktemp("grader") / "clone")
+    return make_clone(tmp_path_factory.mktemp("grader") / "clone", short_report=True)
 
 
 def rows(project: Any, name: str = "grades.csv") -> list[dict[str, str]]:
@@ -209,10 +209,10 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
 
 
 @pytest.fixture
-def report_with_data(finished: Any, tmp_path: Path) -> Path:
-    """The finished report under a name that would break a rule."""
+def report_with_data(abridged: Any, tmp_path: Path) -> Path:
+    """The abridged report under a name that would break a rule."""
     path = tmp_path / "{my} report's.pdf"
-    shutil.copy(finished.pdf, path)
+    shutil.copy(abridged.pdf, path)
     return path
 
 

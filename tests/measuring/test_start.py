@@ -34,7 +34,8 @@ from flashlab.measuring.supervise import measure_run
 from flashlab.runs import Run
 order = json.loads(sys.argv[1])
 kernel = read_implementation(Path(order["kernel"]))
-measure_run(ATTENTION, Run.of(ATTENTION, order["run"]), order["protocol"], kernel, {}, Path(order["output"]))
+run, output = Run.of(ATTENTION, order["run"]), Path(order["output"])
+measure_run(ATTENTION, run, order["protocol"], kernel, {}, output)
 """
 
 

@@ -79,7 +79,7 @@ class Dataset:
 
 def run_of(entry: Mapping[str, Any]) -> Run:
     """The run of a manifest's entry; older manifests hold attention alone and do not say so."""
-    name = entry["benchmark"] if "benchmark" in entry else ATTENTION.name
+    name = dict(entry).get("benchmark", ATTENTION.name)
     return Run.of(find_benchmark(name), entry["run"])
 
 
