@@ -93,13 +93,21 @@ class Results:
                 continue
             failed = replace(record, status=status, message="it failed", metrics={}, warnings=())
             write_record(path, replace(failed, environment={}, gate=None))
-        names = ["summary", *(experiment["name"] for experiment in self.config["experiments"])]
-        plans = [experiment_file(self.local, name) for name in names]
-        for name in names:
+        for name in self.names:
             write_tables(records_file(self.local, name), self.local / "tables" / name)
+        self.derive()
+        self.redraw(self.config["languages"])
+
+    @property
+    def names(self) -> list[str]:
+        """The summary, and every experiment."""
+        return ["summary", *(experiment["name"] for experiment in self.config["experiments"])]
+
+    def derive(self) -> None:
+        """Derive the findings again from the tables as they are now."""
+        plans = [experiment_file(self.local, name) for name in self.names]
         findings = self.local / "findings.json"
         write_findings(plans, self.local / "tables", CLAIMS, self.ceilings, findings)
-        self.redraw(self.config["languages"])
 
     def redraw(self, languages: list[str]) -> None:
         """Choose these languages, in the configuration and in every figure."""
