@@ -36,7 +36,7 @@ RESULTS = (
     *("results/local/findings.json", "results/local/overview", "results/local/lab5.pdf"),
     *("report/dataset.json", "report/lab5.pdf"),
 )
-"""What a whole run leaves, in the order in which it is made."""
+"""What a whole run makes, in this order."""
 
 
 SLOWEST = (
@@ -170,7 +170,7 @@ def planned(
     return build
 
 
-# The pipeline as a whole, on shapes that take no time: tests/tiny.yaml
+# The whole pipeline, on tiny shapes: tests/tiny.yaml
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Project:
     folder: Path
     temporary: Path
     forking_python: str
-    """Stands in for Python where a call is waited for: Snakemake and the stages start at once."""
+    """Stands in for Python where a test waits for a call: Snakemake and the stages start fast."""
 
     def start(
         self,
@@ -190,13 +190,13 @@ class Project:
         python: str = sys.executable,
         **environment: str,
     ) -> subprocess.Popen[str]:
-        """`snakemake` with these arguments, running; what it says on either stream is one text.
+        """Start `snakemake` with these arguments; its output streams are one text.
 
-        In a process group of its own it can be interrupted as a terminal does it.
+        In its own process group it can be interrupted as by a terminal.
         """
         own = {
             "PYTHONPATH": str(self.folder / "workflow"),
-            "TMPDIR": str(self.temporary),  # device locks of our own: wait for nobody else's run
+            "TMPDIR": str(self.temporary),  # our own device locks: do not wait for other runs
         }
         return subprocess.Popen(
             [python, "-m", "snakemake", *arguments, *config],
@@ -207,7 +207,7 @@ class Project:
             stderr=subprocess.STDOUT,
             text=True,
             process_group=0 if own_group else None,
-            # A process that was started in the background would hand on that it ignores Ctrl-C.
+            # A process started in the background would pass on that it ignores Ctrl-C.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
@@ -215,17 +215,17 @@ class Project:
         self, *arguments: str, config: Sequence[str] = TINY, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments, config=config, python=self.forking_python, **environment)
-        said, _ = process.communicate()
-        return subprocess.CompletedProcess(arguments, process.returncode, said)
+        output, _ = process.communicate()
+        return subprocess.CompletedProcess(arguments, process.returncode, output)
 
     def make(self, *arguments: str, config: Sequence[str] = TINY, **environment: str) -> str:
-        """`snakemake --cores 1` with these arguments, which must succeed; what it said."""
+        """`snakemake --cores 1` with these arguments, which must succeed; its output."""
         done = self.snakemake("--cores", "1", *arguments, config=config, **environment)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
     def plan(self, *arguments: str, config: Sequence[str] = TINY, **environment: str) -> set[str]:
-        """The jobs of a dry run, as Snakemake words them; records without what hashes they bear."""
+        """The jobs of a dry run, as Snakemake words them; records without their hashes."""
         done = self.snakemake(
             "--dry-run", "report/lab5.pdf", *arguments, config=config, **environment
         )
@@ -234,7 +234,7 @@ class Project:
         return {re.sub(r"-float32-cpu-[0-9a-f]{12}$", "", job) for job in jobs}
 
     def replace(self, file: str, old: str, new: str) -> None:
-        """Edit a file: this text, which must be in it, becomes that."""
+        """Edit a file: replace a text, which must be in it."""
         path = self.folder / file
         text = path.read_text(encoding="utf-8")
         assert old in text
@@ -270,14 +270,14 @@ class Project:
 
     @property
     def records(self) -> dict[str, int]:
-        """The records there are, each with its time of change."""
+        """The records, each with its modification time."""
         folder = self.folder / "results" / "local" / "records"
         return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="session")
 def files() -> list[Path]:
-    """What a clone of the working tree would hold, relative to its root."""
+    """The files of a clone of the working tree, relative to its root."""
     listed = subprocess.run(
         ["git", "ls-files", "-coz", "--exclude-standard"],
         cwd=ROOT,
@@ -289,7 +289,7 @@ def files() -> list[Path]:
 
 
 def copy_files(files: Sequence[Path], source: Path, target: Path) -> None:
-    """Copy as `cp` does: what is new there is as old as the copy."""
+    """Copy as `cp` does: with the current time as modification time."""
     for file in files:
         target.joinpath(file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / file, target / file)
@@ -420,7 +420,7 @@ def clone(tmp_path: Path, files: Sequence[Path], abridged: Project) -> Callable[
                 copy_files([target.relative_to(project.folder)], abridged.folder, project.folder)
             groups.append([*target.rglob("*"), target])
         now = time.time()
-        for seconds, group in enumerate(reversed(groups)):  # only the order is to count
+        for seconds, group in enumerate(reversed(groups)):  # only the order matters
             for path in group:
                 os.utime(path, (now - seconds, now - seconds))
         return project
@@ -451,7 +451,7 @@ def text_of(squeezed: Callable[[str], str]) -> Callable[[Path], str]:
 
 
 HELD = '''
-"""Naive attention that waits for as long as the file `hold` stands beside this one."""
+"""Naive attention that waits as long as there is a file `hold` beside this one."""
 
 import os
 import time
@@ -476,7 +476,7 @@ def attention(qkv, causal):
 
 
 class Held:
-    """The finished folder with two runs to measure, which wait in their kernel until let go."""
+    """The finished folder with two runs to measure, which wait in their kernel until released."""
 
     def __init__(self, project: Any) -> None:
         self.project = project
@@ -488,7 +488,7 @@ class Held:
             config["experiments"][0]["implementations"] = ["Pytorch", "Held"]
 
     def start(self, *arguments: str, **options: Any) -> Any:
-        """A call of Snakemake, which has come to measure a record."""
+        """Start a call of Snakemake, and wait until it measures a record."""
         call = self.project.start("--cores", "1", *arguments, "records", **options)
         deadline = time.monotonic() + 60
         while not self.kernels.joinpath("held").exists():

@@ -1,8 +1,9 @@
 """Random walks over the configuration: the report is the one that a fresh clone makes, to the byte.
 
 A walk changes the configuration as its user might, calls Snakemake now and then, and kills a call
-now and then, often the one before the last. Whatever was left in the folder on the way, the last report must be the same as in a
-folder that has the records and nothing else. All runs are recorded, so nothing is measured.
+now and then, often the one before the last. Whatever was left in the folder on the way, the last
+report must be the same as in a folder that has the records and nothing else. All runs are recorded,
+so nothing is measured.
 
 FLASHLAB_WALKS=200 FLASHLAB_SEED=1 walks further, by hand.
 """
