@@ -13,9 +13,9 @@ import yaml
 
 from flashlab import plan
 from flashlab.benchmarks import registry
-from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity, UnknownNameError
 from flashlab.figures import draw_figures, draw_overview
-from flashlab.files import write_json
+from flashlab.files import read_json, write_json
 from flashlab.findings.derive import write_findings
 from flashlab.findings.model import Finding, read_findings
 from flashlab.implementations import Implementation
@@ -69,13 +69,13 @@ CONFIG: dict[str, Any] = {
     "languages": ["zh_TW", "en"],
     "baseline": "Merge",
     "remarks": {},
-    "summary": {"cpu": {"items": 4096, "threads": 4}, "implementations": ["Merge", "Radix"]},
+    "summary": {"cuda": {"items": 4096, "threads": 4}, "implementations": ["Merge", "Radix"]},
     "experiments": [
         {
             "name": "items",
             "title": {"zh_TW": "調整元素個數", "en": "Items"},
             "sweep": "items",
-            "cpu": {"items": ITEMS, "threads": 4},
+            "cuda": {"items": ITEMS, "threads": 4},
             "implementations": ["Merge", "Radix", "Bubble"],
             "figures": ["throughput", "scratch"],
             "supplement": [],
@@ -84,7 +84,7 @@ CONFIG: dict[str, Any] = {
             "name": "both",
             "title": {"zh_TW": "兩者一起", "en": "Both together"},
             "sweep": "items",
-            "cpu": {"items": ITEMS, "threads": THREADS},
+            "cuda": {"items": ITEMS, "threads": THREADS},
             "implementations": ["Merge", "Radix"],
             "figures": ["throughput"],
             "supplement": [],
@@ -154,8 +154,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The results of the declared benchmark, by every stage from records to figures."""
     monkeypatch.setitem(registry.BENCHMARKS, SORTING.name, SORTING)
     monkeypatch.chdir(tmp_path)
-    home, kind = Path("results", "local"), ("float32", "cpu")
-    experiments = plan.experiments(CONFIG, SORTING, "cpu")
+    home, kind = Path("results", "local"), ("float16", "cuda")
+    experiments = plan.experiments(CONFIG, SORTING, "cuda")
     planned = {}
     for run in {run for experiment in experiments for run in experiment.runs(*kind)}:
         planned[run] = plan.PlannedRun(run, home / "records" / f"{run.slug}.json")
@@ -249,13 +249,13 @@ def test_its_sections_have_its_numbers(results: Path) -> None:
     items, both = report.sections
     assert items.question == {
         "zh_TW": "吞吐量、暫存空間如何隨元素個數 n 變化？",
-        "en": "How do throughput, scratch space change with number of items n?",
+        "en": "How does each of these change with number of items n: throughput, scratch space?",
     }
     assert "Fixed: t = 4." in items.setting["en"]
     assert "Varied with it: number of threads t." in both.setting["en"]
     headings = ["Implementation", "n", "t", "Throughput (Mitem/s)", "Scratch space (KiB)", "Run"]
     assert [column["en"] for column in both.table.columns] == headings
-    assert cells(both.table, "Radix") == [["Radix", "1,024", "1", "32", "2", "13"]]
+    assert cells(both.table, "Radix") == [["Radix", "1024", "1", "32", "2", "16"]]
     assert items.others is not None
     assert cells(items.others, "Radix", "Bubble") == [
         ["Radix", "▲ 4.00", "▲ 0.250", "0", "1"],
@@ -265,6 +265,15 @@ def test_its_sections_have_its_numbers(results: Path) -> None:
     assert "Throughput of 3 implementations" in throughput.caption["en"]
     assert "（越高越好）" in throughput.caption["zh_TW"]
     assert "scratch space is 16 KiB (Radix) to 64 KiB" in scratch.caption["en"]
+
+
+def test_a_figure_of_a_quantity_that_is_not_declared_is_an_error(results: Path) -> None:
+    file = experiment_file(results, "items")
+    planned = read_json(file)
+    planned["figures"][0]["quantity"] = "energy"
+    write_json(file, planned)
+    with pytest.raises(UnknownNameError, match="energy is no quantity of sorting; there are"):
+        compose(CONFIG, results, None, [])
 
 
 def test_page_one_gives_the_verdicts_of_the_findings(results: Path) -> None:

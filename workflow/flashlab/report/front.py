@@ -142,7 +142,8 @@ def _by_metric(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
             cells.append(data.value(row) if run["status"] == "ok" else data.status(run))
         for name in compared:
             found = _comparison(data, name, metric)
-            cells.append(_ratio_in_words(data, metric, found) if found else Cell("–"))
+            none = Cell("" if metric.derived else "–")
+            cells.append(_ratio_in_words(data, metric, found) if found else none)
         rows.append(Row(cells))
     against = words.each("ratio", baseline=data.baseline)
     return Table(

@@ -117,7 +117,8 @@ def _see(data: ReportData, sweep: Sweep, figure: Mapping[str, Any]) -> list[Text
 def _figure(
     data: ReportData, renderer: FindingRenderer, sweep: Sweep, figure: Mapping[str, Any]
 ) -> FigureEntry:
-    words, quantity = data.words, data.benchmark.quantities[figure["quantity"]]
+    words, panels = data.words, data.benchmark.panels(figure["quantity"])
+    quantity = panels[0].quantity
     number = renderer.numbers[sweep.name, figure["id"]]
     labels = [words.label(data.implementations[n]["label"]) for n in figure["implementations"]]
     count = words.each("implementations.count", count=len(labels))
@@ -132,8 +133,8 @@ def _figure(
         ),
         *_see(data, sweep, figure),
     ]
-    panels = {metric.name for metric in data.benchmark.panels(quantity.name)}
-    if any(row["low"] is not None for row in sweep.metrics if row["metric"] in panels):
+    shown = {metric.name for metric in panels}
+    if any(row["low"] is not None for row in sweep.metrics if row["metric"] in shown):
         caption.append(words.each("caption.interval"))
     return FigureEntry(
         id=f"figure-{number}",
