@@ -132,11 +132,6 @@ def experiment_records(wildcards):
     return PREPARED.records[wildcards.experiment]
 
 
-def tables_folder(wildcards, input):
-    """The folder of an experiment's tables."""
-    return str(Path(input.tables[0]).parent)
-
-
 def all_tables_folder(wildcards, input):
     """The folder of all experiments' tables."""
     return str(Path(input.tables[0]).parents[1])

@@ -276,7 +276,7 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument(
         "--plan", type=Path, required=True, help="plan/experiments/<experiment>.json"
     )
-    figures.add_argument("--tables", type=Path, required=True, help="folder of its CSV tables")
+    figures.add_argument("--tables", type=Path, required=True, help="folder of all CSV tables")
     figures.add_argument("--languages", type=Path, required=True, help="languages.json")
     figures.add_argument("--output", type=Path, required=True, help="folder to draw into")
 

@@ -156,6 +156,15 @@ class Sweep:
         ]
 
     @cached_property
+    def varying_variants(self) -> list[Parameter]:
+        """The variants of which several values were asked for, in order of declaration."""
+        return [
+            parameter
+            for parameter in self.benchmark.variants
+            if len({row[parameter.name] for row in self.runs}) > 1
+        ]
+
+    @cached_property
     def covaried(self) -> list[Parameter]:
         """The sizes that vary along with the parameter and do not merely follow from it."""
         others = [p for p in self.varying if p != self.parameter and p.derive is None]
@@ -259,14 +268,14 @@ def device_of(runs: Iterable[Row]) -> str:
     return ", ".join(sorted(names or {row["device"] for row in rows}))
 
 
-def warning_codes(runs: Iterable[Row], metric: str) -> list[str]:
-    """The codes of the warnings on these runs that concern a metric, each once."""
+def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
+    """The codes of the warnings on these runs that concern any of these metrics, each once."""
     return sorted(
         {
             warning["code"]
             for row in runs
             for warning in row["warnings"] or ()
-            if warning.get("metric", metric) == metric
+            if warning.get("metric") in (None, *metrics)
         }
     )
 

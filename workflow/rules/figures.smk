@@ -24,7 +24,7 @@ rule figures:
     conda:
         CONDA
     params:
-        tables=tables_folder,
+        tables=all_tables_folder,
     message:
         "Drawing {wildcards.experiment}"
     shell:

@@ -1,83 +1,114 @@
-"""The heat map of speedups: a row for each shape, a column for each implementation and pass."""
+"""The heat map of comparisons: a row for each size, a column for each metric and implementation."""
 
 from __future__ import annotations
 
-import itertools
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from flashlab.catalogs import SYMBOLS, in_all
-from flashlab.figures.panels import PASSES, Panel
-from flashlab.figures.style import LABEL_POINTS, PAGE_INCHES, colour, implementation_id
+from flashlab.benchmarks.model import Metric
+from flashlab.figures.comparisons import Comparisons
+from flashlab.figures.labels import label_covaried, label_variant, title_experiment, title_metric
+from flashlab.figures.style import (
+    LABEL_POINTS,
+    PAGE_INCHES,
+    POINTS,
+    colour,
+    facet_grid,
+    name_artists,
+    place_panels,
+)
+from flashlab.sweep import Sweep, Variant
 
 ROWS_OF_A_PAGE = 50
+COLUMNS_OF_A_PAGE = 14
 DOUBLINGS = 3.0
 """Where the colours end: 8 times and an eighth."""
 
 SMALL = LABEL_POINTS - 1.8
 ROW_INCHES = 0.152
-LEFT_INCHES = 1.9
+TITLE_ROWS = 0.7
+"""Rows that a line of a block's title is as high as."""
+
+GAP_INCHES = 0.07
+LEFT_INCHES = 2.15
+TITLE_LETTERS = 34
+"""Letters of a title that fit beside the rows' labels."""
+
 HEADER_INCHES = 0.42
-BLOCK_GAP_INCHES = 0.1
 
 SHADES = LinearSegmentedColormap.from_list(
-    "speed", ["#A6500A", "#E9A86A", "#F7F7F7", "#7FB3D9", "#10538A"]
-)
-"""Orange for slower and blue for faster, which the colour-vision deficiencies leave apart."""
-
-EMPTY = "#EDEDED"
+    "ratios", ["#A6500A", "#E9A86A", "#F7F7F7", "#7FB3D9", "#10538A"]
+).with_extremes(bad="#EDEDED")
+"""Orange for worse and blue for better, which the colour-vision deficiencies leave apart."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """One shape of an experiment."""
+class Block:
+    """An experiment's rows of one variant, which is the `position`-th of all."""
 
-    panel: Panel
-    mask: str
-    value: int
+    sweep: Sweep
+    variant: Variant
+    position: int
+
+    @property
+    def key(self) -> str:
+        """What tells it from the others."""
+        return f"{self.sweep.name} {self.position}"
+
+    @property
+    def row_labels(self) -> list[str]:
+        """The sizes of its rows: ``E = 1024, d = 32``."""
+        symbol = self.sweep.parameter.symbol
+        return [
+            ", ".join([f"{symbol} = {size}", *along])
+            for size, along in zip(self.sweep.values, label_covaried(self.sweep), strict=True)
+        ]
+
+    def title(self, languages: Sequence[str]) -> list[str]:
+        """The experiment's title, which only the first of its blocks has."""
+        if self.variant != self.sweep.variants[0]:
+            return []
+        return title_experiment(self.sweep, languages, TITLE_LETTERS)
+
+    def variant_label(self, languages: Sequence[str]) -> list[str]:
+        """The variant, where the experiment has more than one."""
+        if len(self.sweep.variants) == 1:
+            return []
+        return [label_variant(self.sweep.benchmark, self.variant, languages)]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A ratio and whether it is decided, or the status that left none."""
+class Page:
+    """What one heat map shows."""
 
-    ratio: float | None
-    decided: bool
-    status: str
-
-
-def heat_map_pages(panels: Sequence[Panel]) -> list[list[Row]]:
-    """The rows of each page; an experiment's stay together."""
-    pages: list[list[Row]] = [[]]
-    for panel in panels:
-        rows = [Row(panel, mask, value) for mask in panel.masks for value in panel.values]
-        if pages[-1] and len(pages[-1]) + len(rows) > ROWS_OF_A_PAGE:
-            pages.append([])
-        pages[-1].extend(rows)
-    return pages
+    blocks: Sequence[Block]
+    metrics: Sequence[Metric]
 
 
-def cell_of(row: Row, name: str, timed: str) -> Cell:
-    """What the findings say of an implementation at this shape."""
-    for estimate in row.panel.ratios("speedup", name, timed, row.mask):
-        if estimate["value"] == row.value:
-            return Cell(estimate["estimate"], estimate["verdict"] in ("above", "below"), "")
-    baseline = row.panel.plan["baseline"]
-    return Cell(
-        None,
-        False,
-        row.panel.status(name, row.mask, row.value)
-        or row.panel.status(baseline, row.mask, row.value),
-    )
+def heat_map_pages(compared: Comparisons) -> list[Page]:
+    """The sampled metrics on as many pages as they need; an experiment's blocks stay together."""
+    blocks: list[list[Block]] = [[]]
+    rows = 0
+    for sweep in compared.sweeps:
+        more = len(sweep.variants) * len(sweep.values)
+        if rows and rows + more > ROWS_OF_A_PAGE:
+            blocks.append([])
+            rows = 0
+        blocks[-1] += [Block(sweep, v, compared.variants.index(v)) for v in sweep.variants]
+        rows += more
+    metrics = [metric for metric in compared.metrics if not metric.exact]
+    count = max(1, COLUMNS_OF_A_PAGE // len(compared.entries))
+    shares = [metrics[start : start + count] for start in range(0, len(metrics), count)]
+    return [Page(part, share) for part in blocks for share in shares]
 
 
 def _printed(ratio: float) -> str:
@@ -94,79 +125,102 @@ def _in_lines(name: str) -> str:
     return "\n".join(re.findall(r"[A-Z][a-z0-9]*|.+", name))
 
 
-def _draw_cell(
-    axes: Axes, name: str, cell: Cell, corner: tuple[float, float], width: float
+def _draw_cells(
+    data: pd.DataFrame, color: str, marker: str, label: str, columns: Sequence[str]
 ) -> None:
-    x, y = corner
-    fill: Any = EMPTY
-    if cell.ratio is not None:
-        fill = SHADES(Normalize(-DOUBLINGS, DOUBLINGS)(math.log2(cell.ratio)))[:3]
-    box = Rectangle(corner, width - 0.012, ROW_INCHES - 0.012, facecolor=fill, linewidth=0)
-    axes.add_patch(box)
-    text = axes.text(
-        x + width / 2,
-        y + ROW_INCHES / 2,
-        "×" if cell.ratio is None else _printed(cell.ratio),
-        fontsize=SMALL,
-        fontweight="bold" if cell.decided else "normal",
-        color=_ink(fill),
-        ha="center",
-        va="center_baseline",
-    )
-    implementation_id(axes, name, [box, text])
+    """The cells of an implementation in the current block: its column."""
+    axes, left = plt.gca(), columns.index(label)
+    shares = Normalize(-DOUBLINGS, DOUBLINGS)(np.log2(data["ratio"]))
+    fills = SHADES(np.ma.masked_invalid(shares))
+    cells = axes.barh(data["rank"], 0.97, 0.92, left + 0.015, color=fills, linewidth=0)
+    name_artists(label, cells)
+    for cell, fill in zip(data.to_dict("records"), fills, strict=True):
+        missing = "×" if cell["failed"] else "–"
+        text = axes.text(
+            left + 0.5,
+            cell["rank"],
+            missing if np.isnan(cell["ratio"]) else _printed(cell["ratio"]),
+            fontsize=SMALL,
+            fontweight="bold" if cell["decided"] else "normal",
+            color=_ink(fill[:3]),
+            ha="center",
+            va="center_baseline",
+        )
+        name_artists(label, [text])
 
 
-def draw_heat_map(
-    rows: Sequence[Row], implementations: Sequence[Mapping[str, Any]], languages: Sequence[str]
-) -> Figure:
-    """Speed against the baseline: bold where the difference is decided, × where there is none."""
-    groups = [list(group) for _, group in itertools.groupby(rows, key=lambda row: id(row.panel))]
-    height = HEADER_INCHES + ROW_INCHES * (len(rows) + 0.45 * len(groups))
-    width = (PAGE_INCHES - LEFT_INCHES - BLOCK_GAP_INCHES) / (len(PASSES) * len(implementations))
-    figure = plt.figure(figsize=(PAGE_INCHES, height))
-    axes = figure.add_axes((0, 0, 1, 1))  # in inches, from the upper left corner
-    axes.set(xlim=(0, PAGE_INCHES), ylim=(height, 0))
-    axes.set_axis_off()
-    starts = [
-        LEFT_INCHES + block * (width * len(implementations) + BLOCK_GAP_INCHES)
-        for block in range(len(PASSES))
+def _head_columns(axes: Axes, entries: Sequence[Mapping[str, Any]], title: str) -> None:
+    """A metric and the implementations' names above the first block."""
+    axes.set_title(title, fontsize=LABEL_POINTS, loc="center", pad=21)
+    for column, entry in enumerate(entries):
+        head = axes.text(
+            column + 0.5,
+            -0.6,
+            _in_lines(entry["name"]),
+            fontsize=SMALL - 0.4,
+            fontweight="bold",
+            color=colour(entry),
+            linespacing=1.0,
+            ha="center",
+            va="bottom",
+        )
+        name_artists(entry["name"], [head])
+
+
+def _name_block(axes: Axes, title: Sequence[str], variant: Sequence[str]) -> None:
+    """A block's title and variant at the left edge of the page."""
+    for line, text in enumerate([*title, *variant]):
+        axes.annotate(
+            text,
+            (0, axes.get_position().y1),
+            xycoords="figure fraction",
+            xytext=(0, -TITLE_ROWS * ROW_INCHES * POINTS * line),
+            textcoords="offset points",
+            fontsize=SMALL,
+            fontweight="bold" if line < len(title) else "normal",
+            va="top",
+            annotation_clip=False,
+        )
+
+
+def draw_heat_map(compared: Comparisons, page: Page, languages: Sequence[str]) -> Figure:
+    """Each metric of a page against the baseline, in each of its blocks.
+
+    Bold where the difference is decided, × where the run has no result, – where only the baseline's
+    has none.
+    """
+    names = [entry["name"] for entry in compared.entries]
+    keys = compared.data["experiment"] + " " + compared.data["variant"].astype(str)
+    labels = [(block.title(languages), block.variant_label(languages)) for block in page.blocks]
+    heights = [
+        max(len(block.sweep.values), TITLE_ROWS * len([*title, *variant]))
+        for block, (title, variant) in zip(page.blocks, labels, strict=True)
     ]
-    for start, timed in zip(starts, PASSES, strict=True):
-        middle = start + width * len(implementations) / 2
-        title = in_all(languages, "figures", timed)
-        axes.text(middle, 0.07, title, fontweight="bold", ha="center", va="center")
-        for column, entry in enumerate(implementations):
-            head = axes.text(
-                start + (column + 0.5) * width,
-                HEADER_INCHES - 0.02,
-                _in_lines(entry["name"]),
-                fontsize=SMALL - 0.4,
-                fontweight="bold",
-                color=colour(entry["style"]),
-                linespacing=1.0,
-                ha="center",
-                va="bottom",
-            )
-            implementation_id(axes, entry["name"], [head])
-    y = HEADER_INCHES
-    for group in groups:
-        panel = group[0].panel
-        title = "\n".join(dict.fromkeys(panel.plan["title"][language] for language in languages))
-        axes.text(0, y, title, fontsize=SMALL, fontweight="bold", linespacing=1.2, va="top")
-        for row in group:
-            mask = f"{in_all(languages, 'figures', row.mask)}, " if len(panel.masks) > 1 else ""
-            axes.text(
-                LEFT_INCHES - 0.06,
-                y + ROW_INCHES / 2,
-                f"{mask}{SYMBOLS[panel.sweep]} = {row.value}",
-                fontsize=SMALL,
-                ha="right",
-                va="center_baseline",
-            )
-            for start, timed in zip(starts, PASSES, strict=True):
-                for column, entry in enumerate(implementations):
-                    cell = cell_of(row, entry["name"], timed)
-                    _draw_cell(axes, entry["name"], cell, (start + column * width, y), width)
-            y += ROW_INCHES
-        y += 0.45 * ROW_INCHES
+    inches = ROW_INCHES * sum(heights)
+    grid = facet_grid(
+        compared.data.assign(block=keys),
+        compared.entries,
+        (PAGE_INCHES, HEADER_INCHES + inches + GAP_INCHES * len(page.blocks)),
+        row="block",
+        row_order=[block.key for block in page.blocks],
+        col="metric",
+        col_order=[metric.name for metric in page.metrics],
+        sharex=False,
+        sharey=False,
+        gridspec_kws={"height_ratios": heights},
+    )
+    grid.map_dataframe(_draw_cells, columns=names)
+    grid.despine(left=True, bottom=True)
+    gap = GAP_INCHES * len(page.blocks) / inches
+    place_panels(grid.figure, LEFT_INCHES, 0, GAP_INCHES, HEADER_INCHES, hspace=gap, wspace=0.03)
+    for row, block, height, label in zip(grid.axes, page.blocks, heights, labels, strict=True):
+        for axes in row:
+            axes.set(xlim=(0, len(names)), ylim=(height - 0.5, -0.5), xticks=[], yticks=[])
+            axes.grid(False)
+        row[0].set_yticks(range(len(block.sweep.values)), block.row_labels, fontsize=SMALL)
+        row[0].tick_params(length=0, pad=4)
+        _name_block(row[0], *label)
+    for axes, metric in zip(grid.axes[0], page.metrics, strict=True):
+        _head_columns(axes, compared.entries, title_metric(metric, languages))
+    figure: Figure = grid.figure
     return figure

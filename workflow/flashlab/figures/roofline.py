@@ -1,38 +1,40 @@
 """The roofline: every run's rate over its arithmetic intensity, under the measured ceilings.
 
 The intensity counts the operations that the definition gives a run over the bytes that any
-implementation must move (`costs.compulsory_bytes`), as the findings on the roofline do.
+implementation must move (`Work`), as the findings on the roofline do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from flashlab.benchmarks.attention import costs
 from flashlab.catalogs import in_all
-from flashlab.figures.panels import PASSES
+from flashlab.figures.labels import implementation_labels, label_variant, title_metric
 from flashlab.figures.style import (
     GREY,
-    LABEL_POINTS,
     PAGE_INCHES,
+    SMALL_POINTS,
     as_number,
-    colour,
-    implementation_id,
-    marker,
+    draw_legend,
+    each_variant,
+    facet_grid,
+    legend_handles,
+    legend_inches,
+    name_artists,
+    place_panels,
 )
-from flashlab.records import Run
+from flashlab.sweep import Sweep
 
-HEIGHT_INCHES = 3.1
-LEGEND_COLUMNS = 4
+PANEL_INCHES = 2.35
 
 
 @dataclass(frozen=True)
@@ -56,136 +58,113 @@ def read_roofs(ceilings: Mapping[str, Any], dtype: str) -> Roofs | None:
     return Roofs(product["rate(TFLOPs/s)"] * 1e12, ceilings["copy"]["bandwidth(GB/s)"] * 1e9)
 
 
-def _points(passes: Sequence[Mapping[str, Any]], timed: str) -> dict[Run, tuple[float, float]]:
-    """Intensity in operations a byte and rate in TFLOP/s of each run that has numbers, once."""
+def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+    """Intensity in operations a byte and rate in TFLOP/s of each run that has a time, once."""
+    variants = sorted({variant for sweep in sweeps for variant in sweep.variants})
     found = {}
-    for row in passes:
-        if row["pass"] == timed and row["status"] == "ok":
-            run = Run.from_json(row)
-            moved = costs.compulsory_bytes(run.shape, run.dtype)[timed]
-            found[run] = (costs.flops(run.shape)[timed] / moved, row["rate_TFLOPs"])
-    return found
+    for sweep in sweeps:
+        for row in sweep.metrics:
+            metric = sweep.benchmark.metric(row["metric"])
+            if metric.work is None or row["status"] != "ok":
+                continue
+            operations = metric.work.operations(row)
+            found[(*sweep.key_of(row), metric.name)] = {
+                "implementation": row["implementation"],
+                "variant": variants.index(sweep.variant_of(row)),
+                "metric": metric.name,
+                "dtype": row["dtype"],
+                "intensity": operations / metric.work.compulsory_bytes(row, row["dtype"]),
+                "rate": operations / row["value"] / 1e9,  # from ms
+            }
+    return pd.DataFrame(found.values()).sort_values(["variant", "intensity", "rate"])
+
+
+def _draw_points(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
+    """The runs of an implementation in the current panel."""
+    for runs, style in each_variant(data, color):
+        style |= {"linestyle": "none", "markeredgecolor": color}
+        drawn = plt.gca().plot(
+            runs["intensity"], runs["rate"], marker=marker, markersize=3.6, **style
+        )
+        name_artists(label, drawn)
 
 
 def _draw_roofs(axes: Axes, roofs: Roofs, languages: Sequence[str]) -> None:
     low, high = axes.get_xlim()
-    intensity = np.geomspace(min(low, roofs.ridge / 4), high, 64)
+    intensity = np.geomspace(low, high, 64)
     roof = np.minimum(intensity * roofs.copy, roofs.matrix_product) / 1e12
     axes.plot(intensity, roof, color=GREY, linewidth=1.2, zorder=1.5)
-    rate = f"{roofs.matrix_product / 1e12:.3g} TFLOP/s"
+    ceiling = roofs.matrix_product / 1e12
+    product, copy = (in_all(languages, "figures", key) for key in ("matrix_product", "copy"))
     axes.annotate(
-        f"{in_all(languages, 'figures', 'matrix_product')} {rate}",
-        (high, roofs.matrix_product / 1e12),
+        f"{product} {ceiling:.3g} TFLOP/s",
+        (high, ceiling),
         xytext=(0, 2),
         textcoords="offset points",
         ha="right",
         va="bottom",
-        fontsize=LABEL_POINTS - 1.5,
+        fontsize=SMALL_POINTS,
         color=GREY,
     )
-    copy = in_all(languages, "figures", "copy")
     axes.text(
         0.01,
         0.84,
         f"{copy}\n{roofs.copy / 1e9:,.0f} GB/s",
         transform=axes.transAxes,
         va="bottom",
-        fontsize=LABEL_POINTS - 1.5,
+        fontsize=SMALL_POINTS,
         linespacing=1.15,
         color=GREY,
     )
 
 
 def draw_roofline(
-    passes: Sequence[Mapping[str, Any]],
-    implementations: Sequence[Mapping[str, Any]],
-    roofs: Roofs,
-    languages: Sequence[str],
+    data: pd.DataFrame, sweeps: Sequence[Sweep], roofs: Roofs, languages: Sequence[str]
 ) -> Figure:
-    """A panel a pass: full attention filled, causal hollow, in the implementation's colour."""
-    figure, row = plt.subplots(1, 2, figsize=(PAGE_INCHES, HEIGHT_INCHES), sharey=True)
-    rows_of_legend = -(-(len(implementations) + 2) // LEGEND_COLUMNS)
-    figure.subplots_adjust(
-        left=0.62 / PAGE_INCHES,
-        right=1 - 0.08 / PAGE_INCHES,
-        bottom=(0.45 + 0.17 * rows_of_legend) / HEIGHT_INCHES,
-        top=1 - 0.22 / HEIGHT_INCHES,
-        wspace=0.06,
+    """A panel for each metric whose work is declared: the first variant filled, the next hollow."""
+    benchmark = sweeps[0].benchmark
+    metrics = [metric for metric in benchmark.metrics if metric.work]
+    by_name = {e["name"]: e for s in sweeps for e in s.plan["implementations"]}
+    entries = sorted(by_name.values(), key=lambda entry: entry["style"])
+    variants = sorted({variant for sweep in sweeps for variant in sweep.variants})
+    words = [label_variant(benchmark, variant, languages) for variant in variants]
+    handles = legend_handles(implementation_labels(entries, languages), entries, words)
+    for handle in handles:
+        handle.set(linestyle="none", markeredgecolor=handle.get_color())
+    bottom, top = 0.45 + legend_inches(handles), 0.22
+    grid = facet_grid(
+        data,
+        entries,
+        (PAGE_INCHES, PANEL_INCHES + bottom + top),
+        col="metric",
+        col_order=[metric.name for metric in metrics],
     )
-    for axes, timed in zip(row, PASSES, strict=True):
-        points = _points(passes, timed)
-        for entry in implementations:
-            drawn = []
-            for causal in (False, True):
-                mine = [p for run, p in points.items() if _is(run, entry["name"], causal)]
-                if mine:
-                    x, y = zip(*sorted(mine), strict=True)
-                    shade = colour(entry["style"])
-                    drawn += axes.plot(
-                        x,
-                        y,
-                        linestyle="none",
-                        marker=marker(entry["style"]),
-                        markersize=4,
-                        color=shade,
-                        markerfacecolor="white" if causal else shade,
-                        markeredgewidth=0.7,
-                    )
-            implementation_id(axes, entry["name"], drawn)
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.xaxis.set_major_locator(LogLocator(base=2, numticks=9))
+    grid.map_dataframe(_draw_points)
+    place_panels(grid.figure, 0.62, 0.08, bottom, top, wspace=0.06)
+    first = grid.axes.flat[0]
+    first.set_xscale("log", base=2)
+    first.set_yscale("log")
+    first.set_xlim(left=min(first.get_xlim()[0], roofs.ridge / 4))
+    first.xaxis.set_major_locator(LogLocator(base=2, numticks=9))
+    first.xaxis.set_minor_locator(NullLocator())
+    first.set_ylabel(f"{in_all(languages, 'figures', 'rate', chr(10))} (TFLOP/s)")
+    for axes, metric in zip(grid.axes.flat, metrics, strict=True):
         axes.xaxis.set_major_formatter(FuncFormatter(as_number))
         axes.yaxis.set_major_formatter(FuncFormatter(as_number))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_title(in_all(languages, "figures", timed), loc="left")
+        axes.set_title(title_metric(metric, languages))
         axes.set_xlabel(f"{in_all(languages, 'figures', 'intensity')} (FLOP/byte)")
         _draw_roofs(axes, roofs, languages)
-    row[0].set_ylabel(f"{in_all(languages, 'figures', 'rate', chr(10))} (TFLOP/s)")
-    _legend(figure, implementations, languages)
+    draw_legend(grid.figure, handles)
+    figure: Figure = grid.figure
     return figure
 
 
-def _is(run: Run, name: str, causal: bool) -> bool:
-    return run.implementation == name and run.shape.causal == causal
-
-
-def _legend(
-    figure: Figure, implementations: Sequence[Mapping[str, Any]], languages: Sequence[str]
-) -> None:
-    handles = [
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            color=colour(entry["style"]),
-            marker=marker(entry["style"]),
-            markersize=4.5,
-            label=" ".join(dict.fromkeys(entry["label"][language] for language in languages)),
-        )
-        for entry in implementations
-    ]
-    handles += [
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            marker="o",
-            markersize=4.5,
-            color=GREY,
-            markerfacecolor=face,
-            label=in_all(languages, "figures", mask),
-        )
-        for mask, face in (("full", GREY), ("causal", "white"))
-    ]
-    figure.legend(
-        handles=handles,
-        loc="lower center",
-        ncols=LEGEND_COLUMNS,
-        frameon=False,
-        fontsize=LABEL_POINTS - 1,
-        handletextpad=0.2,
-        columnspacing=1.2,
-        borderpad=0,
-        borderaxespad=0.2,
-    )
+def draw_rooflines(
+    sweeps: Sequence[Sweep], ceilings: Mapping[str, Any], languages: Sequence[str]
+) -> Iterator[tuple[str, Figure]]:
+    """The roofline of each dtype that has ceilings, which is hardly ever more than one."""
+    points = _points(sweeps)
+    for dtype, data in points.groupby("dtype"):
+        roofs = read_roofs(ceilings, str(dtype))
+        if roofs:
+            yield f"roofline-{dtype}", draw_roofline(data, sweeps, roofs, languages)

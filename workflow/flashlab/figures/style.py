@@ -1,13 +1,16 @@
 """What all figures share: fonts, colours, markers, and SVG that is reproducible.
 
-An implementation keeps its colour and marker throughout, and what is drawn of it is a group of its
-own (`implementation_id`), so that a reader of the HTML can hide it.
+An implementation keeps its colour and marker throughout; a variant shows in the line's dashes and
+the marker's fill. What is drawn of an implementation is named (`name_artists`), so that a reader of
+the HTML can hide it.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,70 +20,194 @@ import matplotlib as mpl
 mpl.use("svg")
 
 import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
 
 from flashlab.files import open_atomically
 from flashlab.glyphs import FONTS
-
-FONT_FAMILY = "Noto Sans TC"
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
 """Okabe and Ito's palette, which stays apart under the common colour-vision deficiencies."""
 
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
+DASHES: tuple[Any, ...] = ("-", (0, (3, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 
 PAGE_INCHES = 6.85
 """Width of the text on A4: 210 mm less two margins of 18 mm."""
 
+POINTS = 72
+"""Points in an inch."""
+
 LABEL_POINTS = 8.0
+SMALL_POINTS = 6.5
+LEGEND_COLUMNS = 5
+LEGEND_INCHES = 0.15
+"""Height of a row of a legend."""
+
 GREY = "#555555"
 
 STYLE: dict[Any, Any] = {
-    "font.family": FONT_FAMILY,
+    "font.family": "Noto Sans TC",
     "font.size": LABEL_POINTS,
     "axes.labelsize": LABEL_POINTS,
     "axes.titlesize": LABEL_POINTS + 0.5,
     "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
     "axes.edgecolor": GREY,
     "axes.linewidth": 0.6,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "grid.color": "#E4E4E4",
     "grid.linewidth": 0.5,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": "black",
+    "ytick.labelcolor": "black",
     "xtick.labelsize": LABEL_POINTS - 0.5,
     "ytick.labelsize": LABEL_POINTS - 0.5,
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
+    "lines.markeredgewidth": 0.6,
+    "legend.fontsize": SMALL_POINTS,
     "svg.fonttype": "none",
     "svg.hashsalt": "flashlab",
 }
 
 
-def colour(style: int) -> str:
+def colour(entry: Mapping[str, Any]) -> str:
     """The colour of an implementation, by its number in the plan."""
-    return COLOURS[style % len(COLOURS)]
+    return COLOURS[entry["style"] % len(COLOURS)]
 
 
-def marker(style: int) -> str:
+def marker(entry: Mapping[str, Any]) -> str:
     """The marker of an implementation, by its number in the plan."""
-    return MARKERS[style % len(MARKERS)]
+    return MARKERS[entry["style"] % len(MARKERS)]
 
 
-def implementation_id(axes: Axes, name: str, drawn: Sequence[Artist]) -> None:
-    """Name what is drawn of an implementation, so that the HTML can hide it."""
-    for artist in drawn:
-        position = len(axes.figure.findobj(lambda a: bool(a.get_gid())))
-        artist.set_gid(f"implementation:{name}:{position}")
+def variant_style(position: int, shade: str) -> dict[str, Any]:
+    """How a line in a colour shows its variant, by the variant's position among those drawn."""
+    return {
+        "color": shade,
+        "linestyle": DASHES[position % len(DASHES)],
+        "markerfacecolor": "white" if position % 2 else shade,
+        "markeredgecolor": shade if position % 2 else "white",
+    }
+
+
+def each_variant(data: pd.DataFrame, shade: str) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
+    """The rows of each variant (the column ``variant``), and how its line in a colour is drawn."""
+    for position in sorted(set(data["variant"])):
+        yield data[data["variant"] == position], variant_style(position, shade)
+
+
+class _Grid(sns.FacetGrid):  # type: ignore[misc]
+    """A grid of panels that `place_panels` places."""
+
+    def tight_layout(self, *_: Any, **__: Any) -> _Grid:
+        """Not at every `map_dataframe`: it takes most of the time, and is undone."""
+        return self
+
+
+def facet_grid(
+    data: pd.DataFrame,
+    entries: Sequence[Mapping[str, Any]],
+    size: tuple[float, float],
+    **facets: Any,
+) -> sns.FacetGrid:
+    """A seaborn FacetGrid of these implementations, which is `size` inches wide and high.
+
+    What is mapped onto it is called for each facet and implementation, with the implementation's
+    rows as `data`, its name as `label`, its `color` and its `marker`.
+    """
+    columns, rows = (len(facets.get(key, [""])) for key in ("col_order", "row_order"))
+    grid = _Grid(
+        data,
+        hue="implementation",
+        hue_order=[entry["name"] for entry in entries],
+        hue_kws={"marker": [marker(entry) for entry in entries]},
+        palette={entry["name"]: colour(entry) for entry in entries},
+        height=size[1] / rows,
+        aspect=(size[0] / columns) / (size[1] / rows),
+        **facets,
+    )
+    grid.set_titles("")
+    return grid
+
+
+def place_panels(
+    figure: Figure, left: float, right: float, bottom: float, top: float, **spaces: float
+) -> None:
+    """Leave these margins, in inches, around the panels of a figure."""
+    width, height = figure.get_size_inches()
+    figure.subplots_adjust(
+        left=left / width,
+        right=1 - right / width,
+        bottom=bottom / height,
+        top=1 - top / height,
+        **spaces,
+    )
+
+
+def scale_sizes(axes: Axes, values: Sequence[int], labels: Sequence[str]) -> None:
+    """Ticks at the measured sizes, in equal steps where each is at least twice the one before."""
+    if values[0] > 0 and all(b >= 2 * a for a, b in itertools.pairwise(values)):
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(values, labels)
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def as_number(value: float, _: int = 0) -> str:
     """A tick's number: 0.05, 2, 10,000."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
+
+def legend_handles(
+    labels: Mapping[str, str], entries: Sequence[Mapping[str, Any]], variants: Sequence[str]
+) -> list[Line2D]:
+    """The legend's lines: `labels` of the implementations, and the `variants` if there are more."""
+    lines = [
+        Line2D([], [], label=labels[e["name"]], marker=marker(e), **variant_style(0, colour(e)))
+        for e in entries
+    ]
+    if len(variants) > 1:
+        lines += [
+            Line2D([], [], label=variant, marker="o", **variant_style(position, GREY))
+            for position, variant in enumerate(variants)
+        ]
+    return lines
+
+
+def draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """A legend below the panels; `legend_inches` is the room that it takes."""
+    for handle in handles:
+        handle.set(markersize=4, linewidth=1.1)
+    figure.legend(
+        handles=handles,
+        loc="lower center",
+        ncols=min(len(handles), LEGEND_COLUMNS),
+        frameon=False,
+        handlelength=2.2,
+        columnspacing=1.4,
+        borderpad=0,
+        borderaxespad=0.2,
+    )
+
+
+def legend_inches(handles: Sequence[Line2D]) -> float:
+    """The height of a legend."""
+    return LEGEND_INCHES * math.ceil(len(handles) / LEGEND_COLUMNS)
+
+
+def name_artists(implementation: str, drawn: Iterable[Artist]) -> None:
+    """Name what is drawn of an implementation; `save` numbers the names."""
+    for artist in drawn:
+        artist.set_gid(f"implementation:{implementation}")
 
 
 @contextmanager
@@ -95,7 +222,9 @@ def drawing() -> Iterator[None]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as SVG, whole or not at all, without a date, and close it."""
+    """Write a figure as SVG, atomically and without a date, and close it."""
+    for number, artist in enumerate(figure.findobj(lambda artist: bool(artist.get_gid()))):
+        artist.set_gid(f"{artist.get_gid()}:{number}")
     with open_atomically(path) as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
     plt.close(figure)

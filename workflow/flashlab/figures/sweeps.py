@@ -1,4 +1,4 @@
-"""The figures of an experiment: a panel for each pass, a line for each implementation.
+"""The figures of an experiment: a panel a metric, a line an implementation and variant.
 
 Ticks stand at the measured values; bars are 95% intervals; a run without a result is marked with
 its status above the panel, never as zero.
@@ -7,7 +7,6 @@ its status above the panel, never as zero.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,30 +14,47 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
 from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.optimize import isotonic_regression
 
-from flashlab.catalogs import SYMBOLS, in_all
+from flashlab.benchmarks.model import Metric
+from flashlab.catalogs import in_all
+from flashlab.figures.labels import (
+    implementation_labels,
+    in_languages,
+    label_covaried,
+    label_parameter,
+    label_variant,
+    title_metric,
+)
 from flashlab.figures.style import (
     LABEL_POINTS,
     PAGE_INCHES,
+    POINTS,
     as_number,
     colour,
     drawing,
-    implementation_id,
-    marker,
+    each_variant,
+    facet_grid,
+    name_artists,
+    place_panels,
     save,
+    scale_sizes,
 )
+from flashlab.files import read_json
 from flashlab.glyphs import legible_plan
-from flashlab.tables import read_csv
+from flashlab.sweep import Sweep, read_sweep
 
 LABEL_INCHES = 1.35
-PANEL_INCHES = ((PAGE_INCHES - LABEL_INCHES) / 2, 1.72)
-POINTS = 72
-"""Points in an inch."""
+PANEL_INCHES = ((PAGE_INCHES - LABEL_INCHES) / 2, 1.75)
+SINGLE_PANEL = 1.35
+"""How many times as wide a panel is that stands alone."""
 
-LINE_INCHES = (LABEL_POINTS + 2.5) / POINTS
+LINE_POINTS = LABEL_POINTS + 2.5
 """Height of a line of a label: what many labels make a panel higher by."""
 
 MARK_POINTS = 8
@@ -49,140 +65,95 @@ LEADER = 0.045
 
 
 @dataclass(frozen=True)
-class Metric:
-    """How a metric is drawn: one panel for each of `passes`, from these columns of the tables."""
-
-    passes: tuple[str, ...]
-    value: str
-    low: str | None
-    high: str | None
-    unit: str
-    logarithmic: bool
-
-
-METRICS = {
-    "time": Metric(("forward", "backward"), "time_ms", "time_low_ms", "time_high_ms", "ms", True),
-    "rate": Metric(
-        ("forward", "backward"),
-        *("rate_TFLOPs", "rate_low_TFLOPs", "rate_high_TFLOPs", "TFLOP/s"),
-        logarithmic=False,
-    ),
-    "memory": Metric(("",), "peak_memory_MiB", None, None, "MiB", True),
-}
-
-
-@dataclass(frozen=True)
 class Series:
-    """One line of a panel: whose, its label, look, and rows of the table in order of the sweep.
+    """A line of the panels: whose, its label at the line's end, and its name in a line of text."""
 
-    `short` is its name within a line of text.
-    """
-
-    name: str
-    short: str
+    implementation: str
     label: str
+    short: str
     colour: str
-    marker: str
-    rows: list[dict[str, Any]]
+
+
+def _keys(data: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """Implementation and variant of each row."""
+    return list(data[["implementation", "variant"]].itertuples(index=False, name=None))
+
+
+def _frame(sweep: Sweep, names: Sequence[str], metrics: Sequence[Metric]) -> pd.DataFrame:
+    """A row for each of the metrics of each run; a run without a result has no value."""
+    return pd.DataFrame(
+        {
+            "implementation": name,
+            "variant": position,
+            "metric": metric.name,
+            "size": sweep.value_of(row),
+            **{key: row[key] for key in ("status", "value", "low", "high")},
+        }
+        for name in names
+        for position, variant in enumerate(sweep.variants)
+        for metric in metrics
+        for row in sweep.metric_rows(name, variant, metric.name)
+    ).astype({"value": float, "low": float, "high": float})
 
 
 def _series(
-    plan: Mapping[str, Any],
-    languages: Sequence[str],
-    chosen: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
-) -> list[Series]:
-    """The lines of a panel: one for each implementation, or one each for causal and full."""
-    masks = sorted({bool(row["causal"]) for row in rows})
-    found = []
-    for entry in plan["implementations"]:
-        if entry["name"] not in chosen:
-            continue
-        name = "\n".join(dict.fromkeys(entry["label"][language] for language in languages))
-        for causal in masks:
-            mine = [
-                dict(row)
-                for row in rows
-                if row["implementation"] == entry["name"] and row["causal"] == causal
-            ]
-            short, label, style = entry["name"], name, entry["style"]
-            if len(masks) > 1:
-                mask = in_all(languages, "figures", "causal" if causal else "full")
-                short = f"{short} {mask}"
-                label = mask if len(chosen) == 1 else f"{name}\n{mask}"
-                style = 2 * style + causal if len(chosen) > 1 else style + 4 * causal
-            found.append(
-                Series(
-                    entry["name"],
-                    short,
-                    label,
-                    colour(style),
-                    marker(style),
-                    sorted(mine, key=lambda row: row[plan["sweep"]]),
-                )
-            )
+    sweep: Sweep, entries: Sequence[Mapping[str, Any]], languages: Sequence[str]
+) -> dict[tuple[str, int], Series]:
+    """The lines by implementation and position of the variant, in the order of their labels."""
+    labels = implementation_labels(entries, languages, "\n")
+    found = {}
+    for entry, (position, variant) in itertools.product(entries, enumerate(sweep.variants)):
+        name = entry["name"]
+        label, short = labels[name], name
+        if len(sweep.variants) > 1:
+            words = label_variant(sweep.benchmark, variant, languages)
+            label = words if len(entries) == 1 else f"{label}\n{words}"
+            short = f"{name} {words}"
+        found[name, position] = Series(name, label, short, colour(entry))
     return found
 
 
-def _draw_line(axes: Axes, series: Series, sweep: str, metric: Metric) -> None:
-    measured = [row for row in series.rows if row[metric.value] is not None]
-    if not measured:
-        return
-    drawn: list[Any] = axes.plot(
-        [row[sweep] for row in measured],
-        [row[metric.value] for row in measured],
-        color=series.colour,
-        marker=series.marker,
-        markersize=5,
-        markeredgecolor="white",
-        markeredgewidth=0.4,
-        linewidth=1.4,
-    )
-    if metric.low and metric.high:
-        bounded = [row for row in measured if row[metric.low] is not None]
+def _draw_lines(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
+    """The lines of an implementation in the current panel, with their intervals."""
+    axes = plt.gca()
+    for measured, style in each_variant(data.dropna(subset="value"), color):
+        drawn: list[Any] = axes.plot(
+            measured["size"], measured["value"], marker=marker, markersize=5, linewidth=1.4, **style
+        )
+        bounded = measured.dropna(subset=["low", "high"])
         bars = axes.errorbar(
-            [row[sweep] for row in bounded],
-            [row[metric.value] for row in bounded],
-            yerr=[
-                [row[metric.value] - row[metric.low] for row in bounded],
-                [row[metric.high] - row[metric.value] for row in bounded],
-            ],
+            bounded["size"],
+            bounded["value"],
+            yerr=(bounded["value"] - bounded["low"], bounded["high"] - bounded["value"]),
             fmt="none",
-            ecolor=series.colour,
+            ecolor=color,
             elinewidth=0.8,
             capsize=2,
         )
-        drawn += [part for parts in bars.lines[1:] for part in parts]
-    implementation_id(axes, series.name, drawn)
+        name_artists(label, [*drawn, *bars.lines[1], *bars.lines[2]])
 
 
-def _failed(all_series: Sequence[Series]) -> list[Series]:
-    """Those with a run that has no result."""
-    return [series for series in all_series if any(r["status"] != "ok" for r in series.rows)]
-
-
-def _mark_failures(axes: Axes, all_series: Sequence[Series], sweep: str) -> None:
+def _mark_failures(
+    data: pd.DataFrame, color: str, marker: str, label: str, levels: Mapping[Any, int]
+) -> None:
     """Mark each run without a result above the upper edge, clear of the data: a row a series."""
-    for level, series in enumerate(_failed(all_series)):
-        for row in series.rows:
-            if row["status"] == "ok":
-                continue
-            mark = axes.annotate(
-                "×",
-                (row[sweep], 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(0, MARK_POINTS * level + 1),
-                textcoords="offset points",
-                ha="center",
-                va="bottom",
-                color=series.colour,
-                fontsize=LABEL_POINTS - 2,
-            )
-            implementation_id(axes, series.name, [mark])
+    for row in data[data["status"] != "ok"].itertuples():
+        mark = plt.gca().annotate(
+            "×",
+            (row.size, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, MARK_POINTS * levels[label, row.variant] + 1),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            color=color,
+            fontsize=LABEL_POINTS - 2,
+        )
+        name_artists(label, [mark])
 
 
 def _in_stretches(chosen: Sequence[int], values: Sequence[int]) -> str:
-    """The chosen ones of a sweep's values, neighbours from the third on in short: 1 – 4, 16."""
+    """The chosen ones of a sweep's values, three neighbours or more in short: 1 – 4, 16."""
     found = []
     positions = enumerate(values.index(value) for value in chosen)
     for _, group in itertools.groupby(positions, key=lambda pair: pair[1] - pair[0]):
@@ -192,27 +163,25 @@ def _in_stretches(chosen: Sequence[int], values: Sequence[int]) -> str:
 
 
 def _failures(
-    all_series: Sequence[Series], sweep: str, languages: Sequence[str]
+    sweep: Sweep, failed: pd.DataFrame, series: Mapping[Any, Series], languages: Sequence[str]
 ) -> list[tuple[Series, str]]:
     """What the marks stand for: a line for each series and status, with the sizes."""
-    values = sorted({row[sweep] for series in all_series for row in series.rows})
     found = []
-    for series in _failed(all_series):
-        for status in dict.fromkeys(row["status"] for row in series.rows):
-            if status == "ok":
-                continue
-            failed = [row[sweep] for row in series.rows if row["status"] == status]
-            said = in_all(languages, "figures", status)
-            at = f"{SYMBOLS[sweep]} = {_in_stretches(failed, values)}"
-            found.append((series, f"× {series.short}: {said}, {at}"))
+    for (name, position, status), runs in failed.groupby(
+        ["implementation", "variant", "status"], sort=False
+    ):
+        words = in_all(languages, "figures", str(status))
+        at = _in_stretches(sorted(set(runs["size"])), sweep.values)
+        one = series[name, position]
+        found.append((one, f"× {one.short}: {words}, {sweep.parameter.symbol} = {at}"))
     return found
 
 
 def _explain_failures(axes: Axes, failures: Sequence[tuple[Series, str]]) -> None:
     """Write the lines on failures at the figure's upper edge, once for all of its panels."""
-    for position, (series, said) in enumerate(failures):
+    for position, (series, text) in enumerate(failures):
         line = axes.annotate(
-            said,
+            text,
             (axes.get_position().x0, 1.0),
             xycoords="figure fraction",
             xytext=(0, -MARK_POINTS * position - 1),
@@ -223,135 +192,120 @@ def _explain_failures(axes: Axes, failures: Sequence[tuple[Series, str]]) -> Non
             fontsize=LABEL_POINTS - 2,
             annotation_clip=False,
         )
-        implementation_id(axes, series.name, [line])
+        name_artists(series.implementation, [line])
 
 
-def _label_ends(axes: Axes, all_series: Sequence[Series], sweep: str, metric: Metric) -> None:
+def _spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> Any:
+    """Places for labels as near as can be to where they are wanted, in order, without overlap."""
+    extents = np.asarray(heights)
+    offsets = np.cumsum(extents) - extents / 2
+    places = isotonic_regression(np.asarray(wanted) - offsets).x
+    return np.clip(places, low, max(low, high - extents.sum())) + offsets
+
+
+def _label_ends(axes: Axes, data: pd.DataFrame, series: Mapping[Any, Series]) -> None:
     """Write each line's label beside its last point, moved apart where two would overlap."""
-    ends = []
-    for series in all_series:
-        measured = [row for row in series.rows if row[metric.value] is not None]
-        if measured:
-            last = measured[-1]
-            x, y = axes.transData.transform((last[sweep], last[metric.value]))
-            ends.append([y, series, series.label.count("\n") + 1, (x, y)])
-    pixels_per_point = axes.figure.dpi / POINTS
-    heights = {id(end): (LABEL_POINTS + 2.5) * end[2] * pixels_per_point for end in ends}
-    bottom, top = float("-inf"), axes.bbox.y1 + LABEL_POINTS * pixels_per_point
-    ends.sort(key=lambda end: end[0])
-    for end in ends:  # upwards, each above the one before
-        end[0] = max(end[0], bottom + heights[id(end)] / 2)
-        bottom = end[0] + heights[id(end)] / 2
-    for end in reversed(ends):  # and down again, where the upmost left the figure
-        end[0] = min(end[0], top - heights[id(end)] / 2)
-        top = end[0] - heights[id(end)] / 2
-        y = axes.transAxes.inverted().transform((0, end[0]))[1]
-        x, point = axes.transAxes.inverted().transform(end[3])
+    last = data.dropna(subset="value").groupby(["implementation", "variant"], sort=False).tail(1)
+    to_axes = axes.transData - axes.transAxes
+    points = to_axes.transform(last[["size", "value"]].to_numpy())
+    ends = sorted(zip(points.tolist(), _keys(last), strict=True), key=lambda end: end[0][1])
+    line = LINE_POINTS / POINTS * axes.figure.dpi / axes.bbox.height
+    heights = [line * (series[key].label.count("\n") + 1) for _, key in ends]
+    places = _spread([y for (_, y), _ in ends], heights, -line, 1 + line)
+    for ((x, y), key), place in zip(ends, places, strict=True):
+        shown = series[key]
         (leader,) = axes.plot(
             [x, 1.0, 1.0 + LEADER],
-            [point, point, y],
+            [y, y, place],
             transform=axes.transAxes,
-            color=end[1].colour,
+            color=shown.colour,
             linewidth=0.6,
             zorder=1.5,
             clip_on=False,
         )
         label = axes.annotate(
-            end[1].label,
-            (1.0 + LEADER, y),
+            shown.label,
+            (1.0 + LEADER, place),
             xycoords="axes fraction",
             xytext=(2, 0),
             textcoords="offset points",
             ha="left",
             va="center",
-            color=end[1].colour,
+            color=shown.colour,
             fontweight="bold",
             linespacing=1.05,
             annotation_clip=False,
         )
-        implementation_id(axes, end[1].name, [leader, label])
+        name_artists(shown.implementation, [leader, label])
 
 
-def _scale_axes(axes: Axes, values: Sequence[int], metric: Metric) -> None:
-    empty = not axes.has_data()
-    if empty:  # the marks of failures stand at the sizes all the same
-        axes.update_datalim([(value, 1.0) for value in values])
-    if len(values) > 1 and all(b == 2 * a for a, b in itertools.pairwise(values)):
-        axes.set_xscale("log", base=2)
-    axes.set_xticks(values, [str(value) for value in values])
-    axes.xaxis.set_minor_locator(ticker.NullLocator())
-    if metric.logarithmic:
+def _scale_values(axes: Axes, logarithmic: bool) -> None:
+    """The vertical axis: at least two octaves of a logarithmic one, and from zero otherwise."""
+    if logarithmic:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
         axes.yaxis.set_minor_locator(ticker.NullLocator())
-    axes.yaxis.set_major_formatter(ticker.FuncFormatter(as_number))
-    if empty:
-        axes.yaxis.set_major_locator(ticker.NullLocator())
-        axes.autoscale_view()
-
-
-def _widen_narrow_range(axes: Axes) -> None:
-    """Give a logarithmic axis at least one octave either side, or nearly equal values look far."""
-    low, high = axes.get_ylim()
-    if high / low < 4:
-        centre = math.sqrt(low * high)
-        axes.set_ylim(centre / 2, centre * 2)
-
-
-def draw(
-    plan: Mapping[str, Any],
-    languages: Sequence[str],
-    figure: Mapping[str, Any],
-    runs: Sequence[Mapping[str, Any]],
-    passes: Sequence[Mapping[str, Any]],
-) -> Figure:
-    """One figure of an experiment: a panel for each pass, a line for each implementation."""
-    metric = METRICS[figure["metric"]]
-    sweep = plan["sweep"]
-    count = len(metric.passes)
-    width = PANEL_INCHES[0] * (1.35 if count == 1 else count) + LABEL_INCHES
-    labelled = _series(plan, languages, figure["implementations"], runs)
-    lines_of_labels = sum(series.label.count("\n") + 1 for series in labelled)
-    failures = _failures(labelled, sweep, languages)
-    marks = MARK_POINTS * len(_failed(labelled))
-    above = (marks + MARK_POINTS * len(failures)) / POINTS
-    height = max(PANEL_INCHES[1], lines_of_labels * LINE_INCHES + 0.5) + above
-    drawn, panels = plt.subplots(
-        1, count, figsize=(width, height), sharey=True, squeeze=False, layout=None
-    )
-    drawn.subplots_adjust(
-        left=0.72 / width,
-        right=1 - LABEL_INCHES / width,
-        bottom=0.4 / height,
-        top=1 - (0.22 + above) / height,
-        wspace=0.12,
-    )
-    rows_of = {
-        name: [row for row in passes if row["pass"] == name] if name else runs
-        for name in metric.passes
-    }
-    lines = {
-        name: _series(plan, languages, figure["implementations"], rows_of[name]) for name in rows_of
-    }
-    for axes, name in zip(panels[0], metric.passes, strict=True):
-        for series in lines[name]:
-            _draw_line(axes, series, sweep, metric)
-        _scale_axes(axes, sorted({row[sweep] for row in rows_of[name]}), metric)
-        axes.set_xlabel(in_all(languages, "figures", sweep))
-        axes.set_ylabel("")
-        if name:
-            pad = plt.rcParams["axes.titlepad"] + marks
-            axes.set_title(in_all(languages, "figures", name), loc="left", pad=pad)
-    if metric.logarithmic:
-        _widen_narrow_range(panels[0][0])
+        low, high = axes.get_ylim()
+        if high / low < 4:  # else nearly equal values would look far apart
+            centre = math.sqrt(low * high)
+            axes.set_ylim(centre / 2, centre * 2)
     else:
-        panels[0][0].set_ylim(bottom=0)
-    quantity = in_all(languages, "figures", figure["metric"], "\n")
-    panels[0][0].set_ylabel(f"{quantity} ({metric.unit})")
-    for axes, name in zip(panels[0], metric.passes, strict=True):
-        _mark_failures(axes, lines[name], sweep)
-    _explain_failures(panels[0][0], failures)
-    _label_ends(panels[0][-1], lines[metric.passes[-1]], sweep, metric)
+        axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(as_number))
+
+
+def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> Figure:
+    """One figure of an experiment: a panel for each metric of its quantity.
+
+    Raises:
+        UnknownNameError: the benchmark has no such quantity.
+    """
+    metrics = sweep.benchmark.panels(figure["quantity"])
+    entries = [e for e in sweep.plan["implementations"] if e["name"] in figure["implementations"]]
+    series = _series(sweep, entries, languages)
+    data = _frame(sweep, [entry["name"] for entry in entries], metrics)
+    failed = data[data["status"] != "ok"]
+    levels = {key: level for level, key in enumerate(dict.fromkeys(_keys(failed)))}
+    failures = _failures(sweep, failed, series, languages)
+    ticks = [
+        "\n".join([str(value), *along])
+        for value, along in zip(sweep.values, label_covaried(sweep), strict=True)
+    ]
+
+    marks = MARK_POINTS * len(levels) / POINTS
+    top = (0.22 if len(metrics) > 1 else 0.16) + marks + MARK_POINTS * len(failures) / POINTS
+    bottom = 0.4 + 0.13 * ticks[0].count("\n")
+    lines = sum(one.label.count("\n") + 1 for one in series.values())
+    height = max(PANEL_INCHES[1] - 0.62, lines * LINE_POINTS / POINTS - 0.1) + top + bottom
+    panels = SINGLE_PANEL if len(metrics) == 1 else len(metrics)
+    grid = facet_grid(
+        data,
+        entries,
+        (PANEL_INCHES[0] * panels + LABEL_INCHES, height),
+        col="metric",
+        col_order=[metric.name for metric in metrics],
+    )
+    grid.map_dataframe(_draw_lines)
+    grid.map_dataframe(_mark_failures, levels=levels)
+    place_panels(grid.figure, 0.72, LABEL_INCHES, bottom, top, wspace=0.12)
+    for axes, metric in zip(grid.axes.flat, metrics, strict=True):
+        if not axes.has_data():  # the marks of failures stand at the sizes all the same
+            axes.update_datalim([(value, 1.0) for value in sweep.values])
+        scale_sizes(axes, sweep.values, ticks)
+        axes.set_xlabel(label_parameter(sweep.parameter, languages))
+        if len(metrics) > 1:
+            pad = plt.rcParams["axes.titlepad"] + marks * POINTS
+            axes.set_title(title_metric(metric, languages), pad=pad)
+    first, last = grid.axes.flat[0], grid.axes.flat[-1]
+    quantity = metrics[0].quantity
+    first.set_ylabel(f"{in_languages(quantity.labels, languages, chr(10))} ({quantity.unit})")
+    if data["value"].notna().any():
+        _scale_values(first, quantity.logarithmic)
+    else:
+        first.yaxis.set_major_locator(ticker.NullLocator())
+    _explain_failures(first, failures)
+    _label_ends(last, data[data["metric"] == metrics[-1].name], series)
+    drawn: Figure = grid.figure
     return drawn
 
 
@@ -360,11 +314,15 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
 
     A title or label is drawn as `legible_plan` gives it; any other character that the vendored
     fonts lack is an error. The files are the same at every call.
+
+    Args:
+        plan_file: ``plan/experiments/<name>.json``.
+        tables: folder of all experiments' tables.
+        languages_file: ``plan/languages.json``.
+        output: folder to draw into.
     """
-    plan = legible_plan(json.loads(plan_file.read_text(encoding="utf-8")))
-    languages = json.loads(languages_file.read_text(encoding="utf-8"))
-    runs, passes = read_csv(tables / "runs.csv"), read_csv(tables / "passes.csv")
+    sweep = read_sweep(legible_plan(read_json(plan_file)), tables)
+    languages = read_json(languages_file)
     with drawing():
-        for figure in plan["figures"]:
-            drawn = draw(plan, languages, figure, runs, passes)
-            save(drawn, output / f"{figure['id']}.svg")
+        for figure in sweep.plan["figures"]:
+            save(draw(sweep, languages, figure), output / f"{figure['id']}.svg")

@@ -112,7 +112,7 @@ def _run_stages(
         write_tables(records_file(results, experiment.name), tables)
         if experiment.figures:
             figures = results / "figures" / experiment.name
-            draw_figures(plan_file, tables, results / LANGUAGES, figures)
+            draw_figures(plan_file, results / "tables", results / LANGUAGES, figures)
     findings, languages = results / FINDINGS, results / LANGUAGES
     write_findings(plans, results / "tables", CLAIMS, ceilings, findings)
     overview = results / "overview"

@@ -1,0 +1,88 @@
+"""The words of the figures, in every language of the report, from what the benchmark declares."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Texts
+from flashlab.sweep import Sweep, Variant
+
+
+def in_languages(texts: Texts, languages: Sequence[str], between: str = " ") -> str:
+    """A text in every language, once where they agree: ``時間 Time``."""
+    return between.join(dict.fromkeys(texts[language] for language in languages))
+
+
+def capitalised(texts: Texts) -> dict[str, str]:
+    """Words for use within a sentence, as they begin one."""
+    return {language: text[:1].upper() + text[1:] for language, text in texts.items()}
+
+
+def implementation_labels(
+    entries: Sequence[Mapping[str, Any]], languages: Sequence[str], between: str = " "
+) -> dict[str, str]:
+    """The label of each implementation by its name."""
+    return {entry["name"]: in_languages(entry["label"], languages, between) for entry in entries}
+
+
+def label_parameter(parameter: Parameter, languages: Sequence[str]) -> str:
+    """``序列長度 Sequence length N``."""
+    return f"{in_languages(capitalised(parameter.labels), languages)} {parameter.symbol}"
+
+
+def title_metric(metric: Metric, languages: Sequence[str], between: str = " ") -> str:
+    """The title of a metric's panel: ``前向 Forward``."""
+    return in_languages(metric.part or capitalised(metric.labels), languages, between)
+
+
+def label_variant(benchmark: Benchmark, variant: Variant, languages: Sequence[str]) -> str:
+    """``因果 Causal``; empty for a benchmark without variants."""
+    said = []
+    for name, value in variant:
+        parameter = benchmark.parameter(name)
+        words = parameter.words.get(value)
+        said.append(
+            in_languages(capitalised(words), languages)
+            if words
+            else f"{parameter.symbol} = {value}"
+        )
+    return ", ".join(said)
+
+
+def _covaried(sweep: Sweep) -> dict[str, list[Any]]:
+    """The sizes that vary along with the swept one, at each of its values, by their symbols."""
+    found = {}
+    for parameter in sweep.varying:
+        at = {sweep.value_of(row): row[parameter.name] for row in sweep.runs}
+        if parameter != sweep.parameter:
+            found[parameter.symbol] = [at[value] for value in sweep.values]
+    return found
+
+
+def label_covaried(sweep: Sweep) -> list[list[str]]:
+    """The sizes that vary along, at each value of the sweep: ``[["d = 32"], ["d = 64"]]``."""
+    covaried = _covaried(sweep).items()
+    return [
+        [f"{symbol} = {sizes[position]}" for symbol, sizes in covaried]
+        for position in range(len(sweep.values))
+    ]
+
+
+def label_briefly(sweep: Sweep) -> str:
+    """The swept size, and what varies along from its first to its last: ``E (d = 16 – 128)``."""
+    along = ", ".join(
+        f"{symbol} = {sizes[0]} – {sizes[-1]}" for symbol, sizes in _covaried(sweep).items()
+    )
+    return f"{sweep.parameter.symbol} ({along})" if along else sweep.parameter.symbol
+
+
+def title_experiment(sweep: Sweep, languages: Sequence[str], width: int) -> list[str]:
+    """An experiment's title in lines of at most so many Latin letters, or half as many others."""
+    texts = dict.fromkeys(sweep.plan["title"][language] for language in languages)
+    return [
+        line
+        for text in texts
+        for line in textwrap.wrap(text, width if text.isascii() else width // 2)
+    ]

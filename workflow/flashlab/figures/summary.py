@@ -1,0 +1,114 @@
+"""Page one's figure: every metric against the baseline, in the first experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from flashlab.figures.comparisons import Comparisons
+from flashlab.figures.labels import (
+    implementation_labels,
+    label_briefly,
+    label_variant,
+    title_experiment,
+    title_metric,
+)
+from flashlab.figures.style import (
+    GREY,
+    PAGE_INCHES,
+    SMALL_POINTS,
+    draw_legend,
+    each_variant,
+    facet_grid,
+    legend_handles,
+    legend_inches,
+    name_artists,
+    place_panels,
+    scale_sizes,
+)
+from flashlab.statistics import MARGIN
+
+EXPERIMENTS = 5
+"""Experiments that the figure shows: the first ones, as many as are legible on A4."""
+
+ROW_INCHES = 0.72
+TITLE_INCHES = 0.13
+TITLE_LETTERS = 22
+"""Letters of a title that fit its column."""
+
+
+def _draw_ratios(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
+    """The ratios of an implementation in the current panel, with their intervals."""
+    axes = plt.gca()
+    for found, style in each_variant(data, color):
+        drawn: list[Any] = axes.plot(
+            found["size"], found["ratio"], marker=marker, markersize=3.6, linewidth=1.1, **style
+        )
+        bounded = found.dropna(subset=["low", "high"])
+        bars = axes.vlines(
+            bounded["size"], bounded["low"], bounded["high"], color=color, linewidth=0.9
+        )
+        name_artists(label, [*drawn, bars])
+
+
+def _scale_ratios(axes: Axes, data: pd.DataFrame) -> None:
+    """Ratios on a logarithmic scale that holds all of these, and 1."""
+    ratios = data[["ratio", "low", "high"]]
+    low, high = ratios.min().min(), ratios.max().max()
+    axes.set_yscale("log", base=2)
+    axes.set_ylim(min(low, 0.9) / 1.15, max(high, 1.1) * 1.15)
+    axes.yaxis.set_major_locator(LogLocator(base=2, numticks=5))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}×"))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def draw_summary(compared: Comparisons, languages: Sequence[str]) -> Figure:
+    """Every metric against the baseline: a column an experiment, a row a metric."""
+    sweeps = compared.sweeps[:EXPERIMENTS]
+    names = [sweep.name for sweep in sweeps]
+    shown = compared.data["experiment"].isin(names)
+    data = compared.data[shown].dropna(subset="ratio")
+    variants = [
+        label_variant(sweeps[0].benchmark, variant, languages) for variant in compared.variants
+    ]
+    entries = [e for e in compared.entries if e["name"] in set(data["implementation"])]
+    handles = legend_handles(implementation_labels(entries, languages), entries, variants)
+    titles = [title_experiment(sweep, languages, TITLE_LETTERS) for sweep in sweeps]
+    top = 0.1 + TITLE_INCHES * max(map(len, titles))
+    bottom = 0.36 + legend_inches(handles)
+    height = top + ROW_INCHES * len(compared.metrics) + bottom
+    grid = facet_grid(
+        data,
+        entries,
+        (PAGE_INCHES, height),
+        row="metric",
+        row_order=[metric.name for metric in compared.metrics],
+        col="experiment",
+        col_order=names,
+        sharex="col",
+        sharey="row",
+    )
+    grid.map_dataframe(_draw_ratios)
+    place_panels(grid.figure, 0.66, 0.08, bottom, top, wspace=0.1, hspace=0.14)
+    for row, metric in zip(grid.axes, compared.metrics, strict=True):
+        _scale_ratios(row[0], data[data["metric"] == metric.name])
+        row[0].set_ylabel(title_metric(metric, languages, "\n"), fontsize=SMALL_POINTS + 0.5)
+        for axes, sweep in zip(row, sweeps, strict=True):
+            axes.axhspan(1 - MARGIN, 1 + MARGIN, color="#DDDDDD", linewidth=0, zorder=0.5)
+            axes.axhline(1, color=GREY, linewidth=0.7, zorder=0.6)
+            scale_sizes(axes, sweep.values, [str(value) for value in sweep.values])
+            axes.tick_params(labelsize=SMALL_POINTS - 0.5, pad=1.5)
+            axes.margins(x=0.12)
+    for axes, title in zip(grid.axes[0], titles, strict=True):
+        axes.set_title("\n".join(title), fontsize=SMALL_POINTS + 0.5, linespacing=1.2, pad=4)
+    for axes, sweep in zip(grid.axes[-1], sweeps, strict=True):
+        axes.set_xlabel(label_briefly(sweep), fontsize=SMALL_POINTS + 0.5, labelpad=1)
+    draw_legend(grid.figure, handles)
+    figure: Figure = grid.figure
+    return figure
