@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import gc
 import hashlib
 import os
 import re
@@ -28,21 +30,36 @@ from flashlab.records import Measurement, Record, write_record
 from flashlab.runs import Run
 
 ROOT = Path(__file__).parents[1]
+TEMPLATE = Path("templates", "report.html.j2")
+SHORT_TEMPLATE = Path(__file__).parent / "short_report.html.j2"
+"""Renders in a fraction of the time, for tests that are not about the report's text."""
 TINY = ("--configfile", "tests/tiny.yaml")
 RESULTS = (
     *(f"results/local/{stage}" for stage in ("plan", "records", "tables", "figures")),
     *("results/local/findings.json", "results/local/overview", "results/local/lab5.pdf"),
     *("report/dataset.json", "report/lab5.pdf"),
 )
-"""What a whole run leaves, in the order in which it is made."""
+"""What a whole run makes, in this order."""
 
 
-SLOW = ("test_pipeline_walks.py", "test_pipeline_changes.py", "test_pipeline_grades.py")
+SLOWEST = (
+    *("test_pipeline_walks.py", "test_scores.py", "test_check.py", "test_pipeline_reruns.py"),
+    *("test_pipeline_changes.py", "test_pipeline_grades.py", "test_verification.py"),
+    *("test_render.py", "test_front.py", "test_supervise.py", "test_pipeline_terminal.py"),
+)
+"""The files that take longest. The second and third need no finished folder: while one of two
+workers makes it, the other one need not wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The slowest files first: side by side, none of them is left to one process at the end."""
-    items.sort(key=lambda item: item.path.name not in SLOW)
+    order = {name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
+
+def pytest_collection_finish() -> None:
+    """Spare garbage collections what collecting the tests has imported."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -143,7 +160,7 @@ def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     return build
 
 
-# The pipeline as a whole, on shapes that take no time: tests/tiny.yaml
+# The whole pipeline, on tiny shapes: tests/tiny.yaml
 
 
 @dataclass(frozen=True)
@@ -153,7 +170,7 @@ class Project:
     folder: Path
     temporary: Path
     forking_python: str
-    """Stands in for Python where a call is waited for: Snakemake and the stages start at once."""
+    """Stands in for Python where a test waits for a call: Snakemake and the stages start fast."""
 
     def start(
         self,
@@ -163,13 +180,13 @@ class Project:
         python: str = sys.executable,
         **environment: str,
     ) -> subprocess.Popen[str]:
-        """`snakemake` with these arguments, running; what it says on either stream is one text.
+        """Start `snakemake` with these arguments; its output streams are one text.
 
-        In a process group of its own it can be interrupted as a terminal does it.
+        In its own process group it can be interrupted as by a terminal.
         """
         own = {
             "PYTHONPATH": str(self.folder / "workflow"),
-            "TMPDIR": str(self.temporary),  # device locks of our own: wait for nobody else's run
+            "TMPDIR": str(self.temporary),  # our own device locks: do not wait for other runs
         }
         return subprocess.Popen(
             [python, "-m", "snakemake", *arguments, *config],
@@ -180,7 +197,7 @@ class Project:
             stderr=subprocess.STDOUT,
             text=True,
             process_group=0 if own_group else None,
-            # A process that was started in the background would hand on that it ignores Ctrl-C.
+            # A process started in the background would pass on that it ignores Ctrl-C.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
@@ -188,17 +205,17 @@ class Project:
         self, *arguments: str, config: Sequence[str] = TINY, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments, config=config, python=self.forking_python, **environment)
-        said, _ = process.communicate()
-        return subprocess.CompletedProcess(arguments, process.returncode, said)
+        output, _ = process.communicate()
+        return subprocess.CompletedProcess(arguments, process.returncode, output)
 
     def make(self, *arguments: str, config: Sequence[str] = TINY, **environment: str) -> str:
-        """`snakemake --cores 1` with these arguments, which must succeed; what it said."""
+        """`snakemake --cores 1` with these arguments, which must succeed; its output."""
         done = self.snakemake("--cores", "1", *arguments, config=config, **environment)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
     def plan(self, *arguments: str, config: Sequence[str] = TINY, **environment: str) -> set[str]:
-        """The jobs of a dry run, as Snakemake words them; records without what hashes they bear."""
+        """The jobs of a dry run, as Snakemake words them; records without their hashes."""
         done = self.snakemake(
             "--dry-run", "report/lab5.pdf", *arguments, config=config, **environment
         )
@@ -207,7 +224,7 @@ class Project:
         return {re.sub(r"-float32-cpu-[0-9a-f]{12}$", "", job) for job in jobs}
 
     def replace(self, file: str, old: str, new: str) -> None:
-        """Edit a file: this text, which must be in it, becomes that."""
+        """Edit a file: replace a text, which must be in it."""
         path = self.folder / file
         text = path.read_text(encoding="utf-8")
         assert old in text
@@ -243,14 +260,14 @@ class Project:
 
     @property
     def records(self) -> dict[str, int]:
-        """The records there are, each with its time of change."""
+        """The records, each with its modification time."""
         folder = self.folder / "results" / "local" / "records"
         return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="session")
 def files() -> list[Path]:
-    """What a clone of the working tree would hold, relative to its root."""
+    """The files of a clone of the working tree, relative to its root."""
     listed = subprocess.run(
         ["git", "ls-files", "-coz", "--exclude-standard"],
         cwd=ROOT,
@@ -262,7 +279,7 @@ def files() -> list[Path]:
 
 
 def copy_files(files: Sequence[Path], source: Path, target: Path) -> None:
-    """Copy as `cp` does: what is new there is as old as the copy."""
+    """Copy as `cp` does: with the current time as modification time."""
     for file in files:
         target.joinpath(file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / file, target / file)
@@ -304,25 +321,49 @@ def forking_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def finished(
-    files: Sequence[Path], _workplace: Path, _temporary: Path, forking_python: str
-) -> Project:
+def _made(
+    files: Sequence[Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    _workplace: Path,
+    _temporary: Path,
+    forking_python: str,
+) -> Path:
+    """Where `finished` and `abridged` are, made by the first worker that needs them."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "made"
+    with open(f"{shared}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            used, making = Project(_workplace / "used", _temporary, forking_python), own / "making"
+            copy_files(files, ROOT, used.folder)
+            used.make("report/lab5.pdf")
+            shutil.copytree(used.folder, making / "finished", symlinks=True)
+            shutil.copyfile(SHORT_TEMPLATE, used.folder / TEMPLATE)
+            used.make("report/lab5.pdf")
+            shutil.copytree(used.folder, making / "abridged", symlinks=True)
+            making.rename(shared)
+    return shared
+
+
+@pytest.fixture(scope="session")
+def finished(_made: Path, _temporary: Path, forking_python: str) -> Project:
     """The folder after one whole run, down to the PDF. To be read only: `project` is for use."""
-    used = Project(_workplace / "used", _temporary, forking_python)
-    copy_files(files, ROOT, used.folder)
-    used.make("report/lab5.pdf")
-    kept = _workplace / "finished"
-    shutil.copytree(used.folder, kept, symlinks=True)
-    return Project(kept, _temporary, forking_python)
+    return Project(_made / "finished", _temporary, forking_python)
+
+
+@pytest.fixture(scope="session")
+def abridged(_made: Path, _temporary: Path, forking_python: str) -> Project:
+    """The finished folder with a short template, and the report made by it. To be read only."""
+    return Project(_made / "abridged", _temporary, forking_python)
 
 
 @pytest.fixture
-def project(_workplace: Path, finished: Project) -> Project:
-    """The finished folder as it was left, with Snakemake's bookkeeping; at one place always."""
+def project(_workplace: Path, abridged: Project) -> Project:
+    """The abridged folder as it was left, with Snakemake's bookkeeping; at one place always."""
     used = _workplace / "used"
-    shutil.rmtree(used)
-    shutil.copytree(finished.folder, used, symlinks=True)
-    return Project(used, finished.temporary, finished.forking_python)
+    shutil.rmtree(used, ignore_errors=True)
+    shutil.copytree(abridged.folder, used, symlinks=True)
+    return Project(used, abridged.temporary, abridged.forking_python)
 
 
 @pytest.fixture(scope="session")
@@ -339,35 +380,37 @@ def copy_finished(finished: Project) -> Callable[[Path], Project]:
 @pytest.fixture(scope="session")
 def make_clone(
     files: Sequence[Path], _temporary: Path, forking_python: str
-) -> Callable[[Path], Project]:
-    """Makes a fresh clone, in which nothing was ever run."""
+) -> Callable[..., Project]:
+    """Makes a fresh clone, in which nothing was ever run; with the short template if so asked."""
 
-    def make(folder: Path) -> Project:
+    def make(folder: Path, short_report: bool = False) -> Project:
         copy_files(files, ROOT, folder)
+        if short_report:
+            shutil.copyfile(SHORT_TEMPLATE, folder / TEMPLATE)
         return Project(folder, _temporary, forking_python)
 
     return make
 
 
 @pytest.fixture
-def clone(tmp_path: Path, files: Sequence[Path], finished: Project) -> Callable[..., Project]:
-    """Makes a fresh clone with the finished folder's results copied in, the last made last."""
+def clone(tmp_path: Path, files: Sequence[Path], abridged: Project) -> Callable[..., Project]:
+    """Makes a fresh clone with the abridged folder's results copied in, the last made last."""
 
     def copied(backwards: bool = False) -> Project:
         results = RESULTS[::-1] if backwards else RESULTS
-        project = Project(tmp_path / "clone", finished.temporary, finished.forking_python)
-        copy_files(files, finished.folder, project.folder)
+        project = Project(tmp_path / "clone", abridged.temporary, abridged.forking_python)
+        copy_files(files, abridged.folder, project.folder)
         groups = [[project.folder / file for file in files]]
         for result in results:
-            source, target = finished.folder / result, project.folder / result
+            source, target = abridged.folder / result, project.folder / result
             inside = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
             if source.is_dir():
                 copy_files(inside, source, target)
             else:
-                copy_files([target.relative_to(project.folder)], finished.folder, project.folder)
+                copy_files([target.relative_to(project.folder)], abridged.folder, project.folder)
             groups.append([*target.rglob("*"), target])
         now = time.time()
-        for seconds, group in enumerate(reversed(groups)):  # only the order is to count
+        for seconds, group in enumerate(reversed(groups)):  # only the order matters
             for path in group:
                 os.utime(path, (now - seconds, now - seconds))
         return project
@@ -398,7 +441,7 @@ def text_of(squeezed: Callable[[str], str]) -> Callable[[Path], str]:
 
 
 HELD = '''
-"""Naive attention that waits for as long as the file `hold` stands beside this one."""
+"""Naive attention that waits as long as there is a file `hold` beside this one."""
 
 import os
 import time
@@ -423,7 +466,7 @@ def attention(qkv, causal):
 
 
 class Held:
-    """The finished folder with two runs to measure, which wait in their kernel until let go."""
+    """The finished folder with two runs to measure, which wait in their kernel until released."""
 
     def __init__(self, project: Any) -> None:
         self.project = project
@@ -435,7 +478,7 @@ class Held:
             config["experiments"][0]["implementations"] = ["Pytorch", "Held"]
 
     def start(self, *arguments: str, **options: Any) -> Any:
-        """A call of Snakemake, which has come to measure a record."""
+        """Start a call of Snakemake, and wait until it measures a record."""
         call = self.project.start("--cores", "1", *arguments, "records", **options)
         deadline = time.monotonic() + 60
         while not self.kernels.joinpath("held").exists():

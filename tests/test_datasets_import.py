@@ -57,12 +57,11 @@ def test_an_imported_record_has_the_scripts_numbers_and_no_samples(
 ) -> None:
     os.utime(folder / "a.json", (0, 0))
     record = imported(folder, tmp_path / "r.json")
-    inner = record.pop("record")
-    assert record == result()
-    assert inner["samples"] == {"forward": [], "backward": []}
-    assert inner["environment"]["device_name"] == "RTX 3070"
-    assert inner["started"] == "1970-01-01T00:00:00+00:00"
-    assert [warning["code"] for warning in inner["warnings"]] == ["imported"]
+    assert record.top_level_keys() == result()
+    assert all(measured.samples == () for measured in record.metrics.values())
+    assert record.environment["device_name"] == "RTX 3070"
+    assert record.started == "1970-01-01T00:00:00+00:00"
+    assert [warning["code"] for warning in record.warnings] == ["imported"]
 
 
 def test_a_changed_result_gets_another_record(folder: Path) -> None:

@@ -240,7 +240,14 @@ def test_an_old_record_of_other_circumstances_is_not_kept(
             lambda *a: adopt(*a[:-1], replace(a[-1], sha256="1", digest="1")),
         )
     elif what == "torch":
-        monkeypatch.setattr(identity, "_versions", lambda *_: {"torch": "99.0"})
+        # As if torch had been upgraded after the record was made.
+        adopt = identity.adopt
+
+        def upgrade_and_adopt(*arguments: Any) -> bool:
+            monkeypatch.setattr(identity, "_versions", lambda *_: {"torch": "99.0"})
+            return adopt(*arguments)
+
+        monkeypatch.setattr(identity, "adopt", upgrade_and_adopt)
     elif what == "the device":
         verify = identity._former_digits
         digits = iter(["0" * 12])

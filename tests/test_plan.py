@@ -36,8 +36,12 @@ def resolved(**changes: Any) -> dict[str, Any]:
 # Which runs
 
 
+def shapes_of(experiment: plan.Experiment) -> list[Shape]:
+    return [Shape.of(problem) for problem in experiment.problems]
+
+
 def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
-    experiments = plan.experiments(resolved(), "cuda")
+    experiments = plan.experiments(resolved(), ATTENTION, "cuda")
     runs = {run for experiment in experiments for run in experiment.runs("float16", "cuda")}
     expected = {Shape(16, n, 32, 2048, c) for n in (128, 256, 512, 1024) for c in (False, True)}
     expected |= {Shape(b, 512, 32, 2048, True) for b in (8, 16, 32, 64)}
@@ -50,7 +54,7 @@ def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
 def test_the_default_configuration_asks_for_the_labs_eleven_figures() -> None:
     figures = {
         experiment.name: [figure.id for figure in experiment.figures if not figure.supplement]
-        for experiment in plan.experiments(resolved(), "cuda")
+        for experiment in plan.experiments(resolved(), ATTENTION, "cuda")
     }
     assert figures == {
         "summary": [],
@@ -64,8 +68,10 @@ def test_the_default_configuration_asks_for_the_labs_eleven_figures() -> None:
 
 def test_lists_beside_the_sweep_go_with_it_value_by_value() -> None:
     block = {"batch_size": [8, 4], "seq_len": [64, 128], "num_heads": 2, "emb_dim": 32}
-    (_, experiment, *_) = plan.experiments(resolved(cuda={**block, "causal": True}), "cuda")
-    assert experiment.shapes == (Shape(8, 64, 2, 32, True), Shape(4, 128, 2, 32, True))
+    (_, experiment, *_) = plan.experiments(
+        resolved(cuda={**block, "causal": True}), ATTENTION, "cuda"
+    )
+    assert shapes_of(experiment) == [Shape(8, 64, 2, 32, True), Shape(4, 128, 2, 32, True)]
 
 
 @pytest.mark.parametrize(
@@ -81,17 +87,21 @@ def test_a_sweep_of_head_dim_gives_the_shapes_that_follow(
     block: dict[str, Any], expected: list[tuple[int, int]]
 ) -> None:
     block = {"batch_size": 8, "seq_len": 64, "causal": False, **block}
-    (_, experiment, *_) = plan.experiments(resolved(sweep="head_dim", cuda=block, cpu=block), "cpu")
+    (_, experiment, *_) = plan.experiments(
+        resolved(sweep="head_dim", cuda=block, cpu=block), ATTENTION, "cpu"
+    )
     assert experiment.sweep == "head_dim"
-    shapes = [(shape.num_heads, shape.emb_dim) for shape in experiment.shapes]
+    shapes = [(shape.num_heads, shape.emb_dim) for shape in shapes_of(experiment)]
     assert shapes == expected
-    assert [shape.head_dim for shape in experiment.shapes] == [16, 32]
+    assert [shape.head_dim for shape in shapes_of(experiment)] == [16, 32]
 
 
 def test_a_list_of_head_dim_goes_with_another_sweep() -> None:
     block = {"batch_size": 8, "seq_len": [64, 128], "num_heads": 2, "head_dim": [16, 32]}
-    (_, experiment, *_) = plan.experiments(resolved(cuda={**block, "causal": True}), "cuda")
-    assert experiment.shapes == (Shape(8, 64, 2, 32, True), Shape(8, 128, 2, 64, True))
+    (_, experiment, *_) = plan.experiments(
+        resolved(cuda={**block, "causal": True}), ATTENTION, "cuda"
+    )
+    assert shapes_of(experiment) == [Shape(8, 64, 2, 32, True), Shape(8, 128, 2, 64, True)]
 
 
 def test_however_a_shape_is_given_its_run_is_the_same(tmp_path: Path) -> None:
@@ -108,7 +118,7 @@ def test_causal_crosses_the_sweep() -> None:
     block = {"batch_size": 8, "seq_len": [64, 128], "num_heads": 2, "emb_dim": 32}
     changed = resolved(cuda={**block, "causal": [False, True]})
     (_, experiment, *_) = plan.experiments(changed, ATTENTION, "cuda")
-    assert [(shape.seq_len, shape.causal) for shape in experiment.shapes] == [
+    assert [(shape.seq_len, shape.causal) for shape in shapes_of(experiment)] == [
         (64, False),
         (128, False),
         (64, True),

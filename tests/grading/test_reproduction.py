@@ -1,4 +1,4 @@
-"""The sample that is measured again, and what it says of a submission."""
+"""The sample that is measured again, and how it compares with a submission."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flashlab.grading.reproduction import (
     check_reproduction,
     choose,
     estimated_seconds,
-    of_a_gpu,
+    is_from_gpu,
     read_measured,
 )
 from flashlab.records import write_record
@@ -143,10 +143,10 @@ def test_launches_and_unknown_kernels_are_not_sampled_if_there_is_anything_else(
         ("Mystery", HERE, False),  # never sampled
     ],
 )
-def test_results_of_a_gpu_are_told_by_their_device(
+def test_results_is_from_gpu_are_told_by_their_device(
     implementation: str, device: str | None, expected: bool
 ) -> None:
-    assert of_a_gpu(result(implementation, 0.01, device), KNOWN) == expected
+    assert is_from_gpu(result(implementation, 0.01, device), KNOWN) == expected
 
 
 def test_the_estimate_counts_starts_and_calls() -> None:

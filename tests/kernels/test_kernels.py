@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import KERNELS, find_implementations
 from flashlab.measuring.child import measure
@@ -79,7 +79,13 @@ def test_flash2_says_whose_kernel_it_is() -> None:
 @pytest.mark.parametrize("name", ["SdpaEfficient", "SdpaCudnn", "Flash4", "Flex"])
 def test_what_needs_a_gpu_is_unsupported_without_one_and_says_so(name: str) -> None:
     run = attention_run(name, Shape(1, 16, 2, 32, False), "float32", "cpu")
-    answer = measure(run, {"name": "lab5", "repeats": 1}, find_implementations()[name].path)
+    order = {
+        "run": run.to_json(),
+        "protocol": {"name": "lab5", "repeats": 1},
+        "kernel": str(find_implementations()[name].path),
+        "measure": ATTENTION.measure,
+    }
+    answer = measure(order)
     assert answer["status"] == "unsupported"
     assert len(answer["message"]) > 20
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flashlab.figures import draw_figures, draw_overview
-from flashlab.findings import write_findings
+from flashlab.files import read_json, write_json
+from flashlab.findings.derive import write_findings
 from flashlab.plan_files import experiment_file, records_file
-from flashlab.records import write_record
+from flashlab.records import parse_record, write_record
 from flashlab.remarks import read_remarks
 from flashlab.report import write_page, write_report
 from flashlab.report.content import compose
@@ -22,7 +23,6 @@ from flashlab.report.document import Report
 from flashlab.tables import write_tables
 
 Rows = list[dict[str, str]]
-TABLES = ("runs", "passes", "samples")
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 
 
@@ -41,12 +41,11 @@ class Results:
 
     @property
     def config(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.folder.joinpath(self.config_file).read_text())
+        found: dict[str, Any] = read_json(self.folder / self.config_file)
         return found
 
     def change(self, **keys: Any) -> None:
-        text = json.dumps({**self.config, **keys}, ensure_ascii=False)
-        self.folder.joinpath(self.config_file).write_text(text, encoding="utf-8")
+        write_json(self.folder / self.config_file, {**self.config, **keys})
 
     def compose(self) -> Report:
         return compose(self.config, self.local, self.ceilings, read_remarks(self.config))
@@ -83,28 +82,21 @@ class Results:
             self.edit_table(path.parent.name, "runs", lambda rows: [row | change for row in rows])
 
     def findings(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads((self.local / "findings.json").read_text())
+        found: list[dict[str, Any]] = read_json(self.local / "findings.json")
         return found
 
     def fail(self, implementations: Collection[str], status: str = "error") -> None:
         """Make every run of these implementations fail, and all that follows from the records."""
         for path in self.local.glob("records/[!c]*.json"):
-            record = json.loads(path.read_text(encoding="utf-8"))
-            inner = record["record"]
-            if inner["run"]["implementation"] not in implementations:
+            record = parse_record(read_json(path), path.name)
+            if record.run.implementation not in implementations:
                 continue
-            for name in PASSES:
-                record[name] = dict.fromkeys(record[name])
-            record["peak_memory_usage(MB)"] = None
-            inner |= {"status": status, "message": "it failed", "stopped": {}, "warnings": []}
-            inner |= {"samples": {"forward": [], "backward": []}, "environment": {}, "gate": None}
-            write_record(path, record)
+            failed = replace(record, status=status, message="it failed", metrics={}, warnings=())
+            write_record(path, replace(failed, environment={}, gate=None))
         names = ["summary", *(experiment["name"] for experiment in self.config["experiments"])]
         plans = [experiment_file(self.local, name) for name in names]
         for name in names:
-            tables = self.local / "tables" / name
-            files = (tables / f"{table}.csv" for table in TABLES)
-            write_tables(records_file(self.local, name), *files)
+            write_tables(records_file(self.local, name), self.local / "tables" / name)
         findings = self.local / "findings.json"
         write_findings(plans, self.local / "tables", CLAIMS, self.ceilings, findings)
         self.redraw(self.config["languages"])
@@ -113,12 +105,12 @@ class Results:
         """Choose these languages, in the configuration and in every figure."""
         self.change(languages=languages)
         chosen = self.local / "plan" / "languages.json"
-        chosen.write_text(json.dumps(languages), encoding="utf-8")
+        write_json(chosen, languages)
         tables, plans = self.local / "tables", []
         for experiment in self.config["experiments"]:
             plans.append(experiment_file(self.local, experiment["name"]))
             folder = self.local / "figures" / experiment["name"]
-            draw_figures(plans[-1], tables / experiment["name"], chosen, folder)
+            draw_figures(plans[-1], tables, chosen, folder)
         draw_overview(
             plans,
             tables,

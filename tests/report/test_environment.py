@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from flashlab.report.material import Material, stretches
 
 from flashlab.devices import known_devices
 from flashlab.report.environment import disagreements
-from flashlab.report.material import Material, stretches
 
 
 def material(results: Any) -> Material:

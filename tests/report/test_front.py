@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from flashlab.files import read_json, write_json
 from flashlab.plan_files import experiment_file
 from flashlab.report.document import Cell, Front, Statement, Statements, Table
 from flashlab.report.front import without_weakest
@@ -87,7 +88,7 @@ def test_a_headline_of_seven_implementations_stays_within_the_page(
             for row in flash
         ]
 
-    for table in ("runs", "passes"):
+    for table in ("runs", "metrics"):
         results.edit_table("summary", table, more)
     plan = experiment_file(results.local, "summary")
     document = json.loads(plan.read_text(encoding="utf-8"))
@@ -111,6 +112,42 @@ def test_a_headline_of_seven_implementations_stays_within_the_page(
     ).stdout
     width = float(re.search(r'<page width="([\d.]+)"', boxes)[1])  # type: ignore[index]
     assert max(map(float, re.findall(r'xMax="([\d.]+)"', boxes))) < width
+
+
+def set_headline(results: Any, verdict: str, ratio: float) -> None:
+    """Let the findings about the headline's measured metrics come to this."""
+    found = results.findings()
+    for finding in found:
+        if finding["experiment"] == "summary":
+            finding |= {"verdict": verdict, "params": {"count": 1, "low": ratio, "high": ratio}}
+    write_json(results.local / "findings.json", found)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "forward", "memory"),
+    [
+        ("better", "1.03× the speed", "1.03× the memory"),
+        ("equivalent", "within 5% (1.03×)", "within 5% (1.03×)"),
+        ("inconclusive", "undecided (1.03×)", "undecided (1.03×)"),
+    ],
+)
+def test_the_headline_quotes_the_findings_with_their_verdicts(
+    results: Any, verdict: str, forward: str, memory: str
+) -> None:
+    set_headline(results, verdict, 1.03)
+    rows = results.compose().front.headline.rows
+    said = {row.cells[0]["en"]: row.cells[-1] for row in rows}
+    assert said["Forward time (ms)"]["en"] == said["Total time (ms)"]["en"] == forward
+    assert said["Peak memory (MiB)"]["en"] == memory
+    assert said["Forward rate (TFLOP/s)"] == Cell("")
+
+
+def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) -> None:
+    report = results.compose()
+    drawn = read_json(results.local / "overview" / "drawn.json")
+    all_ = report.implementations
+    shown = [report.front.figure, *all_.rooflines, *all_.others]
+    assert sorted(figure.path.stem for figure in shown) == sorted(drawn)
 
 
 def front_of(marks: list[str], ranked: int) -> Front:

@@ -218,9 +218,13 @@ CROSSOVERS = """
 
 @pytest.fixture
 def with_crossovers(results: Any) -> Path:
-    """A page on which three implementations overtake another at one experiment and pass."""
+    """A page on which three implementations overtake another in one experiment and metric."""
     found = results.findings()
-    template = next(finding for finding in found if finding["kind"] == "crossover")
+    template = next(
+        finding
+        for finding in found
+        if finding["kind"] == "crossover" and finding["subject"]["metric"] == "forward_time"
+    )
     for low, name in enumerate(("Pytorch", "Flash2", "Flash2"), start=16):
         subject = template["subject"] | {"implementation": name, "other": "Flex"}
         params = {"low_at": low, "high_at": 64, "before": "Flex", "after": "Flash2"}
@@ -268,7 +272,7 @@ def test_labels_follow_the_language_and_are_in_every_row_of_a_sorted_table(
         """,
     )
     assert seen.console == []
-    assert seen.result == ["Forward", [[True, True]] * 3]
+    assert seen.result == ["Forward time", [[True, True]] * 3]
 
 
 def test_a_table_is_sorted_by_the_column_that_is_clicked(in_chromium: Callable[..., Seen]) -> None:

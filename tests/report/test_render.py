@@ -384,7 +384,7 @@ def test_the_same_inputs_give_the_same_bytes_anywhere_and_at_any_time(
 
 def test_the_same_tables_give_the_same_figures(finished: Any, tmp_path: Path) -> None:
     local = finished.folder / "results" / "local"
-    tables, languages = local / "tables" / "seq_len", local / "plan" / "languages.json"
+    tables, languages = local / "tables", local / "plan" / "languages.json"
     draw_figures(experiment_file(local, "seq_len"), tables, languages, tmp_path)
     drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     before = local / "figures" / "seq_len"

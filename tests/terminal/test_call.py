@@ -37,7 +37,9 @@ class Lab:
         plan.joinpath("records").mkdir(parents=True)
         plan.joinpath("experiments.json").write_text('["summary"]')
         records = [{"run": run.to_json(), "path": self.path(run)} for run in RUNS]
-        plan.joinpath("records", "summary.json").write_text(json.dumps({"records": records}))
+        plan.joinpath("records", "summary.json").write_text(
+            json.dumps({"benchmark": "attention", "records": records})
+        )
 
     def path(self, run: Run) -> str:
         return f"results/{self.dataset}/records/{run.slug}-0123456789ab.json"
@@ -94,9 +96,9 @@ def test_each_run_is_one_line_of_a_table(lab: Lab) -> None:
     assert head[1] == "Measuring 3 runs on the CPU in float32; 1 of 4 are measured already."
     assert head[-2:] + second + third == [
         "run   left                                      forward    backward peak memory",
-        "1/3        Pytorch B16 N128  H32 E2048 full   1.00 ms   2.50 ms  10.0 MiB",
+        "1/3        Pytorch B16 N128  H32 E2048 full     1.00 ms     2.50 ms    10.0 MiB",
         "2/3   10 s Flash2  B16 N128  H32 E2048 full   7.10 ms   18.9 ms  1288 MiB",
-        "3/3        Pytorch B16 N1024 H32 E2048 full   1.00 ms   2.50 ms  10.0 MiB",
+        "3/3        Pytorch B16 N1024 H32 E2048 full     1.00 ms     2.50 ms    10.0 MiB",
     ]
 
 
@@ -135,7 +137,7 @@ def test_a_run_outside_the_plan_is_named_by_its_record(lab: Lab) -> None:
     job = Job(5, "measure", "", (lab.path(other),))
     call.starts(job)
     lab.record(other)
-    assert " Flash4 B16 N64 H32 E2048 full   1.00 ms " in call.finishes(5)[0]
+    assert " Flash4 B16 N64 H32 E2048 full     1.00 ms " in call.finishes(5)[0]
 
 
 def test_what_no_call_has_measured_yet_is_not_called_measured(lab: Lab) -> None:

@@ -35,7 +35,7 @@ Variant = tuple[tuple[str, Value], ...]
 
 
 def run_keys(benchmark: Benchmark) -> tuple[str, ...]:
-    """The columns that tell one run from all others."""
+    """The columns that distinguish one run from all others."""
     return ("implementation", *(p.name for p in benchmark.given), "dtype", "device")
 
 
@@ -126,7 +126,7 @@ class Sweep:
 
     @cached_property
     def parameter(self) -> Parameter:
-        """The parameter that varies; the summary is told by the benchmark's first size."""
+        """The parameter that varies; for the summary, the benchmark's first size."""
         if self.is_summary:
             return next(p for p in self.benchmark.given if not p.is_variant)
         return self.benchmark.parameter(self.plan["sweep"])
@@ -156,6 +156,15 @@ class Sweep:
         ]
 
     @cached_property
+    def varying_variants(self) -> list[Parameter]:
+        """The variants of which several values were asked for, in order of declaration."""
+        return [
+            parameter
+            for parameter in self.benchmark.variants
+            if len({row[parameter.name] for row in self.runs}) > 1
+        ]
+
+    @cached_property
     def covaried(self) -> list[Parameter]:
         """The sizes that vary along with the parameter and do not merely follow from it."""
         others = [p for p in self.varying if p != self.parameter and p.derive is None]
@@ -179,7 +188,7 @@ class Sweep:
         return int(self.parameter.derive(row))
 
     def key_of(self, row: Row) -> tuple[Any, ...]:
-        """What tells the run of a row from all others."""
+        """What distinguishes the run of a row from all others."""
         return tuple(row[column] for column in run_keys(self.benchmark))
 
     @cached_property
@@ -255,7 +264,7 @@ def variants_of(sweeps: Iterable[Sweep]) -> list[Variant]:
 
 
 def device_of(runs: Iterable[Row]) -> str:
-    """Names of the devices of these runs, or their kinds where no record tells a name.
+    """Names of the devices of these runs, or their kinds where no record states a name.
 
     A run that ended in an error may not have come to know its device.
     """
@@ -264,14 +273,14 @@ def device_of(runs: Iterable[Row]) -> str:
     return ", ".join(sorted(names or {row["device"] for row in rows}))
 
 
-def warning_codes(runs: Iterable[Row], metric: str) -> list[str]:
-    """The codes of the warnings on these runs that concern a metric, each once."""
+def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
+    """The codes of the warnings on these runs that concern any of these metrics, each once."""
     return sorted(
         {
             warning["code"]
             for row in runs
             for warning in row["warnings"] or ()
-            if warning.get("metric", metric) == metric
+            if warning.get("metric") in (None, *metrics)
         }
     )
 

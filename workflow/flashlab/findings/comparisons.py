@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flashlab.benchmarks.model import Metric
 from flashlab.findings.model import Evidence, Finding, excluded, rows_of, subject_of
 from flashlab.findings.ratios import (
     BOOTSTRAP,
@@ -75,18 +76,31 @@ def _evidence(sweep: Sweep, found: Sequence[Ratio], method: str, rows: dict[str,
     ).to_json()
 
 
+def _compared_metrics(sweep: Sweep) -> list[Metric]:
+    """The sampled metrics that are measured; in the headline also the totals of several."""
+    measured = metrics_of(sweep.benchmark, exact=False)
+    names = {metric.name for metric in measured}
+    totals = [
+        metric
+        for metric in sweep.benchmark.metrics
+        if metric.derived and len(metric.derived.of) > 1 and names.issuperset(metric.derived.of)
+    ]
+    return [*measured, *totals] if sweep.is_summary else measured
+
+
 def comparisons(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """How many times as good as the baseline each implementation is, by each sampled metric."""
     baseline = sweep.baseline
     if baseline not in sweep.implementations:
         return
     others = sorted(name for name in sweep.implementations if name != baseline)
-    metrics = metrics_of(sweep.benchmark, exact=False)
+    metrics = _compared_metrics(sweep)
     for name, variant, metric in itertools.product(others, sweep.variants, metrics):
         mine, theirs = (
             estimates.along(sweep, implementation, variant, metric.name)
             for implementation in (name, baseline)
         )
+        bases = metric.derived.of if metric.derived else (metric.name,)
         found = advantages(mine, theirs, metric.higher_is_better)
         verdict = VERDICTS.get(shared_verdict(found), shared_verdict(found))
         trend = _trend(found)
@@ -108,10 +122,12 @@ def comparisons(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                 found,
                 f"median {metric.labels['en']} {over} the baseline, as a factor above 1 where "
                 "better",
-                rows_of([baseline, name], variant, metric=metric.name),
+                rows_of(
+                    [baseline, name], variant, metric=bases[0] if len(bases) == 1 else [*bases]
+                ),
             ),
             reasons=excluded(sweep, pair, [variant]) + without_samples(found),
-            warnings=warning_codes(sweep.of_series(pair, [variant]), metric.name),
+            warnings=warning_codes(sweep.of_series(pair, [variant]), *bases),
         )
 
 
@@ -154,7 +170,10 @@ def variant_effects(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                 device=sweep.device,
                 subject=subject_of(name, fixed, metric=metric.name, switched=switched),
                 verdict=verdict,
-                sentences=[counted(f"variant_effect.{verdict}", len(found))],
+                sentences=[
+                    counted(f"variant_effect.{verdict}", len(found)),
+                    *(["variant_effect.rate"] if "rate_low" in params else []),
+                ],
                 params=params,
                 evidence=_evidence(
                     sweep,

@@ -58,7 +58,7 @@ class Estimates:
     ) -> dict[int, Estimate]:
         """A metric by sweep value. Only runs that are ok are in it."""
         return {
-            sweep.value_of(row): self.of_row(sweep, row)
+            sweep.value_of(row): self.of_metric(sweep, row, metric)
             for row in sweep.metric_rows(implementation, variant, metric)
             if row["status"] == "ok"
         }

@@ -144,6 +144,22 @@ def _told(
                 yield position
 
 
+def told_rooflines(findings: Iterable[Finding], headline: Collection[str]) -> list[Finding]:
+    """Contradictions of the model, and the nearest approach of each of the headline's."""
+    found: list[Finding] = []
+    nearest: dict[str, Finding] = {}
+    for finding in findings:
+        if finding.kind != "roofline":
+            continue
+        name = finding.subject["implementation"]
+        if finding.verdict == "model_error":
+            found.append(finding)
+        elif name in headline:
+            best = nearest.setdefault(name, finding)
+            nearest[name] = max(best, finding, key=_share_of_matrix_product)
+    return [*found, *nearest.values()]
+
+
 def select(
     findings: Sequence[Finding], sweeps: Sequence[Sweep], headline: Collection[str]
 ) -> list[Finding]:
@@ -153,7 +169,10 @@ def select(
     by_section = sorted(findings, key=lambda f: order.get(f.experiment or "", len(order)))
     front = {id(f): rank for rank, f in enumerate(front_page(by_section, headline, names))}
     told = set(_told(findings, sweeps, headline))
+    rooflines = {id(finding) for finding in told_rooflines(by_section, headline)}
     return [
-        replace(finding, front=front.get(id(finding)), told=position in told)
+        replace(
+            finding, front=front.get(id(finding)), told=position in told or id(finding) in rooflines
+        )
         for position, finding in enumerate(findings)
     ]

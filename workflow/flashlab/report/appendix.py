@@ -6,38 +6,49 @@ import string
 from collections import Counter
 from pathlib import Path
 
-from flashlab.catalogs import SYMBOLS
+from flashlab.findings.selection import STRONGEST
+from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
-from flashlab.report.material import Material
-from flashlab.report.selection import STRONGEST
-from flashlab.report.wording import Texts, sentences
+from flashlab.report.wording import Texts, join_sentences
+
+SIGNS = {"▲ ▼": "better", "= ◆ ○": "undecided", "×": "empty"}
 
 
-def method(material: Material) -> list[Texts]:
-    """How it was measured and decided, a paragraph each."""
-    words = material.words
-    protocols = material.distinct("protocol")
-    keys = ["inputs", "gate", "flops", *protocols, "memory", "difference", "growth", "doubt"]
-    said = [words.each(f"method.{key}") for key in keys]
-    return [*said, words.each("method.key", count=STRONGEST)]
+def describe_method(data: ReportData) -> list[Texts]:
+    """How it was measured and decided, a paragraph each: the benchmark's own, then the common ones.
+
+    The benchmark's are the messages below ``<benchmark>.method``, in the order of the catalog.
+    """
+    words = data.words
+    protocols = data.distinct("protocol")
+    keys = [
+        *words.keys_below(f"{data.benchmark.name}.method"),
+        *(f"method.{key}" for key in (*protocols, "difference", "growth", "doubt", "key")),
+    ]
+    return [words.each(key, count=STRONGEST) for key in keys]
 
 
-def symbols(material: Material) -> Table:
+def list_symbols(data: ReportData) -> Table:
     """The letters and signs that the report uses."""
-    words = material.words
-    letters = [(symbol, words.each(f"symbol.{key}")) for key, symbol in SYMBOLS.items()]
-    others = [("d", "head_dim"), ("▲ ▼", "better"), ("= ◆ ○", "undecided"), ("×", "empty")]
-    rows = [Row([Cell(letter), said]) for letter, said in letters]
-    rows += [Row([Cell(letter), words.each(f"symbol.{key}")]) for letter, key in others]
+    words, rows = data.words, []
+    for parameter in data.benchmark.parameters:
+        if parameter.is_variant:
+            continue
+        meaning = words.label(parameter.labels)
+        if parameter.derived_from:
+            sources = [data.benchmark.parameter(name).symbol for name in parameter.derived_from]
+            meaning = words.each("symbol.derived", meaning=meaning, symbols=words.listed(sources))
+        rows.append(Row([Cell(parameter.symbol), meaning]))
+    rows += [Row([Cell(sign), words.each(f"symbol.{key}")]) for sign, key in SIGNS.items()]
     return Table([words.each("column.symbol"), words.each("column.meaning")], rows)
 
 
-def checks(material: Material) -> Table:
+def count_checks(data: ReportData) -> Table:
     """How often each kind of finding came to each verdict, those that found nothing too."""
-    words = material.words
+    words = data.words
     counts: dict[str, Counter[str]] = {}
-    for finding in material.findings:
-        counts.setdefault(finding["kind"], Counter())[finding["verdict"]] += 1
+    for finding in data.findings:
+        counts.setdefault(finding.kind, Counter())[finding.verdict] += 1
     rows = []
     for kind, verdicts in counts.items():
         listed = [
@@ -50,34 +61,34 @@ def checks(material: Material) -> Table:
     return Table([words.each(f"column.{key}") for key in headings], rows, numeric=range(1, 2))
 
 
-def runs_note(material: Material) -> Texts:
+def describe_runs(data: ReportData) -> Texts:
     """Where the records lie, and what the letters for the warnings stand for."""
-    words = material.words
-    folders = sorted({Path(run["record"]).parent.as_posix() for run in material.runs})
+    words = data.words
+    folders = sorted({Path(run["record"]).parent.as_posix() for run in data.runs})
     letters = [
         words.each("warning.letter", letter=letter, warning=words.each(f"warning.{code}"))
-        for code, letter in _letters(material).items()
+        for code, letter in _warning_letters(data).items()
     ]
     note = words.each("runs.note", folders=words.listed(folders))
     if not letters:
         return note
-    return sentences([note, words.each("runs.letters", letters=words.listed(letters))])
+    return join_sentences([note, words.each("runs.letters", letters=words.listed(letters))])
 
 
-def _letters(material: Material) -> dict[str, str]:
-    codes = {w["code"] for run in material.runs for w in run["warnings"] or ()}
+def _warning_letters(data: ReportData) -> dict[str, str]:
+    codes = {w["code"] for run in data.runs for w in run["warnings"] or ()}
     return dict(zip(sorted(codes), string.ascii_lowercase, strict=False))
 
 
-def runs(material: Material) -> Table:
+def list_runs(data: ReportData) -> Table:
     """Every run: its number, its record's file, status, warnings as letters, and the SHA-256.
 
     The status is the record's own word, as the file's name is.
     """
-    words, letters = material.words, _letters(material)
+    words, letters = data.words, _warning_letters(data)
     rows = []
-    for run in material.runs:
-        number = material.number_of(run)
+    for run in data.runs:
+        number = data.number_of(run)
         status = run["status"] if run["status"] != "ok" else ""
         marks = "".join(sorted({letters[w["code"]] for w in run["warnings"] or ()}))
         cells: list[Cell | Texts] = [

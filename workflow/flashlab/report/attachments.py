@@ -1,4 +1,4 @@
-"""What the PDF carries, so that a reader can check every number without anything else.
+"""The PDF's attachments, with which a reader can check every number without anything else.
 
 All names are flat. ``records.jsonl.gz`` holds a line of JSON for each record,
 ``{"file": <its file name>, "record": <the whole record>}``, its keys in the file's order, so that
@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flashlab.files import canonical, read_json
 from flashlab.plan_files import SUMMARY, records_file
-from flashlab.records import canonical
 from flashlab.remarks import Remark
+from flashlab.sweep import TABLES
 
-TABLES = ("runs", "passes", "samples")
 MANIFEST_VERSION = 1
 
 
@@ -39,7 +39,7 @@ class AttachedFile:
 def _lines_of_records(paths: Sequence[Path]) -> bytes:
     lines = []
     for path in paths:
-        entry = {"file": path.name, "record": json.loads(path.read_text(encoding="utf-8"))}
+        entry = {"file": path.name, "record": read_json(path)}
         lines.append(json.dumps(entry, separators=(",", ":"), ensure_ascii=False) + "\n")
     # No time and no name in the header, so that only the records decide the bytes.
     return gzip.compress("".join(lines).encode(), mtime=0)
@@ -48,20 +48,16 @@ def _lines_of_records(paths: Sequence[Path]) -> bytes:
 def record_paths(config: Mapping[str, Any], results: Path) -> list[Path]:
     """The file of every planned record once, by name."""
     names = [SUMMARY, *(experiment["name"] for experiment in config["experiments"])]
-    found = {}
-    for name in names:
-        plan = json.loads(records_file(results, name).read_text(encoding="utf-8"))
-        for entry in plan["records"]:
-            path = Path(entry["path"])
-            found[path.name] = path
-    return [found[name] for name in sorted(found)]
+    plans = [read_json(records_file(results, name)) for name in names]
+    paths = {Path(entry["path"]) for plan in plans for entry in plan["records"]}
+    return sorted(paths, key=lambda path: path.name)
 
 
 def attached_files(
     config_file: Path, results: Path, ceilings: Path | None, remarks: Sequence[Remark]
 ) -> list[AttachedFile]:
     """Every attachment of the report of the dataset in `results`, by name."""
-    config = json.loads(config_file.read_text(encoding="utf-8"))
+    config = read_json(config_file)
     source = {"records.jsonl.gz": _lines_of_records(record_paths(config, results))}
     if ceilings:
         source["ceilings.json"] = ceilings.read_bytes()

@@ -2,187 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-from flashlab.report.document import Cell, FigureEntry, Implementations, Row, Statements, Table
-from flashlab.report.front import overview_figures
-from flashlab.report.material import Experiment, Finding, Material
-from flashlab.report.selection import subjects
-from flashlab.report.statements import Speaker
+from flashlab.benchmarks.model import Metric
+from flashlab.findings.model import Finding
+from flashlab.report.data import ReportData
+from flashlab.report.document import Cell, Implementations, Row, Table
+from flashlab.report.front import SUMMARY_FIGURE, overview_figures
+from flashlab.report.statements import FindingRenderer
 from flashlab.report.wording import Texts
 
-TIMED = ("forward", "backward")
 BOUNDS = ("compute_bound", "memory_bound", "neither", "model_error")
+CEILINGS = ("matrix_percent", "copy_percent")
 
 
-class Comparison:
-    """Writes the section on the implementations."""
+def _table(data: ReportData) -> Table:
+    """Each implementation: its name and label, what ran it, its runs and how they went."""
+    words, rows = data.words, []
+    for name, entry in data.implementations.items():
+        mine = [run for run in data.runs if run["implementation"] == name]
+        providers = sorted({run["provider"] for run in mine if run["provider"]})
+        good = sum(run["status"] == "ok" for run in mine)
+        cells: list[Cell | Texts] = [
+            Cell(name),
+            words.label(entry["label"]),
+            Cell(", ".join(providers) or "–"),
+            Cell(str(len(mine))),
+            Cell(str(good)),
+        ]
+        rows.append(Row(cells, implementation=name))
+    headings = ("implementation", "label", "provider", "runs", "runs_ok")
+    columns = [words.each(f"column.{key}") for key in headings]
+    return Table(columns, rows, numeric=range(3, 5))
 
-    def __init__(self, material: Material, speaker: Speaker) -> None:
-        self.material = material
-        self.words = material.words
-        self.speaker = speaker
-        self.rooflines = [f for f in material.findings if f["kind"] == "roofline"]
 
-    def _table(self) -> Table:
-        """Each implementation: its name and label, what ran it, its runs and how they went."""
-        words, material = self.words, self.material
-        rows = []
-        for name, entry in material.implementations.items():
-            mine = [run for run in material.runs if run["implementation"] == name]
-            providers = sorted({run["provider"] for run in mine if run["provider"]})
-            good = sum(run["status"] == "ok" for run in mine)
-            cells: list[Cell | Texts] = [
-                Cell(name),
-                words.chosen(entry["label"]),
-                Cell(", ".join(providers) or "–"),
-                Cell(str(len(mine))),
-                Cell(str(good)),
-            ]
-            rows.append(Row(cells, implementation=name))
-        headings = ("implementation", "label", "provider", "runs", "runs_ok")
-        columns = [words.each(f"column.{key}") for key in headings]
-        return Table(columns, rows, numeric=range(3, 5))
+# The roofline
 
-    def _figures(self) -> list[FigureEntry]:
-        words, found = self.words, []
-        for path in overview_figures(self.material):
-            kind = path.stem.partition("-")[0]
-            if kind == "summary":
-                continue
-            caption = words.each(f"caption.{kind}", baseline=self.material.baseline)
-            label = words.each(f"{kind}.label")
-            found.append(FigureEntry(f"figure-{path.stem}", path, label, caption))
-        return found
 
-    # The roofline
-
-    def _standings(self, name: str, timed: str) -> Iterator[tuple[Finding, Experiment, Any]]:
-        """Every estimate of an implementation's pass, with its finding and experiment."""
-        for finding in self.rooflines:
-            if (finding["subject"]["implementation"], finding["subject"]["pass"]) == (name, timed):
-                experiment = self.material.experiment(finding["experiment"])
-                for estimate in finding["evidence"]["estimates"]:
-                    yield finding, experiment, estimate
-
-    def _roofline_row(self, name: str, timed: str, first: bool) -> Row | None:
-        """An implementation's nearest approach to either ceiling, and how its runs are bound."""
-        words, material = self.words, self.material
-        bound: dict[str, set[int]] = {verdict: set() for verdict in BOUNDS}
-        nearest: dict[str, tuple[float, int]] = {}
-        for finding, experiment, estimate in self._standings(name, timed):
-            causal = finding["subject"]["mask"] == "causal"
-            run = experiment.run(name, causal, estimate["value"])
-            number = material.number_of(run)
-            bound[finding["verdict"]].add(number)
-            for ceiling in ("matrix_percent", "copy_percent"):
+def _roofline_row(data: ReportData, name: str, metric: Metric, first: bool) -> Row | None:
+    """An implementation's nearest approach to either ceiling, and how its runs are bound."""
+    bound: dict[str, set[int]] = {verdict: set() for verdict in BOUNDS}
+    nearest: dict[str, tuple[float, int]] = {}
+    for finding in data.findings:
+        if finding.kind != "roofline" or not finding.is_about(
+            implementation=name, metric=metric.name
+        ):
+            continue
+        for estimate in finding.estimates:
+            number = data.number_of(data.run_of(finding, estimate["value"]))
+            bound[finding.verdict].add(number)
+            for ceiling in CEILINGS:
                 share = estimate[ceiling]["estimate"]
                 if ceiling not in nearest or share > nearest[ceiling][0]:
                     nearest[ceiling] = (share, number)
-        if not nearest:
-            return None
-        cells: list[Cell | Texts] = [Cell(name if first else ""), words.each(f"pass.{timed}")]
-        for ceiling in ("matrix_percent", "copy_percent"):
-            share, number = nearest[ceiling]
-            cells.append(Cell(f"{material.number(share, 3)}%"))
-            cells.append(Cell(str(number), target=f"run-{number}"))
-        cells += [Cell(str(len(bound[verdict]))) for verdict in BOUNDS]
-        return Row(cells, implementation=name, first=first)
+    if not nearest:
+        return None
+    cells: list[Cell | Texts] = [Cell(name if first else ""), data.words.heading(metric.labels)]
+    for ceiling in CEILINGS:
+        share, number = nearest[ceiling]
+        cells.append(Cell(f"{data.number(share, 3)}%"))
+        cells.append(Cell(str(number), target=f"run-{number}"))
+    cells += [Cell(str(len(bound[verdict]))) for verdict in BOUNDS]
+    return Row(cells, implementation=name, first=first)
 
-    def _roofline(self) -> Table | None:
-        rows = []
-        for name in self.material.implementations:
-            for timed in TIMED:
-                row = self._roofline_row(name, timed, first=timed == TIMED[0])
-                if row:
-                    rows.append(row)
-        if not rows:
-            return None
-        words = self.words
-        headings = ("implementation", "pass", "matrix_share", "run", "copy_share", "run", *BOUNDS)
-        return Table(
-            [words.each(f"column.{key}") for key in headings],
-            rows,
-            numeric=range(2, len(headings)),
-            caption=words.each("caption.roofline_table"),
-        )
 
-    def _said(self) -> Statements:
-        """Of each of the headline's implementations the nearest approach; every model error.
+def _roofline(data: ReportData) -> Table | None:
+    timed = [metric for metric in data.benchmark.measured if metric.work]
+    rows = [
+        row
+        for name in data.implementations
+        for metric in timed
+        if (row := _roofline_row(data, name, metric, first=metric == timed[0]))
+    ]
+    if not rows:
+        return None
+    words = data.words
+    headings = ("implementation", "quantity", "matrix_share", "run", "copy_share", "run", *BOUNDS)
+    return Table(
+        [words.each(f"column.{key}") for key in headings],
+        rows,
+        numeric=range(2, len(headings)),
+        caption=words.each("caption.roofline_table"),
+    )
 
-        The table has the others.
-        """
-        nearest: dict[str, Finding] = {}
-        errors = [f for f in self.rooflines if f["verdict"] == "model_error"]
-        for finding in self.rooflines:
-            if not subjects(finding) <= set(self.material.headline) or finding in errors:
-                continue
-            key = finding["subject"]["implementation"]
-            best = nearest.get(key)
-            if best is None or finding["params"]["matrix_high"] > best["params"]["matrix_high"]:
-                nearest[key] = finding
-        return self.speaker.say([*errors, *nearest.values()], titled=True)
 
-    # Crossovers
+def _told_rooflines(data: ReportData) -> list[Finding]:
+    """What is told of the roofline, contradictions of its model first; the table has the rest."""
+    told = [finding for finding in data.findings if finding.kind == "roofline" and finding.told]
+    return sorted(told, key=lambda finding: finding.verdict != "model_error")
 
-    def _crossovers(self) -> Table | None:
-        """Where the faster one of any two implementations changes, beyond what the prose says."""
-        words, material, rows = self.words, self.material, []
-        before: tuple[str, ...] = ()
-        said: set[str] = set()
-        for finding in material.findings:
-            if finding["kind"] != "crossover" or finding["verdict"] != "crosses":
-                continue
-            if subjects(finding) <= set(material.headline):
-                continue
-            experiment = material.experiment(finding["experiment"])
-            params, subject = finding["params"], finding["subject"]
-            group = (experiment.name, subject["mask"], subject["pass"])
-            first = group[:2] != before[:2]
-            title = words.each(
-                "crossover.where",
-                title=words.chosen(experiment.plan["title"]),
-                mask=words.each(f"mask.{subject['mask']}"),
-            )
-            span = f"{experiment.symbol} = {params['low_at']} – {params['high_at']}"
-            links = self.speaker.links(finding)
-            # An experiment that shares its runs with an earlier one says the same again.
-            once = str([subject, params, [link.target for link in links if "run" in link.target]])
-            if once in said:
-                continue
-            said.add(once)
-            link = links[-1]
-            rows.append(
-                Row(
-                    [
-                        title if first else Cell(""),
-                        words.each(f"pass.{subject['pass']}") if group != before else Cell(""),
-                        Cell(f"{params['before']} → {params['after']}"),
-                        Cell(span, target=link.target),
-                    ],
-                    implementation=subject["implementation"],
-                    first=first,
-                )
-            )
-            before = group
-        headings = ("experiment", "pass", "overtaking", "between")
-        if not rows:
-            return None
-        return Table(
-            [words.each(f"column.{key}") for key in headings],
-            rows,
-            caption=words.each("caption.crossovers"),
-        )
 
-    def implementations(self) -> Implementations:
-        """The section on the implementations."""
-        figures = self._figures()
-        return Implementations(
-            table=self._table(),
-            rooflines=[f for f in figures if f.id.startswith("figure-roofline")],
-            statements=self._said(),
-            roofline=self._roofline(),
-            heat_maps=[f for f in figures if f.id.startswith("figure-heat")],
-            crossovers=self._crossovers(),
-        )
+# Crossovers
+
+
+def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
+    """Where the better one of any two implementations changes, beyond what the prose tells."""
+    words, rows = data.words, []
+    before: tuple[object, ...] = ()
+    known: set[str] = set()
+    for finding in data.findings:
+        if finding.kind != "crossover" or finding.verdict != "crosses":
+            continue
+        if finding.implementations <= set(data.headline):
+            continue
+        sweep = data.sweep(str(finding.experiment))
+        params, metric = finding.params, data.benchmark.metric(str(finding.metric))
+        links = renderer.links(finding)
+        # An experiment that shares its runs with an earlier one has the same crossovers.
+        runs = [link.target for link in links if link.target.startswith("run-")]
+        key = str([finding.subject, params, runs])
+        if key in known:
+            continue
+        known.add(key)
+        group = (sweep.name, finding.variant, metric.name)
+        first = group[:2] != before[:2]
+        title, variant = words.label(sweep.plan["title"]), data.variant(finding.variant or ())
+        if finding.variant:
+            title = words.each("crossover.where", title=title, variant=variant)
+        span = f"{sweep.parameter.symbol} = {params['low_at']} – {params['high_at']}"
+        cells: list[Cell | Texts] = [
+            title if first else Cell(""),
+            words.heading(metric.labels) if group != before else Cell(""),
+            Cell(f"{params['before']} → {params['after']}"),
+            Cell(span, target=links[-1].target),
+        ]
+        name = finding.subject["implementation"]
+        rows.append(Row(cells, implementation=name, first=first))
+        before = group
+    if not rows:
+        return None
+    headings = ("experiment", "quantity", "overtaking", "between")
+    columns = [data.specialised(f"column.{key}") for key in headings]
+    return Table(columns, rows, caption=data.specialised("caption.crossovers"))
+
+
+def render_implementations(data: ReportData, renderer: FindingRenderer) -> Implementations:
+    """The section on the implementations."""
+    figures = overview_figures(data)
+    figures.pop(SUMMARY_FIGURE, None)
+    rooflines = [id for id in figures if id.startswith("roofline")]
+    return Implementations(
+        table=_table(data),
+        rooflines=[figures.pop(id) for id in rooflines],
+        statements=renderer.render(_told_rooflines(data), titled=True),
+        roofline=_roofline(data),
+        others=list(figures.values()),
+        crossovers=_crossovers(data, renderer),
+    )

@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.remarks import Remark
-from flashlab.report.appendix import checks, method, runs, runs_note, symbols
-from flashlab.report.comparison import Comparison
+from flashlab.report.appendix import (
+    count_checks,
+    describe_method,
+    describe_runs,
+    list_runs,
+    list_symbols,
+)
+from flashlab.report.comparison import render_implementations
+from flashlab.report.data import ReportData
 from flashlab.report.document import Report
-from flashlab.report.environment import EnvironmentPage, disagreements
-from flashlab.report.front import FrontPage
-from flashlab.report.ledger import LedgerPage
-from flashlab.report.material import Material
-from flashlab.report.sections import Sections
-from flashlab.report.statements import Speaker
+from flashlab.report.environment import render_environment
+from flashlab.report.front import render_front
+from flashlab.report.ledger import render_ledger
+from flashlab.report.sections import render_section
+from flashlab.report.statements import FindingRenderer
 from flashlab.report.wording import Texts
 
 
@@ -30,25 +36,24 @@ def compose(
     `ceilings` is the file of the device's measured ceilings, if there is one; `remarks` are the
     author's.
     """
-    material = Material(config, results, ceilings)
-    speaker = Speaker(material)
-    sections = Sections(material, speaker, remarks)
+    data = ReportData(config, results, ceilings)
+    renderer = FindingRenderer(data)
     return Report(
-        languages=material.words.languages,
-        front=FrontPage(material, speaker).front(bool(disagreements(material))),
+        languages=data.words.languages,
+        front=render_front(data, renderer),
         sections=[
-            sections.section(position, experiment)
-            for position, experiment in enumerate(material.experiments, start=1)
+            render_section(data, renderer, remarks, sweep, position)
+            for position, sweep in enumerate(data.sweeps, start=1)
         ],
-        implementations=Comparison(material, speaker).implementations(),
-        ledger=LedgerPage(material).ledger(),
-        method=method(material),
-        symbols=symbols(material),
-        environment=EnvironmentPage(material).environment(),
-        checks=checks(material),
-        runs_note=runs_note(material),
-        runs=runs(material),
-        created=max(material.distinct("started")),
+        implementations=render_implementations(data, renderer),
+        ledger=render_ledger(data),
+        method=describe_method(data),
+        symbols=list_symbols(data),
+        environment=render_environment(data),
+        checks=count_checks(data),
+        runs_note=describe_runs(data),
+        runs=list_runs(data),
+        created=max(data.distinct("started")),
     )
 
 

@@ -12,7 +12,7 @@ from flashlab.report.wording import Texts
 
 @dataclass(frozen=True)
 class Link:
-    """A way to another place of the report: its anchor, and what is written on it."""
+    """A link to another place in the report: its anchor, and its text."""
 
     target: str
     text: Texts
@@ -20,7 +20,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell: its text, smaller beside it a note (an interval), a mark, a way elsewhere.
+    """A table cell: its text, a note in small type (an interval), a mark, the target of a link.
 
     `tone` is ``up``, ``down`` or empty: good and bad news, beside the sign that says the same.
     """
@@ -59,7 +59,7 @@ class Table:
 
 @dataclass(frozen=True)
 class FigureEntry:
-    """A figure: its anchor, picture, label, caption, and what it shows for who cannot see it."""
+    """A figure: its anchor, picture, label, and caption, which is its alternative text too."""
 
     id: str
     path: Path
@@ -74,7 +74,7 @@ class FigureEntry:
 
 @dataclass(frozen=True)
 class Statement:
-    """A finding in words, what it is about, the mark of its doubts, and where its data stand."""
+    """A finding in words, what it is about, the mark of its warnings, and links to its data."""
 
     text: Texts
     mark: str = ""
@@ -85,7 +85,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Statements:
-    """Findings in words, and what their marks stand for: warnings on the records behind them."""
+    """Findings in words, and what their marks mean: warnings on the records behind them."""
 
     entries: list[Statement]
     doubts: Texts | None = None
@@ -111,8 +111,8 @@ class Section:
 class Front:
     """Page one; `author_name` is the name as written, for the file's properties.
 
-    The first `ranked` of the key findings stand in order of strength; the weakest of them gives
-    way where the page is full.
+    The first `ranked` of the key findings are in order of strength; the weakest of them is left out
+    where the page is full.
     """
 
     title: Texts
@@ -135,13 +135,13 @@ class Implementations:
     rooflines: list[FigureEntry]
     statements: Statements
     roofline: Table | None
-    heat_maps: list[FigureEntry]
+    others: list[FigureEntry]
     crossovers: Table | None
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """Published claims checked against this dataset, and those that could not be, by why not."""
+    """Published claims checked against this dataset, and those that could not be, by reason."""
 
     summary: Texts
     note: Texts | None
@@ -151,7 +151,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Environment:
-    """The machine, its ceilings, where the records disagree, and what is to be doubted."""
+    """The machine, its ceilings, where the records disagree, and what casts doubt on them."""
 
     facts: list[tuple[Texts, str]]
     peaks: Table | None

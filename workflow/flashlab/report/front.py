@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from flashlab.catalogs import SYMBOLS
+from flashlab.benchmarks.model import Metric
+from flashlab.files import read_json
+from flashlab.findings.model import Finding
 from flashlab.glyphs import legible
-from flashlab.records import PASSES
+from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, FigureEntry, Front, Row, Statements, Table
-from flashlab.report.material import Material
-from flashlab.report.material import Row as RunRow
-from flashlab.report.selection import key_findings
-from flashlab.report.statements import Speaker
+from flashlab.report.sections import sign_of
+from flashlab.report.statements import FindingRenderer
 from flashlab.report.wording import Texts
+from flashlab.sweep import Row as RunRow
 
 COLUMNS = 3
 """How many implementations the headline table can show side by side, a column each."""
 
+SUMMARY_FIGURE = "summary"
 
-def overview_figures(material: Material) -> list[Path]:
-    """The figures across experiments that were drawn, in their order."""
-    folder = material.results / "overview"
-    ids = json.loads((folder / "drawn.json").read_text(encoding="utf-8"))
-    return [folder / f"{figure}.svg" for figure in ids]
+
+def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
+    """The figures across experiments that were drawn, by id, in their order.
+
+    An id is the kind of figure, and what tells several of a kind apart: ``roofline-float16``.
+    """
+    folder = data.results / "overview"
+    found = {}
+    for figure in read_json(folder / "drawn.json"):
+        kind = figure.partition("-")[0]
+        caption = data.specialised(f"caption.{kind}", baseline=data.baseline)
+        label = data.words.each(f"{kind}.label")
+        found[figure] = FigureEntry(f"figure-{figure}", folder / f"{figure}.svg", label, caption)
+    return found
 
 
 def without_weakest(front: Front) -> Front | None:
@@ -41,175 +50,147 @@ def without_weakest(front: Front) -> Front | None:
     return replace(front, key=Statements(entries, doubts), ranked=max(front.ranked - 1, 0))
 
 
-class FrontPage:
-    """Writes page one."""
+def _facts(data: ReportData) -> list[tuple[Texts, Texts]]:
+    words, dataset = data.words, data.config["dataset"]
+    started = data.distinct("started")
+    ends = (started[0][:16], started[-1][:16])
+    if ends[0][:10] == ends[1][:10]:
+        ends = (ends[0], ends[1][11:])
+    span = " – ".join(dict.fromkeys(ends)).replace("T", " ")
+    devices = data.distinct("device_name")
+    named = words.each("dataset.recorded", name=dataset)
+    return [
+        (words.each("device"), data.same(", ".join(devices)) if devices else words.each("unknown")),
+        (words.each("measured"), data.same(span)),
+        (words.each("dataset"), words.each("dataset.local") if dataset == "local" else named),
+        (words.each("dtype"), data.same(", ".join(data.distinct("dtype")))),
+    ]
 
-    def __init__(self, material: Material, speaker: Speaker) -> None:
-        self.material = material
-        self.words = material.words
-        self.speaker = speaker
 
-    def _facts(self) -> list[tuple[Texts, Texts]]:
-        words, material = self.words, self.material
-        dataset = material.config["dataset"]
-        started = material.distinct("started")
-        ends = (started[0][:16], started[-1][:16])
-        if ends[0][:10] == ends[1][:10]:
-            ends = (ends[0], ends[1][11:])
-        span = " – ".join(dict.fromkeys(ends)).replace("T", " ")
-        devices = material.distinct("device_name")
-        named = words.each("dataset.recorded", name=dataset)
-        return [
-            (
-                words.each("device"),
-                material.same(", ".join(devices)) if devices else words.each("unknown"),
-            ),
-            (words.each("measured"), material.same(span)),
-            (words.each("dataset"), words.each("dataset.local") if dataset == "local" else named),
-            (words.each("dtype"), material.same(", ".join(material.distinct("dtype")))),
-        ]
+# The headline table
 
-    def _key(self) -> tuple[Statements, int]:
-        """The key findings, and how many of them are ranked by strength."""
-        material = self.material
-        names = [experiment.name for experiment in material.experiments]
-        found = key_findings(material.findings, material.headline, names)
-        ranked = sum(finding["kind"] != "roofline" for finding in found)
-        return self.speaker.say(found, front=True), ranked
 
-    def _figure(self) -> FigureEntry | None:
-        for path in overview_figures(self.material):
-            if path.stem == "summary":
-                caption = self.words.each("caption.summary", baseline=self.material.baseline)
-                return FigureEntry("figure-summary", path, self.words.each("summary"), caption)
-        return None
+def _headline_metrics(data: ReportData) -> list[Metric]:
+    """The measured metrics, and those that follow from measured ones alone."""
+    measured = {metric.name for metric in data.benchmark.measured}
+    return [
+        metric
+        for metric in data.benchmark.metrics
+        if metric.derived is None or measured.issuperset(metric.derived.of)
+    ]
 
-    def _headline(self) -> Table:
-        by_name = {row["implementation"]: row for row in self.material.summary.ordered}
-        if len(by_name) > COLUMNS:
-            return self._by_implementation(by_name)
-        return self._by_quantity(by_name)
 
-    def _setting(self, key: str = "headline.setting") -> Texts:
-        """The shape of the headline table, in the message of this key."""
-        run = self.material.summary.ordered[0]
-        return self.words.each(
-            key,
-            **{name: str(run[name]) for name in SYMBOLS},
-            mask=self.material.mask(run["causal"]),
-            baseline=self.material.baseline,
-        )
+def _comparison(data: ReportData, implementation: str, metric: Metric) -> Finding | None:
+    """How an implementation compares with the baseline in the headline; None if nothing decides."""
+    kind = "exact_comparison" if metric.exact else "comparison"
+    about = {"implementation": implementation, "metric": metric.name}
+    found = data.find(data.summary, kind, **about)
+    return found if found and found.params["count"] else None
 
-    def _by_implementation(self, by_name: Mapping[str, RunRow]) -> Table:
-        """A row an implementation; beside its times and memory the ratio to the baseline's."""
-        words, rows = self.words, []
-        for name, run in by_name.items():
-            quantities = self._quantities(run, by_name.get(self.material.baseline))
-            rows.append(Row([Cell(name), *quantities], implementation=name))
-        keys = [f"{name}_time" for name in PASSES] + [f"{name}_rate" for name in PASSES[:2]]
-        return Table(
-            [
-                words.each("column.implementation"),
-                *(words.each(f"row.{key}") for key in (*keys, "memory")),
-            ],
-            rows,
-            numeric=range(1, 2 + len(keys)),
-            caption=self._setting("headline.setting.ratios"),
-        )
 
-    def _quantities(self, run: RunRow, baseline: RunRow | None) -> list[Cell | Texts]:
-        """A run's times, rates and memory; the status, once, where there are none."""
-        material, pass_row = self.material, self.material.summary.pass_row
+def _ratio_in_short(data: ReportData, finding: Finding) -> str:
+    """The verdict's sign and the ratio: ``▲ 4.00×``."""
+    sign, _ = sign_of(data, finding)
+    return f"{sign} {data.ratio(finding.params['low'])}×"
+
+
+def _ratio_in_words(data: ReportData, metric: Metric, finding: Finding) -> Texts:
+    """The ratio in words, or the verdict that it is no difference with the ratio behind it."""
+    ratio = data.ratio(finding.params["low"])
+    if finding.verdict in ("equivalent", "equal", "inconclusive"):
+        verdict = data.words.each(f"verdict.{finding.verdict}")
+        return data.words.each("ratio.no_difference", verdict=verdict, ratio=ratio)
+    return data.specialised(f"ratio.{finding.kind}", metric.quantity.name, ratio=ratio)
+
+
+def _by_implementation(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
+    """A row an implementation; beside its metrics, how they compare with the baseline's."""
+    words, metrics, rows = data.words, _headline_metrics(data), []
+    for name, run in runs.items():
+        cells: list[Cell | Texts] = [Cell(name)]
         if run["status"] != "ok":
-            return [self.words.each(f"status.{run['status']}"), *[Cell("–")] * len(PASSES[:2] * 2)]
-        compared = baseline is not None and baseline["status"] == "ok" and run != baseline
+            cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
+            rows.append(Row(cells, implementation=name))
+            continue
+        for metric in metrics:
+            found = _comparison(data, name, metric)
+            value = data.value(data.summary.metric_row(run, metric.name))
+            cells.append(replace(value, note=_ratio_in_short(data, found) if found else ""))
+        rows.append(Row(cells, implementation=name))
+    return Table(
+        [
+            words.each("column.implementation"),
+            *(with_unit(words.heading(metric.labels), metric) for metric in metrics),
+        ],
+        rows,
+        numeric=range(1, 1 + len(metrics)),
+        caption=data.specialised(
+            "headline.setting.ratios", run=_headline_run(data), baseline=data.baseline
+        ),
+    )
 
-        def ratio(mine: float, theirs: float) -> str:
-            return f"{material.ratio(mine / theirs)}×" if compared else ""
 
-        cells: list[Cell | Texts] = []
-        for name in PASSES:
-            mine = pass_row(run, name)["time_ms"]
-            theirs = pass_row(baseline or run, name)["time_ms"]
-            cells.append(Cell(material.number(mine), ratio(theirs, mine)))
-        cells += [Cell(material.number(pass_row(run, p)["rate_TFLOPs"])) for p in PASSES[:2]]
-        mine, theirs = run["peak_memory_MiB"], (baseline or run)["peak_memory_MiB"]
-        return [*cells, Cell(material.number(mine, 6), ratio(mine, theirs))]
-
-    def _by_quantity(self, by_name: Mapping[str, RunRow]) -> Table:
-        """A row a quantity, a column an implementation, and each against the baseline."""
-        material, words = self.material, self.words
-        compared = [name for name in by_name if name != material.baseline]
-        if material.baseline not in by_name:
-            compared = []
-        rows = []
-        for quantity in PASSES:
-            rows.append(self._times(f"row.{quantity}_time", quantity, "time_ms", compared))
-        for quantity in PASSES[:2]:
-            rows.append(self._times(f"row.{quantity}_rate", quantity, "rate_TFLOPs", compared))
-        memory: list[Cell | Texts] = [words.each("row.memory")]
-        memory += [material.memory(run) for run in by_name.values()]
+def _by_metric(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
+    """A row a metric, a column an implementation, and each against the baseline."""
+    words = data.words
+    compared = [name for name in runs if data.baseline in runs and name != data.baseline]
+    rows = []
+    for metric in _headline_metrics(data):
+        cells: list[Cell | Texts] = [with_unit(words.heading(metric.labels), metric)]
+        for run in runs.values():
+            row = data.summary.metric_row(run, metric.name)
+            cells.append(data.value(row) if run["status"] == "ok" else data.status(run))
         for name in compared:
-            mine, theirs = (by_name[n]["peak_memory_MiB"] for n in (name, material.baseline))
-            memory.append(
-                Cell("–")
-                if None in (mine, theirs)
-                else words.each("ratio.share", ratio=material.ratio(mine / theirs))
-            )
-        return Table(
-            [
-                words.each("column.quantity"),
-                *(material.same(name) for name in by_name),
-                *(
-                    material.same(name)
-                    if len(compared) > 1
-                    else words.each("ratio", baseline=material.baseline)
-                    for name in compared
-                ),
-            ],
-            [*rows, Row(memory)],
-            numeric=range(1, 1 + len(by_name) + len(compared)),
-            caption=self._setting(),
-        )
+            found = _comparison(data, name, metric)
+            none = Cell("" if metric.derived else "–")
+            cells.append(_ratio_in_words(data, metric, found) if found else none)
+        rows.append(Row(cells))
+    against = words.each("ratio", baseline=data.baseline)
+    return Table(
+        [
+            words.each("column.quantity"),
+            *(data.same(name) for name in runs),
+            *(data.same(name) if len(compared) > 1 else against for name in compared),
+        ],
+        rows,
+        numeric=range(1, 1 + len(runs) + len(compared)),
+        caption=words.each("headline.setting", run=_headline_run(data)),
+    )
 
-    def _times(self, label: str, name: str, column: str, compared: list[str]) -> Row:
-        material, summary = self.material, self.material.summary
-        found = {run["implementation"]: summary.pass_row(run, name) for run in summary.ordered}
-        cells: list[Cell | Texts] = [self.words.each(label)]
-        cells += [material.measured(row, column) for row in found.values()]
-        for other in compared:
-            mine, theirs = found[other][column], found[material.baseline][column]
-            if mine is None or theirs is None:
-                cells.append(Cell("–"))
-                continue
-            ratio = theirs / mine if column == "time_ms" else mine / theirs
-            cells.append(self.words.each("ratio.faster", ratio=material.ratio(ratio)))
-        return Row(cells)
 
-    def front(self, disagree: bool) -> Front:
-        """Page one; `disagree` says that the records' environments do."""
-        words, material = self.words, self.material
-        author = material.config.get("author", {})
-        notices = []
-        if material.on_cpu:
-            notices.append(words.each("no_gpu"))
-        if disagree:
-            notices.append(words.each("disagree"))
-        labels = [words.chosen(entry["label"]) for entry in material.implementations.values()]
-        key, ranked = self._key()
-        return Front(
-            title=words.each("title"),
-            subtitle=words.each("subtitle", implementations=words.listed(labels)),
-            author_name=author.get("name", "FlashLab"),
-            author=[
-                (words.each(label), legible(author[key], f"author.{key}"))
-                for key, label in (("name", "author"), ("id", "student_id"), ("course", "course"))
-                if key in author
-            ],
-            facts=self._facts(),
-            notices=notices,
-            key=key,
-            ranked=ranked,
-            figure=self._figure(),
-            headline=self._headline(),
-        )
+def _headline_run(data: ReportData) -> Texts:
+    """The parameters of the headline table."""
+    run = data.summary.ordered[0]
+    given = {parameter.name: run[parameter.name] for parameter in data.benchmark.given}
+    return data.words.listed(data.words.settings(data.benchmark, given))
+
+
+def render_front(data: ReportData, renderer: FindingRenderer) -> Front:
+    """Page one."""
+    words = data.words
+    author = data.config.get("author", {})
+    notices = []
+    if data.on_cpu:
+        notices.append(data.specialised("no_gpu"))
+    if any(f.kind == "environment" and f.verdict == "differs" for f in data.findings):
+        notices.append(words.each("disagree"))
+    labels = [words.label(entry["label"]) for entry in data.implementations.values()]
+    ranks = {f.front: f for f in data.findings if f.front is not None}
+    key = [ranks[rank] for rank in sorted(ranks)]
+    runs = {run["implementation"]: run for run in data.summary.ordered}
+    return Front(
+        title=data.specialised("title", benchmark=data.benchmark.name),
+        subtitle=words.each("subtitle", implementations=words.listed(labels)),
+        author_name=author.get("name", "FlashLab"),
+        author=[
+            (words.each(label), legible(author[entry], f"author.{entry}"))
+            for entry, label in (("name", "author"), ("id", "student_id"), ("course", "course"))
+            if entry in author
+        ],
+        facts=_facts(data),
+        notices=notices,
+        key=renderer.render(key, front=True),
+        ranked=sum(finding.kind != "roofline" for finding in key),
+        figure=overview_figures(data).get(SUMMARY_FIGURE),
+        headline=(_by_implementation if len(runs) > COLUMNS else _by_metric)(data, runs),
+    )

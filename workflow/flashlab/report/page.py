@@ -11,7 +11,6 @@ import hashlib
 import io
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
 from pathlib import Path
 
 from fontTools import subset
@@ -38,9 +37,8 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 class Page:
     """What the page has beyond the PDF: figures and style in the file, script, and its policy."""
 
-    def __init__(self, report: Report, implementations: Sequence[str]) -> None:
-        self.report = report
-        self.implementations = implementations
+    def __init__(self, report: Report) -> None:
+        self.implementations = [row.implementation for row in report.implementations.table.rows]
         self.own_name = OWN_NAMES
 
     @property

@@ -5,7 +5,6 @@ WeasyPrint only logs a missing glyph, font, image or alt text; here each of them
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -21,13 +20,12 @@ from weasyprint import HTML, Attachment
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
-from flashlab.files import open_atomically
+from flashlab.files import open_atomically, read_json
 from flashlab.remarks import Remark, read_remarks
 from flashlab.report.attachments import AttachedFile, attached_files
 from flashlab.report.content import compose, texts_joined
 from flashlab.report.document import Front, Report
 from flashlab.report.front import without_weakest
-from flashlab.report.material import Material
 from flashlab.report.page import LANGUAGE_TAGS, Page, complete
 from flashlab.report.typography import typeset
 from flashlab.report.wording import Words
@@ -82,9 +80,9 @@ def _nothing_missing() -> Iterator[None]:
         logger.removeHandler(collector)
     if collector.messages:
         messages = [_DATA_URL.sub(r"\1", message) for message in collector.messages]
-        said = "\n  ".join(dict.fromkeys(messages))
+        told = "\n  ".join(dict.fromkeys(messages))
         raise RenderError(
-            f"The report cannot be set in type as it should be:\n  {said}\n"
+            f"The report cannot be rendered completely:\n  {told}\n"
             "A missing glyph is a character that templates/fonts/ does not cover: use another one."
         )
 
@@ -101,7 +99,7 @@ def templates() -> jinja2.Environment:
 
 
 def to_html(report: Report, page: Page | None = None, front_alone: bool = False) -> str:
-    """The report as HTML for the typesetter, or with `page` as a page by itself.
+    """The report as HTML for WeasyPrint, or with `page` as a web page.
 
     `front_alone` leaves out everything after page one. An undefined variable in the template is
     an error.
@@ -126,7 +124,7 @@ def _document(html: str, results: Path) -> HTML:
 
 
 def _own_fonts() -> FontConfiguration:
-    """Fonts for a document: those that its style sheet names, and none of the system."""
+    """Fonts for a document: those that its style sheet names, and no system fonts."""
     before = os.environ.get("FONTCONFIG_FILE")
     os.environ["FONTCONFIG_FILE"] = str(NO_SYSTEM_FONTS)
     try:
@@ -141,7 +139,7 @@ def _own_fonts() -> FontConfiguration:
 def on_one_page(report: Report, results: Path) -> Report:
     """The report with as many of its key findings as fit on page one, the strongest ones.
 
-    Page one is laid out to find out: no length of a text tells how many lines it takes.
+    Page one is laid out to find out: the length of a text does not tell how many lines it takes.
     """
 
     def pages(front: Front) -> int:
@@ -184,11 +182,11 @@ def write_report(
     output: Path,
     remarks: Sequence[Remark] | None = None,
 ) -> None:
-    """Write the PDF of the dataset in `results`, whole or not at all.
+    """Write the PDF of the dataset in `results`, atomically.
 
     `remarks` are those that the configuration names, unless given.
     """
-    config = json.loads(config_file.read_text(encoding="utf-8"))
+    config = read_json(config_file)
     if remarks is None:
         remarks = read_remarks(config)
     report = on_one_page(compose(config, results, ceilings, remarks), results)
@@ -200,9 +198,8 @@ def write_report(
 
 
 def write_page(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
-    """Write the same report as one HTML file that needs nothing beside it."""
-    config = json.loads(config_file.read_text(encoding="utf-8"))
+    """Write the same report as one self-contained HTML file."""
+    config = read_json(config_file)
     report = on_one_page(compose(config, results, ceilings, read_remarks(config)), results)
-    names = [*Material(config, results, ceilings).implementations]
     with open_atomically(output) as file:
-        file.write(complete(to_html(report, Page(report, names))))
+        file.write(complete(to_html(report, Page(report))))

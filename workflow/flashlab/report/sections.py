@@ -2,326 +2,364 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
-from flashlab.catalogs import SYMBOLS
+from flashlab.benchmarks.model import Metric
+from flashlab.findings.model import Finding
+from flashlab.findings.selection import NOTHING_FOUND, PROSE_KINDS
 from flashlab.remarks import Remark
+from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, FigureEntry, Row, Section, Table
-from flashlab.report.material import Experiment, Finding, Material
 from flashlab.report.remarks import rendered
-from flashlab.report.selection import NOTHING_FOUND, PROSE_KINDS, said_in_prose
-from flashlab.report.statements import Speaker, row_id
-from flashlab.report.wording import Texts, sentences
-
-TIMED = ("forward", "backward")
+from flashlab.report.statements import FindingRenderer, row_id
+from flashlab.report.wording import Texts, join_sentences
+from flashlab.sweep import Row as RunRow
+from flashlab.sweep import Sweep, Variant, metrics_of
 
 SIGNS = {
-    **{"faster": ("▲", "up"), "slower": ("▼", "down"), "less": ("▲", "up"), "more": ("▼", "down")},
-    **{"equivalent": ("=", ""), "same_time": ("=", ""), "equal": ("=", ""), "mixed": ("◆", "")},
-    "inconclusive": ("○", ""),
+    **{"better": ("▲", "up"), "worse": ("▼", "down"), "less": ("▲", "up"), "more": ("▼", "down")},
+    **{"equivalent": ("=", ""), "equal": ("=", ""), "mixed": ("◆", ""), "inconclusive": ("○", "")},
 }
-"""The sign of a verdict in the table of all implementations, and whether it is good news."""
-
+"""The sign of a verdict in a table, and whether it is good news, where less is better."""
 
 _logger = logging.getLogger(__name__)
 
 
-class Sections:
-    """Writes the section of each experiment; what an earlier one has said is not said again."""
+def sign_of(data: ReportData, finding: Finding) -> tuple[str, str]:
+    """The sign of a finding's verdict, and its tone; empty for a verdict without one."""
+    verdict = finding.verdict
+    if finding.metric and data.benchmark.metric(finding.metric).higher_is_better:
+        verdict = {"less": "more", "more": "less"}.get(verdict, verdict)
+    return SIGNS.get(verdict, ("", ""))
 
-    def __init__(self, material: Material, speaker: Speaker, remarks: Sequence[Remark]) -> None:
-        self.material = material
-        self.remarks = remarks
-        self.words = material.words
-        self.speaker = speaker
-        self._said: set[str] = set()
 
-    def _new(self, finding: Finding, symbol: str) -> bool:
-        content = {key: finding[key] for key in ("kind", "subject", "params", "verdict")}
-        key = json.dumps([content, symbol], sort_keys=True)
-        if key in self._said:
-            return False
-        self._said.add(key)
-        return True
+def _setting(data: ReportData, sweep: Sweep) -> Texts:
+    words = data.words
+    others = [parameter for parameter in sweep.varying if parameter != sweep.parameter]
+    fixed = [
+        f"{parameter.symbol} = {sweep.runs[0][parameter.name]}"
+        for parameter in data.benchmark.given
+        if not parameter.is_variant and parameter not in sweep.varying
+    ]
+    setting = data.specialised(
+        "setting.variants" if data.benchmark.variants else "setting",
+        parameter=words.parameter(sweep.parameter),
+        values=words.listed([str(value) for value in sweep.values]),
+        fixed=words.listed(fixed),
+        variants=words.joined("and", [data.variant(variant) for variant in sweep.variants]),
+    )
+    if not others:
+        return setting
+    varied = words.listed([words.parameter(parameter) for parameter in others])
+    return join_sentences([setting, words.each("setting.varied", parameters=varied)])
 
-    def _setting(self, experiment: Experiment) -> Texts:
-        words, runs, sweep = self.words, experiment.runs, experiment.sweep
-        varied = experiment.varied_with
-        fixed = [
-            f"{symbol} = {runs[0][key]}"
-            for key, symbol in SYMBOLS.items()
-            if key != sweep and key not in varied
+
+def _question(data: ReportData, sweep: Sweep) -> Texts:
+    """What the experiment asks; a variant of which several values were asked for comes first."""
+    words = data.words
+    asked = [*sweep.varying_variants, sweep.parameter]
+    return data.specialised(
+        "question",
+        *(parameter.name for parameter in asked),
+        parameter=words.parameter(sweep.parameter),
+        quantities=words.listed([words.label(metric.labels) for metric in data.benchmark.measured]),
+    )
+
+
+# Figures
+
+
+def _range(
+    data: ReportData, sweep: Sweep, runs: Sequence[RunRow], metric: Metric, several: bool
+) -> Texts:
+    """The lowest and the highest of several runs in one metric, and whose they are."""
+    words = data.words
+    rows = sorted((sweep.metric_row(run, metric.name) for run in runs), key=lambda r: r["value"])
+    params: dict[str, Any] = {"metric": words.label(metric.labels), "unit": metric.unit}
+    for end, row in (("low", rows[0]), ("high", rows[-1])):
+        variant = data.variant(sweep.variant_of(row))
+        label = data.same(row["implementation"]) if several else variant
+        if several and len(sweep.variants) > 1:
+            label = words.each("of_variant", implementation=label, variant=variant)
+        params |= {end: data.value(row).text, f"{end}_of": label}
+    return words.each("see.range", **params)
+
+
+def _see(data: ReportData, sweep: Sweep, figure: Mapping[str, Any]) -> list[Texts]:
+    """What to see in a figure: the lowest and highest of its lines at their last common value."""
+    shown = [
+        run
+        for run in sweep.ordered
+        if run["implementation"] in figure["implementations"] and run["status"] == "ok"
+    ]
+    at_value: dict[int, list[RunRow]] = {}
+    for run in shown:
+        at_value.setdefault(sweep.value_of(run), []).append(run)
+    if not at_value:
+        return []
+    at, runs = max(at_value.items(), key=lambda item: (len(item[1]), item[0]))
+    if len(runs) < 2:
+        return []
+    several = len(figure["implementations"]) > 1
+    ranges = [
+        _range(data, sweep, runs, metric, several)
+        for metric in data.benchmark.panels(figure["quantity"])
+    ]
+    words = data.words
+    joined = words.joined("see.separator", ranges)
+    return [words.each("see", symbol=sweep.parameter.symbol, at=at, ranges=joined)]
+
+
+def _figure(
+    data: ReportData, renderer: FindingRenderer, sweep: Sweep, figure: Mapping[str, Any]
+) -> FigureEntry:
+    words, panels = data.words, data.benchmark.panels(figure["quantity"])
+    quantity = panels[0].quantity
+    number = renderer.numbers[sweep.name, figure["id"]]
+    labels = [words.label(data.implementations[n]["label"]) for n in figure["implementations"]]
+    count = words.each("implementations.count", count=len(labels))
+    caption = [
+        data.specialised(
+            "caption.quantity",
+            quantity.name,
+            quantity=words.heading(quantity.labels),
+            better=words.each(f"better.{quantity.better}"),
+            parameter=words.parameter(sweep.parameter),
+            implementations=count if len(labels) > 2 else words.listed(labels),
+        ),
+        *_see(data, sweep, figure),
+    ]
+    shown = {metric.name for metric in panels}
+    if any(row["low"] is not None for row in sweep.metrics if row["metric"] in shown):
+        caption.append(words.each("caption.interval"))
+    return FigureEntry(
+        id=f"figure-{number}",
+        path=data.results / "figures" / sweep.name / f"{figure['id']}.svg",
+        label=words.each("figure", number=number),
+        caption=join_sentences(caption),
+    )
+
+
+# Tables
+
+
+def _panels(data: ReportData) -> list[Metric]:
+    """The metrics that figures show, in order of declaration: totals of others left out."""
+    benchmark = data.benchmark
+    return [m for m in benchmark.metrics if m in benchmark.panels(m.quantity.name)]
+
+
+def _values(data: ReportData, sweep: Sweep, run: RunRow) -> list[Cell | Texts]:
+    """A run's metrics, the measured ones with intervals; the status, once, if there are none."""
+    panels = _panels(data)
+    if run["status"] != "ok":
+        return [data.status(run), *[Cell("–")] * (len(panels) - 1)]
+    cells = []
+    for metric in panels:
+        cell = data.value(sweep.metric_row(run, metric.name))
+        cells.append(Cell(cell.text) if metric.derived else cell)
+    return [*cells]
+
+
+def _data(data: ReportData, sweep: Sweep, number: int) -> Table:
+    """A row a run: what tells it from the others, its metrics, and its number in the appendix."""
+    words, variants = data.words, sweep.varying_variants
+    sizes = [sweep.parameter, *(p for p in sweep.varying if p != sweep.parameter)]
+    columns = [
+        words.each("column.implementation"),
+        *(words.heading(variant.labels) for variant in variants),
+        *(data.same(size.symbol) for size in sizes),
+        *(with_unit(data.panel(metric), metric) for metric in _panels(data)),
+        words.each("column.run"),
+    ]
+    rows: list[Row] = []
+    name, variant = "", None
+    for run in sweep.ordered:
+        first = (run["implementation"], sweep.variant_of(run)) != (name, variant)
+        cells: list[Cell | Texts] = [
+            Cell(run["implementation"] if run["implementation"] != name else ""),
+            *(words.setting(p, run[p.name]) if first else Cell("") for p in variants),
+            *(Cell(str(run[size.name])) for size in sizes),
+            *_values(data, sweep, run),
         ]
-        masks = experiment.masks
-        setting = words.each(
-            "setting",
-            parameter=words.each(sweep),
-            values=words.listed([str(v) for v in sorted({row[sweep] for row in runs})]),
-            fixed=words.listed(fixed),
-            mask=words.each("mask.both") if len(masks) > 1 else self.material.mask(masks[0]),
+        position = data.number_of(run)
+        cells.append(Cell(str(position), target=f"run-{position}"))
+        rows.append(Row(cells, row_id(sweep, run), run["implementation"], first=first))
+        name, variant = run["implementation"], sweep.variant_of(run)
+    return Table(
+        columns,
+        rows,
+        numeric=range(1 + len(variants), len(columns)),
+        caption=data.specialised("caption.data", number=number),
+        id=f"table-{sweep.name}",
+    )
+
+
+def _ratio_cell(data: ReportData, finding: Finding | None) -> Cell:
+    """A finding about ratios in short: the verdict's sign, and the range."""
+    if finding is None or finding.params.get("low") is None:
+        return Cell("–")
+    sign, tone = sign_of(data, finding)
+    low, high = (data.ratio(finding.params[key]) for key in ("low", "high"))
+    text = low if low == high else f"{low} – {high}"
+    return Cell(f"{sign} {text}".strip(), tone=tone)
+
+
+def _growth_cell(data: ReportData, finding: Finding | None) -> Cell | Texts:
+    """A finding about growth in short: the exponent, or how the local one runs."""
+    if finding is None:
+        return Cell("–")
+    params = finding.params
+    match finding.verdict:
+        case "power_law" | "flat":
+            return Cell(data.number(params["exponent"]))
+        case "curved":
+            local = params["local"]
+            return Cell(f"{data.number(local[0])} → {data.number(local[-1])}")
+        case "too_few_sizes":
+            return data.words.each("growth.too_few_sizes")
+    return Cell("○")
+
+
+def _effect_cells(
+    data: ReportData, sweep: Sweep, name: str, variant: Variant
+) -> list[Cell | Texts]:
+    """What each boolean variant does to each sampled metric, in the rows where it is on."""
+    cells: list[Cell | Texts] = []
+    for switched in sweep.varying_variants:
+        if switched.kind is not bool:
+            continue
+        rest = {key: value for key, value in variant if key != switched.name}
+        about = {"implementation": name, "variant": rest, "switched": switched.name}
+        for metric in metrics_of(data.benchmark, exact=False):
+            found = data.find(sweep, "variant_effect", **about, metric=metric.name)
+            is_on = dict(variant)[switched.name]
+            cells.append(_ratio_cell(data, found) if is_on else Cell(""))
+    return cells
+
+
+def _overview_columns(data: ReportData, sweep: Sweep) -> list[Texts]:
+    """The headings of the table of all implementations, in the order of its cells."""
+    words, benchmark = data.words, data.benchmark
+    sampled, exact = (metrics_of(benchmark, exact=kind) for kind in (False, True))
+
+    def heading(key: str, metric: Metric, *names: str, **params: Any) -> Texts:
+        texts = data.specialised(
+            f"column.{key}",
+            *(names or (metric.quantity.name,)),
+            metric=words.label(metric.labels),
+            panel=data.panel(metric),
+            baseline=data.baseline,
+            **params,
         )
-        if not varied:
-            return setting
-        with_it = words.each(
-            "setting.varied", parameters=words.listed([words.each(key) for key in varied])
+        return words.heading(texts)
+
+    effects = [
+        heading(
+            "variant_effect",
+            metric,
+            switched.name,
+            on=words.setting(switched, True),
+            off=words.setting(switched, False),
         )
-        return sentences([setting, with_it])
+        for switched in sweep.varying_variants
+        if switched.kind is bool
+        for metric in sampled
+    ]
+    return [
+        words.each("column.implementation"),
+        *(words.heading(variant.labels) for variant in sweep.varying_variants),
+        *(heading("comparison", metric) for metric in sampled),
+        *(heading("exact_comparison", metric) for metric in exact),
+        *(heading("growth", metric) for metric in (*sampled, *exact)),
+        *effects,
+    ]
 
-    # Figures
 
-    def _see(self, experiment: Experiment, figure: Mapping[str, Any]) -> list[Texts]:
-        """What to see in a figure: the lowest and highest of its lines at their last common end."""
-        words, metric, sweep = self.words, figure["metric"], experiment.sweep
-        several = len(figure["implementations"]) > 1
-        shown = [r for r in experiment.ordered if r["implementation"] in figure["implementations"]]
-        measured = [row for row in shown if row["status"] == "ok"]
-        values = sorted({row[sweep] for row in measured}, reverse=True)
-        counts = {v: sum(row[sweep] == v for row in measured) for v in values}
-        if not counts or max(counts.values()) < 2:
-            return []
-        at = next(value for value in values if counts[value] == max(counts.values()))
-        params: dict[str, Any] = {"symbol": experiment.symbol, "at": at}
-        column = {"time": "time_ms", "rate": "rate_TFLOPs"}.get(metric, "peak_memory_MiB")
-        for name in ("memory",) if metric == "memory" else TIMED:
-            found = []
-            for run in measured:
-                if run[sweep] != at:
-                    continue
-                value = run[column] if name == "memory" else experiment.pass_row(run, name)[column]
-                mask = self.material.mask(run["causal"])
-                label = self.material.same(run["implementation"]) if several else mask
-                if several and len(experiment.masks) > 1:
-                    label = words.each("of_mask", implementation=label, mask=mask)
-                found.append((value, label))
-            for end, (value, label) in (
-                ("low", min(found, key=_first)),
-                ("high", max(found, key=_first)),
-            ):
-                digits = 6 if name == "memory" else 4
-                params |= {f"{name}_{end}": self.material.number(value, digits)}
-                params |= {f"{name}_{end}_of": label}
-        return [words.each(f"see.{metric}", **params)]
-
-    def _figure(self, experiment: Experiment, figure: Mapping[str, Any]) -> FigureEntry:
-        words = self.words
-        number = self.speaker.numbers[experiment.name, figure["id"]]
-        labels = self.material.implementations
-        several = len(figure["implementations"]) > 2
-        shown = [words.chosen(labels[name]["label"]) for name in figure["implementations"]]
-        said = [
-            words.each(
-                f"caption.{figure['metric']}",
-                parameter=words.each(experiment.sweep),
-                implementations=words.each("implementations.count", count=len(shown))
-                if several
-                else words.listed(shown),
-            ),
-            *self._see(experiment, figure),
-        ]
-        sampled = any(row["time_low_ms"] is not None for row in experiment.passes)
-        if figure["metric"] != "memory" and sampled:
-            said.append(words.each("caption.interval"))
-        return FigureEntry(
-            id=f"figure-{number}",
-            path=self.material.results / "figures" / experiment.name / f"{figure['id']}.svg",
-            label=words.each("figure", number=number),
-            caption=sentences(said),
-        )
-
-    # Tables
-
-    def _quantities(self, experiment: Experiment, run: Mapping[str, Any]) -> list[Cell | Texts]:
-        """A run's times, rates and memory; the status, once, where there are none."""
-        if run["status"] != "ok":
-            return [self.words.each(f"status.{run['status']}"), *[Cell("–")] * 4]
-        rows = [experiment.pass_row(run, name) for name in TIMED]
-        times = [self.material.measured(row, "time_ms") for row in rows]
-        rates = [Cell(self.material.number(row["rate_TFLOPs"])) for row in rows]
-        return [*times, *rates, self.material.memory(run)]
-
-    def _data(self, experiment: Experiment, number: int) -> Table:
-        """A row a run: its times with intervals, rates, memory, and its number in the appendix."""
-        material, words = self.material, self.words
-        both_masks = len(experiment.masks) > 1
-        columns = [
-            words.each("column.implementation"),
-            *([words.each("column.mask")] if both_masks else []),
-            material.same(experiment.symbol),
-            *(
-                words.each(f"column.{name}")
-                for name in ("forward_time", "backward_time", "forward_rate", "backward_rate")
-            ),
-            words.each("column.memory"),
-            words.each("column.run"),
-        ]
-        rows, before = [], None
-        for run in experiment.ordered:
-            group = (run["implementation"], run["causal"])
-            cells: list[Cell | Texts] = [
-                Cell(run["implementation"] if before is None or before[0] != group[0] else "")
-            ]
-            if both_masks:
-                cells.append(material.mask(run["causal"]) if before != group else Cell(""))
-            cells.append(Cell(str(run[experiment.sweep])))
-            cells += self._quantities(experiment, run)
-            position = material.number_of(run)
-            cells.append(Cell(str(position), target=f"run-{position}"))
-            rows.append(
-                Row(cells, row_id(experiment, run), run["implementation"], first=before != group)
-            )
-            before = group
-        return Table(
-            columns,
-            rows,
-            numeric=range(2 if both_masks else 1, len(columns)),
-            caption=words.each("caption.data", number=number),
-            id=f"table-{experiment.name}",
-        )
-
-    def _found(self, findings: Sequence[Finding], kind: str, **subject: str) -> Finding | None:
-        for finding in findings:
-            if finding["kind"] == kind and subject.items() <= finding["subject"].items():
-                return finding
+def _others(data: ReportData, sweep: Sweep) -> Table | None:
+    """All implementations in short, where the prose is about a part of them only."""
+    words = data.words
+    if set(sweep.implementations) <= set(data.headline):
         return None
-
-    def _ratio_cell(self, finding: Finding | None) -> Cell:
-        """A finding about ratios in short: the verdict's sign, and the range."""
-        if finding is None or finding["params"].get("low") is None:
-            return Cell("–")
-        sign, tone = SIGNS.get(finding["verdict"], ("", ""))
-        params = finding["params"]
-        low, high = (self.material.ratio(params[key]) for key in ("low", "high"))
-        text = low if low == high else f"{low} – {high}"
-        return Cell(f"{sign} {text}".strip(), tone=tone)
-
-    def _growth_cell(self, finding: Finding | None) -> Cell | Texts:
-        """A finding about growth in short: the exponent, or how the local one runs."""
-        if finding is None:
-            return Cell("–")
-        params, number = finding["params"], self.material.number
-        match finding["verdict"]:
-            case "power_law" | "flat":
-                return Cell(number(params["exponent"]))
-            case "curved":
-                local = params["local"]
-                return Cell(f"{number(local[0])} → {number(local[-1])}")
-            case "too_few_sizes":
-                return self.words.each("growth.too_few_sizes")
-        return Cell("○")
-
-    def _others(self, experiment: Experiment, findings: Sequence[Finding]) -> Table | None:
-        """All implementations in short, where the prose speaks of a part of them only."""
-        words, material = self.words, self.material
-        names = experiment.implementations
-        if set(names) <= set(material.headline):
-            return None
-        masks, rows = experiment.masks, []
-        causal_too = len(masks) > 1
-        for name in names:
-            for causal in masks:
-                mask = "causal" if causal else "full"
-                about = {"implementation": name, "mask": mask}
-                cells: list[Cell | Texts] = [Cell(name if causal == masks[0] else "")]
-                if causal_too:
-                    cells.append(material.mask(causal))
-                for timed in TIMED:
-                    cells.append(
-                        self._ratio_cell(
-                            self._found(findings, "speedup", **about, **{"pass": timed})
-                        )
-                    )
-                cells.append(self._ratio_cell(self._found(findings, "memory_ratio", **about)))
-                for quantity in (*TIMED, "memory"):
-                    cells.append(
-                        self._growth_cell(
-                            self._found(findings, "scaling", **about, quantity=quantity)
-                        )
-                    )
-                if causal_too:
-                    for timed in TIMED:
-                        effect = {"implementation": name, "pass": timed}
-                        found = self._found(findings, "causal_effect", **effect) if causal else None
-                        cells.append(self._ratio_cell(found) if causal else Cell(""))
-                rows.append(Row(cells, implementation=name, first=causal == masks[0]))
-        against = [
-            words.each(f"column.{name}", baseline=material.baseline)
-            for name in ("forward_speed", "backward_speed", "memory_share")
-        ]
-        growth = [words.each(f"column.{name}_growth") for name in (*TIMED, "memory")]
-        effects = [words.each(f"column.{name}_causal") for name in TIMED] if causal_too else []
-        return Table(
-            [
-                words.each("column.implementation"),
-                *([words.each("column.mask")] if causal_too else []),
-                *against,
-                *growth,
-                *effects,
-            ],
-            rows,
-            numeric=range(2 if causal_too else 1, 10),
-            caption=words.each(
-                "caption.others" + (".causal" if causal_too else ""),
-                baseline=material.baseline,
-                symbol=experiment.symbol,
-            ),
-        )
-
-    def _remarks(self, experiment: str) -> dict[str, Markup]:
-        """A student's own words, in the languages of the report; others are warned of."""
-        found = {}
-        for remark in self.remarks:
-            if remark.experiment != experiment:
-                continue
-            if remark.language in self.words.languages:
-                found[remark.language] = rendered(remark)
-            else:
-                _logger.warning(
-                    "%s: the remark on %s is left out, since %s is not among the languages of the "
-                    "report (%s)",
-                    remark.file,
-                    experiment,
-                    remark.language,
-                    ", ".join(self.words.languages),
-                )
-        return found
-
-    def section(self, position: int, experiment: Experiment) -> Section:
-        """The section of the experiment that stands at this position, from 1."""
-        words, name, symbol = self.words, experiment.name, experiment.symbol
-        mine = [f for f in self.material.findings if f["experiment"] == name]
-        others = self._others(experiment, mine)
-        said = [
-            finding
-            for finding in mine
-            if said_in_prose(finding, self.material.headline, tabulated=others is not None)
-            and self._new(finding, symbol)
-        ]
-        nothing = sum(f["kind"] in PROSE_KINDS and f["verdict"] in NOTHING_FOUND for f in mine)
-        silent = words.each("checks.none", count=nothing) if nothing else None
-        if all(run["status"] != "ok" for run in experiment.runs):
-            # Every check says the same of such an experiment.
-            said, silent = [], words.each("section.no_numbers", count=len(experiment.runs))
-        ordinal = words.each("experiment", number=position)
-        title = words.chosen(experiment.plan["title"])
-        causal = len(experiment.masks) > 1
-        return Section(
-            id=f"experiment-{name}",
-            title={language: ordinal[language] + title[language] for language in words.languages},
-            question=words.each("question.causal" if causal else f"question.{experiment.sweep}"),
-            setting=self._setting(experiment),
-            statements=self.speaker.say(said),
-            figures=[self._figure(experiment, figure) for figure in experiment.plan["figures"]],
-            others=others,
-            silent=silent,
-            remarks=self._remarks(name),
-            table=self._data(experiment, position),
-        )
+    sampled, exact = (metrics_of(data.benchmark, exact=kind) for kind in (False, True))
+    rows = []
+    for name in sweep.implementations:
+        for variant in sweep.variants:
+            first = variant == sweep.variants[0]
+            about = {"implementation": name, "variant": dict(variant)}
+            cells: list[Cell | Texts] = [Cell(name if first else "")]
+            cells += [
+                words.setting(parameter, dict(variant)[parameter.name])
+                for parameter in sweep.varying_variants
+            ]
+            for kind, metrics in (("comparison", sampled), ("exact_comparison", exact)):
+                for metric in metrics:
+                    found = data.find(sweep, kind, **about, metric=metric.name)
+                    cells.append(_ratio_cell(data, found))
+            for metric in (*sampled, *exact):
+                found = data.find(sweep, "scaling", **about, metric=metric.name)
+                cells.append(_growth_cell(data, found))
+            cells += _effect_cells(data, sweep, name, variant)
+            rows.append(Row(cells, implementation=name, first=first))
+    columns = _overview_columns(data, sweep)
+    symbol, baseline = sweep.parameter.symbol, data.baseline
+    caption = [data.specialised("caption.others", baseline=baseline, symbol=symbol)]
+    if sweep.varying_variants:
+        names = [parameter.name for parameter in sweep.varying_variants]
+        caption.append(data.specialised("caption.effects", *names))
+    numeric = range(1 + len(sweep.varying_variants), len(columns))
+    return Table(columns, rows, numeric=numeric, caption=join_sentences(caption))
 
 
-def _first(pair: tuple[float, Texts]) -> float:
-    return pair[0]
+def _remarks(data: ReportData, remarks: Sequence[Remark], experiment: str) -> dict[str, Markup]:
+    """The author's own words, in the languages of the report; others cause a warning."""
+    found = {}
+    for remark in remarks:
+        if remark.experiment != experiment:
+            continue
+        if remark.language in data.words.languages:
+            found[remark.language] = rendered(remark)
+        else:
+            _logger.warning(
+                "%s: the remark on %s is left out, since %s is not among the languages of the "
+                "report (%s)",
+                remark.file,
+                experiment,
+                remark.language,
+                ", ".join(data.words.languages),
+            )
+    return found
+
+
+def render_section(
+    data: ReportData,
+    renderer: FindingRenderer,
+    remarks: Sequence[Remark],
+    sweep: Sweep,
+    position: int,
+) -> Section:
+    """The section of an experiment, which stands at this position among all, from 1."""
+    words, name = data.words, sweep.name
+    mine = [finding for finding in data.findings if finding.experiment == name]
+    nothing = sum(f.kind in PROSE_KINDS and f.verdict in NOTHING_FOUND for f in mine)
+    silent = words.each("checks.none", count=nothing) if nothing else None
+    if all(run["status"] != "ok" for run in sweep.runs):
+        # Every check of such an experiment comes to the same.
+        silent = words.each("section.no_numbers", count=len(sweep.runs))
+    ordinal, title = words.each("experiment", number=position), words.label(sweep.plan["title"])
+    return Section(
+        id=f"experiment-{name}",
+        title={language: ordinal[language] + title[language] for language in words.languages},
+        question=_question(data, sweep),
+        setting=_setting(data, sweep),
+        statements=renderer.render([finding for finding in mine if finding.told]),
+        figures=[_figure(data, renderer, sweep, figure) for figure in sweep.plan["figures"]],
+        others=_others(data, sweep),
+        silent=silent,
+        remarks=_remarks(data, remarks, name),
+        table=_data(data, sweep, position),
+    )

@@ -1,92 +1,91 @@
-"""Findings as statements: the sentence, a mark where it is in doubt, links to its evidence."""
+"""Findings as statements: the sentences, a mark where they are in doubt, links to the evidence."""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Mapping
 
+from flashlab.findings.model import Finding
+from flashlab.report.data import ReportData
 from flashlab.report.document import Link, Statement, Statements
-from flashlab.report.material import Experiment, Finding, Material, Row
-from flashlab.report.selection import subjects
+from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Texts
-
-FIGURE_OF_KIND = {
-    "speedup": ("time", "rate"),
-    "crossover": ("time", "rate"),
-    "monotonicity": ("time", "rate"),
-    "causal_effect": ("rate", "time"),
-    "memory_ratio": ("memory",),
-    "out_of_memory": ("memory",),
-    "roofline": ("rate", "time"),
-}
-"""The metrics of the figures that show a kind of finding, the best one first."""
+from flashlab.sweep import Row, Sweep
 
 FRONT_MARK = "*"
 
 
-def figure_numbers(experiments: Iterable[Experiment]) -> dict[tuple[str, str], str]:
+def number_figures(sweeps: Iterable[Sweep]) -> dict[tuple[str, str], str]:
     """Numbers of all figures, by experiment and id: 1, 2, … and S1, S2, … for supplements."""
     numbers, counts = {}, {False: 0, True: 0}
-    for experiment in experiments:
-        for figure in experiment.plan["figures"]:
+    for sweep in sweeps:
+        for figure in sweep.plan["figures"]:
             supplement = figure["supplement"]
             counts[supplement] += 1
             prefix = "S" if supplement else ""
-            numbers[experiment.name, figure["id"]] = f"{prefix}{counts[supplement]}"
+            numbers[sweep.name, figure["id"]] = f"{prefix}{counts[supplement]}"
     return numbers
 
 
-def row_id(experiment: Experiment, row: Row) -> str:
+def row_id(sweep: Sweep, run: Row) -> str:
     """The anchor of a run's row in its experiment's table."""
-    mask = "causal" if row["causal"] else "full"
-    return f"row-{experiment.name}-{row['implementation']}-{mask}-{row[experiment.sweep]}"
+    variant = (str(value) for _, value in sweep.variant_of(run))
+    return "-".join(["row", sweep.name, run["implementation"], *variant, str(sweep.value_of(run))])
 
 
-class Speaker:
-    """Says findings, and marks doubts with the letters a, b, … anew for each part."""
+class FindingRenderer:
+    """Renders findings, and marks doubts with the letters a, b, … anew for each part."""
 
-    def __init__(self, material: Material) -> None:
-        self.material = material
-        self.numbers = figure_numbers(material.experiments)
+    def __init__(self, data: ReportData) -> None:
+        self.data = data
+        self.finding_words = FindingWords(data.words, data.benchmark)
+        self.numbers = number_figures(data.sweeps)
 
-    def _figure(self, finding: Finding, experiment: Experiment) -> list[Link]:
-        """The first figure that shows the finding's quantity for its implementation."""
-        quantity = finding["subject"].get("quantity")
-        metrics = FIGURE_OF_KIND.get(finding["kind"], ())
-        if quantity:
-            metrics = ("memory",) if quantity == "memory" else ("time", "rate")
-        for metric in metrics:
-            for figure in experiment.plan["figures"]:
-                shown = set(figure["implementations"])
-                if figure["metric"] == metric and subjects(finding) & shown:
-                    number = self.numbers[experiment.name, figure["id"]]
-                    label = self.material.words.each("figure", number=number)
+    def _quantities(self, finding: Finding) -> list[str]:
+        """The quantities whose figures show a finding, the best one first.
+
+        Its metric's, then those that follow from it; all for a finding about no metric.
+        """
+        metrics = self.data.benchmark.metrics
+        if finding.metric is None:
+            return list(self.data.benchmark.quantities)
+        related = [m for m in metrics if m.derived and finding.metric in m.derived.of]
+        return [m.quantity.name for m in (self.data.benchmark.metric(finding.metric), *related)]
+
+    def _figure(self, finding: Finding, sweep: Sweep) -> list[Link]:
+        """The first figure that shows the finding for one of its implementations."""
+        for quantity in self._quantities(finding):
+            for figure in sweep.plan["figures"]:
+                shown = finding.implementations & set(figure["implementations"])
+                if figure["quantity"] == quantity and shown:
+                    number = self.numbers[sweep.name, figure["id"]]
+                    label = self.data.words.each("figure", number=number)
                     return [Link(f"figure-{number}", label)]
         return []
 
-    def _rows(self, finding: Finding, experiment: Experiment) -> list[Row]:
+    def _rows(self, finding: Finding, sweep: Sweep) -> list[Row]:
         """The runs that the finding's evidence names."""
-        chosen = finding["evidence"]["rows"]
+        chosen = finding.evidence["rows"]
+        values = finding.params.get("values", sweep.values)
         return [
-            row
-            for row in experiment.ordered
-            if row["implementation"] in chosen.get("implementation", ())
-            and chosen.get("causal", row["causal"]) == row["causal"]
-            and row[experiment.sweep] in finding["params"].get("values", [row[experiment.sweep]])
+            run
+            for run in sweep.ordered
+            if run["implementation"] in chosen.get("implementation", ())
+            and all(chosen.get(name, value) == value for name, value in sweep.variant_of(run))
+            and sweep.value_of(run) in values
         ]
 
     def links(self, finding: Finding, front: bool = False) -> list[Link]:
-        """Ways to the figure, the table's rows, and the runs in the appendix.
+        """Links to the figure, the table's rows, and the runs in the appendix.
 
-        On the front page, where room is dear, the runs are one way, to the first of them.
+        On the front page the runs are one link, to the first of them, to save space.
         """
-        words = self.material.words
-        experiment = self.material.experiment(finding["experiment"])
-        rows = self._rows(finding, experiment)
-        found = self._figure(finding, experiment)
-        if rows and experiment.plan["sweep"]:
-            found.append(Link(row_id(experiment, rows[0]), words.each("link.table")))
-        runs = self.material.run_links(rows)
+        words, sweep = self.data.words, self.data.sweep(finding.experiment or "")
+        rows = self._rows(finding, sweep)
+        found = self._figure(finding, sweep)
+        if rows and not sweep.is_summary:
+            found.append(Link(row_id(sweep, rows[0]), words.each("link.table")))
+        runs = self.data.run_links(rows)
         if front and runs:
             found.append(Link(runs[0].target, words.each("link.to_runs")))
         elif runs:
@@ -94,41 +93,41 @@ class Speaker:
             found += [first, *runs[1:]]
         return found
 
-    def say(
+    def render(
         self, findings: Iterable[Finding], front: bool = False, titled: bool = False
     ) -> Statements:
         """The findings as statements, `titled` or on the front page after their experiment's title.
 
-        On the front page, where room is dear, doubts and ways are shorter.
+        On the front page doubts and links are shorter, to save space.
         """
-        words = self.material.words
+        words = self.data.words
         entries: list[Statement] = []
         marks: dict[tuple[str, ...], str] = {}
         for finding in findings:
-            codes = tuple(finding["warnings"])
+            codes = tuple(finding.warnings)
             if codes and codes not in marks:
                 marks[codes] = FRONT_MARK if front else string.ascii_lowercase[len(marks)]
-            experiment = self.material.experiment(finding["experiment"])
+            sweep = self.data.sweep(finding.experiment or "")
             entries.append(
                 Statement(
-                    text=words.finding(finding, experiment.symbol),
+                    text=self.finding_words.tell(finding, sweep.parameter.symbol),
                     mark=marks.get(codes, ""),
-                    lead=words.chosen(experiment.plan["title"]) if front or titled else None,
+                    lead=words.label(sweep.plan["title"]) if front or titled else None,
                     links=self.links(finding, front),
-                    implementations=tuple(sorted(subjects(finding))),
+                    implementations=tuple(sorted(finding.implementations)),
                 )
             )
         return Statements(entries, self._doubts(marks, front))
 
     def _doubts(self, marks: Mapping[tuple[str, ...], str], front: bool) -> Texts | None:
-        """What the marks stand for; on the front page, where room is dear, that there are some."""
-        words = self.material.words
+        """What the marks stand for; on the front page, that there are some."""
+        words = self.data.words
         if not marks:
             return None
         if front:
             return words.each("warned.front", mark=FRONT_MARK)
-        said = [
-            words.each("warned.mark", mark=mark, warnings=words.warnings(codes))
+        explained = [
+            words.each("warned.mark", mark=mark, warnings=self.finding_words.warnings(codes))
             for codes, mark in marks.items()
         ]
-        return words.each("warned", warnings=words.joined("clauses.separator", said))
+        return words.each("warned", warnings=words.joined("clauses.separator", explained))

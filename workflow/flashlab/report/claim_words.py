@@ -1,0 +1,85 @@
+"""Published claims in words: our figure, the range that each claim states, and what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flashlab.benchmarks.model import Benchmark
+from flashlab.findings.model import Finding
+from flashlab.report.wording import Texts, Words
+
+FORMULAS = {
+    (1, "times"): "{0}",
+    (2, "times"): "{0} ÷ {1}",
+    (4, "times"): "({0} ÷ {1}) ÷ ({2} ÷ {3})",
+    (4, "amounts"): "({0} − {1}) ÷ ({2} − {3})",
+}
+"""What a test computes, by the number of its terms and how it compares them."""
+
+
+def figure(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
+    """Our figure for a claim, with its interval, or the range of several; a dash for none."""
+    params = finding.params
+    if not params["count"]:
+        return words.same("–")
+    if "by_metric" not in params:
+        return _figure(words, params)
+    return words.joined(
+        "claim.place.separator",
+        [
+            words.each(
+                "claim.figure.of_metric",
+                metric=words.label(benchmark.metric(ours["metric"]).labels),
+                figure=_figure(words, ours),
+            )
+            for ours in params["by_metric"]
+        ],
+    )
+
+
+def _figure(words: Words, params: Mapping[str, Any]) -> Texts:
+    if params["count"] > 1:
+        held = params["held_count"]
+        key = f"range.{'none' if not held else 'all' if held == params['count'] else 'some'}"
+    else:
+        key = "exact" if params["ours_low"] == params["ours_high"] else "interval"
+    return words.each(f"claim.figure.{key}", **words.printed(params))
+
+
+def wanted(words: Words, finding: Finding) -> Texts:
+    """The range that a claim states; a dash for a claim without a test."""
+    least, most = finding.params["wanted_least"], finding.params["wanted_most"]
+    if least is None and most is None:
+        return words.same("–")
+    key = "least" if most is None else "most" if least is None else "between"
+    return words.each(f"claim.wanted.{key}", **words.printed(finding.params))
+
+
+def quoted(words: Words, benchmark: Benchmark, finding: Finding) -> dict[str, Texts]:
+    """What a claim's sentence quotes: `figure`, `wanted`, `metrics`, the `formula` and `where`.
+
+    The last three only of a claim with a test.
+    """
+    params = finding.params
+    found = {"figure": figure(words, benchmark, finding), "wanted": wanted(words, finding)}
+    if "terms" not in params:
+        return found
+    terms = [
+        words.with_settings(term["name"], words.settings(benchmark, term["given"]))
+        for term in params["terms"]
+    ]
+    form = FORMULAS[len(terms), params["compare"]]
+    formula = {key: form.format(*(term[key] for term in terms)) for key in words.languages}
+    if params["each_of"]:
+        formula = words.each(
+            "claim.each_of", names=words.listed(params["each_of"]), formula=formula
+        )
+    places = [words.listed(words.settings(benchmark, at)) for at in params["at"]]
+    metrics = [words.label(benchmark.metric(name).labels) for name in params["metrics"]]
+    return {
+        **found,
+        "formula": formula,
+        "metrics": words.listed(metrics),
+        "where": words.joined("claim.place.separator", places),
+    }

@@ -1,0 +1,197 @@
+"""The report's data, read once: configuration, sweeps, findings and ceilings.
+
+Every run has a number, in the order in which the experiments first show it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from flashlab.benchmarks.model import Metric
+from flashlab.files import read_json
+from flashlab.findings.model import Finding, read_findings
+from flashlab.glyphs import legible, legible_plan
+from flashlab.plan_files import SUMMARY, experiment_file
+from flashlab.report.document import Cell, Link
+from flashlab.report.wording import Texts, Words, measured, number
+from flashlab.sweep import Row, Sweep, Variant, read_planned_sweep
+
+SAMPLED_DIGITS = 4
+EXACT_DIGITS = 6
+WRITTEN_BY_OTHERS = ("device_name", "driver", "torch", "provider", "message", "commit")
+"""Columns of the run table whose text comes from records, and may hold any character."""
+
+
+def read_legible_sweep(results: Path, name: str) -> Sweep:
+    """The sweep of an experiment in the folder of a dataset's results, all of its text legible."""
+    sweep = read_planned_sweep(experiment_file(results, name), results / "tables")
+    known: dict[tuple[str, str], str] = {}  # what many records share is warned of once
+    runs = []
+    for row in sweep.runs:
+        cells = dict(row)
+        for column in WRITTEN_BY_OTHERS:
+            if text := row[column]:
+                if (column, text) not in known:
+                    known[column, text] = legible(text, f"{Path(row['record']).name}: {column}")
+                cells[column] = known[column, text]
+        runs.append(cells)
+    return replace(sweep, plan=legible_plan(sweep.plan), runs=runs)
+
+
+class ReportData:
+    """All that the report's parts look up.
+
+    `sweeps` are the sections in order, `summary` the headline's; `ceilings` is the document of the
+    device's measured ceilings, None where there is none.
+    """
+
+    def __init__(self, config: Mapping[str, Any], results: Path, ceilings: Path | None) -> None:
+        self.config = config
+        self.results = results
+        self.ceilings = read_json(ceilings) if ceilings else None
+        self.words = Words(config["languages"])
+        self.baseline: str = config["baseline"]
+        self.summary = read_legible_sweep(results, SUMMARY).in_order(
+            config["summary"]["implementations"]
+        )
+        self.benchmark = self.summary.benchmark
+        self.sweeps = [read_legible_sweep(results, e["name"]) for e in config["experiments"]]
+        order = {sweep.name: position for position, sweep in enumerate(self.sweeps)}
+        # In the order of the sections; those about no experiment of the report come last.
+        self.findings: list[Finding] = sorted(
+            read_findings(results / "findings.json"),
+            key=lambda finding: order.get(finding.experiment or "", len(order)),
+        )
+
+    @cached_property
+    def runs(self) -> list[Row]:
+        """Every run once, in order of its number."""
+        found: dict[str, Row] = {}
+        for sweep in (*self.sweeps, self.summary):
+            for row in sweep.ordered:
+                found.setdefault(row["record"], row)
+        return list(found.values())
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {row["record"]: n for n, row in enumerate(self.runs, start=1)}
+
+    def number_of(self, run: Row) -> int:
+        """The run's number in the appendix."""
+        return self._numbers[run["record"]]
+
+    @property
+    def headline(self) -> list[str]:
+        """The implementations of the headline table, which the sections describe in prose."""
+        return self.summary.implementations
+
+    @cached_property
+    def implementations(self) -> dict[str, Mapping[str, Any]]:
+        """Each implementation once, with its label and style, in the order of the styles."""
+        found = {
+            entry["name"]: entry
+            for sweep in (self.summary, *self.sweeps)
+            for entry in sweep.plan["implementations"]
+        }
+        return dict(sorted(found.items(), key=lambda item: item[1]["style"]))
+
+    def sweep(self, name: str) -> Sweep:
+        """The sweep of this name, the summary among them."""
+        return next(sweep for sweep in (self.summary, *self.sweeps) if sweep.name == name)
+
+    def find(self, sweep: Sweep, kind: str, **subject: Any) -> Finding | None:
+        """The first finding of this kind about a subject in an experiment, None for none."""
+        return next(
+            (
+                finding
+                for finding in self.findings
+                if finding.experiment == sweep.name
+                and finding.kind == kind
+                and finding.is_about(**subject)
+            ),
+            None,
+        )
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether everything was measured on a CPU."""
+        return self.distinct("device") == ["cpu"]
+
+    def distinct(self, column: str) -> list[str]:
+        """The values of a column over all runs, sorted, without the empty ones."""
+        return sorted({str(row[column]) for row in self.runs if row[column] is not None})
+
+    # Pieces in words
+
+    def same(self, value: str) -> Texts:
+        """A text that is the same in every language."""
+        return self.words.same(value)
+
+    def specialised(self, key: str, *names: str, **params: Any) -> Texts:
+        """The most special message for a key; `names` as for `Words.most_special`."""
+        special = self.words.most_special(key, self.benchmark, names)
+        return self.words.each(special, **params)
+
+    def variant(self, variant: Variant) -> Texts:
+        """A variant in words; empty where the benchmark has none."""
+        words = self.words.settings(self.benchmark, dict(variant))
+        return self.words.listed(words) if words else self.same("")
+
+    def panel(self, metric: Metric) -> Texts:
+        """A metric in short: what sets it apart within its quantity, or that quantity."""
+        return self.words.label(metric.part or metric.quantity.labels)
+
+    def number(self, value: float | None, digits: int = SAMPLED_DIGITS) -> str:
+        """A number; the languages of the report write numbers alike."""
+        return number(value, self.words.languages[0], digits)
+
+    def ratio(self, value: float) -> str:
+        """A ratio of measured values, to three digits with trailing zeros, as in the findings."""
+        return measured(float(f"{value:.3g}"), self.words.languages[0])
+
+    def value(self, row: Row) -> Cell:
+        """The value of a row of the metric table, with its interval if there is one."""
+        if self.benchmark.metric(row["metric"]).exact:
+            return Cell(self.number(row["value"], EXACT_DIGITS))
+        low, high = row["low"], row["high"]
+        interval = "" if low is None else f"{self.number(low)} – {self.number(high)}"
+        return Cell(self.number(row["value"]), interval)
+
+    def status(self, row: Row) -> Texts:
+        """The status of a run, or of a row of the metric table."""
+        return self.words.each(f"status.{row['status']}")
+
+    def run_of(self, finding: Finding, value: int) -> Row:
+        """The run that a finding about one implementation and variant has at a value."""
+        sweep = self.sweep(str(finding.experiment))
+        run = sweep.run_at(finding.subject["implementation"], finding.variant or (), value)
+        assert run is not None  # findings are about runs that were asked for
+        return run
+
+    def run_links(self, rows: Iterable[Row]) -> list[Link]:
+        """Links to the runs in the appendix, one for each stretch of numbers: 3–6, 11."""
+        return [
+            Link(f"run-{first}", self.same(str(first) if first == last else f"{first}–{last}"))
+            for first, last in stretches(self.number_of(row) for row in rows)
+        ]
+
+
+def with_unit(texts: Texts, metric: Metric) -> Texts:
+    """A heading with the unit of its metric."""
+    return {language: f"{text} ({metric.unit})" for language, text in texts.items()}
+
+
+def stretches(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """The stretches of consecutive numbers: 1, 2, 3, 7 are (1, 3), (7, 7)."""
+    ordered: Sequence[int] = sorted(set(numbers))
+    grouped = itertools.groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
+    found = []
+    for _, pairs in grouped:
+        values = [value for _, value in pairs]
+        found.append((values[0], values[-1]))
+    return found

@@ -1,0 +1,144 @@
+"""Findings in words: each of a finding's sentences, in the most special form that there is.
+
+A finding's `sentences` are the keys of messages. The generic message of a key fits any metric and
+any parameter; a special one takes its place where the catalogs hold one
+(`Words.most_special`) for the parameter that a variant effect switches, as
+``causal.variant_effect.rate``, or else for the metric's quantity, as ``time.comparison.better``.
+
+Besides the finding's own params a sentence may quote ``metric`` (as within a sentence), ``where``
+(the metric's part, or else the metric, with the variant: ``Forward (causal)``), ``variant`` (in
+brackets; empty where there is none), ``symbol`` (of the swept parameter), ``switched``,
+``implementation``, ``baseline``, ``other``, and the ranges and clauses below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flashlab.benchmarks.model import Benchmark
+from flashlab.findings.model import Finding, Reason
+from flashlab.report import claim_words
+from flashlab.report.wording import Texts, Words, join_sentences
+
+MOST_NAMED = 8
+"""Runs without numbers that a sentence names; the finding's reasons have them all."""
+
+RANGES = {
+    "factors": ("times", "low", "high"),
+    "rates": ("times", "rate_low", "rate_high"),
+    "matrix": ("percent", "matrix_low", "matrix_high"),
+    "copy": ("percent", "copy_low", "copy_high"),
+}
+"""Ranges: their unit, and the params of their ends. One whose ends print alike is a number."""
+
+CLAUSES = ("better", "worse", "equal", "undecided")
+"""What a mixed finding is, each at some values of the sweep."""
+
+
+@dataclass(frozen=True)
+class FindingWords:
+    """Words for the findings about a benchmark."""
+
+    words: Words
+    benchmark: Benchmark
+
+    def tell(self, finding: Finding, symbol: str) -> Texts:
+        """A finding's sentences, and what to know about it; `symbol` is the swept parameter's."""
+        params = self._params(finding, symbol)
+        found = [
+            self.words.each(self._special(finding, key), **params) for key in finding.sentences
+        ]
+        return join_sentences([*found, *self.reasons(finding.reasons)])
+
+    def reasons(self, reasons: Sequence[Reason]) -> list[Texts]:
+        """What to know about a verdict, and the runs that it lacks."""
+        found = [self.words.each(f"reason.{r.code}") for r in reasons if r.run is None]
+        for code in ("excluded", "missing"):
+            runs = [self._run(r) for r in reasons if r.run is not None and r.code == code]
+            if runs:
+                key = f"reason.{code}" + (".many" if len(runs) > MOST_NAMED else "")
+                named, more = self.words.listed(runs[:MOST_NAMED]), len(runs) - MOST_NAMED
+                found.append(self.words.each(key, runs=named, more=more))
+        return found
+
+    def warnings(self, codes: Sequence[str]) -> Texts:
+        """The names of warnings, joined."""
+        return self.words.listed([self.words.each(f"warning.{code}") for code in codes])
+
+    def variant(self, variant: Mapping[str, Any]) -> Texts:
+        """A variant in brackets; empty for a benchmark without any."""
+        settings = self.words.settings(self.benchmark, variant)
+        if not settings:
+            return self.words.same("")
+        return self.words.each("variant", settings=self.words.listed(settings))
+
+    def _special(self, finding: Finding, key: str) -> str:
+        """The most special message for one of a finding's keys."""
+        names = [finding.subject["switched"]] if "switched" in finding.subject else []
+        if finding.metric:
+            names.append(self.benchmark.metric(finding.metric).quantity.name)
+        return self.words.most_special(key, self.benchmark, names)
+
+    def _run(self, reason: Reason) -> Texts:
+        """The run of a reason: ``Flash2 [N = 128, causal] (out of memory)``."""
+        run = dict(reason.run or {})
+        given = self.words.settings(self.benchmark, run)
+        given += [self.words.same(run[key]) for key in ("dtype", "device") if key in run]
+        name = self.words.with_settings(run["implementation"], given)
+        if reason.status is None:
+            return name
+        status = self.words.each(f"status.{reason.status}")
+        return self.words.each("reason.run", run=name, status=status)
+
+    def _params(self, finding: Finding, symbol: str) -> dict[str, Any]:
+        """What a finding's sentences may quote, in every language."""
+        words, subject = self.words, finding.subject
+        params: dict[str, Any] = words.printed(finding.params)
+        params |= {key: name for key, name in subject.items() if isinstance(name, str)}
+        variant = self.variant(subject.get("variant", {}))
+        params |= {"symbol": symbol, "variant": variant}
+        if finding.metric:
+            metric = self.benchmark.metric(finding.metric)
+            where = words.heading(metric.part or metric.labels)
+            params["metric"] = words.label(metric.labels)
+            params["where"] = {key: where[key] + variant[key] for key in words.languages}
+        if "switched" in subject:
+            params["switched"] = words.label(self.benchmark.parameter(subject["switched"]).labels)
+        if finding.params.get("covaried"):
+            names = finding.params["covaried"]
+            parameters = [words.parameter(self.benchmark.parameter(name)) for name in names]
+            params["covaried"] = words.listed(parameters)
+        if finding.verdict == "mixed":
+            params["clauses"] = self._clauses(finding, symbol)
+        if finding.kind == "claim":
+            params |= claim_words.quoted(words, self.benchmark, finding)
+        return params | self._ranges(params)
+
+    def _ranges(self, params: Mapping[str, Any]) -> dict[str, Texts]:
+        """The ranges among the params; `ratios` states where the ends of `low` and `high` lie."""
+        found = {}
+        for name, (unit, low, high) in RANGES.items():
+            if low in params and high in params:
+                key = f"span.{unit}.{'one' if params[low] == params[high] else 'range'}"
+                found[name] = self.words.each(key, low=params[low], high=params[high])
+        if "factors" in found and "low_at" in params:
+            same = params["low"] == params["high"]
+            found["ratios"] = found["factors"] if same else self.words.each("span.at", **params)
+        return found
+
+    def _clauses(self, finding: Finding, symbol: str) -> Texts:
+        """Where a mixed finding is better, worse, equal and undecided, without the empty ones."""
+        return self.words.joined(
+            "clause.separator",
+            [
+                self.words.each(
+                    self._special(finding, f"clause.{name}"),
+                    symbol=symbol,
+                    values=self.words.listed(finding.params[f"{name}_at"]),
+                )
+                for name in CLAUSES
+                if finding.params[f"{name}_at"]
+            ],
+        )
