@@ -8,8 +8,10 @@ import pytest
 from babel.messages import pofile
 from babel.messages.catalog import Catalog
 
+from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.catalogs import LOCALES, MissingMessageError, in_all, message, messages
 from flashlab.records import STATUSES
+from flashlab.report.finding_words import CLAUSES
 
 LANGUAGES = ("zh_TW", "en")
 FILES = sorted(LOCALES.glob("*/LC_MESSAGES/*.po"))
@@ -90,29 +92,78 @@ def test_a_text_in_all_languages_is_said_once_where_they_agree() -> None:
     assert in_all(["en", "en"], "figures", "time") == "Time"
 
 
-SCHEMAS = LOCALES.parents[1] / "workflow" / "schemas"
-SINGLE_FORMS = {"speedup", "causal_effect"}
-"""Kinds of finding that say it in another way where one value alone has numbers."""
+# Findings
+
+SCHEMA = LOCALES.parents[1] / "workflow" / "schemas" / "finding.schema.json"
+
+SENTENCES = {
+    "comparison": """better better.one worse worse.one equivalent equivalent.one inconclusive
+        inconclusive.one inconclusive.missing mixed trend.widens trend.narrows""",
+    "variant_effect": """better better.one worse worse.one equivalent equivalent.one inconclusive
+        inconclusive.one inconclusive.missing mixed rate""",
+    "crossover": """crosses none_in_range.leads none_in_range.level inconclusive
+        inconclusive.missing""",
+    "exact_comparison": """less less.one more more.one equal equal.one withheld.missing
+        model_agrees_at model_differs_at""",
+    "out_of_memory": "none none.nothing limit_found limit_found.nothing",
+    "scaling": """power_law power_law.exact power_law.proportional curved flat flat.same imprecise
+        too_few_sizes too_few_sizes.one too_few_sizes.missing""",
+    "monotonicity": """monotone.rises monotone.falls monotone.level monotone.rises.exact
+        monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
+    "roofline": "memory_bound compute_bound neither model_error undecided",
+    "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
+        none.outlier none.outlier.all""",
+    "claim": "confirmed contradicted inconclusive other_device other_device.missing not_tested",
+}
+"""What follows the kind in the keys of the sentences that a finding may have."""
+
+KEYS = {f"{kind}.{rest}" for kind, keys in SENTENCES.items() for rest in keys.split()} | {
+    "covaried"
+}
+OTHERS = re.compile(
+    r"claim\.(figure|wanted|each_of|place)\b.*|anomaly\.sign\..*"
+    r"|clause\.separator|crossover\.where|roofline\.label"
+)
+"""Messages of other places that begin like a sentence."""
 
 
-def verdict_keys() -> list[str]:
-    schema = json.loads((SCHEMAS / "finding.schema.json").read_text(encoding="utf-8"))
-    keys = []
-    for rule in schema["items"]["allOf"]:
-        kind = rule["if"]["properties"]["kind"]["const"]
-        verdicts = rule["then"]["properties"]["verdict"]["enum"]
-        keys += [f"{kind}.{verdict}" for verdict in verdicts]
-        if kind in SINGLE_FORMS:
-            keys += [f"{kind}.{verdict}.one" for verdict in verdicts if verdict != "mixed"]
-    return keys
+def declared_verdicts() -> dict[str, list[str]]:
+    """Every kind of finding with its verdicts, as the schema has them."""
+    rules = json.loads(SCHEMA.read_text(encoding="utf-8"))["items"]["allOf"]
+    return {
+        rule["if"]["properties"]["kind"]["const"]: rule["then"]["properties"]["verdict"]["enum"]
+        for rule in rules
+    }
 
 
-@pytest.mark.parametrize("key", verdict_keys())
-def test_every_verdict_has_its_sentence(key: str) -> None:
-    """By its own key or, where the sentence depends on more than the verdict, below it."""
-    for language in ("zh_TW", "en"):
-        found = messages(language, "report")
-        assert any(name == key or name.startswith(f"{key}.") for name in found)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_sentence_of_a_finding_is_there_in_general_words(language: str) -> None:
+    assert KEYS - messages(language, "report").keys() == set()
+
+
+def test_no_sentence_is_left_over() -> None:
+    """Each is one of those, or special: about something declared, in the place of one of those."""
+    told = KEYS | {f"clause.{name}" for name in CLAUSES}
+    declared = {
+        name
+        for benchmark in BENCHMARKS.values()
+        for name in (benchmark.name, *benchmark.quantities, *(p.name for p in benchmark.parameters))
+    }
+    for key in messages("en", "report"):
+        generic = key
+        while generic.partition(".")[0] in declared:
+            generic = generic.partition(".")[2]
+        if generic.partition(".")[0] in {*SENTENCES, "clause"} and not OTHERS.fullmatch(generic):
+            assert generic in told, key
+
+
+def test_every_kind_and_verdict_has_its_sentence_and_its_name() -> None:
+    for kind, verdicts in declared_verdicts().items():
+        assert {f"kind.{kind}", *(f"verdict.{v}" for v in verdicts)} <= messages(
+            "en", "report"
+        ).keys()
+        for verdict in verdicts if kind in SENTENCES else ():
+            assert any(re.match(rf"{kind}\.{verdict}\b", key) for key in KEYS)
 
 
 @pytest.mark.parametrize("status", STATUSES)

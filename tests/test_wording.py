@@ -1,73 +1,204 @@
-"""Findings in words: the form that each one's parameters and reasons call for."""
+"""Findings and numbers in words: special and generic sentences, reasons, claims, the margin."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from flashlab.report.wording import MOST_NAMED, Words
+from flashlab import statistics
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
+from flashlab.catalogs import messages
+from flashlab.findings.model import Finding, Reason
+from flashlab.report import claim_words
+from flashlab.report.finding_words import MOST_NAMED, FindingWords
+from flashlab.report.wording import Words
 
-WORDS = Words(["zh_TW", "en"])
-SUBJECT = {
-    **{"implementation": "Flash2", "baseline": "Pytorch"},
-    **{"pass": "forward", "mask": "full"},
-}
+LANGUAGES = ("zh_TW", "en")
+WORDS = Words(LANGUAGES)
+
+SERVING = Benchmark(
+    name="serving",
+    report="serving",
+    parameters=(
+        Parameter("clients", "c", {"zh_TW": "連線數", "en": "number of clients"}),
+        Parameter("cached", "cached", {"zh_TW": "快取", "en": "caching"}, kind=bool),
+    ),
+    metrics=(
+        Metric(
+            "throughput",
+            Quantity("throughput", "1/s", "higher", exact=False, labels={}),
+            {"zh_TW": "吞吐量", "en": "throughput"},
+        ),
+    ),
+    measure="never measured",
+)
+"""A benchmark without special sentences."""
+
+SPAN = {"count": 2, "first": 128, "last": 1024}
 
 
-GROWTH = {"count": 4, "first": 128, "last": 1024}
+def finding(*sentences: str, reasons: tuple[Reason, ...] = (), **changes: Any) -> Finding:
+    """A finding told by these sentences, about the forward time of Flash2 with full attention."""
+    subject = {"implementation": "Flash2", "baseline": "Pytorch", "metric": "forward_time"}
+    kind, verdict, *_ = (*"".join(sentences[:1]).split("."), "")
+    usual = Finding(
+        kind=kind,
+        experiment="seq_len",
+        device="",
+        subject={**subject, "variant": {"causal": False}},
+        verdict=verdict,
+        sentences=sentences,
+        params={},
+        evidence={},
+        reasons=reasons,
+    )
+    return replace(usual, **changes)
 
 
-def said(
-    kind: str, verdict: str, reasons: list[str], *, quantity: str = "forward", **params: Any
-) -> dict[str, str]:
-    subject = SUBJECT | {"quantity": quantity}
-    finding = {"kind": kind, "verdict": verdict, "subject": subject, "params": params}
-    return WORDS.finding({**finding, "reasons": reasons}, "N")
+def tell(found: Finding, benchmark: Benchmark = ATTENTION, symbol: str = "N") -> dict[str, str]:
+    return FindingWords(WORDS, benchmark).tell(found, symbol)
 
 
-def test_a_run_left_out_is_named_with_its_status_in_each_language() -> None:
-    texts = said("speedup", "inconclusive", ["excluded: Pytorch full seq_len=512: oom"], count=0)
-    assert "Pytorch (full) at N = 512 (out of memory)" in texts["en"]
-    assert "Pytorch（完整）在 N = 512（記憶體不足）" in texts["zh_TW"]
+def tell_growth(sentence: str, metric: str = "forward_time", **params: Any) -> str:
+    subject = {"implementation": "Flash2", "metric": metric, "variant": {"causal": True}}
+    return tell(finding(sentence, subject=subject, params={**SPAN, **params}))["en"]
 
 
-def test_a_run_that_a_claim_lacks_is_named_by_its_shape() -> None:
-    run = "Flash2 B16 N128 H32 E2048 full float16 cuda"
-    texts = said("speedup", "inconclusive", [f"missing: {run}", f"excluded: {run}: oom"], count=0)
+# Special and generic sentences
+
+
+RATIOS = {**SPAN, "low": 1.5, "low_at": 128, "high": 2.0, "high_at": 1024}
+AT = {"better_at": [1024], "worse_at": [], "equal_at": [128], "undecided_at": []}
+
+
+def test_a_time_is_compared_in_the_words_for_times() -> None:
+    texts = tell(finding("comparison.better", params=RATIOS))
+    assert texts["en"].startswith("Forward (full): over N from 128 to 1024, Flash2 is faster than")
+    assert "at 1.50 (N = 128) to 2.00 (N = 1024) times its speed" in texts["en"]
+    assert texts["zh_TW"].startswith("前向（完整）：N 由 128 到 1024，Flash2 都比 Pytorch 快")
+
+
+SERVED = {"implementation": "New", "baseline": "Old", "metric": "throughput", "variant": {}}
+
+
+def test_another_metric_is_compared_in_words_that_fit_any() -> None:
+    found = finding("comparison.better", subject=SERVED, params=RATIOS)
+    texts = tell(found, SERVING, "c")
+    assert texts["en"] == (
+        "Over c from 128 to 1024, the throughput of New is better than that of Old throughout, "
+        "1.50 (c = 128) to 2.00 (c = 1024) times as good."
+    )
+    assert texts["zh_TW"] == (
+        "c 由 128 到 1024，New 的吞吐量都優於 Old，"
+        "表現是它的 1.50 倍（c = 128）到 2.00 倍（c = 1024）。"
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "benchmark", "expected"),
+    [
+        ("forward_time", ATTENTION, "is faster at N = 1024; within 5% at N = 128. The speed"),
+        ("throughput", SERVING, "is better at N = 1024; within 5% at N = 128. The ratio"),
+    ],
+)
+def test_a_mixed_comparison_tells_where_it_is_what(
+    metric: str, benchmark: Benchmark, expected: str
+) -> None:
+    subject = {"implementation": "New", "baseline": "Old", "metric": metric, "variant": {}}
+    found = finding("comparison.mixed", subject=subject, params=RATIOS | AT)
+    assert expected in tell(found, benchmark)["en"]
+
+
+def test_a_switched_parameter_is_named_and_may_have_sentences_of_its_own() -> None:
+    subject = {"implementation": "Flash2", "metric": "forward_time", "switched": "causal"}
+    keys = ("variant_effect.better", "variant_effect.rate")
+    params = {**RATIOS, "rate_low": 0.5, "rate_high": 0.75}
+    texts = tell(finding(*keys, subject={**subject, "variant": {}}, params=params))
+    assert texts["en"] == (
+        "Forward: over N from 128 to 1024, Flash2 is faster with causal masking throughout, at "
+        "1.50 to 2.00 times its speed without. As causal FLOPs are half by definition, its "
+        "TFLOP/s is 0.500 to 0.750 times that with full attention."
+    )
+    served = {"implementation": "New", "metric": "throughput", "switched": "cached", "variant": {}}
+    texts = tell(finding(*keys, subject=served, params=params), SERVING, "c")
+    assert "caching improves the throughput of New throughout, by a factor of" in texts["en"]
+    assert "As caching changes the operation count by definition" in texts["en"]
+
+
+def test_a_special_message_is_looked_up_before_the_generic_one() -> None:
+    def key(key: str, *names: str, benchmark: Benchmark = ATTENTION) -> str:
+        return WORDS.most_special(key, benchmark, names)
+
+    assert key("clause.better", "causal", "time") == "time.clause.better"
+    assert key("clause.better", "causal", "memory") == "clause.better"
+    assert key("variant_effect.rate", "causal", "time") == "causal.variant_effect.rate"
+    assert key("method.gate") == "attention.method.gate"
+    assert key("method.gate", benchmark=SERVING) == "method.gate"
+
+
+def test_what_varies_along_is_named_with_its_symbol() -> None:
+    texts = tell(finding("covaried", kind="scaling", params={"covaried": ["batch_size"]}))
+    assert texts["en"] == "Varied along with N: batch size B."
+    assert texts["zh_TW"] == "與 N 一同變動的有：批次大小 B。"
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("model_agrees_at", "At N = 128, both values equal those of the exact model."),
+        ("model_differs_at", "At N = 128, at least one value differs from that of the exact model"),
+    ],
+)
+def test_exact_values_are_compared_with_the_model(key: str, expected: str) -> None:
+    found = finding(f"exact_comparison.{key}", params={key: [128]})
+    assert tell(found)["en"].startswith(expected)
+
+
+# Reasons
+
+
+RUN = {"batch_size": 16, "seq_len": 128, "num_heads": 32, "emb_dim": 2048, "causal": False}
+
+
+def reason(code: str, status: str | None = None, **changes: Any) -> Reason:
+    run = {"implementation": "Flash2", **RUN, "dtype": "float16", "device": "cuda", **changes}
+    return Reason(code, run, status)
+
+
+def reasons(*found: Reason) -> dict[str, str]:
+    return tell(finding("covaried", params={"covaried": ["batch_size"]}, reasons=found))
+
+
+def test_a_run_without_numbers_is_named_by_what_tells_it_apart_with_its_status() -> None:
+    run = {"implementation": "Pytorch", "causal": False, "seq_len": 512}
+    texts = reasons(Reason("excluded", run, "oom"))
+    assert texts["en"].endswith("Pytorch [N = 512, full] (out of memory).")
+    assert texts["zh_TW"].endswith("Pytorch [N = 512、完整]（記憶體不足）。")
+
+
+def test_a_missing_run_is_named_by_all_that_it_has() -> None:
+    texts = reasons(reason("missing"))
     named = "Flash2 [B = 16, N = 128, H = 32, E = 2048, full, float16, cuda]"
-    assert f"Missing: {named}." in texts["en"]
-    assert f"{named} (out of memory)" in texts["en"]
+    assert texts["en"].endswith(f"Missing: {named}.")
     assert "Flash2 [B = 16、N = 128、H = 32、E = 2048、完整、float16、cuda]" in texts["zh_TW"]
 
 
-@pytest.mark.parametrize("kind", ["missing", "excluded"])
-def test_of_many_runs_without_numbers_some_are_named_and_the_others_counted(kind: str) -> None:
-    status = ": oom" if kind == "excluded" else ""
-    reasons = [f"{kind}: Flash2 B{b} N128 H32 E2048 full float16 cuda{status}" for b in range(20)]
-    text = said("speedup", "inconclusive", reasons, count=0)["en"]
+@pytest.mark.parametrize(("code", "status"), [("missing", None), ("excluded", "oom")])
+def test_of_many_runs_without_numbers_some_are_named_and_the_others_counted(
+    code: str, status: str | None
+) -> None:
+    text = reasons(*(reason(code, status, batch_size=b) for b in range(20)))["en"]
     assert text.count("Flash2 [B") == MOST_NAMED
     assert text.endswith(f"and {20 - MOST_NAMED} more.")
 
 
-def test_what_else_a_verdict_rests_on_is_said_after_it() -> None:
-    text = said("speedup", "inconclusive", ["no_samples"], count=0)["en"]
+def test_what_else_a_verdict_is_based_on_comes_after_it() -> None:
+    text = reasons(Reason("no_samples"))["en"]
     assert text.endswith("The records hold means without samples, so there is no interval.")
-
-
-@pytest.mark.parametrize(
-    ("agrees", "differs", "expected"),
-    [
-        ([128], [], "At N = 128 both peaks are what the exact model gives."),
-        ([], [128], "At N = 128 the peaks are not what the exact model gives."),
-    ],
-)
-def test_memory_is_held_against_the_model(
-    agrees: list[int], differs: list[int], expected: str
-) -> None:
-    params = {"count": 1, "first": 128, "low": 0.5}
-    at = {"model_agrees_at": agrees, "model_differs_at": differs}
-    assert said("memory_ratio", "less", [], **params, **at)["en"].endswith(expected)
 
 
 # Numbers
@@ -91,69 +222,47 @@ def test_memory_is_held_against_the_model(
 def test_a_number_keeps_the_zeros_that_it_was_rounded_to(
     name: str, value: Any, printed: str
 ) -> None:
-    assert WORDS._printed_params({name: value})[name]["en"] == printed
+    assert WORDS.printed({name: value})[name]["en"] == printed
 
 
 @pytest.mark.parametrize(
     ("high", "expected"),
-    [(0.502, "0.500 (N = 128) to 0.502 (N = 256) times it"), (0.5, "at 0.500 times it")],
+    [(0.502, "the ratio is 0.500 (N = 128) to 0.502 (N = 256)."), (0.5, "the ratio is 0.500.")],
 )
 def test_a_range_whose_ends_print_alike_is_one_number(high: float, expected: str) -> None:
-    params = {"count": 2, "values": [128, 256], "low": 0.5, "low_at": 128}
-    texts = said("memory_ratio", "less", [], **params, high=high, high_at=256)
-    assert expected in texts["en"]
+    params = {"values": [128, 256], "low": 0.5, "low_at": 128, "high": high, "high_at": 256}
+    texts = tell(finding("exact_comparison.less", params=params))
+    assert texts["en"].endswith(expected)
     assert texts["zh_TW"].count("0.500 倍") == 1
 
 
 def test_percentages_of_a_range_have_their_sign_each() -> None:
-    low_and_high = {"matrix_low": 10.0, "matrix_high": 20.0, "copy_low": 1.0, "copy_high": 1.0}
-    at = {"count": 2, "values": [128, 256], "dtype": "float16", "undecided_at": []}
-    texts = said("roofline", "neither", [], **at, **low_and_high)
+    shares = {"matrix_low": 10.0, "matrix_high": 20.0, "copy_low": 1.0, "copy_high": 1.0}
+    texts = tell(finding("roofline.neither", params={"values": [128], "dtype": "half", **shares}))
     assert "reaches 10.0% to 20.0% of the measured" in texts["en"]
     assert "複製頻寬的 1.00%；" in texts["zh_TW"]
 
 
-# Forms
-
-
 @pytest.mark.parametrize(
-    ("exponent", "expected"),
-    [(1.0, "is proportional to N from 128 to 1024"), (2.0, "scales as N to the power 2.00")],
+    ("sentence", "expected"),
+    [
+        ("power_law.proportional", "time of Flash2 (causal) is proportional to N from 128 to 1024"),
+        ("power_law.exact", "scales as N to the power 2.00"),
+        ("flat.same", "is the same at both ends to three significant digits."),
+    ],
 )
-def test_what_grows_by_the_first_power_is_proportional(exponent: float, expected: str) -> None:
-    interval = dict.fromkeys(("exponent", "exponent_low", "exponent_high"), exponent)
-    assert expected in said("scaling", "power_law", [], **GROWTH, **interval, times=8.0)["en"]
+def test_growth_is_told_in_the_form_that_the_finding_names(sentence: str, expected: str) -> None:
+    assert expected in tell_growth(f"scaling.{sentence}", exponent=2.0, times=8.0)
 
 
-def test_what_is_the_same_at_both_ends_changes_by_no_factor() -> None:
-    text = said("scaling", "flat", [], **GROWTH, times=1.0)["en"]
-    assert text.endswith("the same at both ends to three significant digits.")
-
-
-@pytest.mark.parametrize(
-    ("quantity", "expected"),
-    [("forward", "falls by more than 5% as N"), ("memory", "1024, to three significant digits.")],
-)
-def test_what_is_exact_goes_one_way_without_a_margin(quantity: str, expected: str) -> None:
-    text = said("monotonicity", "monotone", [], quantity=quantity, **GROWTH, direction="rises")
-    assert expected in text["en"]
-
-
-@pytest.mark.parametrize(
-    ("checks", "expected"),
-    [(4, "None of the 4 passes"), (5, "Of 5 passes checked for stability, 4")],
-)
-def test_where_every_check_found_nothing_none_is_counted(checks: int, expected: str) -> None:
-    counted = {"params": {"checks": checks, "clean": 4}, "subject": {"check": "unstable"}}
-    found = {"kind": "anomaly", "verdict": "none", "reasons": [], **counted}
-    assert WORDS.finding(found, "N")["en"].startswith(expected)
+# Published claims
 
 
 @pytest.mark.parametrize(
     ("held", "expected"),
     [(0, "none wholly in the range"), (1, "of which 1 lie"), (2, "all in the range")],
 )
-def test_of_several_comparisons_it_is_said_how_many_hold(held: int, expected: str) -> None:
+def test_of_several_comparisons_it_is_told_how_many_hold(held: int, expected: str) -> None:
     figure = claim(count=2, ours_lowest=0.9, ours_highest=2.0, held_count=held)["en"]
     assert "0.900 to 2.00 (2 comparisons, " in figure
     assert expected in figure
@@ -162,7 +271,7 @@ def test_of_several_comparisons_it_is_said_how_many_hold(held: int, expected: st
 def test_of_several_metrics_each_has_its_own_figure() -> None:
     figures = [
         {"metric": "forward_time", "count": 1, "ours": 1.74, "ours_low": 1.7, "ours_high": 1.8},
-        {"metric": "memory", "count": 1, "ours": 2.0, "ours_low": 2.0, "ours_high": 2.0},
+        {"metric": "peak_memory", "count": 1, "ours": 2.0, "ours_low": 2.0, "ours_high": 2.0},
     ]
     figure = claim(count=2, by_metric=figures)
     assert "forward time 1.74 (95% interval 1.70 to 1.80); peak memory 2.00" in figure["en"]
@@ -181,17 +290,63 @@ def test_a_claim_about_amounts_subtracts() -> None:
     assert "(A [N = 256] − A [N = 128]) ÷ (B [N = 256] − B [N = 128])" in text
 
 
+def test_a_claim_names_its_places_by_the_declared_symbols_and_variants() -> None:
+    at = [{"seq_len": [128, 256], "causal": [False, True]}, {"head_dim": [64]}]
+    text = claim(at=at)["en"]
+    assert "(peak memory; N = 128 / 256, full / causal; d = 64)" in text
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "expected"),
+    [(1.06, None, "at least 1.06"), (None, 0.9, "at most 0.9"), (1.0, 2.0, "1 to 2")],
+)
+def test_a_claim_states_the_range_that_it_requires(
+    least: float | None, most: float | None, expected: str
+) -> None:
+    found = finding(params={"wanted_least": least, "wanted_most": most})
+    assert claim_words.wanted(WORDS, found)["en"] == expected
+
+
+def test_a_claim_without_a_figure_of_ours_is_told_as_such() -> None:
+    params = {"count": 0, "published_device": "RTX 3070"}
+    text = claim("claim.other_device.missing", **params)["en"]
+    assert text.endswith("which holds no measurements with CUDA.")
+
+
 def term(name: str, size: int) -> dict[str, Any]:
-    return {"name": name, "sizes": [f"N = {size}"], "masks": []}
+    return {"name": name, "given": {"seq_len": [size]}}
 
 
-def claim(**params: Any) -> dict[str, str]:
+def claim(sentence: str = "claim.confirmed", **params: Any) -> dict[str, str]:
     """A confirmed claim with one comparison, unless the parameters say otherwise."""
-    text = dict.fromkeys(WORDS.languages, "it is so")
+    text = dict.fromkeys(LANGUAGES, "it is so")
     usual: dict[str, Any] = {
-        **{"says": text, "source_title": text, "metrics": ["memory"], "compare": "times"},
-        **{"terms": [term("A", 128)], "each_of": [], "at": [{"sizes": ["B = 2"], "masks": []}]},
+        **{"says": text, "source_title": text, "metrics": ["peak_memory"], "compare": "times"},
+        **{"terms": [term("A", 128)], "each_of": [], "at": [{"batch_size": [2]}]},
         **{"count": 1, "ours": 2.0, "ours_low": 2.0, "ours_high": 2.0},
         **{"wanted_least": 1.06, "wanted_most": None},
     }
-    return said("claim", "confirmed", [], **usual | params)
+    subject = {"claim": "a", "source": "b"}
+    return tell(finding(sentence, subject=subject, params={**usual, **params}))
+
+
+# The margin
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_text_states_the_margin_that_there_is(
+    monkeypatch: pytest.MonkeyPatch, language: str
+) -> None:
+    monkeypatch.setattr(statistics, "MARGIN", 0.07)
+
+    for key, pattern in messages(language, "report").items():
+        names = set(re.findall(r"\{(\w+)\}", pattern))
+        text = WORDS.each(key, **dict.fromkeys(names - {"margin"}, "…"))[language]
+        assert not re.search(r"(?<!\d)5%", text), key
+        assert ("7%" in text) == ("margin" in names), key
+
+
+def test_the_margin_is_in_the_verdicts_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "MARGIN", 0.07)
+    assert WORDS.each("verdict.equivalent") == {"zh_TW": "相差 7% 以內", "en": "within 7%"}
+    assert "falls by more than 7% as N" in tell_growth("monotonicity.monotone.rises")

@@ -326,6 +326,11 @@ def _verdict(found: Sequence[_Comparison]) -> str:
     return "confirmed" if holds == {"yes"} else "inconclusive"
 
 
+def _sentence(verdict: str, found: Sequence[_Comparison]) -> str:
+    missing = verdict == "other_device" and not found
+    return f"claim.{verdict}" + (".missing" if missing else "")
+
+
 def _decide(claim: Mapping[str, Any], judge: _Judge) -> tuple[str, list[_Comparison], list[Reason]]:
     """Verdict, comparisons and reasons."""
     index = judge.index
@@ -395,7 +400,7 @@ def claims(
             device=device,
             subject={"claim": claim["id"], "source": claim["source"]},
             verdict=verdict,
-            sentences=[f"claim.{verdict}"],
+            sentences=[_sentence(verdict, found)],
             params=_params(claim, source, _ours(found, _digits(claim))),
             evidence=Evidence(
                 table=", ".join(f"tables/{folder}/{table}.csv" for folder in folders),

@@ -133,14 +133,9 @@ class ReportData:
         return self.words.same(value)
 
     def specialised(self, key: str, *names: str, **params: Any) -> Texts:
-        """A message in the most special words that there are, else in general ones.
-
-        `names` are the parameters or quantities that it is about: ``attention.seq_len.question``
-        comes before ``seq_len.question``, that before ``attention.question`` and ``question``.
-        """
-        own = self.benchmark.name
-        subjects = [subject for name in names for subject in (f"{own}.{name}", name)]
-        return self.words.each(self.words.most_special(key, [*subjects, own]), **params)
+        """The most special message for a key; `names` as for `Words.most_special`."""
+        special = self.words.most_special(key, self.benchmark, names)
+        return self.words.each(special, **params)
 
     def variant(self, variant: Variant) -> Texts:
         """A variant in words; empty where the benchmark has none."""

@@ -1,12 +1,9 @@
 """Findings in words: each of a finding's sentences, in the most special form that there is.
 
-A finding's `sentences` are the keys of messages. A key is looked up with what the finding is about
-before it, the most special first, so that a benchmark's own sentence can take the place of the
-generic one, which fits any metric and any parameter:
-
-1. ``<switched parameter>.<key>``, as ``causal.variant_effect.rate``;
-2. ``<quantity of the metric>.<key>``, as ``time.comparison.better``;
-3. ``<key>``, as ``comparison.better``.
+A finding's `sentences` are the keys of messages. The generic message of a key fits any metric and
+any parameter; a special one takes its place where the catalogs hold one
+(`Words.most_special`) for the parameter that a variant effect switches, as
+``causal.variant_effect.rate``, or else for the metric's quantity, as ``time.comparison.better``.
 
 Besides the finding's own params a sentence may quote ``metric`` (as within a sentence), ``where``
 (the metric's part, or else the metric, with the variant: ``Forward (causal)``), ``variant`` (in
@@ -79,10 +76,10 @@ class FindingWords:
 
     def _special(self, finding: Finding, key: str) -> str:
         """The most special message for one of a finding's keys."""
-        subjects = [finding.subject["switched"]] if "switched" in finding.subject else []
+        names = [finding.subject["switched"]] if "switched" in finding.subject else []
         if finding.metric:
-            subjects.append(self.benchmark.metric(finding.metric).quantity.name)
-        return self.words.most_special(key, subjects)
+            names.append(self.benchmark.metric(finding.metric).quantity.name)
+        return self.words.most_special(key, self.benchmark, names)
 
     def _run(self, reason: Reason) -> Texts:
         """The run of a reason: ``Flash2 [N = 128, causal] (out of memory)``."""

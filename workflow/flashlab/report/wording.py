@@ -126,10 +126,16 @@ class Words:
             for language in self.languages
         }
 
-    def most_special(self, key: str, subjects: Iterable[str]) -> str:
-        """The first of ``<subject>.<key>`` that the catalogs hold, or `key` itself."""
+    def most_special(self, key: str, benchmark: Benchmark, names: Iterable[str]) -> str:
+        """The key of the most special message that the catalogs hold for `key`.
+
+        `names` are the parameters and quantities that the message is about. For one of them, x,
+        the order is ``<benchmark>.x.<key>``, ``x.<key>``, ``<benchmark>.<key>``, ``<key>``.
+        """
         known = messages(self.languages[0], "report")
-        return next((found for s in subjects if (found := f"{s}.{key}") in known), key)
+        prefixes = [p for name in names for p in (f"{benchmark.name}.{name}", name)]
+        special = (f"{prefix}.{key}" for prefix in [*prefixes, benchmark.name])
+        return next((found for found in special if found in known), key)
 
     def keys_below(self, prefix: str) -> list[str]:
         """The keys of the messages ``<prefix>.…``, in the order of the catalog."""
