@@ -297,7 +297,10 @@ TABLE = [
     ),
     Row(
         "a comment in measuring code",
-        edit(*(f"workflow/flashlab/measuring/{n}.py" for n in ("protocols", "child", "gate"))),
+        edit(
+            *(f"workflow/flashlab/measuring/{name}.py" for name in ("protocols", "child")),
+            *(f"workflow/flashlab/benchmarks/attention/{name}.py" for name in ("measure", "gate")),
+        ),
         NOTHING,
     ),
     Row(
@@ -325,6 +328,21 @@ TABLE = [
     ),
     Row("another machine", move_to_another_machine, ALL_RUNS | CEILINGS | FROM_TABLES_ON),
     # What is made of the records
+    Row(
+        "the declaration of the benchmark is edited",
+        recode("workflow/flashlab/benchmarks/attention/declaration.py"),
+        FROM_TABLES_ON,
+    ),
+    Row(
+        "the costs of a run are edited",
+        recode("workflow/flashlab/benchmarks/attention/costs.py"),
+        FROM_TABLES_ON,
+    ),
+    Row(
+        "the reader of the records is edited",
+        recode("workflow/flashlab/records.py"),
+        FROM_TABLES_ON,
+    ),
     Row("the code of the tables is edited", edit("workflow/flashlab/tables.py"), FROM_TABLES_ON),
     Row(
         "the code of the findings is edited",
@@ -369,7 +387,7 @@ TABLE = [
     ),
     Row("the ceilings are deleted", delete("ceilings"), CEILINGS | DERIVED),
     Row("a table is deleted", delete("tables/seq_len/samples.csv"), ONE_EXPERIMENT),
-    Row("a table is cut off", cut("tables/seq_len/passes.csv"), ONE_EXPERIMENT),
+    Row("a table is cut off", cut("tables/seq_len/metrics.csv"), ONE_EXPERIMENT),
     Row("the findings are deleted", delete("findings.json"), DERIVED),
     Row("the findings are cut off", cut("findings.json"), DERIVED),
     Row("a figure is deleted", delete("figures/seq_len/time.svg"), figures("seq_len") | REPORT),

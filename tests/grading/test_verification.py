@@ -161,21 +161,21 @@ def test_a_cell_changed_with_its_manifest_is_found_by_the_records(
     report: tuple[bytes, Files],
 ) -> None:
     pdf, files = report
-    name = "seq_len-passes.csv"
+    name = "seq_len-metrics.csv"
     lines = files[name].split(b"\n")
     cells = lines[1].split(b",")
-    at = lines[0].split(b",").index(b"time_ms")
+    at = lines[0].split(b",").index(b"value")
     cells[at] = b"9" + cells[at]
     changed = b"\n".join([lines[0], b",".join(cells), *lines[2:]])
     found = told(pdf, with_manifest({**files, name: changed}))
     assert found.keys() == {"tables and findings"}
-    assert f"{name}: line 2: time_ms: 9" in found["tables and findings"][0]
+    assert f"{name}: line 2: value: 9" in found["tables and findings"][0]
 
 
 def test_a_finding_changed_with_its_manifest_is_found(report: tuple[bytes, Files]) -> None:
     pdf, files = report
     findings = json.loads(files["findings.json"])
-    findings[0]["verdict"] = "slower"
+    findings[0]["verdict"] = "worse"
     changed = with_manifest({**files, "findings.json": json.dumps(findings).encode()})
     assert told(pdf, changed).keys() == {"tables and findings"}
 
