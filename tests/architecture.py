@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
+from graphlib import TopologicalSorter
 
 from flashlab.sources import PACKAGE, imported_files, module_name
 
@@ -52,15 +53,15 @@ def import_graph_of_parts() -> Graph:
 
 
 def from_the_ground_up(graph: Graph) -> list[str]:
-    """What imports nothing first, then what imports only that, and so on; by name in each layer."""
+    """What imports nothing first, then what imports only that, and so on; by name in each layer.
+
+    Raises:
+        CycleError: some import one another in a circle.
+    """
     layers: dict[str, int] = {}
-
-    def layer(name: str) -> int:
-        if name not in layers:
-            layers[name] = 1 + max(map(layer, graph[name]), default=0)
-        return layers[name]
-
-    return sorted(graph, key=lambda name: (layer(name), name))
+    for name in TopologicalSorter(graph).static_order():
+        layers[name] = 1 + max((layers[other] for other in graph[name]), default=0)
+    return sorted(graph, key=lambda name: (layers[name], name))
 
 
 def without_shortcuts(graph: Graph) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import os
 import re
@@ -38,15 +39,27 @@ RESULTS = (
     *("results/local/findings.json", "results/local/overview", "results/local/lab5.pdf"),
     *("report/dataset.json", "report/lab5.pdf"),
 )
-"""What a whole run leaves, in the order in which it is made."""
+"""What a whole run makes, in this order."""
 
 
-SLOW = ("test_pipeline_walks.py", "test_pipeline_changes.py", "test_pipeline_grades.py")
+SLOWEST = (
+    *("test_pipeline_walks.py", "test_scores.py", "test_check.py", "test_pipeline_reruns.py"),
+    *("test_pipeline_changes.py", "test_pipeline_grades.py", "test_verification.py"),
+    *("test_render.py", "test_front.py", "test_supervise.py", "test_pipeline_terminal.py"),
+)
+"""The files that take longest. The second and third need no finished folder: while one of two
+workers makes it, the other one need not wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The slowest files first: side by side, none of them is left to one process at the end."""
-    items.sort(key=lambda item: item.path.name not in SLOW)
+    order = {name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
+
+def pytest_collection_finish() -> None:
+    """Spare garbage collections what collecting the tests has imported."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -147,7 +160,7 @@ def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     return build
 
 
-# The pipeline as a whole, on shapes that take no time: tests/tiny.yaml
+# The whole pipeline, on tiny shapes: tests/tiny.yaml
 
 
 @dataclass(frozen=True)
@@ -157,7 +170,7 @@ class Project:
     folder: Path
     temporary: Path
     forking_python: str
-    """Stands in for Python where a call is waited for: Snakemake and the stages start at once."""
+    """Stands in for Python where a test waits for a call: Snakemake and the stages start fast."""
 
     def start(
         self,
@@ -167,13 +180,13 @@ class Project:
         python: str = sys.executable,
         **environment: str,
     ) -> subprocess.Popen[str]:
-        """`snakemake` with these arguments, running; what it says on either stream is one text.
+        """Start `snakemake` with these arguments; its output streams are one text.
 
-        In a process group of its own it can be interrupted as a terminal does it.
+        In its own process group it can be interrupted as by a terminal.
         """
         own = {
             "PYTHONPATH": str(self.folder / "workflow"),
-            "TMPDIR": str(self.temporary),  # device locks of our own: wait for nobody else's run
+            "TMPDIR": str(self.temporary),  # our own device locks: do not wait for other runs
         }
         return subprocess.Popen(
             [python, "-m", "snakemake", *arguments, *config],
@@ -184,7 +197,7 @@ class Project:
             stderr=subprocess.STDOUT,
             text=True,
             process_group=0 if own_group else None,
-            # A process that was started in the background would hand on that it ignores Ctrl-C.
+            # A process started in the background would pass on that it ignores Ctrl-C.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
@@ -192,17 +205,17 @@ class Project:
         self, *arguments: str, config: Sequence[str] = TINY, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments, config=config, python=self.forking_python, **environment)
-        said, _ = process.communicate()
-        return subprocess.CompletedProcess(arguments, process.returncode, said)
+        output, _ = process.communicate()
+        return subprocess.CompletedProcess(arguments, process.returncode, output)
 
     def make(self, *arguments: str, config: Sequence[str] = TINY, **environment: str) -> str:
-        """`snakemake --cores 1` with these arguments, which must succeed; what it said."""
+        """`snakemake --cores 1` with these arguments, which must succeed; its output."""
         done = self.snakemake("--cores", "1", *arguments, config=config, **environment)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
     def plan(self, *arguments: str, config: Sequence[str] = TINY, **environment: str) -> set[str]:
-        """The jobs of a dry run, as Snakemake words them; records without what hashes they bear."""
+        """The jobs of a dry run, as Snakemake words them; records without their hashes."""
         done = self.snakemake(
             "--dry-run", "report/lab5.pdf", *arguments, config=config, **environment
         )
@@ -211,7 +224,7 @@ class Project:
         return {re.sub(r"-float32-cpu-[0-9a-f]{12}$", "", job) for job in jobs}
 
     def replace(self, file: str, old: str, new: str) -> None:
-        """Edit a file: this text, which must be in it, becomes that."""
+        """Edit a file: replace a text, which must be in it."""
         path = self.folder / file
         text = path.read_text(encoding="utf-8")
         assert old in text
@@ -247,14 +260,14 @@ class Project:
 
     @property
     def records(self) -> dict[str, int]:
-        """The records there are, each with its time of change."""
+        """The records, each with its modification time."""
         folder = self.folder / "results" / "local" / "records"
         return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="session")
 def files() -> list[Path]:
-    """What a clone of the working tree would hold, relative to its root."""
+    """The files of a clone of the working tree, relative to its root."""
     listed = subprocess.run(
         ["git", "ls-files", "-coz", "--exclude-standard"],
         cwd=ROOT,
@@ -266,7 +279,7 @@ def files() -> list[Path]:
 
 
 def copy_files(files: Sequence[Path], source: Path, target: Path) -> None:
-    """Copy as `cp` does: what is new there is as old as the copy."""
+    """Copy as `cp` does: with the current time as modification time."""
     for file in files:
         target.joinpath(file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / file, target / file)
@@ -397,7 +410,7 @@ def clone(tmp_path: Path, files: Sequence[Path], abridged: Project) -> Callable[
                 copy_files([target.relative_to(project.folder)], abridged.folder, project.folder)
             groups.append([*target.rglob("*"), target])
         now = time.time()
-        for seconds, group in enumerate(reversed(groups)):  # only the order is to count
+        for seconds, group in enumerate(reversed(groups)):  # only the order matters
             for path in group:
                 os.utime(path, (now - seconds, now - seconds))
         return project
@@ -428,7 +441,7 @@ def text_of(squeezed: Callable[[str], str]) -> Callable[[Path], str]:
 
 
 HELD = '''
-"""Naive attention that waits for as long as the file `hold` stands beside this one."""
+"""Naive attention that waits as long as there is a file `hold` beside this one."""
 
 import os
 import time
@@ -453,7 +466,7 @@ def attention(qkv, causal):
 
 
 class Held:
-    """The finished folder with two runs to measure, which wait in their kernel until let go."""
+    """The finished folder with two runs to measure, which wait in their kernel until released."""
 
     def __init__(self, project: Any) -> None:
         self.project = project
@@ -465,7 +478,7 @@ class Held:
             config["experiments"][0]["implementations"] = ["Pytorch", "Held"]
 
     def start(self, *arguments: str, **options: Any) -> Any:
-        """A call of Snakemake, which has come to measure a record."""
+        """Start a call of Snakemake, and wait until it measures a record."""
         call = self.project.start("--cores", "1", *arguments, "records", **options)
         deadline = time.monotonic() + 60
         while not self.kernels.joinpath("held").exists():

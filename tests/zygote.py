@@ -1,17 +1,18 @@
 """Starts Snakemake, and the jobs of its rules, as forks of a process that has imported libraries.
 
-Importing Snakemake, SciPy, Matplotlib and WeasyPrint is most of the time of the many small calls
-that the tests of the pipeline make. Here that is done once. The package itself is never imported
-ahead, so a fork runs the sources of the folder that it is called for, as a new process would.
+Importing Snakemake, SciPy, Matplotlib and WeasyPrint takes most of the time of the many small calls
+that the pipeline tests make. Here it is done once. The package itself is never imported in advance,
+so a fork runs the sources of the folder that it is called for, as a new process would.
 
 `python zygote.py serve SOCKET` is that process; `python zygote.py SOCKET ARGUMENTS` stands in for
-`python ARGUMENTS`. What measures is not forked here: it gets a new interpreter, as its users do.
+`python ARGUMENTS`. Measuring is not forked here: it gets a new interpreter, as for users.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -67,7 +68,7 @@ def _run(request: dict[str, Any]) -> int:
 
 
 def _keep(connection: socket.socket, request: dict[str, Any], streams: list[int]) -> None:
-    """Fork the process that runs a request, and tell its status; kill it if the caller goes."""
+    """Fork the process that runs a request, and report its status; kill it if the caller ends."""
     ended, alive = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -94,10 +95,11 @@ def _keep(connection: socket.socket, request: dict[str, Any], streams: list[int]
 
 
 def serve(path: str) -> None:
-    """Serve until standard input, which the tests hold, is closed."""
+    """Serve until standard input, which the tests keep open, is closed."""
     for name in IMPORTED:
         importlib.import_module(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.freeze()  # a fork's collections need not go through the libraries
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(64)

@@ -99,7 +99,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def checked(kernel: Path, root: Path) -> Checked:
     """That kernel, checked at all of them."""
     lengths = shapes(*range(10, 21), 37)
-    return check(kernel.parent, root, "mine.py", *lengths, "--dtype", "float32", "--timeout", "15")
+    return check(kernel.parent, root, "mine.py", *lengths, "--dtype", "float32", "--timeout", "6")
 
 
 def row(checked: Checked, n: int) -> str:
@@ -116,7 +116,7 @@ def row(checked: Checked, n: int) -> str:
         (13, "error: the kernel ended its process with status 3"),
         (14, "error: SystemExit: 4"),
         (15, "error: crashed: ended by signal SIGABRT"),
-        (16, "error: timed out after 15 s"),
+        (16, "error: timed out after 6 s"),
         (17, "unsupported: no 17"),
         (18, "error: RuntimeError: batch1 must be a 3D tensor"),
         (19, "error: AttributeError: 'NoneType' object has no attribute 'shape'"),
@@ -224,7 +224,7 @@ def test_the_device_is_claimed_while_a_kernel_is_checked(
             "import ctypes\nctypes.string_at(0)\n",
             "{path}, at import: crashed: ended by signal SIGSEGV\nFatal Python error",
         ),
-        ("import time\ntime.sleep(600)\n", "{path} took more than 15 s to import; --timeout"),
+        ("import time\ntime.sleep(600)\n", "{path} took more than 6 s to import; --timeout"),
         ("def attend(qkv, causal): ...\n", "{path} has no function attention(qkv, causal)"),
     ],
     ids=["syntax", "exception", "exit", "crash", "hang", "no function"],
@@ -234,7 +234,7 @@ def test_a_kernel_that_cannot_be_imported_is_said_once(
 ) -> None:
     path = tmp_path / "broken.py"
     path.write_text(source)
-    done = check(tmp_path, root, "./broken.py", "--timeout", "15")
+    done = check(tmp_path, root, "./broken.py", "--timeout", "6")
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {expected.format(path=path)}")
     assert done.stderr.count("broken.py") <= 3

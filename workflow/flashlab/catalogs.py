@@ -1,7 +1,7 @@
 """The message catalogs: every text of the figures and the report, in each language.
 
-Messages are looked up by keys such as ``speedup.faster``; a key that a language lacks is an error,
-never its own text.
+Messages are looked up by keys such as ``speedup.faster``. A key missing from a language is an
+error; the key itself is never printed.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 from flashlab.syntax import canonical_tree
 
 PACKAGE = "kernels"
-"""The package that kernels are imported from, whatever their folder's name."""
+"""The package from which kernels are imported, whatever their folder is called."""
 
 
 class KernelSourceError(Exception):
@@ -75,8 +75,8 @@ def _parsed(path: Path) -> ast.Module:
 def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
     """Hex SHA-256 of what decides a kernel's results.
 
-    Python files count by their syntax trees, so that a comment does not move the digest; the files
-    in `sources`, paths relative to the kernel's folder, count by their bytes.
+    Python files count by their syntax trees, so that a comment does not change the digest; the
+    files in `sources`, paths relative to the kernel's folder, count by their bytes.
 
     Raises:
         KernelSourceError: a file is missing, outside the kernel's folder, or not Python.

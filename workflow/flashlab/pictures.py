@@ -1,6 +1,6 @@
 """Images from outside, checked before they are printed: PNG, JPEG, and SVG that loads nothing.
 
-A picture is bounded in bytes, pixels and SVG elements, so that no file can fill the memory.
+Pictures are limited in bytes, pixels and SVG elements, so that no file can exhaust the memory.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from flashlab.glyphs import legible
 SUFFIXES = (".png", ".jpg", ".jpeg", ".svg")
 MAX_BYTES = 5 * 1024**2
 MAX_PIXELS = 20_000_000
-"""Pixels of a picture; three bytes each stay under what readers of PDF unpack at once."""
+"""Pixels of a picture; at three bytes each, within what PDF readers unpack at once."""
 MAX_ELEMENTS = 200_000
-"""Elements that an SVG draws, each counted as often as it is referred to."""
+"""Elements that an SVG draws, each counted as often as it is referenced."""
 MAX_DEPTH = 100
 """How deep an SVG's elements are nested, references included."""
 
@@ -36,7 +36,7 @@ _TOO_MANY_PIXELS = f"it has more than {MAX_PIXELS:,} pixels; scale it down"
 MODES = {
     "PNG": ("1", "L", "LA", "P", "RGB", "RGBA"),
     "JPEG": ("L", "RGB"),
-    "MPO": ("L", "RGB"),  # a telephone's JPEG, with further pictures behind the first
+    "MPO": ("L", "RGB"),  # a phone's JPEG, with further pictures after the first
 }
 
 SVG = "http://www.w3.org/2000/svg"
@@ -54,7 +54,7 @@ _REFERENCE = re.compile(r"""(?:^\s*|url\(\s*["']?)#([^)"'\s]+)""", re.IGNORECASE
 
 
 class PictureError(Exception):
-    """A picture that cannot be printed: what is wrong with it, and what to do."""
+    """A picture that cannot be printed: what is wrong, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class Picture:
     media_type: str
 
     def data_url(self, name: str, place: str) -> str:
-        """The picture as an address that holds it.
+        """The picture as a ``data:`` address.
 
         Args:
-            name: tells it apart in messages about the address.
+            name: identifies it in messages about the address.
             place: where it is used, for warnings about characters that the fonts lack.
         """
         shown = self.content
@@ -100,7 +100,7 @@ def picture_of(content: bytes, suffix: str) -> Picture:
 
 @contextmanager
 def _strictly_decoded() -> Iterator[None]:
-    """In the block, undo what WeasyPrint sets for the process, and raise what Pillow warns of."""
+    """In the block, undo WeasyPrint's process-wide setting; Pillow's warnings become errors."""
     before = ImageFile.LOAD_TRUNCATED_IMAGES
     ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:
@@ -131,7 +131,7 @@ def _raster_type(content: bytes) -> str:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise PictureError(_TOO_MANY_PIXELS) from error
-    # What a malformed file can make a decoder raise is not to be foreseen.
+    # A malformed file can make a decoder raise anything.
     except Exception as error:
         raise PictureError(
             f"it cannot be read as PNG or JPEG ({error}); save it again as one of them"
@@ -143,7 +143,7 @@ def _raster_type(content: bytes) -> str:
 
 
 def _check_structure(content: bytes) -> None:
-    """PictureError where parsing the whole could take unbounded memory, or read other files."""
+    """PictureError if parsing the whole could take unbounded memory, or read other files."""
     depth = 0
 
     def enter(_name: str, _attributes: object) -> None:
@@ -174,7 +174,7 @@ def _local(name: str) -> str:
 
 
 def _check_style(text: str) -> None:
-    """PictureError where a style or an attribute's value would load something."""
+    """PictureError if a style or an attribute's value would load something."""
     if "@import" in text.lower():
         raise PictureError("its style sheet imports another; put the styles into the file")
     if found := _URL.search(text):
@@ -199,7 +199,7 @@ def _check_attribute(element: str, name: str, value: str) -> None:
 
 
 def _check_drawn(root: ElementTree.Element) -> None:
-    """PictureError where references among the elements make them endless, or too many."""
+    """PictureError if references make the elements endless or too many."""
     by_id = {element.get("id"): element for element in root.iter()}
     known: dict[ElementTree.Element, int] = {}
 
@@ -229,7 +229,7 @@ def _is_view_box(value: str) -> bool:
 
 
 def _check_svg(content: bytes) -> None:
-    """PictureError unless it is an SVG that shows something bounded, and loads and runs nothing."""
+    """PictureError unless it is a bounded SVG that loads and runs nothing."""
     try:
         _check_structure(content)
         root = ElementTree.fromstring(content)

@@ -1,7 +1,7 @@
 """Remarks: the author's own Markdown files, and the images that they show.
 
-An image lies in the project's folder, named relative to the remark's own file. In a PDF a remark
-and its images have flat names (`Remark.name`, `image_names`), which follow from the remark alone.
+An image is in the project's folder, named relative to the remark's own file. In a PDF a remark and
+its images have flat names (`remark_name`, `image_names`), which follow from the remark alone.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from flashlab.pictures import MAX_BYTES, SUFFIXES, Picture, PictureError, pictur
 
 
 class RemarkError(Exception):
-    """Everything that is wrong with the remarks, in one message."""
+    """All problems with the remarks, in one message."""
 
 
 @dataclass(frozen=True)
 class Remark:
-    """An author's words on an experiment in a language.
+    """An author's remark on an experiment in a language.
 
     `file` names it in messages. `images` holds the checked images by their addresses, as the
     Markdown has them.
@@ -43,7 +43,7 @@ class Remark:
         return self.content.decode("utf-8-sig")
 
     def attachments(self) -> dict[str, bytes]:
-        """What travels of it inside the PDF: the remark and its images, by name."""
+        """What the PDF carries of it: the remark and its images, by name."""
         names = image_names(self.experiment, self.language, self.images)
         images = {names[address]: image.content for address, image in self.images.items()}
         return {remark_name(self.experiment, self.language): self.content, **images}
@@ -73,7 +73,7 @@ def markdown() -> MarkdownIt:
 
 @cache
 def _any_address() -> MarkdownIt:
-    """The same, which takes an image of any address for one, so that it can be refused."""
+    """The same parser, but accepting an image at any address, so that it can be refused."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.validateLink = lambda url: True  # type: ignore[method-assign]
     return parser
@@ -105,7 +105,7 @@ def _path(address: str) -> str:
 
 
 def _contained(address: str, remark: Path, root: Path) -> Path:
-    """The file that an address in a remark means; PictureError unless it lies in the project."""
+    """The file that an address in a remark means; PictureError unless it is inside the project."""
     try:
         parts = urlsplit(address)
     except ValueError as error:
@@ -194,10 +194,10 @@ def read_remarks(config: Mapping[str, Any], root: Path | None = None) -> list[Re
 
     Args:
         config: the resolved configuration.
-        root: the project's folder, in which the images lie; the current folder unless given.
+        root: the project's folder, which holds the images; by default the current folder.
 
     Raises:
-        RemarkError: one message with everything that is missing or cannot be shown.
+        RemarkError: one message that lists all that is missing or cannot be shown.
     """
     project = root or Path.cwd()
     found, problems = [], []
@@ -220,7 +220,7 @@ def read_remarks(config: Mapping[str, Any], root: Path | None = None) -> list[Re
 
 
 def remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The files of all remarks and their images; RemarkError as `read_remarks` says."""
+    """The files of all remarks and their images; raises RemarkError as `read_remarks` does."""
     files: dict[str, None] = {}
     for remark in read_remarks(config):
         files[remark.file] = None

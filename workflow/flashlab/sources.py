@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent
 
 
 def _path(module: str) -> Path | None:
-    """The file of a module of ours, None for anything else."""
+    """The file of one of our modules, None for anything else."""
     if module != PACKAGE.name and not module.startswith(f"{PACKAGE.name}."):
         return None
     path = PACKAGE.parent.joinpath(*module.split("."))
@@ -41,7 +41,7 @@ def _statements(block: ast.AST) -> Iterator[ast.stmt]:
 
 @cache
 def imports(path: Path) -> frozenset[str]:
-    """Full names of all that a file imports anywhere in it, names within modules too."""
+    """Full names of everything that a file imports at any depth, names inside modules too."""
     found: set[str] = set()
     for node in _statements(ast.parse(path.read_bytes(), filename=str(path))):
         if isinstance(node, ast.Import):
@@ -60,7 +60,7 @@ def imported_files(path: Path) -> frozenset[Path]:
 def sources_of(module: str) -> list[Path]:
     """A module's file and every file of the package that it imports, directly or not.
 
-    ModuleNotFoundError for a name that is no module of the package.
+    Raises ModuleNotFoundError if the name is not a module of the package.
     """
     start = _path(module)
     if start is None:

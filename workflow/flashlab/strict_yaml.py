@@ -1,6 +1,6 @@
 """YAML read strictly: a mistake is one message with its line, its column and a remedy.
 
-Beyond what YAML itself forbids, a key given twice and a value that contains itself are mistakes.
+Beyond YAML's own rules, a duplicate key and a value that contains itself are mistakes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def _syntax_mistake(error: yaml.MarkedYAMLError, text: str) -> StrictYamlError:
-    """What the parser met, without its names of tokens, which the text does not show."""
+    """The parser's error, without its internal names of tokens."""
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return StrictYamlError(str(error))

@@ -1,8 +1,8 @@
 """A digest of a Python file's syntax tree, which layout and comments do not change.
 
-Records are named by this digest, so it must not depend on the Python that computes it: it is taken
-over a serialisation of the syntax tree of our own (`ast.dump` differs between versions, and a code
-object holds line numbers). It is the same on Python 3.11 to 3.14.
+Records are named by this digest, so it must not depend on the Python version. It is taken over our
+own serialisation of the syntax tree (`ast.dump` differs between versions, and a code object holds
+line numbers), and is the same on Python 3.11 to 3.14.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator
 
 _WITHOUT_MEANING = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
-"""Fields that repeat what the tree's shape says (`ctx`), or that no interpreter acts on."""
+"""Fields that the tree's shape implies (`ctx`), or that no interpreter acts on."""
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -23,7 +23,7 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _joined(parts: list[ast.expr]) -> list[object]:
-    """The parts of an f-string: how text is cut into constants differs between versions."""
+    """The parts of an f-string, merged: where its text is split differs between versions."""
     found: list[object] = []
     for part in parts:
         text = part.value if isinstance(part, ast.Constant) else None
@@ -37,7 +37,7 @@ def _joined(parts: list[ast.expr]) -> list[object]:
 
 
 def _field(node: ast.AST, name: str) -> object:
-    """A node's field as it counts, None where it says nothing."""
+    """A node's field as it is serialised, None if it carries nothing."""
     value: object = getattr(node, name, None)
     match node, name, value:
         case (
@@ -55,11 +55,11 @@ def _field(node: ast.AST, name: str) -> object:
 
 def _serialised(value: object) -> Iterator[str]:
     if isinstance(value, ast.Constant):
-        # ascii, since which characters repr prints as they are is a version's own
+        # ascii, since the characters that repr escapes differ between versions
         yield f"({type(value.value).__name__} {value.value!a})"
     elif isinstance(value, ast.AST):
         yield f"({type(value).__name__}"
-        for name in sorted(value._fields):  # their order, too, is a version's own
+        for name in sorted(value._fields):  # their order differs between versions, too
             if name not in _WITHOUT_MEANING and (field := _field(value, name)) is not None:
                 yield f" {name}="
                 yield from _serialised(field)

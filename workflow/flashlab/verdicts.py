@@ -1,7 +1,7 @@
 """Which verdicts differ between a new report and the one before it.
 
-After an upgrade the same records may lead to other verdicts, and so may runs that were measured
-again. Whoever has read the old report is told which statements no longer hold.
+After an upgrade, or when runs were measured again, verdicts may differ. A reader of the old report
+is told which statements no longer hold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flashlab.findings.model import Finding, read_findings
 from flashlab.plan_files import planned_records
 
 CHANGED = "changed: "
-"""How a line that tells of a changed verdict begins."""
+"""Prefix of a line about a changed verdict."""
 
 KEPT = "verdicts.json"
 
@@ -33,24 +33,24 @@ def verdicts_of(findings: Sequence[Finding]) -> dict[str, str]:
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    """A line for each verdict on the same matter that is another one now."""
+    """A line for each verdict that differs on the same subject."""
     for about, verdict in after.items():
         if about in before and before[about] != verdict:
             yield f"{about}: {before[about]} is now {verdict}"
 
 
 def _records(results: Path) -> dict[str, int]:
-    """The planned records by path, each with its time of change in ns."""
+    """The planned records by path, each with its modification time in ns."""
     paths = {entry["path"] for entry in planned_records(results)}
     return {path: Path(path).stat().st_mtime_ns for path in sorted(paths)}
 
 
 def compare_verdicts(results: Path) -> list[str]:
-    """The verdicts that differ from the last call's, which are then replaced by the present ones.
+    """The verdicts that differ from the last call's; the current ones are kept in their place.
 
     `results` is the folder of a dataset's results; the verdicts are kept in its `KEPT`. The first
-    line says whether the records behind them are the same. An empty list where nothing changed, or
-    where there was no report before.
+    line says whether the records are the same. The list is empty if nothing changed, or if there
+    was no report before.
     """
     kept = results / KEPT
     records, verdicts = _records(results), verdicts_of(read_findings(results / "findings.json"))
