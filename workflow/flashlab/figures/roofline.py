@@ -74,7 +74,9 @@ def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
                 "intensity": operations / metric.work.compulsory_bytes(row, row["dtype"]),
                 "rate": operations / row["value"] / 1e9,  # from ms
             }
-    return pd.DataFrame(found.values()).sort_values(["variant", "intensity", "rate"])
+    columns = ["implementation", "variant", "metric", "dtype", "intensity", "rate"]
+    points = pd.DataFrame(found.values(), columns=columns)
+    return points.sort_values(["variant", "intensity", "rate"])
 
 
 def _draw_points(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
