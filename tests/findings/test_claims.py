@@ -143,7 +143,7 @@ def test_where_nothing_rises_no_rise_is_compared_with_it(twice_as_fast: Sweep, m
     test = {"metrics": [metric], "terms": terms, "at": [at], "compare": "amounts"}
     found = checked({"test": {**test, "wanted": {"least": 1}}}, twice_as_fast)
     assert (found.verdict, found.params["ours"]) == ("inconclusive", None)
-    assert found.evidence["estimates"][0]["low"] is None
+    assert found.evidence.estimates[0]["low"] is None
 
 
 def test_a_figure_of_another_device_is_shown_beside_ours_without_a_verdict(
@@ -188,7 +188,7 @@ def test_a_claim_whose_runs_are_missing_is_not_tested(
     test = {**RATIO, "at": [{**AT, "seq_len": size}], "wanted": {"least": 1}}
     found = checked({"test": test}, planted)
     assert (found.verdict, found.reasons[0]) == ("not_tested", reason)
-    assert found.evidence["estimates"] == []
+    assert found.evidence.estimates == []
 
 
 def test_every_run_that_a_claim_lacks_is_named(twice_as_fast: Sweep) -> None:

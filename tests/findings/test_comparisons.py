@@ -62,8 +62,8 @@ def test_a_kernel_that_is_faster_everywhere_is_faster(sweep: Plant, noisy: Noisy
     assert found.params["low"] == pytest.approx(2.0, rel=0.02)
     assert found.params["high"] == pytest.approx(5.0, rel=0.02)
     assert found.params["better_at"] == list(SIZES)
-    assert found.evidence["n"] == 40
-    assert len(found.evidence["estimates"]) == 4
+    assert found.evidence.n == 40
+    assert len(found.evidence.estimates) == 4
 
 
 def test_a_kernel_that_is_slower_everywhere_is_slower(sweep: Plant, noisy: Noisy) -> None:
@@ -119,7 +119,7 @@ def test_a_comparison_is_withheld_where_a_run_is_missing_and_names_it(
     )
     found = the_one(comparisons(planted, Estimates()))
     assert (found.verdict, found.params["count"]) == ("inconclusive", 0)
-    assert found.evidence["estimates"] == []
+    assert found.evidence.estimates == []
     assert found.reasons == [excluded_run("Pytorch", 128, "error")]
 
 

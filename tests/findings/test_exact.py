@@ -42,7 +42,7 @@ def test_memory_is_compared_exactly_as_printed(
     (found,) = exact_comparisons(sweep(shared(peaks)), Estimates())
     assert found.verdict == verdict
     assert found.params["values"] == [128, 256]
-    assert [entry["estimate"] for entry in found.evidence["estimates"]] == list(peaks.values())
+    assert [entry["estimate"] for entry in found.evidence.estimates] == list(peaks.values())
 
 
 def test_where_it_is_less_and_where_it_is_more_are_two_findings(sweep: Plant) -> None:

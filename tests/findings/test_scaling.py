@@ -119,7 +119,7 @@ def test_memory_is_exact_so_its_growth_needs_no_samples(
 ) -> None:
     found = growth(sweep({("Flash2", False, n): {"peak": peak(n)} for n in SIZES}), "peak_memory")
     assert found.verdict == verdict
-    assert found.evidence["n"] == 4
+    assert found.evidence.n == 4
     if verdict == "power_law":
         assert found.params["exponent_low"] == found.params["exponent_high"] == 2.0
 

@@ -12,7 +12,7 @@ from findings.judging import Judge
 from findings.scores import Scores, score
 
 from flashlab.findings.derive import SCHEMA
-from flashlab.findings.model import Finding
+from flashlab.findings.model import Evidence, Finding
 
 TIMED = (
     *("comparison", "variant_effect", "crossover", "scaling", "monotonicity", "roofline"),
@@ -94,7 +94,7 @@ class TestScore:
                 verdict="better",
                 sentences=[],
                 params={**values, stated: [128]},
-                evidence={"estimates": []},
+                evidence=Evidence("samples.csv", {}, "planted", 12),
             )
             assert judge.comparison(finding)[0] is false
 

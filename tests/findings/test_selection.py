@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flashlab.findings.model import Finding
+from flashlab.findings.model import Evidence, Finding
 from flashlab.findings.selection import (
     OUT_OF_MEMORY_STRENGTH,
     STRONGEST,
@@ -31,7 +31,7 @@ def finding(kind: str, verdict: str, **keys: Any) -> Finding:
         verdict=verdict,
         sentences=[],
         params=params,
-        evidence={"estimates": estimates},
+        evidence=Evidence("samples.csv", {}, "planted", 12, estimates),
     )
 
 

@@ -163,7 +163,7 @@ class Sweep:
         # One source that varies is the swept parameter by another name.
         return [p for p in others if p not in sources] if len(sources) == 1 else others
 
-    @property
+    @cached_property
     def device(self) -> str:
         """Name of the device, or its kind where the records do not tell."""
         return device_of(self.runs)
