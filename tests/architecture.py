@@ -27,9 +27,19 @@ def imported_modules(name: str) -> set[str]:
     return {module_name(path) for path in imported_files(MODULES[name])} - {"flashlab", name}
 
 
+SIDES = {
+    "benchmarks.model": {"model", "shape"},
+    "benchmarks.measure": {"measure", "gate"},
+    "measuring.supervise": {"supervise", "start", "warm", "devices"},
+}
+"""Packages with a lower and an upper floor: a name for the modules that are on another one."""
+
+
 def part_of(name: str) -> str:
     """The package or top-level module that a module belongs to, such as `report`."""
-    return name.split(".")[1]
+    part, last = name.split(".")[1], name.split(".")[-1]
+    sides = (side for side, modules in SIDES.items() if last in modules)
+    return next((side for side in sides if side.split(".")[0] == part), part)
 
 
 def import_graph_of_parts() -> Graph:
@@ -95,7 +105,11 @@ def table(rows: Iterable[tuple[str, str, Iterable[str]]]) -> str:
 
 def table_of_parts(graph: Graph) -> str:
     """The top-level modules and the packages, each package as one row."""
-    return table((part, job(f"flashlab.{part}"), graph[part]) for part in from_the_ground_up(graph))
+    return table(
+        (part, job(f"flashlab.{part}"), graph[part])
+        for part in from_the_ground_up(graph)
+        if part not in SIDES
+    )
 
 
 def table_of_package(package: str) -> str:
@@ -123,7 +137,7 @@ def generated() -> str:
     packages = [
         part
         for part in from_the_ground_up(graph)
-        if MODULES[f"flashlab.{part}"].name == "__init__.py"
+        if part not in SIDES and MODULES[f"flashlab.{part}"].name == "__init__.py"
     ]
     return "\n\n".join(
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -28,6 +29,9 @@ from flashlab.records import Measurement, Record, write_record
 from flashlab.runs import Run
 
 ROOT = Path(__file__).parents[1]
+TEMPLATE = Path("templates", "report.html.j2")
+SHORT_TEMPLATE = Path(__file__).parent / "short_report.html.j2"
+"""Renders in a fraction of the time, for tests that are not about the report's text."""
 TINY = ("--configfile", "tests/tiny.yaml")
 RESULTS = (
     *(f"results/local/{stage}" for stage in ("plan", "records", "tables", "figures")),
@@ -304,25 +308,49 @@ def forking_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def finished(
-    files: Sequence[Path], _workplace: Path, _temporary: Path, forking_python: str
-) -> Project:
+def _made(
+    files: Sequence[Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    _workplace: Path,
+    _temporary: Path,
+    forking_python: str,
+) -> Path:
+    """Where `finished` and `abridged` are, made by the first worker that needs them."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "made"
+    with open(f"{shared}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            used, making = Project(_workplace / "used", _temporary, forking_python), own / "making"
+            copy_files(files, ROOT, used.folder)
+            used.make("report/lab5.pdf")
+            shutil.copytree(used.folder, making / "finished", symlinks=True)
+            shutil.copyfile(SHORT_TEMPLATE, used.folder / TEMPLATE)
+            used.make("report/lab5.pdf")
+            shutil.copytree(used.folder, making / "abridged", symlinks=True)
+            making.rename(shared)
+    return shared
+
+
+@pytest.fixture(scope="session")
+def finished(_made: Path, _temporary: Path, forking_python: str) -> Project:
     """The folder after one whole run, down to the PDF. To be read only: `project` is for use."""
-    used = Project(_workplace / "used", _temporary, forking_python)
-    copy_files(files, ROOT, used.folder)
-    used.make("report/lab5.pdf")
-    kept = _workplace / "finished"
-    shutil.copytree(used.folder, kept, symlinks=True)
-    return Project(kept, _temporary, forking_python)
+    return Project(_made / "finished", _temporary, forking_python)
+
+
+@pytest.fixture(scope="session")
+def abridged(_made: Path, _temporary: Path, forking_python: str) -> Project:
+    """The finished folder with a short template, and the report made by it. To be read only."""
+    return Project(_made / "abridged", _temporary, forking_python)
 
 
 @pytest.fixture
-def project(_workplace: Path, finished: Project) -> Project:
-    """The finished folder as it was left, with Snakemake's bookkeeping; at one place always."""
+def project(_workplace: Path, abridged: Project) -> Project:
+    """The abridged folder as it was left, with Snakemake's bookkeeping; at one place always."""
     used = _workplace / "used"
-    shutil.rmtree(used)
-    shutil.copytree(finished.folder, used, symlinks=True)
-    return Project(used, finished.temporary, finished.forking_python)
+    shutil.rmtree(used, ignore_errors=True)
+    shutil.copytree(abridged.folder, used, symlinks=True)
+    return Project(used, abridged.temporary, abridged.forking_python)
 
 
 @pytest.fixture(scope="session")
@@ -339,32 +367,34 @@ def copy_finished(finished: Project) -> Callable[[Path], Project]:
 @pytest.fixture(scope="session")
 def make_clone(
     files: Sequence[Path], _temporary: Path, forking_python: str
-) -> Callable[[Path], Project]:
-    """Makes a fresh clone, in which nothing was ever run."""
+) -> Callable[..., Project]:
+    """Makes a fresh clone, in which nothing was ever run; with the short template if so asked."""
 
-    def make(folder: Path) -> Project:
+    def make(folder: Path, short_report: bool = False) -> Project:
         copy_files(files, ROOT, folder)
+        if short_report:
+            shutil.copyfile(SHORT_TEMPLATE, folder / TEMPLATE)
         return Project(folder, _temporary, forking_python)
 
     return make
 
 
 @pytest.fixture
-def clone(tmp_path: Path, files: Sequence[Path], finished: Project) -> Callable[..., Project]:
-    """Makes a fresh clone with the finished folder's results copied in, the last made last."""
+def clone(tmp_path: Path, files: Sequence[Path], abridged: Project) -> Callable[..., Project]:
+    """Makes a fresh clone with the abridged folder's results copied in, the last made last."""
 
     def copied(backwards: bool = False) -> Project:
         results = RESULTS[::-1] if backwards else RESULTS
-        project = Project(tmp_path / "clone", finished.temporary, finished.forking_python)
-        copy_files(files, finished.folder, project.folder)
+        project = Project(tmp_path / "clone", abridged.temporary, abridged.forking_python)
+        copy_files(files, abridged.folder, project.folder)
         groups = [[project.folder / file for file in files]]
         for result in results:
-            source, target = finished.folder / result, project.folder / result
+            source, target = abridged.folder / result, project.folder / result
             inside = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
             if source.is_dir():
                 copy_files(inside, source, target)
             else:
-                copy_files([target.relative_to(project.folder)], finished.folder, project.folder)
+                copy_files([target.relative_to(project.folder)], abridged.folder, project.folder)
             groups.append([*target.rglob("*"), target])
         now = time.time()
         for seconds, group in enumerate(reversed(groups)):  # only the order is to count

@@ -14,7 +14,12 @@ from architecture import COMMAND, MODULES, PAGE, imported_modules, renewed
 
 from flashlab.sources import PACKAGE, imports, module_name, sources_of
 
-MEASURING = {name for name in MODULES if name.startswith("flashlab.measuring")}
+MEASURED_BY = {
+    name
+    for name in MODULES
+    if name.startswith("flashlab.benchmarks.") and name.endswith((".measure", ".gate"))
+}
+MEASURING = MEASURED_BY | {name for name in MODULES if name.startswith("flashlab.measuring")}
 CHECKING = {name for name in MODULES if name.startswith("flashlab.checking")}
 CHECKING_WORKER = {"flashlab.checking.worker"}
 TORCHLESS_MEASURING = {
@@ -58,17 +63,32 @@ def test_imports_are_absolute_so_that_the_graph_sees_them_all() -> None:
     assert relative == []
 
 
-def test_records_depend_on_nothing_of_ours_and_costs_on_records_alone() -> None:
-    assert imported_modules("flashlab.records") == set()
-    assert imported_modules("flashlab.costs") == {"flashlab.records"}
+def names_of(module: str) -> set[str]:
+    return {module_name(path) for path in sources_of(module)}
+
+
+def test_the_ground_floor_depends_on_nothing_above_it() -> None:
+    floor = {"flashlab.files", "flashlab.runs", "flashlab.records", "flashlab.devices"}
+    floor |= {name for name in MODULES if name.startswith("flashlab.benchmarks.")}
+    floor -= MEASURED_BY
+    above = {name for module in floor for name in names_of(module)} - floor
+    assert above == set()
+
+
+@pytest.mark.parametrize("module", sorted(MEASURED_BY))
+def test_what_measures_depends_on_no_declaration_and_no_reader_of_records(module: str) -> None:
+    """So that an edited label, cost or reader moves no record's digest."""
+    used = names_of(module) | names_of("flashlab.measuring.child")
+    assert not {name for name in used if name.endswith((".declaration", ".costs", ".records"))}
+    assert not {"flashlab.runs", "flashlab.benchmarks.registry", "flashlab.sweep"} & used
 
 
 @pytest.mark.parametrize(
     ("stage", "later"),
     [
         ("tables", ["findings", "figures", "report", "prepare"]),
-        ("findings", ["figures", "report", "prepare"]),
-        ("figures", ["findings", "report", "prepare"]),
+        ("findings.derive", ["figures", "report", "prepare"]),
+        ("figures", ["findings.derive", "report", "prepare"]),
         ("report", ["prepare"]),
         ("plan", ["tables", "findings", "figures", "report", "prepare"]),
     ],
@@ -77,7 +97,7 @@ def test_no_stage_depends_on_a_later_one(stage: str, later: list[str]) -> None:
     below = {module_name(path).split(".")[1] for path in sources_of(f"flashlab.{stage}")
              if path != PACKAGE / "__init__.py"}  # fmt: skip
     assert below.isdisjoint(later)
-    assert "records" in below
+    assert "benchmarks" in below
 
 
 def test_what_measures_is_imported_by_the_command_line_and_the_check_alone() -> None:
@@ -87,7 +107,7 @@ def test_what_measures_is_imported_by_the_command_line_and_the_check_alone() -> 
 
 
 def test_grading_is_imported_by_the_command_line_alone_and_only_when_asked_for() -> None:
-    importers = {name for name in set(MODULES) - GRADING if ours(name) & GRADING}
+    importers = {name for name in set(MODULES) - GRADING if imported_modules(name) & GRADING}
     assert importers == {"flashlab.__main__"}
     at_once = {
         name

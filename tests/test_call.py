@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from flashlab import call
+from flashlab.config import Layer
 from flashlab.prepare import Prepared, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -25,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def prepared() -> Prepared:
     config = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
-    return prepare({**config, "device": "cpu", "again": ["Flash2"]}, [CONFIG], {})
+    return prepare(Layer(str(CONFIG), {**config, "device": "cpu", "again": ["Flash2"]}))
 
 
 def age(path: Path) -> int:

@@ -13,18 +13,22 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab import costs, plan
+from flashlab import plan
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import (
     SCHEMA,
     ConfigError,
-    check_baseline,
+    Layer,
     merged,
     parse_override,
     read_config,
+    read_layer,
     resolve_config,
 )
+from flashlab.files import canonical
 from flashlab.implementations import Implementations
-from flashlab.records import canonical
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2")
 FILE = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -51,9 +55,17 @@ def with_value(path: tuple[Any, ...], value: Any) -> Config:
     return config
 
 
-def error_of(config: Config, **options: Any) -> str:
+def resolved(*layers: Config | Layer) -> Config:
+    """The configuration that the layers make; keys alone are a file's."""
+    return resolve_config(
+        [layer if isinstance(layer, Layer) else Layer(str(FILE), layer) for layer in layers],
+        IMPLEMENTATIONS,
+    )
+
+
+def error_of(*layers: Config | Layer) -> str:
     with pytest.raises(ConfigError) as caught:
-        resolve_config(config, IMPLEMENTATIONS, **options)
+        resolved(*layers)
     return str(caught.value)
 
 
@@ -63,6 +75,25 @@ def sweep(**values: Any) -> Callable[[Config], None]:
 
 def experiment(**values: Any) -> Callable[[Config], None]:
     return lambda config: config["experiments"][0].update(values)
+
+
+def without(*sizes: str, **values: Any) -> Callable[[Config], None]:
+    """Takes sizes out of the first experiment's shapes on CUDA, and gives others there."""
+
+    def change(config: Config) -> None:
+        cuda = config["experiments"][0]["cuda"]
+        cuda.update(values)
+        for size in sizes:
+            del cuda[size]
+
+    return change
+
+
+def head_dim_sweep(**sizes: Any) -> Callable[[Config], None]:
+    """Sweeps head_dim in the first experiment, with these sizes on CUDA."""
+    others = {"batch_size": 1, "seq_len": 64, "causal": False}
+    cpu = {**others, "num_heads": 2, "head_dim": [8, 16]}
+    return experiment(sweep="head_dim", cuda={**others, **sizes}, cpu=cpu)
 
 
 WRONG: dict[str, tuple[Callable[[Config], None], list[str]]] = {
@@ -160,6 +191,36 @@ WRONG: dict[str, tuple[Callable[[Config], None], list[str]]] = {
     "emb_dim of the summary not divisible": (
         lambda c: c["summary"]["cpu"].update(emb_dim=7), ["summary.cpu.emb_dim", "such as 8"]
     ),
+    "head_dim beside the two others": (
+        sweep(head_dim=64), ["experiments[0].cuda: give two of", "the third follows", "remove one"]
+    ),
+    "head_dim that contradicts the two others": (
+        sweep(head_dim=128), ["experiments[0].cuda", "32 × 128 is 4096, not 2048; remove one"]
+    ),
+    "head_dim that contradicts the summary": (
+        lambda c: c["summary"]["cpu"].update(head_dim=32), ["summary.cpu: give", "is 256, not 512"]
+    ),
+    "num_heads alone": (
+        without("emb_dim"), ["experiments[0].cuda: give two of", "found only num_heads"]
+    ),
+    "no size of the heads": (
+        without("emb_dim", "num_heads"), ["experiments[0].cuda: give two of", "found none of them"]
+    ),
+    "emb_dim that head_dim does not divide": (
+        without("num_heads", head_dim=60),
+        ["experiments[0].cuda.emb_dim", "head_dim 60 does not divide 2048", "such as 2040"],
+    ),
+    "a sweep of what follows": (
+        head_dim_sweep(num_heads=8, emb_dim=[128, 256]),
+        ["experiments[0].cuda: sweep is head_dim, which follows here from num_heads and emb_dim"],
+    ),
+    "a head_dim that is no list to sweep": (
+        head_dim_sweep(num_heads=8, head_dim=64),
+        ["experiments[0].cuda.head_dim", "a list of values, found 64"],
+    ),
+    "head_dim by its symbol": (
+        without("emb_dim", d=64), ["experiments[0].cuda.d: unknown key (did you mean head_dim?)"]
+    ),
     "empty sweep": (sweep(seq_len=[]), ["experiments[0].cuda.seq_len", "at least one value"]),
     "no list to sweep": (sweep(seq_len=8), ["experiments[0].cuda.seq_len", "a list of values"]),
     "lists of two lengths": (
@@ -203,7 +264,7 @@ def test_a_mistake_gives_one_message_with_file_key_and_remedy(wrong: str) -> Non
     change, expected = WRONG[wrong]
     config = copy.deepcopy(DEFAULT)
     change(config)
-    header, *lines = error_of(config, files=[FILE]).splitlines()
+    header, *lines = error_of(config).splitlines()
     assert header == "The configuration is not usable:"
     assert len(lines) == 1
     assert lines[0].startswith(f"  {FILE}: ")
@@ -219,25 +280,166 @@ def test_all_mistakes_are_reported_at_once() -> None:
 def test_a_mistake_on_the_command_line_is_said_to_be_there(tmp_path: Path) -> None:
     second = tmp_path / "own.yaml"
     second.write_text("device: tpu\n")
-    config = {**DEFAULT, "device": "tpu", "dtype": "int8"}
-    message = error_of(config, files=[FILE, second], overrides={"dtype": "int8"})
+    message = error_of(DEFAULT, read_layer(second), Layer("--config", {"dtype": "int8"}))
     assert "--config: dtype: " in message
     assert f"{second}: device: " in message
 
 
-def test_what_lacks_in_a_list_lacks_in_the_file_that_gave_the_list(tmp_path: Path) -> None:
-    second = tmp_path / "own.yaml"
+def test_what_lacks_in_a_list_lacks_in_the_file_that_gave_the_list() -> None:
     own = {"experiments": [{**DEFAULT["experiments"][0], "title": {"en": "Length"}}]}
-    second.write_text(json.dumps(own))
-    message = error_of({**DEFAULT, **own}, files=[FILE, second])
-    assert f"{second}: experiments[0].title.zh_TW: is missing" in message
+    message = error_of(DEFAULT, Layer("own.yaml", own))
+    assert "own.yaml: experiments[0].title.zh_TW: is missing" in message
+
+
+# Experiments by name
+
+
+def own(*items: Any, **keys: Any) -> Layer:
+    return Layer("own.yaml", {"experiments": list(items), **keys})
+
+
+def test_an_experiment_is_taken_by_name_as_it_is_or_with_changes() -> None:
+    titled = {"use": "causal", "title": {"en": "Mask"}, "cuda": {"seq_len": [64, 32]}}
+    renamed = {"use": "seq_len", "name": "short", "supplement": ["rate"], "figures": ["time"]}
+    found = resolved(DEFAULT, own("emb_dim", titled, "seq_len", renamed))["experiments"]
+    before = {e["name"]: e for e in resolved(DEFAULT)["experiments"]}
+    causal = before["causal"]
+    assert found == [
+        before["emb_dim"],
+        {
+            **causal,
+            "title": {**causal["title"], "en": "Mask"},
+            "cuda": {**causal["cuda"], "seq_len": [64, 32]},
+        },
+        before["seq_len"],
+        {**before["seq_len"], "name": "short", "supplement": ["rate"], "figures": ["time"]},
+    ]
+
+
+def test_implementations_are_those_of_all_experiments_that_name_none_of_their_own() -> None:
+    mine = {**resolved(DEFAULT)["experiments"][0], "name": "mine"}
+    other = {"use": "emb_dim", "implementations": ["Pytorch"]}
+    layer = own("seq_len", other, {k: v for k, v in mine.items() if k != "implementations"},
+                {**mine, "name": "named"}, implementations=["Flash2"])  # fmt: skip
+    config = resolved(DEFAULT, layer)
+    measured = {e["name"]: e["implementations"] for e in config["experiments"]}
+    assert measured == {
+        "seq_len": ["Flash2"], "emb_dim": ["Pytorch"], "mine": ["Flash2"],
+        "named": ["Pytorch", "Flash2"],
+    }  # fmt: skip
+    assert config["summary"]["implementations"] == ["Pytorch", "Flash2"]
+    assert "implementations" not in config
+
+
+def test_implementations_without_experiments_replace_those_of_all_below() -> None:
+    explicit = {"use": "causal", "implementations": ["Pytorch", "Flash2"]}
+    over = Layer("--config", {"implementations": ["Flash2", "Pytorch"]})
+    config = resolved(DEFAULT, own("seq_len", explicit), over)
+    assert [e["implementations"] for e in config["experiments"]] == [["Flash2", "Pytorch"]] * 2
+
+
+def test_each_layer_takes_experiments_from_those_below() -> None:
+    changed = own({"use": "seq_len", "cuda": {"seq_len": [1, 2]}}, {"use": "causal", "name": "c"})
+    (seq_len, c, emb_dim) = resolved(
+        DEFAULT, changed, Layer("--config", {"experiments": ["seq_len", "c", "emb_dim"]})
+    )["experiments"]
+    assert (seq_len["cuda"]["seq_len"], c["name"], emb_dim["name"]) == ([1, 2], "c", "emb_dim")
+
+
+def test_where_nothing_lies_below_the_built_in_experiments_are_taken() -> None:
+    """As in the configuration that a workflow gives which uses this one as a module."""
+    given = {"summary": DEFAULT["summary"], "experiments": ["num_heads"]}
+    assert resolved(given)["experiments"] == [resolved(DEFAULT)["experiments"][3]]
+
+
+def test_two_sizes_of_the_heads_take_the_place_of_two_others_below() -> None:
+    cuda = {"num_heads": 16, "head_dim": 128}
+    config = resolved(
+        DEFAULT, own({"use": "seq_len", "cuda": cuda}, summary={"cuda": {**cuda, "seq_len": 8}})
+    )
+    for block in (config["experiments"][0]["cuda"], config["summary"]["cuda"]):
+        assert "emb_dim" not in block and block["batch_size"] == 16
+        assert (block["num_heads"], block["head_dim"]) == (16, 128)
+
+
+UNUSABLE: dict[str, tuple[list[Any], list[str]]] = {
+    "a name that is not there": (
+        ["seq_lem"],
+        ["own.yaml: experiments[0]: there is no experiment seq_lem (did you mean seq_len?)",
+         "known: seq_len, causal, batch_size, num_heads, emb_dim"],
+    ),
+    "a name that is not there, with changes": (
+        [{"use": "mask", "figures": ["time"]}], ["own.yaml: experiments[0]: there is no"]
+    ),
+    "no name": ([{"use": None}], ["own.yaml: experiments[0]: there is no experiment null"]),
+    "a number": (["causal", 3], ["own.yaml: experiments[1]: must be a mapping of keys, found 3"]),
+    "another sweep": (
+        [{"use": "causal", "sweep": "emb_dim"}],
+        ["own.yaml: experiments[0].sweep: cannot be changed", "define an experiment of your own"],
+    ),
+    "an unknown key": (
+        [{"use": "causal", "figure": ["time"]}],
+        ["own.yaml: experiments[0].figure: unknown key (did you mean figures?)"],
+    ),
+    "one experiment twice": (
+        ["causal", {"use": "causal", "figures": ["time"]}],
+        ["own.yaml: experiments[1]: causal names two experiments; rename or remove one"],
+    ),
+    "a changed value": (
+        [{"use": "causal", "cuda": {"emb_dim": 100}}],
+        ["own.yaml: experiments[0].cuda.emb_dim: num_heads 32 does not divide 100"],
+    ),
+    "a change that does not go with what stays": (
+        [{"use": "causal", "implementations": ["Pytorch"]}],
+        [f"{FILE}: experiments[1].figures[0].implementations (changed by own.yaml: experiments[0])",
+         "Flash2 is not measured in this experiment; add it"],
+    ),
+    "a head_dim beside what stays": (
+        [{"use": "causal", "cuda": {"head_dim": 128}}],
+        ["own.yaml: experiments[0].cuda: give two of num_heads, emb_dim, head_dim"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", UNUSABLE)
+def test_an_item_that_cannot_be_used_is_named_where_it_is(wrong: str) -> None:
+    items, expected = UNUSABLE[wrong]
+    (line,) = error_of(DEFAULT, own(*items)).splitlines()[1:]
+    assert line.startswith(f"  {expected[0]}")
+    assert all(part in line for part in expected)
+
+
+def test_a_mistake_in_shared_implementations_is_reported_once_and_there() -> None:
+    layer = Layer("--config", {"implementations": ["Pytorch", "Flash3"]})
+    lines = error_of(DEFAULT, layer).splitlines()[1:]
+    assert "  --config: implementations[1]: unknown implementation Flash3 (did you mean" in lines[0]
+    layer = Layer("--config", {"implementations": "Flash2"})
+    (line,) = error_of(DEFAULT, layer).splitlines()[1:]
+    assert line == '  --config: implementations: must be a list, found "Flash2"; write [Flash2]'
+
+
+def test_unusable_items_are_reported_with_all_other_mistakes() -> None:
+    lines = error_of({**DEFAULT, "device": "tpu"}, own("mask", "heads")).splitlines()
+    assert len(lines) == 4
+
+
+def test_the_experiments_that_the_readme_shows_are_usable() -> None:
+    readme = FILE.with_name("README.md").read_text(encoding="utf-8")
+    blocks = re.findall("```yaml\n(.*?)```", readme, re.DOTALL)
+    by_name, defined = (yaml.safe_load(b) for b in blocks if "figures" in b)
+    layers = [read_layer(FILE), Layer("by name", by_name), own(*defined)]
+    resolve_config(layers[:2], (*IMPLEMENTATIONS, "Flex"))
+    resolve_config(layers, (*IMPLEMENTATIONS, "Flex"))
 
 
 def test_a_yaml_key_given_twice_is_an_error_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("device: cpu\nmeasure:\n  timeout_s: 3\n  timeout_s: 4\n")
-    message = error_of(DEFAULT, files=[file])
-    assert message.startswith(f"{file}: line 4, column 3: the key timeout_s is given twice")
+    with pytest.raises(ConfigError) as caught:
+        read_config(file)
+    assert str(caught.value).startswith(
+        f"{file}: line 4, column 3: the key timeout_s is given twice"
+    )
 
 
 @pytest.mark.parametrize(
@@ -252,7 +454,9 @@ def test_a_yaml_key_given_twice_is_an_error_with_its_line(tmp_path: Path) -> Non
 def test_a_file_that_holds_no_keys_is_named(tmp_path: Path, text: bytes, expected: str) -> None:
     file = tmp_path / "own.yaml"
     file.write_bytes(text)
-    assert error_of(DEFAULT, files=[file]).startswith(f"{file}: {expected}")
+    with pytest.raises(ConfigError) as caught:
+        read_config(file)
+    assert str(caught.value).startswith(f"{file}: {expected}")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -319,25 +523,25 @@ def test_the_forms_that_messages_show_are_usable() -> None:
         for example in examples:
             override = parse_override(f"{key}={json.dumps(example)}")
             assert override == {key: example}
-            resolve_config(merged(DEFAULT, override), IMPLEMENTATIONS)
+            resolved(DEFAULT, Layer("--config", override))
 
 
 def test_a_baseline_that_nothing_measures_is_refused_with_what_is_measured() -> None:
     known = (*IMPLEMENTATIONS, "FlashLab")
-    resolved = resolve_config({**DEFAULT, "baseline": "FlashLab"}, known, [FILE])
+    layer = Layer(str(FILE), {**DEFAULT, "baseline": "FlashLab"})
     with pytest.raises(ConfigError) as caught:
-        check_baseline(resolved, [FILE])
+        resolve_config([layer], known)
     _, line = str(caught.value).splitlines()
     assert line.startswith(f"  {FILE}: baseline: no experiment measures FlashLab")
     assert "take one of Pytorch, Flash2 (did you mean Flash2?)" in line
-    resolved["experiments"][3]["implementations"].append("FlashLab")
-    check_baseline(resolved, [FILE])
+    summary = {"summary": {"implementations": ["FlashLab"]}}
+    resolve_config([layer, Layer("--config", summary)], known)
 
 
 def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:
     known = Implementations({}, ["kernels/mine.py: line 3: invalid syntax"])
     with pytest.raises(ConfigError) as caught:
-        resolve_config(DEFAULT, known)
+        resolve_config([Layer(str(FILE), DEFAULT)], known)
     assert "baseline: unknown implementation Pytorch; kernels/ has " in str(caught.value)
     assert "unusable: kernels/mine.py: line 3: invalid syntax" in str(caught.value)
 
@@ -345,7 +549,7 @@ def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:
 def test_yaml_merge_keys_are_allowed(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("author: &me {name: A}\nmeasure: {<<: *me, timeout_s: 3}\n")
-    assert resolve_config(DEFAULT, IMPLEMENTATIONS, [file])["measure"]["timeout_s"] == 300
+    assert read_config(file)["measure"] == {"name": "A", "timeout_s": 3}
 
 
 def test_the_default_file_says_what_the_schema_defaults_to() -> None:
@@ -361,15 +565,14 @@ def test_the_default_file_says_what_the_schema_defaults_to() -> None:
 
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     assert check(schema, DEFAULT, "") == 11
-    kept = {key: DEFAULT[key] for key in ("summary", "experiments")}
-    assert resolve_config(kept, IMPLEMENTATIONS) == resolve_config(DEFAULT, IMPLEMENTATIONS)
+    kept = {key: DEFAULT[key] for key in ("summary", "implementations", "experiments")}
+    assert resolved(kept) == resolved(DEFAULT)
 
 
 def test_the_configuration_handed_over_stays_as_it_was() -> None:
-    config = {key: copy.deepcopy(DEFAULT[key]) for key in ("summary", "experiments")}
-    before = copy.deepcopy(config)
-    resolve_config(config, IMPLEMENTATIONS)
-    assert config == before
+    config = copy.deepcopy(DEFAULT)
+    resolved(config, Layer("--config", {"implementations": ["Flash2", "Pytorch"]}))
+    assert config == DEFAULT
 
 
 wild = st.recursive(
@@ -386,25 +589,25 @@ wild = st.recursive(
 def test_a_wild_value_is_refused_in_words_or_can_be_planned(path: Any, value: Any) -> None:
     config = with_value(path, value)
     try:
-        resolved = resolve_config(config, IMPLEMENTATIONS, [FILE])
+        usable = resolved(config)
     except ConfigError as error:
         # What relates keys to one another is reported where it can be mended: at any of them.
         named = re.findall(r"^  .*?: ([^ :\[.]+)", str(error), re.MULTILINE)
         assert path[0] in named or named == ["baseline"], error
         return
     for device in ("cuda", "cpu"):
-        for planned in plan.experiments(resolved, device):
+        for planned in plan.experiments(usable, ATTENTION, device):
             for run in planned.runs("float16", device):
-                assert costs.flops(run.shape)["forward"] > 0
-                canonical({"run": run.to_json(), "protocol": plan.protocol_of(resolved)})
+                assert costs.flops(Shape.of(run))["forward"] > 0
+                canonical({"run": run.to_json(), "protocol": plan.protocol_of(usable)})
 
 
 @pytest.mark.parametrize("value", [datetime.date(2026, 1, 1), {1}, b"x", {None: 1}, [[]]])
 def test_values_that_json_has_not_are_refused_in_words(value: Any) -> None:
-    assert f"{FILE}: " in error_of(with_value(("measure", "timeout_s"), value), files=[FILE])
+    assert f"{FILE}: " in error_of(with_value(("measure", "timeout_s"), value))
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_a_limit_is_a_finite_number(number: float) -> None:
     for path in (("measure", "timeout_s"), ("measure", "sampled", "max_seconds")):
-        assert path[-1] in error_of(with_value(path, number), files=[FILE])
+        assert path[-1] in error_of(with_value(path, number))

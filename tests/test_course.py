@@ -12,12 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course import PASSES
 from flashlab.datasets import DatasetError, import_plan, import_record
 from flashlab.grading.arithmetic import check_arithmetic
 from flashlab.grading.submissions import read_submission
 from flashlab.grading.wording import sentence
-from flashlab.records import PASSES, Run, Shape, read_record
+from flashlab.records import read_record
+from flashlab.runs import Run
 
 HEADER = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device"
 CELLS = ("a.json", "Flash2", "16", "128", "32", "2048", "false", "RTX 3070")
@@ -59,12 +63,13 @@ def read_for_import(folder: Path, output: Path) -> Read:
         for entry in import_plan(folder, "mine")["records"]:
             output.unlink(missing_ok=True)
             import_record(entry, output)
-            run = Run.from_json(entry["run"])
+            run = Run.of(ATTENTION, entry["run"])
             record = read_record(output, run)
-            numbers = tuple(record[name][key] for name in PASSES for key in record[name])
-            declared = (run.implementation, run.shape, entry["device_name"])
+            stated = record.top_level_keys()
+            numbers = tuple(value for name in PASSES for value in stated[name].values())
+            declared = (run.implementation, Shape.of(run), entry["device_name"])
             file = Path(entry["source"]).relative_to(folder).as_posix()
-            results[file] = (*declared, *numbers, record["peak_memory_usage(MB)"])
+            results[file] = (*declared, *numbers, stated["peak_memory_usage(MB)"])
         return Read((), results)
     except DatasetError as error:
         return Read((str(error),), {})

@@ -13,7 +13,8 @@ from flashlab.datasets import (
     freeze,
     read_dataset,
 )
-from flashlab.records import RecordError, Run, read_record
+from flashlab.records import RecordError, read_record
+from flashlab.runs import Run
 
 Build = Callable[..., dict[str, Any]]
 
@@ -103,7 +104,7 @@ def test_a_missing_record_freezes_nothing(
 def test_records_of_two_devices_are_no_dataset(
     frozen: Callable[..., Path], run: Run, record_of: Build, tmp_path: Path
 ) -> None:
-    with pytest.raises(DatasetError, match="several devices"):
+    with pytest.raises(DatasetError, match="one device and one dtype; found"):
         frozen(record_of(run), record_of(replace(run, dtype="float16", device="cuda")))
     assert not (tmp_path / "data").exists()
 

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course import PASSES
 from flashlab.datasets import DatasetError, import_plan, import_record
-from flashlab.records import PASSES, Run, Shape, read_record
+from flashlab.records import read_record
 
 Build = Callable[..., dict[str, Any]]
 HEADER = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device\n"
@@ -46,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 def imported(folder: Path, output: Path) -> dict[str, Any]:
     (entry,) = import_plan(folder, "mine")["records"]
     import_record(entry, output)
-    return read_record(output, Run("Flash2", SHAPE, "float16", "cuda"))
+    return read_record(output, attention_run("Flash2", SHAPE, "float16", "cuda"))
 
 
 def test_an_imported_record_has_the_scripts_numbers_and_no_samples(
@@ -54,12 +57,11 @@ def test_an_imported_record_has_the_scripts_numbers_and_no_samples(
 ) -> None:
     os.utime(folder / "a.json", (0, 0))
     record = imported(folder, tmp_path / "r.json")
-    inner = record.pop("record")
-    assert record == result()
-    assert inner["samples"] == {"forward": [], "backward": []}
-    assert inner["environment"]["device_name"] == "RTX 3070"
-    assert inner["started"] == "1970-01-01T00:00:00+00:00"
-    assert [warning["code"] for warning in inner["warnings"]] == ["imported"]
+    assert record.top_level_keys() == result()
+    assert all(measured.samples == () for measured in record.metrics.values())
+    assert record.environment["device_name"] == "RTX 3070"
+    assert record.started == "1970-01-01T00:00:00+00:00"
+    assert [warning["code"] for warning in record.warnings] == ["imported"]
 
 
 def test_a_changed_result_gets_another_record(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +10,12 @@ from typing import Any
 import pytest
 
 from flashlab import identity, machine
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import read_implementation
-from flashlab.records import Run, Shape
-from flashlab.sources import sources_of
+from flashlab.records import Record, write_record
+from flashlab.runs import Run
+from flashlab.sources import PACKAGE, sources_of
 
 KERNEL = """
 NAME = "Mine"
@@ -21,7 +23,8 @@ LABEL = {"zh_TW": "我的", "en": "Mine"}
 PACKAGES = ("flash-attn",)
 def attention(qkv, causal): ...
 """
-RUN = Run("Mine", Shape(1, 128, 8, 512, False), "float16", "cuda")
+SHAPE = Shape(1, 128, 8, 512, False)
+RUN = attention_run("Mine", SHAPE, "float16", "cuda")
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
 
 
@@ -46,7 +49,9 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         monkeypatch.setattr(machine, "driver_version", lambda: driver)
         monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", gpu)])
         (tmp_path / "mine.py").write_text(kernel)
-        decided_by = identity.identity(run, protocol, read_implementation(tmp_path / "mine.py"))
+        decided_by = identity.identity(
+            ATTENTION, run, protocol, read_implementation(tmp_path / "mine.py")
+        )
         return identity.record_name(run, decided_by)
 
     return name
@@ -63,8 +68,8 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         {"protocol": {**PROTOCOL, "max_seconds": 1.0}},
         {"protocol": {**PROTOCOL, "name": "lab5"}},
         {"run": replace(RUN, dtype="bfloat16")},
-        {"run": replace(RUN, shape=replace(RUN.shape, causal=True))},
-        {"run": replace(RUN, shape=replace(RUN.shape, batch_size=2))},
+        {"run": attention_run("Mine", replace(SHAPE, causal=True), "float16", "cuda")},
+        {"run": attention_run("Mine", replace(SHAPE, batch_size=2), "float16", "cuda")},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -100,6 +105,11 @@ def test_what_decides_no_number_decides_no_name(
     assert this_machine(**change) == this_machine()
 
 
+MEASURING_SOURCES = sorted(
+    {*sources_of(identity.MEASURING_PROCESS), *sources_of(ATTENTION.measure)}
+)
+
+
 @pytest.fixture
 def edited(
     this_machine: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -110,11 +120,11 @@ def edited(
         before = this_machine()
         package = tmp_path / "flashlab"
         files = []
-        for source in sources_of(identity.MEASURING_PROCESS):
-            copied = package / source.relative_to(identity.PACKAGE)
+        for source in MEASURING_SOURCES:
+            copied = package / source.relative_to(PACKAGE)
             copied.parent.mkdir(parents=True, exist_ok=True)
             text = source.read_text(encoding="utf-8")
-            if source == identity.PACKAGE / f"{module}.py":
+            if source == PACKAGE / f"{module}.py":
                 assert old in text
                 text = text.replace(old, new)
             copied.write_text(text, encoding="utf-8")
@@ -131,10 +141,11 @@ def edited(
     ("module", "old", "new"),
     [
         ("measuring/protocols", "MIN_CALLS = 20", "MIN_CALLS = 30"),
-        ("measuring/gate", '"float16": 5e-3', '"float16": 5e-2'),
+        ("benchmarks/attention/gate", '"float16": 5e-3', '"float16": 5e-2'),
         ("measuring/memory", "torch.cuda.empty_cache()", "pass"),
         ("statistics", "float(np.median(ordered))", "float(np.mean(ordered))"),
-        ("costs", "BACKWARD_FLOPS_RATIO = 2.5", "BACKWARD_FLOPS_RATIO = 2.0"),
+        ("benchmarks/attention/measure", "retain_graph=True", "retain_graph=False"),
+        ("benchmarks/attention/shape", "// self.num_heads", "// 2"),
     ],
 )
 def test_all_code_that_measures_decides_the_name(
@@ -157,45 +168,42 @@ def test_comments_and_layout_of_the_code_that_measures_decide_no_name(
 
 
 def test_tables_findings_figures_report_and_grading_do_not_measure() -> None:
-    stages = ("tables", "findings", "figures", "report", "grading", "config", "plan", "prepare")
-    folders = {
-        path.relative_to(identity.PACKAGE).parts[0].removesuffix(".py")
-        for path in sources_of(identity.MEASURING_PROCESS)
-    }
+    stages = {"tables", "findings", "figures", "report", "grading", "config", "plan", "prepare"}
+    stages |= {"records", "runs", "sweep"}
+    folders = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MEASURING_SOURCES}
     assert folders.isdisjoint(stages)
 
 
-# Records that an older scheme has named
+# Records that older code has named
 
 
-@pytest.fixture
+@pytest.fixture(params=[1, 2], ids=["scheme 1", "scheme 2"])
 def old_record(
-    tmp_path: Path, record_of: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    record_of: Callable[..., Record],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., tuple[Path, Path]]:
-    """Writes a record of scheme 1; its file, and the one that it would be kept as now."""
+    """Writes a record of older code; its file, and the one that it would be kept as now."""
     run = replace(RUN, device="cpu", dtype="float32")
     (tmp_path / "mine.py").write_text(KERNEL)
     mine = read_implementation(tmp_path / "mine.py")
-    monkeypatch.setattr(identity, "EQUIVALENT", {"old": identity.measuring_digest()})
+    monkeypatch.setattr(
+        identity, "EQUIVALENT", {"old": identity.measuring_digest(ATTENTION.measure)}
+    )
 
     def write(**changed: Any) -> tuple[Path, Path]:
-        inner = {
-            "protocol": PROTOCOL,
-            "sources": {
-                "implementation_sha256": mine.sha256,
-                "measuring_sha256": "old",
-                "versions": {
-                    "torch": machine.package_version("torch"),
-                    "flash-attn": machine.package_version("flash-attn"),
-                },
-            },
-        }
-        record = record_of(run, **inner)
-        old = tmp_path / f"{run.slug}-{identity._digits_of_scheme_1(record, run)}.json"
-        record["record"]["sources"] |= changed
-        old.write_text(json.dumps(record))
-        new = tmp_path / identity.record_name(run, identity.identity(run, PROTOCOL, mine))
-        identity.adopt(new, run, {**PROTOCOL, "timeout_s": 9}, mine)
+        decided_by = identity.identity(ATTENTION, run, PROTOCOL, mine) | {"measuring": "old"}
+        sources = identity.sources(decided_by, mine)
+        if request.param == 1:
+            kept = {key: sources[key] for key in ("implementation_sha256", "versions")}
+            sources = {**kept, "measuring_sha256": "old"}
+        record = record_of(run, protocol=PROTOCOL, sources=sources)
+        old = tmp_path / f"{run.slug}-{identity._former_digits(record)}.json"
+        write_record(old, replace(record, sources=sources | changed))
+        now = identity.identity(ATTENTION, run, PROTOCOL, mine)
+        new = tmp_path / identity.record_name(run, now)
+        identity.adopt(new, ATTENTION, run, {**PROTOCOL, "timeout_s": 9}, mine)
         return old, new
 
     return write
@@ -211,7 +219,7 @@ def test_a_record_whose_old_digest_verifies_is_kept_under_its_new_name(
 def test_an_old_record_that_was_changed_is_not_kept(
     old_record: Callable[..., tuple[Path, Path]],
 ) -> None:
-    _, new = old_record(implementation_sha256="0" * 64)
+    _, new = old_record(implementation_sha256="0" * 64, implementation_digest="0" * 64)
     assert not new.exists()
 
 
@@ -229,16 +237,21 @@ def test_an_old_record_of_other_circumstances_is_not_kept(
         monkeypatch.setattr(
             identity,
             "adopt",
-            lambda path, run, protocol, mine: adopt(path, run, protocol, replace(mine, sha256="1")),
+            lambda *a: adopt(*a[:-1], replace(a[-1], sha256="1", digest="1")),
         )
     elif what == "torch":
-        monkeypatch.setattr(identity, "_versions", lambda *_: {"torch": "99.0"})
+        # As if torch had been upgraded after the record was made.
+        adopt = identity.adopt
+
+        def upgrade_and_adopt(*arguments: Any) -> bool:
+            monkeypatch.setattr(identity, "_versions", lambda *_: {"torch": "99.0"})
+            return adopt(*arguments)
+
+        monkeypatch.setattr(identity, "adopt", upgrade_and_adopt)
     elif what == "the device":
-        verify = identity._digits_of_scheme_1
+        verify = identity._former_digits
         digits = iter(["0" * 12])
-        monkeypatch.setattr(
-            identity, "_digits_of_scheme_1", lambda *a: next(digits, None) or verify(*a)
-        )
+        monkeypatch.setattr(identity, "_former_digits", lambda *a: next(digits, None) or verify(*a))
     else:
         monkeypatch.setattr(identity, "EQUIVALENT", {})
     _, new = old_record()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flashlab.implementations import ImplementationError, read_implementation
-from flashlab.measuring.child import load_kernel
+from flashlab.measuring.kernel import load_kernel
 
 KERNEL = """
 from kernels.lib import tiles

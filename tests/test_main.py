@@ -16,6 +16,6 @@ def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tables, "write_tables", interrupted)
-    names = ("plan", "runs", "passes", "samples")
+    names = ("plan", "output")
     assert __main__.main(["tables", *(f"--{name}={name}" for name in names)]) == 130
     assert capsys.readouterr() == ("", "")

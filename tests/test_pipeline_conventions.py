@@ -109,6 +109,11 @@ def test_a_workflow_that_uses_this_one_as_a_module_decides_its_configuration(
     done = outer.snakemake("--dry-run", config=("--config", "languages={mine: 1}"))
     assert done.returncode == 0, done.stdout
     assert re.search(r"^measure +14$", done.stdout, re.MULTILINE)
+    snakefile = outer.folder.joinpath("Snakefile")
+    taken = "settings['experiments'] = ['emb_dim']\nmodule lab:"
+    snakefile.write_text(snakefile.read_text().replace("module lab:", taken))
+    done = outer.snakemake("--dry-run", config=(), PYTHONPATH="")
+    assert re.search(r"^measure +10$", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_the_rules_are_the_stages(finished: Any) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import RUNS_CSV_COLUMNS
-from flashlab.records import Shape
 
 LOCAL = ("在這台機器上量測", "measured on this machine")
 MINE = ("既有紀錄 mine", "recorded dataset mine")
@@ -55,7 +55,7 @@ def test_a_name_that_is_taken_is_refused_and_what_it_holds_is_kept(frozen: Any) 
     done = frozen.snakemake("--cores", "1", "freeze", "--config", "name=mine")
     assert done.returncode != 0
     assert "mine exists already" in done.stdout
-    assert "never overwritten" in done.stdout
+    assert "not overwritten" in done.stdout
     assert manifest(frozen) == before
 
 
@@ -155,7 +155,9 @@ def write_results(folder: Path, names: Sequence[str] = NAMES) -> None:
 
 
 @pytest.fixture
-def one_experiment(project: Any) -> Any:
+def one_experiment(project: Any, root: Path) -> Any:
+    template = Path("templates", "report.html.j2")
+    shutil.copyfile(root / template, project.folder / template)
     with project.config() as config:
         del config["experiments"][1:]
     return project

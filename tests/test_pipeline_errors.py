@@ -223,6 +223,13 @@ def test_a_baseline_that_nothing_measures_is_refused(refused: Callable[..., str]
     assert "take one of Pytorch, Flash2" in output
 
 
+def test_an_experiment_that_is_not_there_to_be_taken_is_refused(
+    refused: Callable[..., str],
+) -> None:
+    output = refused(no_edit, "--config", "experiments=[seq_lem]")
+    assert "--config: experiments[0]: there is no experiment seq_lem (did you mean" in output
+
+
 def test_what_the_command_line_gave_is_named_as_such(refused: Callable[..., str]) -> None:
     output = refused(no_edit, "--config", "languages=[en, en]")
     assert "--config: languages: holds en twice; keep one of them" in output

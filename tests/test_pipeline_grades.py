@@ -14,9 +14,9 @@ from typing import Any
 import pypdf
 import pytest
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import RUNS_CSV_COLUMNS
-from flashlab.records import Shape
 
 GRADES = "report/grades.csv"
 SHAPE = Shape(2, 256, 8, 256, False)
@@ -24,9 +24,9 @@ NAMES = {"Pytorch": "naive.json", "Flash2": "{flash} 2.json"}
 
 
 @pytest.fixture(scope="module")
-def grader(make_clone: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+def grader(make_clone: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A clone for grading, in which no report was ever made."""
-    return make_clone(tmp_path_factory.mktemp("grader") / "clone")
+    return make_clone(tmp_path_factory.mktemp("grader") / "clone", short_report=True)
 
 
 def rows(project: Any, name: str = "grades.csv") -> list[dict[str, str]]:
@@ -110,7 +110,7 @@ def test_a_sample_cannot_be_measured_for_a_recorded_dataset(grader: Any, tmp_pat
     order = (f"submissions={folder}", "reproduce=1", "dataset=h200")
     done = grader.snakemake("--cores", "1", GRADES, "--config", *order, config=())
     assert done.returncode != 0
-    assert "reproduce: measures on this machine" in done.stdout
+    assert "reproduce: it measures on this machine" in done.stdout
 
 
 # Reproduction, on the CPU
@@ -170,7 +170,7 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
     write_submission(folder / "ann", both, "somewhere (2 CPUs)")
     said = grader.make(GRADES, *order)
     assert said.count("Measuring") == 2
-    assert "reproduce: 2 runs, of which 2 are still to be measured: about 10 s, est" in said
+    assert "reproduce: 2 runs, 2 of them still to be measured, which takes about 10 s, judg" in said
     paths = list(grader.folder.glob("results/local/records/*-b2-n256-h8-e256-*.json"))
     records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     assert {record["record"]["protocol"]["name"] for record in records} == {"lab5"}
@@ -209,10 +209,10 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
 
 
 @pytest.fixture
-def report_with_data(finished: Any, tmp_path: Path) -> Path:
-    """The finished report under a name that would break a rule."""
+def report_with_data(abridged: Any, tmp_path: Path) -> Path:
+    """The abridged report under a name that would break a rule."""
     path = tmp_path / "{my} report's.pdf"
-    shutil.copy(finished.pdf, path)
+    shutil.copy(abridged.pdf, path)
     return path
 
 
@@ -232,7 +232,7 @@ def test_a_report_is_verified_from_its_pdf_alone(grader: Any, report_with_data: 
     writer.write(report_with_data)
     done = grader.snakemake("--cores", "1", *order)
     assert done.returncode != 0
-    assert "pages: 1 differences" in done.stdout
+    assert "pages: 1 difference\n" in done.stdout
     assert "page 1: after" in done.stdout
 
 

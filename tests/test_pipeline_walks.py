@@ -2,8 +2,7 @@
 
 A walk changes the configuration as its user might, calls Snakemake now and then, and kills a call
 now and then. Whatever was left in the folder on the way, the last report must be the same as in a
-folder that has the records and nothing else. All runs are recorded, so nothing is measured; the
-template is a short one, so that a report takes few seconds.
+folder that has the records and nothing else. All runs are recorded, so nothing is measured.
 
 FLASHLAB_WALKS=200 FLASHLAB_SEED=1 walks further, by hand.
 """
@@ -31,33 +30,6 @@ SEED = int(os.environ.get("FLASHLAB_SEED", "0"))
 STEPS = 5
 
 STATIC = ("Snakefile", "config", "envs", "kernels", "profiles", "report", "templates", "workflow")
-TEMPLATE = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<title>{{ joined(report.front.title) }}</title>
-<meta name="dcterms.created" content="{{ report.created }}">
-<style>
-@page { size: A4; margin: 1cm }
-@font-face { font-family: "Noto Sans TC"; src: url("fonts/NotoSansTC-Regular.ttf") }
-* { font: 3pt "Noto Sans TC" }
-img { width: 3cm }
-</style>
-</head>
-<body>
-<p>{{ report.front | string }}</p>
-{% if not front_alone %}
-{% for section in report.sections %}
-{% for language in report.languages %}<p>{{ section.title[language] }}</p>{% endfor %}
-{% for figure in section.figures %}
-<img src="{{ figure.path.resolve().as_uri() }}" alt="{{ figure.alt }}">
-{% endfor %}
-{% for said in section.statements.entries %}<p>{{ said.text | string }}</p>{% endfor %}
-{% endfor %}
-{% endif %}
-</body>
-</html>
-"""
 NAMES = ("one", "two", "three")
 TITLES = ({"zh_TW": "甲", "en": "A"}, {"zh_TW": "乙", "en": "B"})
 BLOCK = {"batch_size": 1, "seq_len": 16, "num_heads": 2, "emb_dim": 32, "causal": True}
@@ -243,7 +215,6 @@ def folders(project: Any, tmp_path: Path) -> Iterator[Folders]:
             shutil.copy(source, base / name)
     for made in base.joinpath("report").glob("*.*"):
         made.unlink()
-    base.joinpath("templates", "report.html.j2").write_text(TEMPLATE, encoding="utf-8")
     (tmp_path / "walks").mkdir()
     yield Folders(base, tmp_path / "walks", project.forking_python)
 

@@ -9,10 +9,12 @@ import pytest
 import yaml
 
 from flashlab import plan
-from flashlab.config import resolve_config
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.config import Layer, resolve_config
 from flashlab.datasets import Dataset, Entry
 from flashlab.implementations import read_implementation
-from flashlab.records import Run, Shape
+from flashlab.runs import Run
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 KERNEL = """
@@ -21,34 +23,38 @@ LABEL = {"zh_TW": "我的", "en": "Mine"}
 PACKAGES = ("flash-attn",)
 def attention(qkv, causal): ...
 """
-RUN = Run("Mine", Shape(1, 128, 8, 512, False), "float16", "cuda")
+RUN = attention_run("Mine", Shape(1, 128, 8, 512, False), "float16", "cuda")
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
 
 
 def resolved(**changes: Any) -> dict[str, Any]:
     config = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     config["experiments"][0].update(changes)
-    return resolve_config(config, ["Pytorch", "Flash2"])
+    return resolve_config([Layer(str(CONFIG), config)], ["Pytorch", "Flash2"])
 
 
 # Which runs
 
 
+def shapes_of(experiment: plan.Experiment) -> list[Shape]:
+    return [Shape.of(problem) for problem in experiment.problems]
+
+
 def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
-    experiments = plan.experiments(resolved(), "cuda")
+    experiments = plan.experiments(resolved(), ATTENTION, "cuda")
     runs = {run for experiment in experiments for run in experiment.runs("float16", "cuda")}
     expected = {Shape(16, n, 32, 2048, c) for n in (128, 256, 512, 1024) for c in (False, True)}
     expected |= {Shape(b, 512, 32, 2048, True) for b in (8, 16, 32, 64)}
     expected |= {Shape(32, 512, h, 2048, True) for h in (8, 16, 32, 64)}
     expected |= {Shape(32, 512, 32, e, True) for e in (512, 1024, 2048, 4096)}
-    assert {run.shape for run in runs} == expected
+    assert {Shape.of(run) for run in runs} == expected
     assert (len(expected), len(runs)) == (17, 34)
 
 
 def test_the_default_configuration_asks_for_the_labs_eleven_figures() -> None:
     figures = {
         experiment.name: [figure.id for figure in experiment.figures if not figure.supplement]
-        for experiment in plan.experiments(resolved(), "cuda")
+        for experiment in plan.experiments(resolved(), ATTENTION, "cuda")
     }
     assert figures == {
         "summary": [],
@@ -62,15 +68,57 @@ def test_the_default_configuration_asks_for_the_labs_eleven_figures() -> None:
 
 def test_lists_beside_the_sweep_go_with_it_value_by_value() -> None:
     block = {"batch_size": [8, 4], "seq_len": [64, 128], "num_heads": 2, "emb_dim": 32}
-    (_, experiment, *_) = plan.experiments(resolved(cuda={**block, "causal": True}), "cuda")
-    assert experiment.shapes == (Shape(8, 64, 2, 32, True), Shape(4, 128, 2, 32, True))
+    (_, experiment, *_) = plan.experiments(
+        resolved(cuda={**block, "causal": True}), ATTENTION, "cuda"
+    )
+    assert shapes_of(experiment) == [Shape(8, 64, 2, 32, True), Shape(4, 128, 2, 32, True)]
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ({"num_heads": 2, "head_dim": [16, 32]}, [(2, 32), (2, 64)]),
+        ({"emb_dim": 64, "head_dim": [16, 32]}, [(4, 64), (2, 64)]),
+        ({"num_heads": [4, 2], "head_dim": [16, 32]}, [(4, 64), (2, 64)]),
+        ({"emb_dim": [32, 64], "head_dim": [16, 32]}, [(2, 32), (2, 64)]),
+    ],
+)
+def test_a_sweep_of_head_dim_gives_the_shapes_that_follow(
+    block: dict[str, Any], expected: list[tuple[int, int]]
+) -> None:
+    block = {"batch_size": 8, "seq_len": 64, "causal": False, **block}
+    (_, experiment, *_) = plan.experiments(
+        resolved(sweep="head_dim", cuda=block, cpu=block), ATTENTION, "cpu"
+    )
+    assert experiment.sweep == "head_dim"
+    shapes = [(shape.num_heads, shape.emb_dim) for shape in shapes_of(experiment)]
+    assert shapes == expected
+    assert [shape.head_dim for shape in shapes_of(experiment)] == [16, 32]
+
+
+def test_a_list_of_head_dim_goes_with_another_sweep() -> None:
+    block = {"batch_size": 8, "seq_len": [64, 128], "num_heads": 2, "head_dim": [16, 32]}
+    (_, experiment, *_) = plan.experiments(
+        resolved(cuda={**block, "causal": True}), ATTENTION, "cuda"
+    )
+    assert shapes_of(experiment) == [Shape(8, 64, 2, 32, True), Shape(8, 128, 2, 64, True)]
+
+
+def test_however_a_shape_is_given_its_run_is_the_same(tmp_path: Path) -> None:
+    given = {"batch_size": 8, "seq_len": [64], "num_heads": 2, "emb_dim": 32, "causal": True}
+    by_head_dim = {**given, "head_dim": 16}
+    del by_head_dim["num_heads"]
+    before, after = (
+        documents(resolved(cpu=block), tmp_path)["seq_len"] for block in (given, by_head_dim)
+    )
+    assert before == after
 
 
 def test_causal_crosses_the_sweep() -> None:
     block = {"batch_size": 8, "seq_len": [64, 128], "num_heads": 2, "emb_dim": 32}
     changed = resolved(cuda={**block, "causal": [False, True]})
-    (_, experiment, *_) = plan.experiments(changed, "cuda")
-    assert [(shape.seq_len, shape.causal) for shape in experiment.shapes] == [
+    (_, experiment, *_) = plan.experiments(changed, ATTENTION, "cuda")
+    assert [(shape.seq_len, shape.causal) for shape in shapes_of(experiment)] == [
         (64, False),
         (128, False),
         (64, True),
@@ -82,7 +130,7 @@ def test_a_run_that_experiments_share_is_planned_once(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(KERNEL)
     implementations = {"Mine": read_implementation(tmp_path / "mine.py")}
     run = replace(RUN, device="cpu")
-    planned = plan.plan_local([run, run], PROTOCOL, implementations, Path("records"))
+    planned = plan.plan_local(ATTENTION, [run, run], PROTOCOL, implementations, Path("records"))
     assert list(planned) == [run]
     assert planned[run].path.name.startswith("mine-b1-n128-h8-e512-full-float16-cpu-")
 
@@ -96,8 +144,10 @@ def test_titles_figures_and_languages_decide_no_name(tmp_path: Path) -> None:
             name: replace(read_implementation(tmp_path / "mine.py"), name=name)
             for name in ("Pytorch", "Flash2")
         }
-        runs = plan.experiments(config, "cpu")[1].runs("float32", "cpu")
-        planned = plan.plan_local(runs, plan.protocol_of(config), implementations, Path("records"))
+        runs = plan.experiments(config, ATTENTION, "cpu")[1].runs("float32", "cpu")
+        planned = plan.plan_local(
+            ATTENTION, runs, plan.protocol_of(config), implementations, Path("records")
+        )
         return {run: entry.path.name for run, entry in planned.items()}
 
     (tmp_path / "mine.py").write_text(KERNEL)
@@ -147,9 +197,9 @@ def documents(config: dict[str, Any], tmp_path: Path) -> dict[str, dict[str, Any
     (tmp_path / "mine.py").write_text(KERNEL)
     mine = read_implementation(tmp_path / "mine.py")
     known = {name: replace(mine, name=name) for name in ("Pytorch", "Flash2", "Flex")}
-    planned = plan.experiments(config, "cpu")
+    planned = plan.experiments(config, ATTENTION, "cpu")
     runs = [run for experiment in planned for run in experiment.runs("float32", "cpu")]
-    files = plan.plan_local(runs, plan.protocol_of(config), known, Path("records"))
+    files = plan.plan_local(ATTENTION, runs, plan.protocol_of(config), known, Path("records"))
     kind = ("float32", "cpu")
     return {
         experiment.name: {

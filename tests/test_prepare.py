@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab.config import ConfigError
-from flashlab.prepare import prepare
+from flashlab.config import ConfigError, Layer, read_layer
+from flashlab.prepare import Prepared, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 
@@ -24,8 +24,13 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {**loaded, "device": "cpu"}
 
 
+def prepared_from(config: dict[str, Any], overrides: dict[str, Any] | None = None) -> Prepared:
+    """A call with this configuration file and these keys on the command line."""
+    return prepare(Layer(str(CONFIG), config), [Layer("--config", overrides or {})])
+
+
 def test_the_lab_is_34_runs_each_with_one_record(config: dict[str, Any]) -> None:
-    prepared = prepare(config, [CONFIG], {})
+    prepared = prepared_from(config)
     assert len(prepared.orders) == 34
     assert {Path(p).name for paths in prepared.records.values() for p in paths} == set(
         prepared.orders
@@ -34,15 +39,15 @@ def test_the_lab_is_34_runs_each_with_one_record(config: dict[str, Any]) -> None
 
 def changed_documents(config: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> set[str]:
     """The plan's files that a change of the configuration changes, adds or removes."""
-    before = prepare(config, [CONFIG], {}).documents
+    before = prepared_from(config).documents
     change(config)
-    after = prepare(config, [CONFIG], {}).documents
+    after = prepared_from(config).documents
     differing = {name for name in before.keys() | after if before.get(name) != after.get(name)}
     return {name.removeprefix("results/local/plan/") for name in differing}
 
 
 def test_nothing_is_written(config: dict[str, Any]) -> None:
-    prepare(config, [CONFIG], {})
+    prepared_from(config)
     assert list(Path().iterdir()) == []
 
 
@@ -76,12 +81,37 @@ def test_measuring_a_recorded_run_again_is_refused(
 ) -> None:
     monkeypatch.chdir(CONFIG.parents[1])
     with pytest.raises(ConfigError, match=r"again: .* the records are recorded ones"):
-        prepare({**config, "dataset": "h200", "again": "Flash2"}, [CONFIG], {}, {"dataset": "h200"})
+        prepared_from({**config, "again": "Flash2"}, {"dataset": "h200"})
 
 
 def test_the_projects_datasets_are_found_from_another_folder(config: dict[str, Any]) -> None:
-    prepared = prepare({**config, "dataset": "h200"}, [CONFIG], {}, {"dataset": "h200"})
+    prepared = prepared_from(config, {"dataset": "h200"})
     assert all(Path(path).is_file() for paths in prepared.records.values() for path in paths)
+
+
+def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
+    config: dict[str, Any],
+) -> None:
+    def planned(**overrides: Any) -> dict[str, int]:
+        records = prepared_from(config, {"dataset": "h200", **overrides}).records
+        return {name: len(paths) for name, paths in records.items()}
+
+    experiments = ["one_sequence", {"use": "causal", "name": "mask"}]
+    assert planned(experiments=experiments) == {"summary": 2, "one_sequence": 28, "mask": 56}
+    fewer = planned(experiments=experiments, implementations=["Pytorch", "Flash2"])
+    assert fewer == {"summary": 2, "one_sequence": 8, "mask": 16}
+    with pytest.raises(ConfigError, match=r"no experiment seq_le .* mean seq_len.*one_sequence"):
+        planned(experiments=["seq_le"])
+
+
+def test_the_recorded_dataset_holds_the_experiments_of_its_configuration_file(
+    config: dict[str, Any],
+) -> None:
+    recorded = prepared_from(config, {"dataset": "h200"})
+    file = read_layer(CONFIG.parent / "h200.yaml")
+    asked_for = prepare(Layer(str(CONFIG), config), [file])
+    assert recorded.config["experiments"] == asked_for.config["experiments"]
+    assert recorded.config["summary"] == asked_for.config["summary"]
 
 
 def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
@@ -98,15 +128,15 @@ def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
     (folder / "manifest.json").write_text(json.dumps(manifest))
     config["dataset"] = "empty"
     with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
-        prepare(config, [CONFIG], {"dataset": "empty"}, {"dataset": "empty"})
+        prepared_from(config, {"dataset": "empty"})
     with pytest.raises(Exception, match="lacks 34 of the 34 runs"):
         own = {"dataset": "empty", "experiments": config["experiments"]}
-        prepare(config, [CONFIG], {"dataset": "empty"}, own)
+        prepared_from(config, own)
     with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
         # The rest of the summary stays as it was recorded, at a shape that an experiment has too.
         own = {"dataset": "empty", "summary": {"implementations": ["Pytorch"]}}
         config["summary"]["cpu"]["seq_len"] = 4096
-        prepare(config, [CONFIG], {"dataset": "empty"}, own)
+        prepared_from(config, own)
 
 
 def test_images_of_remarks_are_files_that_the_report_depends_on(config: dict[str, Any]) -> None:
@@ -114,11 +144,11 @@ def test_images_of_remarks_are_files_that_the_report_depends_on(config: dict[str
     Path("remarks/a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
     Path("remarks/seq_len.en.md").write_text("![a](a.svg)")
     config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
-    prepared = prepare(config, [CONFIG], {})
+    prepared = prepared_from(config)
     assert prepared.remarks == ("remarks/seq_len.en.md", "remarks/a.svg")
     Path("remarks/a.svg").unlink()
     with pytest.raises(ConfigError, match=r"line 1: the image a\.svg: there is no file"):
-        prepare(config, [CONFIG], {})
+        prepared_from(config)
 
 
 def test_remarks_without_what_reads_them_is_one_message(
@@ -127,13 +157,13 @@ def test_remarks_without_what_reads_them_is_one_message(
     """As where Snakemake alone is installed; without remarks nothing is missing."""
     monkeypatch.setitem(sys.modules, "markdown_it", None)
     monkeypatch.delitem(sys.modules, "flashlab.remarks", raising=False)
-    assert prepare(config, [CONFIG], {}).remarks == ()
+    assert prepared_from(config).remarks == ()
     config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
     with pytest.raises(ConfigError, match="needs markdown_it, which is not installed beside"):
-        prepare(config, [CONFIG], {})
+        prepared_from(config)
 
 
 def test_a_missing_remarks_file_is_named(config: dict[str, Any]) -> None:
     config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
     with pytest.raises(ConfigError, match="there is no file remarks"):
-        prepare(config, [CONFIG], {})
+        prepared_from(config)

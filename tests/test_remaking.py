@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
-from flashlab.records import Run, write_record
+from flashlab.records import write_record
 from flashlab.remaking import ASKED_FOR, damage, missing_figures, record_damage, runs_asked_for
+from flashlab.runs import Run
 
 Build = Callable[..., dict[str, Any]]
 
@@ -60,7 +63,7 @@ def test_a_record_is_missing_damaged_or_another_runs(
     assert record_damage(path, run, 300) is None
     path.write_bytes(path.read_bytes()[:-20])
     assert "not JSON" in str(record_damage(path, run, 300))
-    write_record(path, record_of(Run("Other", run.shape, run.dtype, run.device)))
+    write_record(path, record_of(attention_run("Other", Shape.of(run), run.dtype, run.device)))
     assert "was asked for" in str(record_damage(path, run, 300))
 
 
@@ -82,7 +85,7 @@ def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
 
 @pytest.fixture
 def planned(run: Run) -> dict[str, Run]:
-    runs = [run, Run("Pytorch", run.shape, run.dtype, run.device)]
+    runs = [run, attention_run("Pytorch", Shape.of(run), run.dtype, run.device)]
     return {f"results/local/records/{r.slug}-0123456789ab.json": r for r in runs}
 
 

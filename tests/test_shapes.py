@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.records import Shape
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.shapes import FORM, ShapeError, parse_shapes, shape_text
 
 SIZES = st.integers(1, 2**40)

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from flashlab import costs
-from flashlab.records import RecordError, Run
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.records import RecordError
+from flashlab.runs import Run
 from flashlab.tables import (
     PASS_COLUMNS,
     RUN_COLUMNS,
@@ -52,7 +54,7 @@ def test_there_is_a_row_a_run_a_row_a_pass_and_a_row_a_sample(plan: dict[str, An
 
 def test_a_pass_has_its_median_its_interval_and_its_rate(plan: dict[str, Any], run: Run) -> None:
     forward, backward, both = tables_of(plan).passes[:3]
-    flops = costs.flops(run.shape)
+    flops = costs.flops(Shape.of(run))
     assert forward["time_ms"] == pytest.approx(1.05)
     assert (forward["time_low_ms"], forward["time_high_ms"]) == pytest.approx((1.01, 1.09))
     assert forward["rate_TFLOPs"] == pytest.approx(flops["forward"] / 1.05e-3 / 1e12)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from flashlab.files import write_json
 from flashlab.plan_files import records_file
-from flashlab.records import write_json
 from flashlab.verdicts import KEPT, compare_verdicts
 
 

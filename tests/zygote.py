@@ -25,11 +25,17 @@ from pathlib import Path
 from typing import Any
 
 IMPORTED = (
-    *("snakemake.cli", "snakemake.workflow", "snakemake.executors.local"),
-    *("jsonschema", "psutil", "yaml", "scipy.stats", "matplotlib.pyplot", "statsmodels.api"),
-    *("jinja2", "weasyprint", "babel.messages.pofile", "markdown_it", "PIL.Image"),
+    *("snakemake.cli", "snakemake.workflow", "snakemake.executors.local", "snakemake.storage"),
+    *("snakemake.profiles", "snakemake.report.html_reporter", "snakemake.report.rulegraph_spec"),
+    *("jsonschema", "psutil", "pynvml", "yaml", "scipy.stats", "statsmodels.api"),
+    *("requests", "smart_open", "platformdirs", "argparse_dataclass", "statistics"),
+    *("matplotlib.pyplot", "matplotlib.backends.backend_svg", "fontTools.ttLib", "pypdf"),
+    *("jinja2", "weasyprint", "babel.messages.pofile", "babel.numbers", "markdown_it", "PIL.Image"),
 )
-STAGES = ("tables", "findings", "figures", "overview", "report", "page", "verdicts", "import")
+STAGES = (
+    *("import", "freeze", "tables", "findings", "figures", "overview", "report"),
+    *("page", "verdicts", "grade", "grades-pdf", "verify"),
+)
 """Commands of the package that run in a fork."""
 
 

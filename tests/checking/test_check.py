@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from flashlab.__main__ import main
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.checking import cases, command
 from flashlab.checking.cases import Case, Outcome
-from flashlab.records import Shape
 
 KERNEL = """
 import ctypes, os, sys, time

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.figures import draw_overview
 from flashlab.figures.heat_map import ROWS_OF_A_PAGE, Cell, Row, cell_of, heat_map_pages
 from flashlab.figures.panels import Panel, panels_of
 from flashlab.figures.roofline import read_roofs
-from flashlab.records import Run
+from flashlab.runs import Run
 from flashlab.tables import write_tables
 
 Build = Callable[..., dict[str, Any]]
@@ -75,7 +76,7 @@ def overview(tmp_path: Path, planned: Build, record_of: Build, run: Run) -> Call
         *names: str, ceilings: bool = True, languages: tuple[str, ...] = ("zh_TW", "en")
     ) -> Path:
         records = [
-            record_of(replace(run, implementation=name, shape=replace(run.shape, seq_len=size)))
+            record_of(replace(run, implementation=name, shape=replace(Shape.of(run), seq_len=size)))
             for name in ("Pytorch", *names)
             for size in SIZES
         ]

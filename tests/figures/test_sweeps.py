@@ -16,10 +16,12 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.text import Text
 
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.figures import draw_figures, sweeps
 from flashlab.figures.style import COLOURS, MARKERS, drawing
 from flashlab.figures.sweeps import METRICS
-from flashlab.records import Run
+from flashlab.runs import Run
 from flashlab.tables import read_csv, write_tables
 
 Build = Callable[..., dict[str, Any]]
@@ -35,11 +37,11 @@ def experiment(record_of: Build, run: Run, masks: tuple[bool, ...] = (False,)) -
     records = []
     for size in (128, 256, 512, 1024):
         for mask in masks:
-            shape = replace(run.shape, seq_len=size, causal=mask)
+            shape = replace(Shape.of(run), seq_len=size, causal=mask)
             fast = tuple(size**2 * 1e-9 * (1 + 0.01 * i) for i in range(12))
             slow = tuple(4 * time for time in fast)
-            flash = Run("Flash2", shape, run.dtype, run.device)
-            naive = Run("Pytorch", shape, run.dtype, run.device)
+            flash = attention_run("Flash2", shape, run.dtype, run.device)
+            naive = attention_run("Pytorch", shape, run.dtype, run.device)
             records.append(record_of(flash, "ok", fast, slow, size / 16))
             records.append(
                 record_of(naive, "oom")
@@ -139,7 +141,7 @@ def failing(
     for number in range(implementations + measured):
         for mask in masks:
             for position, size in enumerate(SIZES):
-                shape = replace(run.shape, seq_len=size, causal=mask)
+                shape = replace(Shape.of(run), seq_len=size, causal=mask)
                 status = FAILURES[(number + position) % len(FAILURES)]
                 status = "ok" if number == implementations else status
                 name = f"SdpaEfficient{number + 1}"
@@ -215,7 +217,7 @@ def test_failures_at_neighbouring_sizes_are_said_in_short(
 ) -> None:
     records = []
     for size in SIZES:
-        shape = replace(run.shape, seq_len=size)
+        shape = replace(Shape.of(run), seq_len=size)
         status = "ok" if size == 1024 else "oom"
         records.append(record_of(replace(run, shape=shape), status))
     (file,) = draw(records, [figure("time", "Flash2")], languages=("en",)).values()

@@ -9,7 +9,7 @@ from typing import Any
 
 from findings.planted import UNSTEADY, Key, Planted, sweep_shape, true_median
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.findings.model import Finding
 

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.optimize
 import scipy.stats
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json

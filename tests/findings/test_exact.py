@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from findings.lookups import SHAPE, excluded_run
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
 from flashlab.findings.exact import exact_comparisons, memory_limits
 from flashlab.findings.ratios import Estimates

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import Estimates

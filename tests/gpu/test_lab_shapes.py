@@ -16,13 +16,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from flashlab import costs, machine
+from flashlab import machine
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device
 from flashlab.implementations import find_implementations
 from flashlab.measuring.protocols import sampled
 from flashlab.measuring.supervise import measure_run
 from flashlab.processes import WORKFLOW_PID
-from flashlab.records import Run, Shape
 
 pytestmark = [
     pytest.mark.gpu,
@@ -55,7 +57,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(tmp_path: Path, name: str, shape: Shape) -> dict[str, object]:
-    run = Run(name, shape, "float16", "cuda")
+    run = attention_run(name, shape, "float16", "cuda")
     implementation = find_implementations()[name]
     return measure_run(run, LAB5, implementation, {}, tmp_path / "record.json")
 

@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
-from flashlab.course import RUNS_CSV_COLUMNS
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course import PASSES, RUNS_CSV_COLUMNS
 from flashlab.datasets import read_dataset
 from flashlab.grading.grade import Grades, grade
 from flashlab.grading.model import Line
 from flashlab.grading.submissions import read_submissions
-from flashlab.records import PASSES, Run, read_record
+from flashlab.records import read_record
+from flashlab.runs import Run
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
 DEVICE = "NVIDIA H200"
@@ -33,14 +35,14 @@ def _course_results() -> dict[str, tuple[Run, str]]:
     for entry in read_dataset(H200).entries:
         if entry.protocol["name"] == "lab5":
             record = read_record(entry.path, entry.run)
-            four = {key: record[key] for key in KEYS}
+            four = record.top_level_keys()
             found[f"{entry.run.slug}.json"] = entry.run, json.dumps(four)
     return found
 
 
 def row_of(file: str, run: Run, device: str = DEVICE) -> list[str]:
     """A row of runs.csv."""
-    s = run.shape
+    s = Shape.of(run)
     sizes = (s.batch_size, s.seq_len, s.num_heads, s.emb_dim)
     return [file, run.implementation, *map(str, sizes), str(s.causal).lower(), device]
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
 OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
@@ -97,7 +98,7 @@ def a_sum(own: Any) -> None:
 
 def memory_of_the_other(own: Any) -> None:
     run = own.runs[own.file(NAIVE)]
-    own.document(NAIVE)[MEMORY] = costs.flash2_peak_memory(run.shape) / costs.MIB
+    own.document(NAIVE)[MEMORY] = costs.flash2_peak_memory(Shape.of(run)) / costs.MIB
 
 
 def rounded_memory(own: Any) -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab import costs
-from flashlab.costs import HEAD_DIMS
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.costs import HEAD_DIMS
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.grading.identity import candidates, check_identity, fits, known_workspaces
 from flashlab.grading.model import Declaration, Numbers, Result
-from flashlab.records import Shape
 
 WORKSPACES = known_workspaces()
 BEFORE_HOPPER, HOPPER = WORKSPACES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashlab.costs import compulsory_bytes
+from flashlab.benchmarks.attention.costs import compulsory_bytes
 from flashlab.devices import Device, find_device, known_devices
 from flashlab.grading.declared import FLASH2, NAIVE
 from flashlab.grading.identity import Candidate

@@ -1,4 +1,4 @@
-"""The sample that is measured again, and what it says of a submission."""
+"""The sample that is measured again, and how it compares with a submission."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.grading.model import Declaration, Line, Numbers, Result
 from flashlab.grading.reproduction import (
     EXTRA_CALLS,
@@ -16,10 +18,11 @@ from flashlab.grading.reproduction import (
     check_reproduction,
     choose,
     estimated_seconds,
-    of_a_gpu,
+    is_from_gpu,
     read_measured,
 )
-from flashlab.records import Run, Shape, write_record
+from flashlab.records import write_record
+from flashlab.runs import Run
 
 HERE = "NVIDIA GeForce RTX 3070"
 SHAPE = Shape(4, 256, 8, 512, True)
@@ -35,7 +38,9 @@ def measured(
     implementation: str, seconds: float, status: str = "ok", disturbed: bool = False
 ) -> Measured:
     times = {"forward": seconds, "backward": 2 * seconds} if status == "ok" else {}
-    return Measured(Run(implementation, SHAPE, "float16", "cuda"), status, times, disturbed)
+    return Measured(
+        attention_run(implementation, SHAPE, "float16", "cuda"), status, times, disturbed
+    )
 
 
 def verdicts(results: Sequence[Result], again: Sequence[Measured], here: str = HERE) -> Any:
@@ -138,10 +143,10 @@ def test_launches_and_unknown_kernels_are_not_sampled_if_there_is_anything_else(
         ("Mystery", HERE, False),  # never sampled
     ],
 )
-def test_results_of_a_gpu_are_told_by_their_device(
+def test_results_is_from_gpu_are_told_by_their_device(
     implementation: str, device: str | None, expected: bool
 ) -> None:
-    assert of_a_gpu(result(implementation, 0.01, device), KNOWN) == expected
+    assert is_from_gpu(result(implementation, 0.01, device), KNOWN) == expected
 
 
 def test_the_estimate_counts_starts_and_calls() -> None:

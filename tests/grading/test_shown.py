@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flashlab.grading.shown import MAX_CHARACTERS, cell, escaped, for_page
@@ -14,6 +14,7 @@ anything = st.text(st.characters(codec=None), max_size=60)
 
 
 @given(anything)
+@settings(deadline=None)  # the first example reads the fonts
 def test_nothing_shown_can_steer_a_terminal_or_turn_text_round(text: str) -> None:
     for shown in (escaped(text), for_page(text), cell(text)):
         shown.encode("utf-8")

@@ -21,13 +21,15 @@ from pypdf.annotations import FreeText
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 from flashlab import plan
-from flashlab.config import resolve_config
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.config import Layer, resolve_config
+from flashlab.files import canonical
 from flashlab.grading import verification
 from flashlab.grading.attachments import UnsoundPdfError, open_pdf, read_pdf
 from flashlab.grading.rebuild import Rebuilt, rebuild
 from flashlab.grading.verification import differences, verify
 from flashlab.implementations import find_implementations
-from flashlab.records import canonical
 
 TINY = Path(__file__).parents[1] / "tiny.yaml"
 Files = dict[str, bytes]
@@ -66,7 +68,7 @@ def small_config() -> dict[str, Any]:
     """The tiny configuration with one experiment of two sizes, so that a report is quickly made."""
     config = yaml.safe_load(TINY.read_text("utf-8"))
     config["experiments"] = config["experiments"][:1]
-    return resolve_config(config, find_implementations())
+    return resolve_config([Layer(str(TINY), config)], find_implementations())
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +76,9 @@ def records(record_of: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     config = small_config()
     chance = random.Random(4)
     found = {}
-    for experiment in plan.experiments(config, "cpu"):
+    for experiment in plan.experiments(config, ATTENTION, "cpu"):
         for run in experiment.runs("float32", "cpu"):
-            level = 1e-5 * run.shape.seq_len * (3 if run.implementation == "Pytorch" else 1)
+            level = 1e-5 * Shape.of(run).seq_len * (3 if run.implementation == "Pytorch" else 1)
             samples = {
                 name: [level * factor * chance.lognormvariate(0, 0.02) for _ in range(15)]
                 for name, factor in (("forward", 1), ("backward", 2.5))
@@ -167,7 +169,7 @@ def test_a_cell_changed_with_its_manifest_is_found_by_the_records(
     changed = b"\n".join([lines[0], b",".join(cells), *lines[2:]])
     found = told(pdf, with_manifest({**files, name: changed}))
     assert found.keys() == {"tables and findings"}
-    assert f"{name}: line 2: time_ms: it says 9" in found["tables and findings"][0]
+    assert f"{name}: line 2: time_ms: 9" in found["tables and findings"][0]
 
 
 def test_a_finding_changed_with_its_manifest_is_found(report: tuple[bytes, Files]) -> None:
@@ -232,7 +234,7 @@ def test_all_data_made_anew_is_found_by_the_text(
     made = rebuild(altered, tmp_path)
     found = told(pdf, with_manifest({**altered, **made.attachments}))
     assert found.keys() == {"pages"}
-    assert any(re.search(r"page \d+: after .* it says .*, and the records make ", line)
+    assert any(re.search(r"page \d+: after .* there is .*, but the records give ", line)
                for line in found["pages"])  # fmt: skip
 
 
@@ -261,7 +263,7 @@ def test_a_digit_changed_in_the_text_is_found(report: tuple[bytes, Files]) -> No
     changed = with_page_changed(pdf, rb"<([0-9a-f]{4})([0-9a-f]{4})", rb"<\2\2")
     found = told(changed, with_manifest(files))
     assert found.keys() == {"pages"}
-    assert "it says" in found["pages"][0]
+    assert "there is" in found["pages"][0]
 
 
 def test_a_line_moved_in_a_drawing_is_found(report: tuple[bytes, Files]) -> None:
@@ -269,7 +271,7 @@ def test_a_line_moved_in_a_drawing_is_found(report: tuple[bytes, Files]) -> None
     changed = with_page_changed(pdf, rb"\n([0-9.]+) ([0-9.]+) l\n", rb"\n1 2 l\n")
     found = told(changed, with_manifest(files))
     assert found.keys() == {"pages"}
-    assert "its drawings are not those of the records" in found["pages"][0]
+    assert "the drawings are not those of the records" in found["pages"][0]
 
 
 def test_more_or_less_than_the_data_is_told(report: tuple[bytes, Files]) -> None:
@@ -289,12 +291,12 @@ def test_what_is_no_report_is_one_message(
     whole = with_manifest(files)
     config = json.loads(files["config.json"])
     wrong = {
-        "nothing named manifest.json": attached(pdf, {}),
+        "manifest.json is not attached": attached(pdf, {}),
         "cannot be read as a PDF": b"%PDF-1.7\n" + b"\xff" * 100,
-        "is no name of a file": attached(
+        "is not a file name": attached(
             pdf, with_manifest({**files, "records.jsonl.gz": packed({"../../x.json": {}})})
         ),
-        "unpacks to too much": attached(
+        "it is truncated, or has more than": attached(
             pdf, with_manifest({**files, "records.jsonl.gz": files["records.jsonl.gz"][:-9]})
         ),
         "unknown implementation": attached(
@@ -303,13 +305,13 @@ def test_what_is_no_report_is_one_message(
                 {**files, "config.json": json.dumps({**config, "baseline": "Secret"}).encode()}
             ),
         ),
-        "several devices or number formats, or none": attached(
+        "must be of one device and one number format; found none": attached(
             pdf, with_manifest({**files, "records.jsonl.gz": packed({})})
         ),
-        "are not those that config.json asks for": attached(
+        "are not the runs that config.json asks for": attached(
             pdf, with_manifest({**files, "records.jsonl.gz": packed(dict([*records.items()][1:]))})
         ),
-        "given twice": attached(pdf, {**whole, "manifest.json": b'{"files": {}, "files": {}}'}),
+        "occurs twice": attached(pdf, {**whole, "manifest.json": b'{"files": {}, "files": {}}'}),
     }
     for expected, content in wrong.items():
         path = tmp_path / "wrong.pdf"
@@ -329,7 +331,7 @@ def test_a_remark_is_never_read_from_where_the_attachment_says(
     secret.write_text("a secret of this machine")
     config["remarks"] = {"seq_len": {"en": str(secret)}}
     files = {**files, "config.json": json.dumps(config).encode()}
-    with pytest.raises(UnsoundPdfError, match=r"nothing named remark-seq_len-en\.md is attached"):
+    with pytest.raises(UnsoundPdfError, match=r"remark-seq_len-en\.md is not attached"):
         rebuild(files, tmp_path)
     made = rebuild({**files, "remark-seq_len-en.md": b"Longer is *slower*."}, tmp_path)
     text = " ".join(page.text for page in open_pdf(made.pdf).pages)
@@ -401,9 +403,7 @@ def test_an_image_of_a_remark_that_is_missing_or_harmful_is_one_message(
 ) -> None:
     _, files = illustrated
     less = {name: content for name, content in files.items() if not name.endswith(".png")}
-    with pytest.raises(
-        UnsoundPdfError, match=r"nothing named remark-seq_len-en-1\.png is attached"
-    ):
+    with pytest.raises(UnsoundPdfError, match=r"remark-seq_len-en-1\.png is not attached"):
         rebuild(less, tmp_path)
     script = b'<svg xmlns="http://www.w3.org/2000/svg"><script/></svg>'
     with pytest.raises(UnsoundPdfError, match="holds <script>"):
@@ -414,7 +414,7 @@ def test_an_image_that_no_remark_shows_is_told(illustrated: tuple[bytes, Files])
     pdf, files = illustrated
     more = with_manifest({**files, "remark-seq_len-en-3.png": png("#fff")})
     (said,) = told(pdf, more)["tables and findings"]
-    assert said == "remark-seq_len-en-3.png is attached, and is no part of a report's data"
+    assert said == "remark-seq_len-en-3.png is attached but is not part of a report's data"
 
 
 @pytest.mark.parametrize("kind", ["stamp", "link", "author", "action"])

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import KERNELS, find_implementations
-from flashlab.measuring.child import load_kernel, measure
-from flashlab.records import Run, Shape
+from flashlab.measuring.child import measure
+from flashlab.measuring.kernel import load_kernel
 
 PATHS = sorted(KERNELS.glob("*.py"))
 NAMES = ("Pytorch", "Flash2", "SdpaMath")
@@ -76,8 +78,14 @@ def test_flash2_says_whose_kernel_it_is() -> None:
 
 @pytest.mark.parametrize("name", ["SdpaEfficient", "SdpaCudnn", "Flash4", "Flex"])
 def test_what_needs_a_gpu_is_unsupported_without_one_and_says_so(name: str) -> None:
-    run = Run(name, Shape(1, 16, 2, 32, False), "float32", "cpu")
-    answer = measure(run, {"name": "lab5", "repeats": 1}, find_implementations()[name].path)
+    run = attention_run(name, Shape(1, 16, 2, 32, False), "float32", "cpu")
+    order = {
+        "run": run.to_json(),
+        "protocol": {"name": "lab5", "repeats": 1},
+        "kernel": str(find_implementations()[name].path),
+        "measure": ATTENTION.measure,
+    }
+    answer = measure(order)
     assert answer["status"] == "unsupported"
     assert len(answer["message"]) > 20
 

@@ -13,13 +13,21 @@ from typing import Any
 import pytest
 import torch
 
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import Implementation
-from flashlab.measuring.child import describe_failure, load_kernel, measure
-from flashlab.measuring.gate import IncorrectError
-from flashlab.records import Run, Shape
+from flashlab.measuring.child import measure
+from flashlab.measuring.failures import IncorrectError, describe_failure
+from flashlab.measuring.kernel import load_kernel
 
 Kernel = Callable[[str], Implementation]
-RUN = Run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")
+RUN = attention_run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")
+
+
+def measure_kernel(protocol: dict[str, Any], path: Path) -> dict[str, Any]:
+    """What the measuring process answers of a kernel's file."""
+    order = {"run": RUN.to_json(), "protocol": protocol, "kernel": str(path)}
+    return measure(order | {"measure": ATTENTION.measure})
 
 
 @pytest.mark.parametrize(
@@ -56,22 +64,23 @@ def test_a_backend_without_a_kernel_is_unsupported_for_the_reasons_that_pytorch_
     )
 
 
-def test_times_are_the_samples_medians_and_forward_backward_is_their_sum(
-    kernel: Kernel, protocol: dict[str, Any]
-) -> None:
-    answer = measure(RUN, protocol, kernel("return naive(qkv, causal)").path)
-    seconds = {name: pass_["time(s)"] for name, pass_ in list(answer["measured"].items())[:3]}
+def test_times_are_the_medians_of_their_samples(kernel: Kernel, protocol: dict[str, Any]) -> None:
+    answer = measure_kernel(protocol, kernel("return naive(qkv, causal)").path)
+    metrics = answer["metrics"]
     assert answer["status"] == "ok"
-    for name, samples in answer["samples"].items():
-        assert seconds[name] == statistics.median(samples)
-    assert seconds["forward_backward"] == seconds["forward"] + seconds["backward"]
+    assert {name: metric["unit"] for name, metric in metrics.items()} == {
+        metric.name: metric.unit for metric in ATTENTION.measured
+    }
+    for name in ("forward_time", "backward_time"):
+        median = statistics.median(metrics[name]["samples"])
+        assert metrics[name]["value"] == pytest.approx(median)
 
 
 def test_a_kernel_says_whose_code_it_runs(kernel: Kernel, protocol: dict[str, Any]) -> None:
     path = kernel("return naive(qkv, causal)").path
-    assert measure(RUN, protocol, path)["environment"]["provider"] == f"torch {torch.__version__}"
+    assert measure_kernel(protocol, path)["environment"]["provider"] == f"torch {torch.__version__}"
     path.write_text(path.read_text() + "\ndef provider(device): return f'me on {device}'\n")
-    assert measure(RUN, protocol, path)["environment"]["provider"] == "me on cpu"
+    assert measure_kernel(protocol, path)["environment"]["provider"] == "me on cpu"
 
 
 def test_backward_starts_from_a_cleared_gradient_and_is_not_a_forward(
@@ -84,12 +93,13 @@ def test_backward_starts_from_a_cleared_gradient_and_is_not_a_forward(
         """
     ).path
     path.write_text(path.read_text() + "\ncalls = []\n")
-    answer = measure(RUN, protocol | {"name": "lab5", "repeats": 7}, path)
+    answer = measure_kernel(protocol | {"name": "lab5", "repeats": 7}, path)
     calls = sys.modules["kernels.mine"].calls
     # gate, memory, warm-up and timed forwards, and one forward outside the clock
     assert len(calls) == 1 + 1 + (2 + 7) + 1
     assert all(calls)
-    assert answer["stopped"] == {"forward": "count", "backward": "count"}
+    timed = [answer["metrics"][name] for name in ("forward_time", "backward_time")]
+    assert [metric["stopped"] for metric in timed] == ["count", "count"]
 
 
 def test_a_kernel_that_cannot_be_imported_is_a_result_too(
@@ -102,13 +112,13 @@ def test_a_kernel_that_cannot_be_imported_is_a_result_too(
         "def (": "SyntaxError",
     }.items():
         path.write_text(source)
-        answer = measure(RUN, protocol, path)
+        answer = measure_kernel(protocol, path)
         assert answer["status"] == "error"
         assert answer["message"].startswith(said)
 
 
 def test_a_run_that_fails_says_whose_code_failed(kernel: Kernel, protocol: dict[str, Any]) -> None:
-    answer = measure(RUN, protocol, kernel("raise NotImplementedError('no heads')").path)
+    answer = measure_kernel(protocol, kernel("raise NotImplementedError('no heads')").path)
     assert answer["status"] == "unsupported"
     assert answer["environment"]["provider"] == f"torch {torch.__version__}"
 
@@ -140,5 +150,5 @@ def test_a_process_ends_when_the_other_end_of_its_lifeline_is_closed(root: Path)
 
 
 def test_an_answer_is_json(kernel: Kernel, protocol: dict[str, Any]) -> None:
-    answer = measure(RUN, protocol, kernel("return naive(qkv, causal)").path)
+    answer = measure_kernel(protocol, kernel("return naive(qkv, causal)").path)
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer

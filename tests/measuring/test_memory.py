@@ -6,17 +6,18 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from flashlab.benchmarks.attention import measure
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import find_implementations
-from flashlab.measuring.child import _both_passes, load_kernel
+from flashlab.measuring.kernel import load_kernel
 from flashlab.measuring.memory import peak_memory
-from flashlab.records import Run, Shape
 
 MIB = 2**20
 
 
 def peak_of(name: str, shape: Shape) -> int:
     attention = load_kernel(find_implementations()[name].path).attention
-    return peak_memory(lambda: _both_passes(attention, Run(name, shape, "float32", "cpu")), "cpu")
+    return measure.peak_memory(attention, shape, "float32", "cpu")
 
 
 def sizes(shape: Shape) -> tuple[int, int]:

@@ -15,24 +15,27 @@ from typing import Any
 import psutil
 import pytest
 
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import Implementation
 from flashlab.measuring.start import fingerprint
 from flashlab.measuring.supervise import measure_run
 from flashlab.measuring.warm import open_devices, preload
 from flashlab.processes import WORKFLOW_PID
-from flashlab.records import Run, Shape, read_record
+from flashlab.records import read_record
 
 Kernel = Callable[[str], Implementation]
-RUN = Run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
+RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 SUPERVISOR = """
 import json, sys
 from pathlib import Path
 from flashlab.implementations import read_implementation
 from flashlab.measuring.supervise import measure_run
-from flashlab.records import Run
+from flashlab.runs import Run
 order = json.loads(sys.argv[1])
 kernel = read_implementation(Path(order["kernel"]))
-measure_run(Run.from_json(order["run"]), order["protocol"], kernel, {}, Path(order["output"]))
+run, output = Run.of(ATTENTION, order["run"]), Path(order["output"])
+measure_run(ATTENTION, run, order["protocol"], kernel, {}, output)
 """
 
 
@@ -137,7 +140,7 @@ def test_the_measuring_process_dies_with_its_killed_keeper_and_is_an_error(
         os.kill(measuring.ppid(), signal.SIGKILL)
         assert supervisor.wait(5) == 0
         assert ended(measuring)
-    assert read_record(output, RUN)["record"]["status"] == "error"
+    assert read_record(output, RUN).status == "error"
 
 
 @pytest.mark.usefixtures("in_workflow")
@@ -154,9 +157,9 @@ def test_jobs_of_one_workflow_are_forked_from_one_parent_into_processes_of_their
         """
     )
     for _ in range(2):
-        record = measure_run(RUN, protocol, mine, {}, output)
-        assert record["record"]["status"] == "ok"
-        assert record["record"]["environment"]["started_warm"]
+        record = measure_run(ATTENTION, RUN, protocol, mine, {}, output)
+        assert record.status == "ok"
+        assert record.environment["started_warm"]
     processes, groups = zip(
         *(line.split() for line in Path(f"{mine.path}.pids").read_text().splitlines()), strict=True
     )
@@ -179,11 +182,11 @@ def test_a_fork_finds_what_its_kernel_preloads_imported_once_and_not_by_itself(
         """
     )
     ahead = Path(f"{mine.path}.ahead")
-    assert measure_run(RUN, protocol, mine, {}, output)["record"]["status"] == "ok"
+    assert measure_run(ATTENTION, RUN, protocol, mine, {}, output).status == "ok"
     assert ahead.read_text() == ""
     mine = dataclasses.replace(mine, preloads=("wave", "a_library_that_nobody_has"))
-    record = measure_run(RUN, protocol, mine, {}, output)["record"]
-    assert (record["status"], record["environment"]["started_warm"]) == ("ok", True)
+    record = measure_run(ATTENTION, RUN, protocol, mine, {}, output)
+    assert (record.status, record.environment["started_warm"]) == ("ok", True)
     assert ahead.read_text() == "wave"
 
 
@@ -208,8 +211,8 @@ def test_a_job_in_another_environment_is_started_cold(
     before = fingerprint()
     monkeypatch.setenv("MKL_CBWR", "X")
     assert fingerprint() != before
-    record = measure_run(RUN, protocol, mine, {}, output)
-    assert record["record"]["status"] == "ok"
+    record = measure_run(ATTENTION, RUN, protocol, mine, {}, output)
+    assert record.status == "ok"
 
 
 def test_the_fingerprint_knows_no_threads_of_snakemakes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,16 +10,20 @@ from typing import Any
 import psutil
 import pytest
 
-from flashlab import costs, machine
+from flashlab import machine
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import Implementation
 from flashlab.measuring import supervise
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervise import measure_run
 from flashlab.processes import WORKFLOW_PID, WorkflowGoneError
-from flashlab.records import Run, Shape, read_record
+from flashlab.records import Record, read_record
+from flashlab.runs import Run
 
 Kernel = Callable[[str], Implementation]
-RUN = Run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
+RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 
 
 @pytest.fixture(params=["cold", "warm"])
@@ -28,7 +32,7 @@ def measured(
     kernel: Kernel,
     protocol: dict[str, Any],
     tmp_path: Path,
-) -> Callable[..., dict[str, Any]]:
+) -> Callable[..., Record]:
     """Measures a kernel with this body and reads the record from its file."""
     if request.param == "warm":
         request.getfixturevalue("in_workflow")
@@ -36,43 +40,41 @@ def measured(
     def measure(body: str, run: Run = RUN, **limits: float) -> dict[str, Any]:
         os.environ.pop("PYTEST_CURRENT_TEST", None)  # jobs have one environment
         output = tmp_path / "records" / "r.json"
-        record = measure_run(run, protocol | limits, kernel(body), {"torch": "2"}, output)
+        record = measure_run(
+            ATTENTION, run, protocol | limits, kernel(body), {"torch": "2"}, output
+        )
         assert read_record(output, run) == record
         assert [path.name for path in output.parent.iterdir()] == ["r.json"]
-        started_warm = record["record"]["environment"].get("started_warm")
+        started_warm = record.environment.get("started_warm")
         assert started_warm in (None, request.param == "warm")
         return record
 
     return measure
 
 
-def status(record: dict[str, Any]) -> tuple[str, Any]:
-    return record["record"]["status"], record["record"]["message"]
+def status(record: Record) -> tuple[str, str | None]:
+    return record.status, record.message
 
 
 # A status for whatever becomes of a run
 
 
 def test_a_run_that_succeeds_has_its_times_samples_memory_and_check(
-    measured: Callable[..., dict[str, Any]],
+    measured: Callable[..., Record],
 ) -> None:
     record = measured("return naive(qkv, causal)")
-    inner = record["record"]
     assert status(record) == ("ok", None)
-    for name, flops in costs.flops(RUN.shape).items():
-        timed = record[name]
-        assert timed["FLOPS(TFLOPs/s)"] == pytest.approx(flops / timed["time(s)"] / 1e12)
-    both = record["forward"]["time(s)"] + record["backward"]["time(s)"]
-    assert record["forward_backward"]["time(s)"] == pytest.approx(both)
-    assert (record["peak_memory_usage(MB)"] * costs.MIB).is_integer()
-    assert min(len(inner["samples"]["forward"]), len(inner["samples"]["backward"])) >= 10
-    assert set(inner["stopped"]) == {"forward", "backward"}
-    assert inner["gate"]["seq_len"] == 37
-    assert inner["environment"]["provider"].startswith("torch ")
-    assert inner["sources"] == {"torch": "2"}
+    assert (record.metrics["peak_memory"].value * costs.MIB).is_integer()
+    for name in ("forward_time", "backward_time"):
+        assert len(record.metrics[name].samples) >= 10
+        assert record.metrics[name].stopped in ("interval", "time")
+    assert record.gate is not None
+    assert record.gate["seq_len"] == 37
+    assert record.environment["provider"].startswith("torch ")
+    assert record.sources == {"torch": "2"}
 
 
-def test_a_run_without_room_is_out_of_memory(measured: Callable[..., dict[str, Any]]) -> None:
+def test_a_run_without_room_is_out_of_memory(measured: Callable[..., Record]) -> None:
     record = measured(
         """
         import resource
@@ -85,23 +87,23 @@ def test_a_run_without_room_is_out_of_memory(measured: Callable[..., dict[str, A
     assert "allocate" in status(record)[1]
 
 
-def test_a_run_that_is_not_supported_says_why(measured: Callable[..., dict[str, Any]]) -> None:
+def test_a_run_that_is_not_supported_says_why(measured: Callable[..., Record]) -> None:
     record = measured("raise NotImplementedError('head_dim must be 64')")
     assert status(record) == ("unsupported", "head_dim must be 64")
 
 
-def test_a_wrong_run_has_its_error_and_no_time(measured: Callable[..., dict[str, Any]]) -> None:
+def test_a_wrong_run_has_its_error_and_no_time(measured: Callable[..., Record]) -> None:
     record = measured("return naive(qkv, False)")
     assert status(record)[0] == "incorrect"
     assert "relative error against float64: out 0." in status(record)[1]
-    assert record["forward"]["time(s)"] is None
+    assert record.metrics == {}
 
 
-def test_an_exception_is_an_error_with_its_name(measured: Callable[..., dict[str, Any]]) -> None:
+def test_an_exception_is_an_error_with_its_name(measured: Callable[..., Record]) -> None:
     assert status(measured("return 1 / 0")) == ("error", "ZeroDivisionError: division by zero")
 
 
-def test_a_crash_is_an_error_with_its_signal(measured: Callable[..., dict[str, Any]]) -> None:
+def test_a_crash_is_an_error_with_its_signal(measured: Callable[..., Record]) -> None:
     record = measured("import ctypes; ctypes.string_at(0)")
     assert status(record) == ("error", "crashed: ended by signal SIGSEGV")
 
@@ -114,7 +116,7 @@ def test_a_crash_is_an_error_with_its_signal(measured: Callable[..., dict[str, A
     ],
 )
 def test_a_kernel_that_ends_its_process_is_an_error_with_its_last_words(
-    measured: Callable[..., dict[str, Any]], end: str, said: str
+    measured: Callable[..., Record], end: str, said: str
 ) -> None:
     found, message = status(measured(end))
     assert found == "error"
@@ -122,10 +124,10 @@ def test_a_kernel_that_ends_its_process_is_an_error_with_its_last_words(
 
 
 def test_a_run_that_died_has_the_environment_that_is_known_without_it(
-    measured: Callable[..., dict[str, Any]],
+    measured: Callable[..., Record],
 ) -> None:
-    died = measured("import os; os._exit(3)")["record"]["environment"]
-    lived = measured("return naive(qkv, causal)")["record"]["environment"]
+    died = measured("import os; os._exit(3)").environment
+    lived = measured("return naive(qkv, causal)").environment
     assert died.items() <= lived.items()
     known = {"device_name", "cpu", "cpu_count", "platform", "python", "packages", "driver"}
     assert died.keys() == known | {"commit", "dirty"}
@@ -143,9 +145,11 @@ def test_a_run_that_died_on_a_gpu_has_the_name_of_the_one_that_it_had(
     run = replace(RUN, device="cuda", dtype="float16")
     with claimed("cuda") as variables:
         assert variables == {"CUDA_VISIBLE_DEVICES": "GPU-1"}
-        died = measure_run(run, protocol, kernel("import os; os._exit(3)"), {}, tmp_path / "r.json")
-    assert died["record"]["status"] == "error"
-    assert died["record"]["environment"]["device_name"] == "NVIDIA Two"
+        died = measure_run(
+            ATTENTION, run, protocol, kernel("import os; os._exit(3)"), {}, tmp_path / "r.json"
+        )
+    assert died.status == "error"
+    assert died.environment["device_name"] == "NVIDIA Two"
 
 
 class Clock:
@@ -163,7 +167,7 @@ class Clock:
 
 
 def test_a_kernel_that_hangs_is_ended_after_its_time_and_gone_before_the_device_is_free(
-    measured: Callable[..., dict[str, Any]],
+    measured: Callable[..., Record],
     hang: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -185,7 +189,9 @@ def test_nothing_starts_for_a_workflow_that_has_gone(
     gone.wait()
     monkeypatch.setenv(WORKFLOW_PID, str(gone.pid))
     with pytest.raises(WorkflowGoneError, match=str(gone.pid)):
-        measure_run(RUN, protocol, kernel("return naive(qkv, causal)"), {}, tmp_path / "r.json")
+        measure_run(
+            ATTENTION, RUN, protocol, kernel("return naive(qkv, causal)"), {}, tmp_path / "r.json"
+        )
     assert not (tmp_path / "r.json").exists()
 
 

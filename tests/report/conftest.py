@@ -14,7 +14,7 @@ import pytest
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.findings import write_findings
 from flashlab.plan_files import experiment_file, records_file
-from flashlab.records import PASSES, write_record
+from flashlab.records import write_record
 from flashlab.remarks import read_remarks
 from flashlab.report import write_page, write_report
 from flashlab.report.content import compose

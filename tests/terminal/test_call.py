@@ -11,14 +11,17 @@ from typing import Any
 import pypdf
 import pytest
 
-from flashlab.records import Run, Shape, write_record
-from flashlab.terminal.call import Call, Job, duration, mebibytes, milliseconds
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.records import write_record
+from flashlab.runs import Run
+from flashlab.terminal.call import Call, Job, duration, quantity
 
 COMMAND = "snakemake --cores 1 report/lab5.pdf"
 
 
 def run_of(implementation: str, seq_len: int) -> Run:
-    return Run(implementation, Shape(16, seq_len, 32, 2048, False), "float32", "cpu")
+    return attention_run(implementation, Shape(16, seq_len, 32, 2048, False), "float32", "cpu")
 
 
 RUNS = [run_of(name, n) for n in (128, 1024) for name in ("Pytorch", "Flash2")]
@@ -34,7 +37,9 @@ class Lab:
         plan.joinpath("records").mkdir(parents=True)
         plan.joinpath("experiments.json").write_text('["summary"]')
         records = [{"run": run.to_json(), "path": self.path(run)} for run in RUNS]
-        plan.joinpath("records", "summary.json").write_text(json.dumps({"records": records}))
+        plan.joinpath("records", "summary.json").write_text(
+            json.dumps({"benchmark": "attention", "records": records})
+        )
 
     def path(self, run: Run) -> str:
         return f"results/{self.dataset}/records/{run.slug}-0123456789ab.json"
@@ -90,10 +95,10 @@ def test_each_run_is_one_line_of_a_table(lab: Lab) -> None:
     third = lab.measure(call, RUNS[2])
     assert head[1] == "Measuring 3 runs on the CPU in float32; 1 of 4 are measured already."
     assert head[-2:] + second + third == [
-        "run   left                                    forward  backward    memory",
-        "1/3        Pytorch B16 N128  H32 E2048 full   1.00 ms   2.50 ms  10.0 MiB",
+        "run   left                                      forward    backward peak memory",
+        "1/3        Pytorch B16 N128  H32 E2048 full     1.00 ms     2.50 ms    10.0 MiB",
         "2/3   10 s Flash2  B16 N128  H32 E2048 full   7.10 ms   18.9 ms  1288 MiB",
-        "3/3        Pytorch B16 N1024 H32 E2048 full   1.00 ms   2.50 ms  10.0 MiB",
+        "3/3        Pytorch B16 N1024 H32 E2048 full     1.00 ms     2.50 ms    10.0 MiB",
     ]
 
 
@@ -132,7 +137,7 @@ def test_a_run_outside_the_plan_is_named_by_its_record(lab: Lab) -> None:
     job = Job(5, "measure", "", (lab.path(other),))
     call.starts(job)
     lab.record(other)
-    assert " Flash4 B16 N64 H32 E2048 full   1.00 ms " in call.finishes(5)[0]
+    assert " Flash4 B16 N64 H32 E2048 full     1.00 ms " in call.finishes(5)[0]
 
 
 def test_what_no_call_has_measured_yet_is_not_called_measured(lab: Lab) -> None:
@@ -328,12 +333,12 @@ def test_a_folder_without_a_plan_loses_no_line(tmp_path: Path, lab: Lab) -> None
     [(0.0000123, "0.0123 ms"), (0.0071, "7.10 ms"), (0.1234, "123 ms"), (12.5, "12500 ms")],
 )
 def test_milliseconds(seconds: float, said: str) -> None:
-    assert milliseconds(seconds) == said
+    assert quantity(seconds * 1e3, "ms") == said
 
 
 @pytest.mark.parametrize(("value", "said"), [(0.0109, "0.011 MiB"), (1288.004, "1288 MiB")])
 def test_mebibytes(value: float, said: str) -> None:
-    assert mebibytes(value) == said
+    assert quantity(value, "MiB") == said
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """The plan of one Snakemake call, written only by the call that works in the folder.
 
-Rules decide by time of change, so the plan's files lie in the folder and are written only where
-they changed. A dry run, and a call that is refused because another one is at work, must not touch
-them: their plan goes to a temporary folder, each file with the time of change of the one that it
-equals. A job that reads the rules again, on a node of a cluster too, gets what the call prepared.
+Rules decide by modification time, so the plan's files are in the folder and are written only when
+they change. A dry run, or a call that is refused because another one is running, must not touch
+them: its plan goes to a temporary folder, where each unchanged file keeps its modification time. A
+job that reads the rules again, such as on a cluster node, gets what the call prepared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREPARED = Path(".snakemake", "flashlab-call.json")
 
 
 def plan_root(in_place: bool) -> Path:
-    """Where this call's plan goes: into the folder, or below one that ends with the process."""
+    """Where this call's plan goes: the folder itself, or one that is deleted with the process."""
     if in_place:
         return IN_PLACE
     folder = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
@@ -35,10 +35,10 @@ def plan_root(in_place: bool) -> Path:
 
 
 class PlanFiles:
-    """The plan's files of a call, below `root`; in place they are taken back if no job has run.
+    """A call's plan files, below `root`; in place they are restored if no job has run.
 
-    Snakemake reads the rules for much else, too (``--lint``, ``--summary``, ``--report``); a plan
-    that no job has run by must not decide what the next call reruns.
+    Snakemake also reads the rules for ``--lint``, ``--summary`` or ``--report``; a plan under which
+    no job has run must not decide what the next call reruns.
     """
 
     def __init__(self, root: Path) -> None:
@@ -46,7 +46,7 @@ class PlanFiles:
         self._before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
 
     def write(self, documents: Mapping[str, Any]) -> None:
-        """Write documents by their paths, so that a file's time of change means a change."""
+        """Write documents by their paths; a new modification time means new content."""
         for name, document in documents.items():
             own = Path(name).absolute()  # Snakemake changes the working directory before it ends
             before = (own.read_bytes(), own.stat()) if own.is_file() else None
@@ -64,7 +64,7 @@ class PlanFiles:
         self._before.clear()
 
     def take_back(self) -> None:
-        """Make the folder's plan what it was before `write`, unless it is kept."""
+        """Restore the plan to what it was before `write`, unless it is kept."""
         for path, before in self._before.items():
             if before is None:
                 path.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ def remaking_file(prepared: Prepared, root: Path) -> Path:
 
 
 def write_remaking(prepared: Prepared, root: Path) -> None:
-    """Write `remaking_file`, where there is anything to make again, with the reasons."""
+    """Write `remaking_file` with the reasons, if anything must be made again."""
     if prepared.remade:
         write_json(remaking_file(prepared, root), dict(sorted(prepared.remade.items())))
 
@@ -94,7 +94,7 @@ def write_remaking(prepared: Prepared, root: Path) -> None:
 def keep_call(prepared: Prepared) -> None:
     """Keep what this call prepared for the jobs that read the rules again.
 
-    The plan's documents are left out: they are written already.
+    The plan's documents are omitted: they are on disk already.
     """
     write_json(PREPARED, asdict(replace(prepared, documents={})))
 
@@ -103,12 +103,12 @@ def read_call() -> Prepared:
     """What the call that this job belongs to has prepared.
 
     Raises:
-        FileNotFoundError: no call has; a job was started by hand.
+        FileNotFoundError: no call has, as when a job is started by hand.
     """
     return Prepared(**json.loads(PREPARED.read_text(encoding="utf-8")))
 
 
 def notices(remade: Mapping[str, str], unsurprising: Iterable[str]) -> list[str]:
-    """A line for each file that is made again for another reason than an unsurprising one."""
+    """A line for each file that is made again, except for unsurprising reasons."""
     known = set(unsurprising)
     return [f"{path} {reason}" for path, reason in remade.items() if reason not in known]

@@ -1,8 +1,8 @@
 """What can be deleted from a folder, and how much disk space it takes.
 
-Everything that a call of Snakemake makes again from the records is cheap; the records that were
-measured here, with their logs, are not, and go only where they are asked for. What a person wrote
-(data/, config/, kernels/, remarks) is never looked at.
+What Snakemake can make again from the records is cheap. The records measured here, with their logs,
+are not, and are deleted only on request. What a person wrote (data/, config/, kernels/, remarks) is
+never touched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOCK = "flashlab.lock"
 
 
 class CleaningError(Exception):
-    """A folder that is not the pipeline's, or in which a call is working."""
+    """The folder is not the pipeline's, or a call is working in it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Part:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file or a folder, links not followed; 0 for what has gone meanwhile."""
+    """Bytes of a file or a folder, links not followed; 0 for what no longer exists."""
     try:
         if path.is_dir() and not path.is_symlink():
             return sum(_size(inside) for inside in path.iterdir())
@@ -49,7 +49,7 @@ def _part(name: str, paths: Iterable[Path]) -> list[Part]:
 
 
 def _without(folder: Path, kept: set[Path]) -> list[Path]:
-    """What to delete of a folder so that the paths `kept` stay: itself, where it holds none."""
+    """What to delete from a folder so that `kept` stays: all of it if nothing is kept."""
     if folder in kept:
         return []
     if folder.is_symlink() or not any(folder in path.parents for path in kept):
@@ -106,16 +106,16 @@ def _remove_empty(folder: Path) -> None:
 
 
 def clean(root: Path, yes: bool, records: bool) -> list[str]:
-    """Say what can be deleted of a folder, and delete it if `yes`.
+    """List what can be deleted from a folder, and delete it if `yes`.
 
     Args:
         root: folder of the pipeline.
         yes: whether to delete.
-        records: whether the measured records go, too.
+        records: whether to include the measured records.
 
     Raises:
-        CleaningError: where the folder has no Snakefile, or a call is working in it.
-        OSError: where something cannot be deleted; the rest is left.
+        CleaningError: the folder has no Snakefile, or a call is working in it.
+        OSError: something cannot be deleted; the rest is left.
     """
     if not (root / "Snakefile").is_file():
         raise CleaningError(f"{root.resolve()} has no Snakefile, so it is not cleaned")

@@ -1,8 +1,8 @@
-"""Recorded datasets: the manifest beside their records, freezing local records, importing others'.
+"""Recorded datasets: their manifests, freezing local records, and importing the course's results.
 
-A recorded dataset is a folder with ``manifest.json`` and ``records/``. The manifest says whose
-machine was measured, with which dtype and which of the config's shapes, and lists every record
-with its run, protocol and sha256; nothing ever globs the folder.
+A recorded dataset is a folder with ``manifest.json`` and ``records/``. The manifest states the
+device, the dtype and the experiments that were measured, and lists every record with its run,
+protocol and sha256; the folder itself is never globbed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.registry import find_benchmark
@@ -46,12 +46,12 @@ SHOWN_PROBLEMS = 5
 
 
 class DatasetError(Exception):
-    """A dataset that is missing, incomplete or not what its manifest says."""
+    """A dataset that is missing, incomplete, or inconsistent with its manifest."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One record of a dataset: its path, and the hash it had when it was recorded."""
+    """One record of a dataset: its path, and its hash when it was recorded."""
 
     run: Run
     protocol: dict[str, Any]
@@ -72,18 +72,19 @@ class Dataset:
     entries: tuple[Entry, ...]
 
     def find(self, run: Run, protocol: str) -> Entry | None:
-        """The record of `run` by the protocol of that name, or by the dataset's own one."""
+        """The record of `run` under the protocol of that name, or under the dataset's own."""
         found = {e.protocol["name"]: e for e in self.entries if e.run == run}
         return found.get(protocol) or found.get(self.protocol)
 
 
 def run_of(entry: Mapping[str, Any]) -> Run:
     """The run of a manifest's entry; older manifests hold attention alone and do not say so."""
-    return Run.of(find_benchmark(entry.get("benchmark", ATTENTION.name)), entry["run"])
+    name = dict(entry).get("benchmark", ATTENTION.name)
+    return Run.of(find_benchmark(name), entry["run"])
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """Read ``folder/manifest.json``; DatasetError where there is none or it cannot be read."""
+    """Read ``folder/manifest.json``; DatasetError if it is missing or cannot be read."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -138,7 +139,7 @@ def _manifest(
 
 
 def _collect(plan_files: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """The manifest's entries of all planned records, and their paths, by file name."""
+    """The manifest's entries of all planned records, with their paths, by file name."""
     records: dict[str, dict[str, Any]] = {}
     for plan_file in plan_files:
         plan = read_json(plan_file)
@@ -158,29 +159,30 @@ def _collect(plan_files: Sequence[Path]) -> dict[str, dict[str, Any]]:
 
 
 def _copy_records(records: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """Copy the records into the folder; their entries as a manifest holds them."""
+    """Copy the records into the folder, and return their manifest entries."""
     (folder / "records").mkdir(parents=True, exist_ok=True)
     entries = []
     for record in records:
         target = folder / record["file"]
         if target.exists():
-            raise DatasetError(f"{target} exists already, and is never overwritten")
+            raise DatasetError(
+                f"{target} exists already and is not overwritten; choose another name, or remove it"
+            )
         shutil.copyfile(record["source"], target)
         entries.append({key: value for key, value in record.items() if key != "source"})
     return entries
 
 
 def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str]) -> None:
-    """Add to a dataset the records of a protocol that it does not hold yet."""
+    """Add records to a dataset that does not have these runs under this protocol yet."""
     there = read_dataset(folder)
     held = {(entry.run, entry.protocol["name"]) for entry in there.entries}
     again = [r for r in records if (run_of(r), r["protocol"]["name"]) in held]
     if again or (there.device, there.dtype) != kind:
         raise DatasetError(
-            f"{folder} exists already, and holds "
+            f"{folder} exists already and has "
             + (f"{len(again)} of these runs" if again else f"{there.device} {there.dtype} runs")
-            + ". Recorded datasets are never overwritten: choose another name, or remove that "
-            "folder yourself."
+            + ". Recorded datasets are not overwritten; choose another name, or remove the folder."
         )
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["records"] += _copy_records(records, folder)
@@ -193,11 +195,11 @@ def freeze(
     """Keep the records that the plans name as ``data/<name>/``, with their manifest.
 
     The manifest also keeps the experiments that the records were measured for, which a report of
-    the dataset shows. A dataset that exists takes records of a further protocol; what it
-    holds is never overwritten.
+    the dataset shows. Records under a further protocol can be added to an existing dataset; its
+    records are never overwritten.
 
-    Returns the folder. DatasetError where the records are of several devices or dtypes, or the
-    dataset holds some of these runs already; nothing is left behind then.
+    Returns the folder. DatasetError if the records are of several devices or dtypes, or the
+    dataset has some of these runs already; the dataset is left as it was.
     """
     config = json.loads(config_file.read_text(encoding="utf-8"))
     folder, part = data / name, data / f".{name}.part"
@@ -205,7 +207,10 @@ def freeze(
     records = [collected[key] for key in sorted(collected)]
     kinds = {(r["run"]["device"], r["run"]["dtype"]) for r in records}
     if len(kinds) != 1:
-        raise DatasetError(f"the records to freeze are of several devices or dtypes: {kinds}")
+        found = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
+        raise DatasetError(
+            f"the records to freeze must be of one device and one dtype; found {found or 'none'}"
+        )
     ((device, dtype),) = kinds
     if folder.exists():
         _add(folder, records, (device, dtype))

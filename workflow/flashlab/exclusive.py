@@ -1,7 +1,7 @@
 """One Snakemake call at a time in a folder; clears what a killed call left behind.
 
-Snakemake's own lock is a file that a killed call leaves behind. Ours is a lock of the operating
-system, which goes with its process; whoever holds it knows that Snakemake's is stale.
+Snakemake's own lock is a file that a killed call leaves behind. Ours is an operating-system lock,
+which is released with its process; whoever holds it knows that Snakemake's is stale.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ WAIT_SECONDS = 3.0
 """How long to wait for the folder; a call that only reads it (`--lint`) is gone by then."""
 
 
-def _forget_killed_call(snakemake: Path) -> None:
-    """Remove what a killed call left: its lock, and the doubt about records written whole."""
+def _clear_killed_call(snakemake: Path) -> None:
+    """Remove a killed call's lock, and its marks on records, which are never partial."""
     shutil.rmtree(snakemake / "locks", ignore_errors=True)
     for marker in (snakemake / "incomplete").glob("*"):
         try:
@@ -52,9 +52,9 @@ class FolderClaim:
         return True
 
     def take(self) -> None:
-        """Claim the folder if it is free, and forget a killed call.
+        """Claim the folder if it is free, and clear what a killed call left.
 
-        Where another call holds it, Snakemake's lock, which is then left alone, decides.
+        If another call holds it, Snakemake's lock is not touched, and decides.
         """
         deadline = time.monotonic() + WAIT_SECONDS
         while not self._try():
@@ -67,4 +67,4 @@ class FolderClaim:
                 )
                 return
             time.sleep(0.1)
-        _forget_killed_call(self._snakemake)
+        _clear_killed_call(self._snakemake)

@@ -1,9 +1,9 @@
 """Which characters the report's fonts have, and what is printed in place of the others.
 
-The report's own texts must have a glyph for every character. What others wrote (a name, a title, a
-remark, a record's message) may hold any character, so a stand-in takes the place of one that the
-fonts lack, and a warning names it. A font of the system never does: the report would then depend
-on the machine that it is made on.
+The report's own texts must have a glyph for every character. What users wrote (a name, a title, a
+remark, a record's message) may contain any character, so a substitute replaces one that the fonts
+lack, and a warning names it. System fonts are never used: the report would then depend on the
+machine that renders it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 
 FONTS = Path(__file__).parents[2] / "templates" / "fonts"
 STAND_IN = "〓"
-"""The geta mark, which printers of Chinese and Japanese set where a sort is missing."""
+"""The geta mark, which Chinese and Japanese typesetters use for a missing character."""
 
 SPACES = frozenset("\t\n\r")
-"""Characters that have no glyph and are laid out all the same."""
+"""Characters that need no glyph."""
 
 _VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
@@ -43,7 +43,7 @@ def _lacking(character: str) -> bool:
 
 
 def _is_invisible(character: str) -> bool:
-    """Whether a character only joins, marks or varies others, and shows nothing itself."""
+    """Whether a character only joins, marks or varies others, and is itself invisible."""
     return (
         unicodedata.category(character) == "Cf"
         or _VARIATION_SELECTORS.fullmatch(character) is not None
@@ -51,7 +51,7 @@ def _is_invisible(character: str) -> bool:
 
 
 def _named(character: str) -> str:
-    """``😀 (U+1F600 GRINNING FACE)``; the code point alone where there is nothing to show."""
+    """``😀 (U+1F600 GRINNING FACE)``; the code point alone if it cannot be shown."""
     shown = f"{character} " if character.isprintable() else ""
     name = unicodedata.name(character, "")
     return f"{shown}(U+{ord(character):04X}{f' {name}' if name else ''})"
@@ -60,11 +60,11 @@ def _named(character: str) -> str:
 def legible(text: str, place: str) -> str:
     """`text` with `STAND_IN` for every character that the fonts lack, each logged as a warning.
 
-    A character of another encoding form is composed first (e and ´ to é), and one that shows
-    nothing, such as a variation selector, is left out without a warning.
+    Combining characters are composed first (e and ´ to é), and an invisible one, such as a
+    variation selector, is omitted without a warning.
 
     Args:
-        text: what somebody wrote.
+        text: what a user wrote.
         place: where it was written, for the warning.
     """
     if not any(map(_lacking, text)):

@@ -1,4 +1,4 @@
-"""The attention implementations in ``kernels/``: names, labels and sources, without running them.
+"""The attention implementations in ``kernels/``: names, labels and sources, read without running.
 
 Snakemake reads this at every call, so nothing here imports torch: name, label and packages are
 literals at the top of each kernel's file and are read from its syntax tree.
@@ -20,7 +20,7 @@ KERNELS = Path(__file__).parents[2] / "kernels"
 
 
 class ImplementationError(Exception):
-    """A kernel file that does not say what it must, or a name that no kernel file has."""
+    """A kernel file that lacks a required declaration, or a name that no kernel file has."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,11 @@ class Implementation:
     """One file of ``kernels/``.
 
     `packages` are the distributions whose versions decide what the kernel runs; a run is
-    measured again when one of them changes. `preloads` are modules slow to import that touch no
-    device, which the warm parent imports once for all runs.
+    measured again when one of them changes. `preloads` are modules that are slow to import and
+    touch no device, which the warm parent imports once for all runs.
 
-    `digest` is that of all that decides what the kernel computes, with what it imports below
-    ``kernels/`` and the files that it names in ``SOURCES``; `sha256` is the file's own, to tell
-    which file it was.
+    `digest` covers everything that decides what the kernel computes: the file, what it imports
+    below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file.
     """
 
     name: str
@@ -51,7 +50,7 @@ def _literals(tree: ast.Module) -> dict[str, Any]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             try:
                 found[node.targets[0].id] = ast.literal_eval(node.value)
-            except (ValueError, TypeError, RecursionError, MemoryError):  # no literal
+            except (ValueError, TypeError, RecursionError, MemoryError):  # not a literal
                 continue
     return found
 
@@ -65,10 +64,10 @@ def _words(literals: dict[str, Any], key: str, default: tuple[str, ...], path: P
 
 
 def read_implementation(path: Path) -> Implementation:
-    """Read what a kernel file says of itself.
+    """Read what a kernel file declares.
 
-    NAME, LABEL (one for each language), PACKAGES (torch if unsaid), PRELOADS and SOURCES (none if
-    unsaid).
+    NAME, LABEL (one for each language), PACKAGES (default: torch), PRELOADS and SOURCES (default:
+    none).
 
     ImplementationError where one is missing, there is no function ``attention(qkv, causal)``, or a
     file that the kernel imports or names cannot be read.
@@ -103,10 +102,10 @@ def read_implementation(path: Path) -> Implementation:
 
 
 class Implementations(dict[str, Implementation]):
-    """Implementations by name, and in `broken` what is wrong with each file that gives none.
+    """Implementations by name, and in `broken` what is wrong with each file that defines none.
 
-    A file that cannot be read matters only to whoever needs it: asking for a name that is not
-    here raises ImplementationError with the names that are, and with every broken file.
+    A broken file stops only the calls that ask for a name that is not here: the ImplementationError
+    lists the names that are, and every broken file.
     """
 
     def __init__(self, found: Mapping[str, Implementation], broken: Sequence[str]) -> None:
@@ -120,7 +119,7 @@ class Implementations(dict[str, Implementation]):
 
 
 def available(known: Collection[str]) -> str:
-    """What there is to choose from, for an error: the names, then each broken file's problem."""
+    """The choices, for an error message: the names, then each broken file's problem."""
     broken = known.broken if isinstance(known, Implementations) else ()
     return "; ".join([f"kernels/ has {', '.join(known)}", *(f"unusable: {b}" for b in broken)])
 
@@ -128,7 +127,7 @@ def available(known: Collection[str]) -> str:
 def find_implementations(folder: Path = KERNELS) -> Implementations:
     """All implementations of a folder by name.
 
-    A file that does not say what it must, and files that share a NAME, count as broken.
+    A file that lacks a required declaration, and files that share a NAME, count as broken.
     """
     by_name: dict[str, list[Implementation]] = {}
     broken: list[str] = []

@@ -23,7 +23,7 @@ AUTO_DTYPE = {"cuda": "float16", "cpu": "float32"}
 
 
 class PlanError(Exception):
-    """A plan that cannot be made: records of a dataset that are missing."""
+    """The plan cannot be made: a dataset lacks records."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) ->
 
 
 def protocol_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The measuring protocol of a resolved configuration, with all that it depends on."""
+    """The measuring protocol of a resolved configuration, with all of its settings."""
     measure = config["measure"]
     name = measure["protocol"]
     return {"name": name, **measure[name], "timeout_s": measure["timeout_s"]}
@@ -170,7 +170,7 @@ def plan_local(
 def plan_recorded(
     runs: Sequence[Run], protocol: str, dataset: Dataset, where: str
 ) -> dict[Run, PlannedRun]:
-    """Each run once, with the dataset's file for it; PlanError listing the runs it lacks."""
+    """Each run once, with its file in the dataset; PlanError lists the runs that it lacks."""
     found, missing = {}, []
     for run in dict.fromkeys(runs):
         entry = dataset.find(run, protocol)
@@ -189,7 +189,7 @@ def plan_recorded(
 
 
 def check_recorded(planned: Mapping[Run, PlannedRun], where: str) -> None:
-    """PlanError listing the records that a dataset's manifest names and that are not there."""
+    """PlanError listing the records in a dataset's manifest whose files are missing."""
     missing = [entry.path.as_posix() for entry in planned.values() if not entry.path.is_file()]
     if missing:
         lines = "\n  ".join(missing)
@@ -203,15 +203,15 @@ def check_recorded(planned: Mapping[Run, PlannedRun], where: str) -> None:
 
 
 def _by_parameters(runs: Sequence[Run]) -> list[Run]:
-    """Runs in the tables' order, which is not the experiment's: what is compared is adjacent."""
+    """Runs in the tables' order, which puts those that are compared next to one another."""
     return sorted(runs, key=lambda run: (tuple(run.values()), run.implementation))
 
 
 def _source(implementation: Implementation, recorded: bool) -> dict[str, str]:
     """What a record's kernel is compared with, to see whether it has changed since.
 
-    Some recorded datasets know only the hash of the kernel's file. Elsewhere it is left out, so
-    that a comment in a kernel makes no table again.
+    Some recorded datasets hold only the hash of the kernel's file. Elsewhere that hash is left out,
+    so that a changed comment in a kernel reruns no table.
     """
     digest = {"digest": implementation.digest}
     return {**digest, "sha256": implementation.sha256} if recorded else digest
@@ -226,7 +226,7 @@ def records_document(
 ) -> dict[str, Any]:
     """What the tables of an experiment are made of, as ``plan/records/<experiment>.json``.
 
-    In an order of its own, so that tables do not depend on how the experiment orders what it shows.
+    Sorted, so that the tables do not depend on the order in which the experiment lists its parts.
     """
     recorded = any(entry.sha256 is not None for entry in planned.values())
     return {
@@ -249,8 +249,8 @@ def records_document(
 def styles(config: Mapping[str, Any]) -> list[str]:
     """The implementations in the order that numbers their colours and markers.
 
-    The headline's order is left out of it, so that exchanging two of its columns draws nothing
-    again.
+    The headline's own order does not count, so that exchanging two of its columns redraws
+    nothing.
     """
     shown = [name for block in config["experiments"] for name in block["implementations"]]
     return list(dict.fromkeys([*shown, *sorted(config["summary"]["implementations"])]))

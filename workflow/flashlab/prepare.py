@@ -1,7 +1,7 @@
 """From the configuration to the files that the rules depend on, at each Snakemake call.
 
-Everything here is computed; what is to be written is returned as documents (`Prepared.documents`),
-which `flashlab.call` writes.
+Nothing is written here: the plan's files are returned as documents (`Prepared.documents`), which
+`flashlab.call` writes.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def _imported(
     name = config.get("name") or folder.resolve().name
     if not NAME.fullmatch(name):
         raise ConfigError(
-            f"--config: import: the folder's name {name!r} is no name for a dataset (letters, "
-            "digits, - and _); give one with name=NAME"
+            f"--config: import: the folder's name {name!r} cannot name a dataset: use "
+            "letters, digits, - and _; give one with name=NAME"
         )
     if name == LOCAL or any((data / name).exists() for data in (DATA, BUNDLED)):
         raise ConfigError(
@@ -109,7 +109,7 @@ def _record_damages(
 
 
 def _stage_damages(home: Path, experiments: Sequence[plan.Experiment]) -> dict[str, str]:
-    """What the stages after the records have made and must make again, each with the reason."""
+    """Outputs of the stages after the records that must be made again, each with the reason."""
     paths = [home / "findings.json", home / "overview"]
     found: dict[str, str] = {}
     for experiment in experiments:
@@ -120,7 +120,7 @@ def _stage_damages(home: Path, experiments: Sequence[plan.Experiment]) -> dict[s
             if lacking := remaking.missing_figures(figures, (f.id for f in experiment.figures)):
                 found[figures.as_posix()] = lacking
             paths.append(figures)
-    # A report that was never asked for is not missing.
+    # A report that was never requested is not missing.
     for kind in REPORTS:
         if Path(f"report/lab5.{kind}").exists():
             paths.append(home / f"lab5.{kind}")
@@ -138,7 +138,7 @@ def _documents(
     implementations: Implementations,
     kind: tuple[str, str],
 ) -> dict[str, Any]:
-    """The plan's files: what each stage needs to know, and no more, so that reruns are exact."""
+    """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
     folder = home / "plan"
     documents: dict[Path, Any] = {
         folder / "config.json": {**reported_config(resolved), "dataset": home.name},
@@ -175,8 +175,7 @@ def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _with_dataset(base: Layer, dataset: datasets.Dataset) -> list[Layer]:
     """The experiments of a recorded dataset, in place of those of the configuration at the base."""
-    replaced = {*datasets.CONFIG_KEYS, "implementations"}
-    kept = {key: value for key, value in base.keys.items() if key not in replaced}
+    kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
     return [Layer(base.origin, kept), Layer(f"dataset {dataset.name}", dataset.config)]
 
 
@@ -196,11 +195,11 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     Args:
         base: ``config/config.yaml``, or what another workflow gives as this one's configuration.
         own: what this call itself gives: its ``--configfile`` files and ``--config``, in order.
-            They are laid over the experiments of a recorded dataset, and these over `base`.
+            They are merged into the experiments of a recorded dataset, which replace `base`'s.
 
     Raises:
         ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
-            message that says what is wrong, where, and what to do.
+            message: what is wrong, where, and what to do.
     """
     implementations = find_implementations()
     layers = [base, *own]

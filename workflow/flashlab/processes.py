@@ -1,7 +1,6 @@
 """Ties jobs to their Snakemake call: a job ends when the call does, however that ends.
 
-Without this, a job of a killed call would go on, and could write its output after the next call has
-written a newer one.
+Otherwise a job of a killed call would continue, and could overwrite the next call's newer output.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class WorkflowGoneError(Exception):
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Whether a process is gone, or a zombie, whose parent may never reap it."""
+    """Whether a process is gone, or a zombie that its parent may never reap."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -31,7 +30,7 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 def workflow_process() -> psutil.Process | None:
-    """The Snakemake call that this job belongs to; None outside of one.
+    """The Snakemake call that this job belongs to; None outside one.
 
     Raises:
         WorkflowGoneError: it has ended already.
@@ -48,7 +47,7 @@ def workflow_process() -> psutil.Process | None:
 def end_with_workflow() -> None:
     """End this process, with status 1, as soon as the Snakemake call that it belongs to has ended.
 
-    Nothing half written is left: outputs are renamed into place.
+    It leaves no partial file: outputs are renamed into place.
 
     Raises:
         WorkflowGoneError: it has ended already.

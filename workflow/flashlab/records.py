@@ -204,7 +204,7 @@ def parse_record(document: Any, where: str) -> Record:
         _check_metrics(inner["metrics"], benchmark, where)
         metrics = read_metrics(inner["metrics"])
         warnings = inner["warnings"]
-    return Record(
+    record = Record(
         benchmark=benchmark.name,
         run=run,
         status=inner["status"],
@@ -217,6 +217,10 @@ def parse_record(document: Any, where: str) -> Record:
         sources=inner["sources"],
         started=inner["started"],
     )
+    expected = {"record", *record.top_level_keys()}
+    if different := sorted(document.keys() ^ expected):
+        raise RecordError(f"{where}: {different[0]}: is missing or does not belong in a record")
+    return record
 
 
 def write_record(path: Path, record: Record) -> None:

@@ -1,9 +1,9 @@
 """Which planned files to make again that modification times alone would not reveal.
 
-By time of change alone Snakemake does not see that a file between two others is gone or damaged,
-that a run was ended by a time limit that has been raised since, or that somebody wants a run
-measured again. So each call looks for such files, and the rules that make them take a file that is
-newer than everything as an input.
+From modification times Snakemake cannot tell that an intermediate file is missing or damaged, that
+a run hit a time limit that has been raised since, or that the user wants a run measured again. So
+each call looks for such files, and the rules that make them have an input that is newer than
+everything.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ENDINGS = {
     ".pdf": (b"%%EOF", b"%%EOF\n"),
     ".svg": (b"</svg>", b"</svg>\n"),
 }
-"""How a whole file of each kind ends."""
+"""How a complete file of each kind ends."""
 
 
 def damage(path: Path) -> str | None:
-    """What is wrong with a file or folder that a stage has made; None where it is whole.
+    """What is wrong with a file or folder that a stage has made; None if it is intact.
 
-    A file that was written whole does not end early and, but for a PDF, holds no NUL, which is
-    what a power failure leaves. An empty folder is one whose files are gone.
+    A complete file is not cut off and, except for a PDF, has no NUL bytes, which a power failure
+    leaves. An empty folder has lost its files.
     """
     if path.is_dir():
         inside = sorted(path.iterdir())
@@ -59,7 +59,7 @@ def damage(path: Path) -> str | None:
 
 
 def missing_figures(folder: Path, figures: Iterable[str]) -> str | None:
-    """Which of an experiment's figures are not in their folder; None where all are."""
+    """Which of an experiment's figures are missing from their folder; None if none are."""
     if not folder.is_dir():
         return MISSING
     lacking = [name for name in figures if not (folder / f"{name}.svg").is_file()]

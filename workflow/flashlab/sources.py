@@ -6,6 +6,7 @@ The rules name these as inputs, so that an edit reruns the stages that it touche
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -29,11 +30,20 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def _statements(block: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement inside a node, however deep; expressions are skipped to save time."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inside in getattr(block, field, ()):
+            if isinstance(inside, ast.stmt):
+                yield inside
+            yield from _statements(inside)
+
+
 @cache
 def imports(path: Path) -> frozenset[str]:
     """Full names of all that a file imports anywhere in it, names within modules too."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_bytes(), filename=str(path))):
+    for node in _statements(ast.parse(path.read_bytes(), filename=str(path))):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

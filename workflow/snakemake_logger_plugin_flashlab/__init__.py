@@ -1,6 +1,6 @@
-"""Snakemake's events to `flashlab.terminal`: `snakemake --logger flashlab`.
+"""Passes Snakemake's events to `flashlab.terminal`: `snakemake --logger flashlab`.
 
-Snakemake imports this at every call in which it finds it, so it loads nothing until it is used.
+Snakemake imports every plugin it finds at each call, so this loads nothing until it is used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 BEFORE_WORK = ("Config file ", "Assuming unrestricted shared filesystem", "Building DAG of jobs")
-"""Messages of Snakemake, without an event of their own, that say nothing to the reader."""
+"""Messages of Snakemake without an event that tell the reader nothing."""
 
 NOTHING_TO_DO = "Nothing to be done"
 INTERRUPTED = "Terminating processes on user request"
@@ -25,7 +25,7 @@ COMMAND_FAILED = "CalledProcessError in file"
 
 
 class LogHandler(LogHandlerBase):
-    """Prints what `flashlab.terminal.call` makes of a call; with ``--verbose``, Snakemake does."""
+    """Prints the lines of `flashlab.terminal.call`; with ``--verbose``, Snakemake's own."""
 
     def __post_init__(self) -> None:
         from flashlab.terminal.call import Call
@@ -40,31 +40,31 @@ class LogHandler(LogHandlerBase):
 
     @property
     def writes_to_stream(self) -> bool:
-        """Snakemake writes itself where this does not."""
+        """Whether this replaces Snakemake's own output."""
         return not self.common_settings.verbose
 
     @property
     def writes_to_file(self) -> bool:
-        """No."""
+        """It does not."""
         return False
 
     @property
     def has_filter(self) -> bool:
-        """Snakemake's own filter heeds --quiet, --printshellcmds and --debug-dag."""
+        """It does not: Snakemake's filter handles --quiet, --printshellcmds and --debug-dag."""
         return False
 
     @property
     def has_formatter(self) -> bool:
-        """Snakemake's own formatter words what is not worded here."""
+        """It does not: Snakemake's formatter words what is not worded here."""
         return False
 
     @property
     def needs_rulegraph(self) -> bool:
-        """No."""
+        """It does not."""
         return False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print what an event comes to."""
+        """Print the lines for an event."""
         if self._over:
             return
         try:
@@ -74,7 +74,7 @@ class LogHandler(LogHandlerBase):
             activity = self._call.activity()
             self._display.progress(activity, *self._call.step)
         except BrokenPipeError:
-            self._over = True  # nobody reads any more
+            self._over = True  # the reader has closed the pipe
         except Exception:
             self.handleError(record)
 
@@ -131,7 +131,7 @@ class LogHandler(LogHandlerBase):
         return []
 
     def _others(self, record: logging.LogRecord) -> list[str]:
-        """What Snakemake says outside the events above."""
+        """Lines for Snakemake's messages outside the events above."""
         text = self.format(record)
         if text.startswith(NOTHING_TO_DO):
             self._call.has_nothing_to_do()
@@ -152,7 +152,7 @@ class LogHandler(LogHandlerBase):
 
 
 def _quiet_interrupts() -> None:
-    """No traceback where the user has ended the call."""
+    """Print no traceback when the user interrupts the call."""
     before = sys.excepthook
 
     def hook(

@@ -30,12 +30,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a comparison went.
+    """The result of a comparison.
 
     `status` and `message` are a record's; `errors` are the relative errors of ``out`` and
     ``dqkv``, and `tolerance` the largest that is allowed, where they are known. `traceback` is
-    the kernel's part of an exception's. After an outcome that is `fatal`, the process that
-    compared is gone or of no more use.
+    the kernel's part of an exception's. After a `fatal` outcome, the checking process
+    has died or is unusable.
     """
 
     status: str
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def shapes_of(text: str) -> list[Shape]:
-    """The shapes that a text stands for; ShapeError. What it leaves out is the grid's."""
+    """The shapes that a text names; dimensions that it omits are the grid's. Raises ShapeError."""
     return parse_shapes(
         text,
         batch_size=[BATCH_SIZE],

@@ -19,7 +19,7 @@ from flashlab.measuring.devices import claimed
 from flashlab.shapes import shape_text
 
 NOTICE_SECONDS = 2.0
-"""How long to wait for the device before saying so."""
+"""How long to wait for the device before printing a notice."""
 
 MAX_NAMED = 10
 """Failed cases that the summary names."""
@@ -28,7 +28,7 @@ MAX_NAMED = 10
 def find_kernel(name: str) -> Path:
     """The kernel's file, from its NAME or its own path.
 
-    ImplementationError where there is no such file or name.
+    Raises ImplementationError if there is no such file or name.
     """
     if name.endswith(".py") or os.sep in name:
         path = Path(name).absolute()
@@ -40,7 +40,7 @@ def find_kernel(name: str) -> Path:
 
 @contextmanager
 def _claimed(device: str) -> Iterator[dict[str, str]]:
-    """A claim on the device, with a notice where another process holds it for a while."""
+    """Claim the device, with a notice if another process holds it for long."""
     notice = threading.Timer(
         NOTICE_SECONDS, print, ["waiting: a measurement runs on the device"], {"file": sys.stderr}
     )
@@ -64,15 +64,15 @@ def _row(case: Case, outcome: Outcome, width: int) -> str:
     errors = (outcome.errors.get(name) for name in ("out", "dqkv"))
     cells = "  ".join(f"{'–':>8}" if error is None else f"{error:8.1e}" for error in errors)
     tolerance = "–" if outcome.tolerance is None else f"{outcome.tolerance:.0e}"
-    said = f": {outcome.message}" if outcome.message else ""
+    message = f": {outcome.message}" if outcome.message else ""
     return (
         f"{case.dtype:8}  {shape_text(case.shape):{width}}  {cells}  {tolerance:>9}  "
-        f"{outcome.status}{said}"
+        f"{outcome.status}{message}"
     )
 
 
 def _largest(done: Sequence[tuple[Case, Outcome]]) -> str | None:
-    """The largest error of the cases that are ok, as a share of what is allowed."""
+    """The largest error of the cases that are ok, as a share of the tolerance."""
     shares = [
         (error / outcome.tolerance, name, case)
         for case, outcome in done
@@ -103,7 +103,7 @@ def _summary(done: Sequence[tuple[Case, Outcome]], planned: int) -> Iterator[str
 def print_check(
     kernel: Path, device: str, cases: Sequence[Case], timeout_s: float, fail_fast: bool
 ) -> bool:
-    """Print the table as it grows and its summary; whether every case passed.
+    """Print the table row by row, then its summary; whether every case passed.
 
     The first traceback is shown under its case; later ones are not.
 
@@ -112,7 +112,7 @@ def print_check(
         device: ``cuda`` or ``cpu``; claimed for as long as the check takes.
         cases: what to compare.
         timeout_s: seconds that the kernel's import and each case may take.
-        fail_fast: whether to end at the first case that did not pass.
+        fail_fast: whether to stop at the first case that did not pass.
 
     Raises:
         KernelError: the file cannot be imported or has no ``attention``.

@@ -32,31 +32,31 @@ from flashlab.measuring.start import (
 from flashlab.processes import has_ended
 
 END_SECONDS = 5.0
-"""How long a process that has closed its connection may take to end by itself."""
+"""How long a process that has closed its connection may take to exit."""
 
 
 class KernelError(Exception):
-    """A kernel file that gives no function to check."""
+    """A kernel file that has no function to check."""
 
 
 class _EndedError(Exception):
-    """The process ended instead of answering; the message says how."""
+    """The process ended without answering; the message says how."""
 
 
 def _fatal_traceback(text: str, kernel: Path) -> str:
-    """What the fault handler wrote, down to the kernel's last line in it."""
+    """The fault handler's output, up to the last line about the kernel."""
     lines = text.splitlines()
     own = [i for i, line in enumerate(lines) if f'"{kernel}"' in line]
     return "\n".join(lines[: own[-1] + 1] if own else lines[:1])
 
 
 class _Worker:
-    """One process that checks, in a session of its own with whatever it starts."""
+    """One checking process, in its own session with whatever it starts."""
 
     def __init__(self, kernel: Path, device: str, variables: Mapping[str, str]) -> None:
         self._kernel = kernel
         self._connection, theirs = socket.socketpair()
-        read_end, self._lifeline = os.pipe()  # closed by the system however this process ends
+        read_end, self._lifeline = os.pipe()  # closed however this process ends
         self._trace = tempfile.TemporaryFile()  # noqa: SIM115, `end` closes it
         descriptors = (theirs.fileno(), read_end, self._trace.fileno())
         with theirs:
@@ -75,7 +75,7 @@ class _Worker:
         self._watched = psutil.Process(self._process.pid)
 
     def load(self, timeout_s: float) -> None:
-        """Wait until the kernel is imported; KernelError where it cannot be."""
+        """Wait until the kernel is imported; KernelError if it cannot be."""
         try:
             self._receive(START_SECONDS)
         except (TimeoutError, _EndedError) as error:
@@ -85,7 +85,7 @@ class _Worker:
         except TimeoutError:
             raise KernelError(
                 f"{self._kernel} took more than {timeout_s:g} s to import; "
-                "--timeout SECONDS allows it more"
+                "--timeout SECONDS allows more"
             ) from None
         except _EndedError as error:
             raise KernelError(f"{self._kernel}, at import: {error}{self._fatal()}") from None
@@ -93,7 +93,7 @@ class _Worker:
             raise KernelError(f"{self._kernel} {message['failed']}")
 
     def compare(self, case: Case, timeout_s: float) -> Outcome:
-        """The outcome of a case, also where there is no answer to it."""
+        """The outcome of a case, even if the process does not answer."""
         try:
             with suppress(BrokenPipeError):  # then the wait below finds it ended
                 order = {"dtype": case.dtype, "shape": asdict(case.shape)}
@@ -105,21 +105,21 @@ class _Worker:
             return Outcome("error", str(error), traceback=self._fatal().strip(), fatal=True)
 
     def end(self) -> None:
-        """End the process and whatever it has started, and wait until it is gone."""
+        """Kill the process and whatever it has started, and wait until it is gone."""
         self._kill()
         self._connection.close()
         self._trace.close()
         os.close(self._lifeline)
 
     def _kill(self) -> int:
-        """Kill the session, if that is still to be done; the process's exit status."""
-        if self._process.returncode is None:  # else its number may be another's by now
+        """Kill the session if it still runs; the process's exit status."""
+        if self._process.returncode is None:  # otherwise its id may have been reused
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         return self._process.wait()
 
     def _receive(self, seconds: float) -> dict[str, Any]:
-        """Its next message. TimeoutError; _EndedError where it ended without one."""
+        """Its next message. Raises TimeoutError, or _EndedError if it ended without one."""
         deadline = time.monotonic() + seconds
         while True:
             # A process that the kernel left behind may hold the connection open.
@@ -152,7 +152,7 @@ class _Worker:
         return f"crashed: ended by signal {name}{memory}"
 
     def _fatal(self) -> str:
-        """The traceback of a crash, on lines of its own, where there is one."""
+        """The traceback of a crash, if any, starting on a new line."""
         written = os.pread(self._trace.fileno(), 2**20, 0).decode(errors="replace")
         found = _fatal_traceback(written, self._kernel)
         return f"\n{found}" if found else ""

@@ -1,7 +1,7 @@
 """The checking process: imports torch and the kernel once, then compares case by case.
 
-It says ``started`` when torch is imported, then ``ready`` or ``failed`` for the kernel, then
-answers each case with its outcome. It dies with the process that started it.
+It sends ``started`` when torch is imported, then ``ready`` or ``failed`` for the kernel, then the
+outcome of each case. It dies with the process that started it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from flashlab.measuring.kernel import load_kernel
 from flashlab.measuring.start import read_message, send_message
 
 SEED = 0
-"""Every case starts from it, so that a failed case has the same inputs when it is repeated."""
+"""Seeds every case, so that a failed case has the same inputs when it is repeated."""
 
 
 def _kernel_traceback(error: BaseException, kernel: Path) -> str:
-    """The exception as Python prints it, from the kernel's first line on, where it has one."""
+    """The exception as Python prints it, starting at the kernel's first frame, if any."""
     start: TracebackType | None = error.__traceback__
     while start is not None and start.tb_frame.f_code.co_filename != str(kernel):
         start = start.tb_next
@@ -58,7 +58,7 @@ def compare(attention: Attention, case: Case, device: str, kernel: Path) -> Outc
         warnings.simplefilter("always")
         try:
             found = check_correctness(attention, shape, case.dtype, device)
-        except BaseException as error:  # the kernel is another's code, and may call sys.exit
+        except BaseException as error:  # the kernel is third-party code, and may call sys.exit
             status, message = describe_failure(error, [str(warning.message) for warning in caught])
             return Outcome(
                 status,
@@ -75,7 +75,7 @@ def compare(attention: Attention, case: Case, device: str, kernel: Path) -> Outc
 
 
 def _loaded(kernel: Path) -> tuple[Attention | None, dict[str, Any]]:
-    """The kernel's function, and the message that says so or why there is none."""
+    """The kernel's function, and the message that confirms it or says why there is none."""
     try:
         module = load_kernel(kernel)
     except BaseException as error:
@@ -87,7 +87,7 @@ def _loaded(kernel: Path) -> tuple[Attention | None, dict[str, Any]]:
 
 
 def main() -> None:
-    """Compare what the other end of the socket asks for until it closes."""
+    """Compare the cases that arrive on the socket until it closes."""
     kernel, device = Path(sys.argv[1]), sys.argv[2]
     connection_fd, lifeline, trace = map(int, sys.argv[3:])
     die_with_parent(lifeline)

@@ -50,7 +50,7 @@ def parse_override(argument: str) -> dict[str, Any]:
     """One ``KEY=VALUE`` of ``--config``, with the value that a file's YAML would give the key.
 
     Snakemake hands over the leaves of nested values as text. Here the value of a key that takes
-    text is that text as it stands, whatever YAML would make of it, and any other value is YAML.
+    text is that text unchanged, whatever it means in YAML, and any other value is YAML.
 
     Raises:
         ConfigError: no ``=``, or a value that is not YAML.
@@ -171,11 +171,11 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
     Each experiment is given in full, so that no shared `implementations` are left.
 
     Args:
-        layers: a later one is laid over those before it; there is at least one.
+        layers: at least one; a later layer is merged into those before it.
         implementations: the names that ``kernels/`` has.
 
     Raises:
-        ConfigError: one message with a line for each problem (origin, key, what would be right).
+        ConfigError: one message with a line for each problem (origin, key, remedy).
     """
     config = MergedConfig(layers)
     schema = _schema()

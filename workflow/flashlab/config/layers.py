@@ -1,11 +1,11 @@
 """The layers of a configuration, such as a file or the command line, merged in their order.
 
-Mappings merge key by key; anything else replaces what lies below, lists too. Two keys do more:
+Mappings merge key by key; any other value, a list too, replaces the one below. Two keys do more:
 
-- An item of `experiments` may be the name of an experiment below it, or a mapping with this name
-  as `use` and the keys that differ.
-- `implementations` are those of every experiment of the same layer that names none of its own;
-  in a layer without a list of experiments, those of all experiments below.
+- An item of `experiments` may be the name of an experiment of a layer below, or a mapping with that
+  name as `use` and the keys to change.
+- `implementations` applies to every experiment of the same layer that gives none of its own; in a
+  layer without a list of experiments, to all experiments below.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flashlab.config.sizes import superseded_sizes
 from flashlab.strict_yaml import StrictYamlError, read_yaml
 
 BUILT_IN = Path(__file__).parents[3] / "config" / "config.yaml"
-"""Its experiments can be taken by name where no list of experiments lies below."""
+"""Its experiments can be taken by name if no layer below has a list of experiments."""
 
 
 class ConfigError(Exception):
@@ -60,7 +60,10 @@ def read_layer(file: Path) -> Layer:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `over` laid on it: mappings merge key by key, anything else replaces."""
+    """`over` merged into `base`: mappings merge key by key, any other value replaces.
+
+    A block that gives two linked sizes replaces the third.
+    """
     superseded = superseded_sizes(over)
     result = {key: value for key, value in base.items() if key not in superseded}
     for key, value in over.items():
@@ -86,8 +89,8 @@ class Place:
 class _Experiment:
     """An item of the list of experiments, in full (`keys`; anything else if it is no mapping).
 
-    `places` tells where each of its keys was given, and `changed` what took it by name, or gave
-    it other implementations.
+    `places` holds where each of its keys was given, and `changed` where it was taken by name or
+    given other implementations.
     """
 
     keys: Any
@@ -108,7 +111,7 @@ class _Experiment:
         )
 
     def place_of(self, rest: KeyPath) -> str:
-        """Where one of its keys is, and by what the experiment was changed if that is elsewhere."""
+        """Where one of its keys was given, and where the experiment was changed, if elsewhere."""
         found = self.places.get(str(rest[0])) if rest else None
         if found is None:
             return str(Place(self.here.origin, (*self.here.path, *rest)))
@@ -119,14 +122,14 @@ class _Experiment:
 
 
 class _UnusableItemError(Exception):
-    """An item of the list of experiments that takes what is not there, or changes what it must not.
+    """An item that names no experiment, or changes a key that it must not change.
 
     The message is a line of a ConfigError.
     """
 
 
 def _own(item: Any, here: Place, shared: Layer | None) -> _Experiment:
-    """An experiment that a layer defines; `shared` gives its implementations if it names none."""
+    """An experiment that a layer defines; `shared` gives its implementations by default."""
     if not isinstance(item, Mapping):
         return _Experiment(item, here, {})
     places = {str(key): Place(here.origin, (*here.path, key)) for key in item}
@@ -185,8 +188,8 @@ def _by_name(experiments: Sequence[_Experiment]) -> dict[str, _Experiment]:
 class MergedConfig:
     """The layers merged into one configuration, and where each of its keys was given.
 
-    `keys` is the configuration, and `unusable` a line for each item of its list of experiments
-    that is left out of it, because it takes or changes what it cannot.
+    `keys` is the configuration. Unusable items of its list of experiments are left out; `unusable`
+    has a line for each.
 
     Raises:
         ConfigError: the built-in experiments are needed and cannot be read.
@@ -233,7 +236,7 @@ class MergedConfig:
     def place_of(self, path: KeyPath) -> str:
         """Where the value at a path of `keys` was given: in which layer, and at which of its keys.
 
-        For a value that is not there, the last layer that has the longest part of its path.
+        For a missing value, the last layer that has the longest part of its path.
         """
         if path[:1] == ("experiments",) and len(path) > 1 and isinstance(path[1], int):
             return self._experiments[path[1]].place_of(path[2:])

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words: where it is, and what would be right."""
+"""Error messages: where a wrong value is, what is wrong with it, and the remedy."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def shown(value: Any) -> str:
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """The known name that a word stands for, if one does: by meaning, else by spelling."""
+    """The known name that was probably meant, as a hint: by meaning, else by spelling."""
     meant = SYNONYMS.get(word.casefold())
     if meant not in known:
         folded = {name.casefold(): name for name in known}
@@ -78,7 +78,7 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 
 def _remedy(value: Any, wanted: Collection[str]) -> str:
-    """What would make a value of the wanted type, where that is easily stated."""
+    """How to give a value of the wanted type, where that is easy to state."""
     if "string" in wanted and isinstance(value, (int, float, date)):
         return "; put text in quotes"
     if isinstance(value, str) and not set(wanted).isdisjoint(("integer", "number")):

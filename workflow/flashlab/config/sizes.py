@@ -17,11 +17,11 @@ SYMBOLS = {"b": "batch_size", "n": "seq_len", "h": "num_heads", "e": "emb_dim", 
 LINK = "emb_dim = num_heads × head_dim"
 
 Problem = tuple[tuple[str, ...], str]
-"""A key of a block, or none for the block as a whole, and what is wrong with it."""
+"""A key of a block (none: the whole block), and what is wrong with it."""
 
 
 def superseded_sizes(over: Mapping[str, Any]) -> set[str]:
-    """The size that no longer holds below a block that gives the two others."""
+    """The linked size, if any, that a block replaces by giving the other two."""
     other = set(LINKED_SIZES) - over.keys()
     return other if len(other) == 1 else set()
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
 from flashlab.catalogs import in_all
 from flashlab.figures.panels import PASSES
 from flashlab.figures.style import (

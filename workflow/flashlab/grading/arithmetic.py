@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from flashlab.costs import BACKWARD_FLOPS_RATIO
+from flashlab.benchmarks.attention.costs import BACKWARD_FLOPS_RATIO
 from flashlab.course import agree
 from flashlab.grading.model import Line, Result
 

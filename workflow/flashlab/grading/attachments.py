@@ -1,6 +1,6 @@
-"""A report's PDF taken apart: the data that is attached to it, its text, and its drawings.
+"""A report's PDF taken apart: the data attached to it, its text, and its drawings.
 
-The PDF is somebody else's: it is read as bytes within bounds, and nothing in it is followed.
+The PDF is not trusted: it is read within bounds, and no link or action in it is followed.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ MAX_DEPTH = 20
 
 
 class UnsoundPdfError(GradingError):
-    """A PDF that is no report with its data in it; the message says why."""
+    """A PDF that is not a report with its data attached; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """One page: its text in reading order, and hashes of what is drawn and what lies on it."""
+    """One page: its text in reading order, and hashes of its drawings and its annotations."""
 
     text: str
     drawing: str
@@ -57,7 +57,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Opened:
-    """A report's PDF: its attachments by name, its pages, and a hash of what it says of itself."""
+    """A report's PDF: its attachments by name, its pages, and a hash of its metadata."""
 
     attachments: Mapping[str, bytes]
     pages: tuple[Page, ...]
@@ -65,7 +65,7 @@ class Opened:
 
 
 def _forms(resources: Any, seen: set[int]) -> list[bytes]:
-    """The decoded content of all forms and images that are drawn from these resources."""
+    """The decoded content of all forms and images in these resources."""
     found: list[bytes] = []
     objects = resources.get("/XObject", {}) if isinstance(resources, DictionaryObject) else {}
     for name in sorted(objects):
@@ -73,11 +73,11 @@ def _forms(resources: Any, seen: set[int]) -> list[bytes]:
         if id(drawn) in seen or not isinstance(drawn, StreamObject):
             continue
         if len(seen) > MAX_FORMS:
-            raise UnsoundPdfError("more drawings on a page than any report has")
+            raise UnsoundPdfError(f"a page has more than {MAX_FORMS} drawings, as no report has")
         seen.add(id(drawn))
         if drawn.get("/Subtype") == "/Image":
             digest = hashlib.sha256()
-            _fed(digest, drawn)
+            _update(digest, drawn)
             found.append(digest.digest())
             continue
         found.append(drawn.get_data())
@@ -85,10 +85,10 @@ def _forms(resources: Any, seen: set[int]) -> list[bytes]:
     return found
 
 
-def _fed(digest: Any, value: Any, depth: int = 0) -> None:
-    """Feed a PDF object to a hash, whatever its object numbers are; links to pages as such."""
+def _update(digest: Any, value: Any, depth: int = 0) -> None:
+    """Update a hash with a PDF object, whatever its object numbers; references to pages by type."""
     if depth > MAX_DEPTH:
-        raise UnsoundPdfError("objects nested deeper than in any report")
+        raise UnsoundPdfError(f"its objects are nested more than {MAX_DEPTH} deep, as in no report")
     value = value.get_object() if hasattr(value, "get_object") else value
     if isinstance(value, DictionaryObject):
         if value.get("/Type") in ("/Page", "/StructElem"):
@@ -96,29 +96,29 @@ def _fed(digest: Any, value: Any, depth: int = 0) -> None:
             return
         for key in sorted(value.keys() - {"/P", "/Parent", "/StructParent"}):
             digest.update(key.encode() + b"\0")
-            _fed(digest, value.raw_get(key), depth + 1)
+            _update(digest, value.raw_get(key), depth + 1)
         if isinstance(value, StreamObject):
             digest.update(value.get_data())
     elif isinstance(value, ArrayObject):
         digest.update(f"[{len(value)}".encode())
         for item in value:
-            _fed(digest, item, depth + 1)
+            _update(digest, item, depth + 1)
     else:
         digest.update(repr(value).encode() + b"\0")
 
 
 def _annotations(page: pypdf.PageObject) -> str:
     digest = hashlib.sha256()
-    _fed(digest, page.get("/Annots", ArrayObject()))
+    _update(digest, page.get("/Annots", ArrayObject()))
     return digest.hexdigest()
 
 
 def _document(reader: pypdf.PdfReader) -> str:
-    """A hash of the title and its like, and of what would act when the file is opened."""
+    """A hash of the title and other metadata, and of actions that run when the file is opened."""
     root, digest = reader.root_object, hashlib.sha256()
     for found in (reader.trailer.get("/Info"), root.get("/Metadata")):
         if found is not None:
-            _fed(digest, found)
+            _update(digest, found)
     acting = root.keys() & {"/OpenAction", "/AA", "/AcroForm", "/Collection", "/URI"}
     digest.update(" ".join(sorted(acting)).encode())
     return digest.hexdigest()
@@ -135,27 +135,27 @@ def _page(page: pypdf.PageObject) -> Page:
 
 
 def open_pdf(content: bytes) -> Opened:
-    """Attachments and pages of a PDF; UnsoundPdfError where it cannot be read as one."""
+    """Attachments and pages of a PDF; UnsoundPdfError if it cannot be read as one."""
     try:
         reader = pypdf.PdfReader(io.BytesIO(content))
         if len(reader.pages) > MAX_PAGES:
-            raise UnsoundPdfError(f"more than {MAX_PAGES} pages")
+            raise UnsoundPdfError(f"it has more than {MAX_PAGES} pages, as no report has")
         attachments: dict[str, bytes] = {}
         for attachment in reader.attachment_list:
             if attachment.name in attachments:
-                raise UnsoundPdfError(f"the attachment {attachment.name!r} is there twice")
+                raise UnsoundPdfError(f"{attachment.name!r} is attached twice")
             attachments[attachment.name] = attachment.content
         pages = tuple(_page(page) for page in reader.pages)
         return Opened(attachments, pages, _document(reader))
     except UnsoundPdfError:
         raise
-    # What a malformed PDF can make a parser raise is not to be foreseen.
+    # A malformed PDF can make the parser raise anything.
     except Exception as error:
         raise UnsoundPdfError(f"it cannot be read as a PDF: {error}") from error
 
 
 def read_pdf(path: Path) -> Opened:
-    """Read a PDF from a regular file; UnsoundPdfError naming it where that cannot be done."""
+    """Read a PDF from a regular file; UnsoundPdfError naming the file if that is impossible."""
     try:
         return open_pdf(read_bounded(str(path), most=MAX_PDF_BYTES))
     except UnsoundFileError as problem:
@@ -165,11 +165,10 @@ def read_pdf(path: Path) -> Opened:
 
 
 def attached_json(attachments: Mapping[str, bytes], name: str) -> Any:
-    """A JSON attachment, read strictly; UnsoundPdfError where it is missing or unsound."""
+    """A JSON attachment, parsed strictly; UnsoundPdfError if it is missing or unsound."""
     if name not in attachments:
         raise UnsoundPdfError(
-            f"nothing named {name} is attached; only reports with their data in them can be "
-            "verified"
+            f"{name} is not attached; only a report with its data attached can be verified"
         )
     try:
         return parse_json(attachments[name])
@@ -178,31 +177,31 @@ def attached_json(attachments: Mapping[str, bytes], name: str) -> Any:
 
 
 def checked_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
-    """The attached configuration, valid, with its remarks as they are attached.
+    """The attached configuration, resolved, with its remarks as attached.
 
-    UnsoundPdfError where it is not valid, lacks a remark, or asks for an implementation that is
-    not here.
+    UnsoundPdfError if it is not valid, a remark is not attached, or an implementation does not
+    exist here.
     """
     config = attached_json(attachments, CONFIG)
     if not isinstance(config, dict):
-        raise UnsoundPdfError(f"{CONFIG}: it is no configuration")
+        raise UnsoundPdfError(f"{CONFIG}: it is not a configuration")
     try:
         resolved = resolve_config([Layer(CONFIG, config)], find_implementations())
     except ConfigError as error:
-        raise UnsoundPdfError(str(error)) from error
-    # The configuration says where they lay on the author's machine, which is not looked at.
+        raise UnsoundPdfError(f"{CONFIG}: {error}") from error
+    # The configuration has their paths on the author's machine, which are not used.
     resolved["remarks"] = {
         experiment: {language: remark_name(experiment, language) for language in by_language}
         for experiment, by_language in resolved["remarks"].items()
     }
     for name in (name for names in resolved["remarks"].values() for name in names.values()):
         if name not in attachments:
-            raise UnsoundPdfError(f"nothing named {name} is attached")
+            raise UnsoundPdfError(f"{name} is not attached")
     return resolved
 
 
 def attached_remarks(attachments: Mapping[str, bytes], config: Mapping[str, Any]) -> list[Remark]:
-    """The attached remarks with their images; UnsoundPdfError where one is missing or unsound."""
+    """The attached remarks with their images; UnsoundPdfError if one is missing or unsound."""
     found = []
     for experiment, by_language in config["remarks"].items():
         for language, file in by_language.items():
@@ -213,7 +212,7 @@ def attached_remarks(attachments: Mapping[str, bytes], config: Mapping[str, Any]
             def picture(address: str, names: Mapping[str, str] = names) -> Picture:
                 name = names[address]
                 if name not in attachments:
-                    raise PictureError(f"nothing named {name} is attached")
+                    raise PictureError(f"{name} is not attached")
                 return picture_of(attachments[name], suffix_of(name))
 
             try:
@@ -224,7 +223,7 @@ def attached_remarks(attachments: Mapping[str, bytes], config: Mapping[str, Any]
 
 
 def results_of(attachments: Mapping[str, bytes]) -> list[Result]:
-    """The attached records that have numbers, as results that are declared by their own runs."""
+    """The attached records that have numbers, as results declared by their own runs."""
     results = []
     for name, record in attached_records(attachments).items():
         try:
@@ -240,16 +239,18 @@ def results_of(attachments: Mapping[str, bytes]) -> list[Result]:
 
 
 def attached_records(attachments: Mapping[str, bytes]) -> dict[str, Any]:
-    """The attached records by file name; UnsoundPdfError where a line is not what it should be."""
+    """The attached records by file name; UnsoundPdfError if a line is malformed."""
     if RECORDS not in attachments:
-        raise UnsoundPdfError(f"nothing named {RECORDS} is attached")
+        raise UnsoundPdfError(f"{RECORDS} is not attached")
     unpacker = zlib.decompressobj(wbits=31)
     try:
         lines = unpacker.decompress(attachments[RECORDS], MAX_RECORDS_BYTES)
     except zlib.error as error:
         raise UnsoundPdfError(f"{RECORDS}: {error}") from error
     if not unpacker.eof:
-        raise UnsoundPdfError(f"{RECORDS}: it is cut off or unpacks to too much")
+        raise UnsoundPdfError(
+            f"{RECORDS}: it is truncated, or has more than {MAX_RECORDS_BYTES} bytes uncompressed"
+        )
     records: dict[str, Any] = {}
     for number, line in enumerate(lines.splitlines(), start=1):
         where = f"{RECORDS}: line {number}"
@@ -258,9 +259,9 @@ def attached_records(attachments: Mapping[str, bytes]) -> dict[str, Any]:
         except UnsoundFileError as problem:
             raise UnsoundPdfError(f"{where}: {problem}") from problem
         if not isinstance(entry, dict) or entry.keys() != {"file", "record"}:
-            raise UnsoundPdfError(f"{where}: it is not a record with its file's name")
+            raise UnsoundPdfError(f"{where}: it must be an object with the keys file and record")
         name = entry["file"]
         if not isinstance(name, str) or Path(name).name != name or name in records:
-            raise UnsoundPdfError(f"{where}: {name!r} is no name of a file, or is there twice")
+            raise UnsoundPdfError(f"{where}: {name!r} is not a file name, or occurs twice")
         records[name] = entry["record"]
     return records

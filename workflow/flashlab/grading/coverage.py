@@ -1,4 +1,4 @@
-"""Check 6, coverage: the five experiments, both implementations, at least three values each."""
+"""Check 6, coverage: five experiments with both implementations and at least three values each."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 VALUES = 3
 
 
-def _most(groups: Iterable[tuple[object, object]]) -> set[object]:
-    """Of (the fixed, the varied) pairs, the varied values of the group that has most."""
+def _largest_sweep(groups: Iterable[tuple[object, object]]) -> set[object]:
+    """Of (fixed, varied) pairs, the varied values of the fixed part that has most of them."""
     found: dict[object, set[object]] = defaultdict(set)
     for fixed, varied in groups:
         found[fixed].add(varied)
     return max(found.values(), key=len, default=set())
 
 
-def _both_masks(fixed_and_mask: Iterable[tuple[object, bool]]) -> set[object]:
+def _with_both_masks(fixed_and_mask: Iterable[tuple[object, bool]]) -> set[object]:
     masks: dict[object, set[bool]] = defaultdict(set)
     for fixed, mask in fixed_and_mask:
         masks[fixed].add(mask)
@@ -31,11 +31,11 @@ def _both_masks(fixed_and_mask: Iterable[tuple[object, bool]]) -> set[object]:
 
 
 def _values(shapes: Sequence[Shape], experiment: str) -> set[object]:
-    """The values of an experiment: of the size that varies, or the shapes that have both masks."""
+    """The values of an experiment: of the size that it varies, or the shapes with both masks."""
     sizes = ("batch_size", "seq_len", "num_heads", "emb_dim")
     if experiment == "causal":
-        return _both_masks((tuple(getattr(s, x) for x in sizes), s.causal) for s in shapes)
-    return _most(
+        return _with_both_masks((tuple(getattr(s, x) for x in sizes), s.causal) for s in shapes)
+    return _largest_sweep(
         (
             (*(getattr(s, x) for x in sizes if x != experiment), s.causal),
             getattr(s, experiment),
@@ -45,27 +45,29 @@ def _values(shapes: Sequence[Shape], experiment: str) -> set[object]:
 
 
 def _possible_values(families: Iterable[Candidate], experiment: str) -> set[object]:
-    """The most values that families could be an experiment of, whatever their B and H are."""
+    """The values of the largest experiment that these families allow, for any B and H."""
     match experiment:
         case "causal":
-            return _both_masks(((f.groups, f.seq_len, f.head_dim), f.causal) for f in families)
+            return _with_both_masks(((f.groups, f.seq_len, f.head_dim), f.causal) for f in families)
         case "batch_size":
-            return _most(((f.seq_len, f.head_dim, f.causal), f.groups) for f in families)
+            return _largest_sweep(((f.seq_len, f.head_dim, f.causal), f.groups) for f in families)
         case "seq_len":
-            return _most(((f.groups, f.head_dim, f.causal), f.seq_len) for f in families)
+            return _largest_sweep(((f.groups, f.head_dim, f.causal), f.seq_len) for f in families)
         case "num_heads":
-            return _most(((f.groups * f.head_dim, f.seq_len, f.causal), f.groups) for f in families)
+            return _largest_sweep(
+                ((f.groups * f.head_dim, f.seq_len, f.causal), f.groups) for f in families
+            )
         case _:
-            return _most(((f.groups, f.seq_len, f.causal), f.head_dim) for f in families)
+            return _largest_sweep(((f.groups, f.seq_len, f.causal), f.head_dim) for f in families)
 
 
 def check_coverage(
     submission: str, results: Sequence[Result], candidates: Mapping[str, Sequence[Candidate]]
 ) -> list[Line]:
-    """A line for each experiment and implementation: there, missing, or only possibly there.
+    """A line for each experiment and implementation: present, missing, or possibly present.
 
-    Where files are not declared whole, an experiment counts as possibly there if their FLOPs and
-    memory allow it.
+    If files are not fully declared, an experiment is possibly present if their FLOPs and memory
+    allow it.
     """
     lines = []
     for implementation in (NAIVE, FLASH2):

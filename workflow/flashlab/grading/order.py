@@ -25,7 +25,7 @@ from flashlab.grading.reproduction import (
     Measured,
     choose,
     estimated_seconds,
-    of_a_gpu,
+    is_from_gpu,
     read_measured,
 )
 from flashlab.grading.shown import escaped
@@ -82,9 +82,9 @@ def _refuse_gpu_results(
 ) -> None:
     """ConfigError if any of these results is from a GPU, which a CPU cannot reproduce."""
     devices = {
-        name: sorted({r.declaration.device_name or "no device named" for r in of_gpu})
+        name: sorted({r.declaration.device_name or "no device named" for r in from_gpu})
         for name, own in results.items()
-        if (of_gpu := [r for r in own if of_a_gpu(r, implementations)])
+        if (from_gpu := [r for r in own if is_from_gpu(r, implementations)])
     }
     if not devices:
         return
@@ -209,7 +209,8 @@ def keep_order(ordered: Ordered) -> None:
 
 def kept_order() -> Ordered:
     """What the call that this job belongs to ordered; FileNotFoundError outside of a call."""
-    return Ordered(**json.loads(KEPT.read_text(encoding="utf-8")))
+    document = json.loads(KEPT.read_text(encoding="utf-8"))
+    return Ordered(**{**document, "records": tuple(document["records"])})
 
 
 def read_order(path: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 
 
 def to_html(document: dict[str, object]) -> str:
-    """The pages as one HTML document; every text of others in `document` is escaped."""
+    """The pages as one HTML document; others' texts in `document` must be escaped already."""
     return (
         templates()
         .get_template("grades.html.j2")
@@ -33,7 +33,7 @@ def to_html(document: dict[str, object]) -> str:
 
 
 def write_pages(document_file: Path, output: Path) -> None:
-    """Write the PDF, whole or not at all."""
+    """Write the PDF atomically."""
     document = json.loads(document_file.read_text(encoding="utf-8"))
     pdf = to_pdf(to_html(document), TEMPLATES, (), datetime.fromtimestamp(0, UTC))
     with open_atomically(output, binary=True) as file:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flashlab.costs import BACKWARD_FLOPS_RATIO, compulsory_tensors, naive_scores
+from flashlab.benchmarks.attention.costs import (
+    BACKWARD_FLOPS_RATIO,
+    compulsory_tensors,
+    naive_scores,
+)
 from flashlab.course import NAIVE
 from flashlab.devices import Device, find_device, known_devices
 from flashlab.grading.declared import device_is_gpu

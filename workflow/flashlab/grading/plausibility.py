@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from flashlab import costs
+from flashlab.benchmarks.attention import costs
 from flashlab.course import FLASH2
 from flashlab.grading.identity import Candidate
 from flashlab.grading.model import Line

@@ -1,6 +1,6 @@
-"""A report made again from the data attached to it, by the same stages, in a folder of its own.
+"""A report rebuilt from the data attached to it, by the same stages, in a folder of its own.
 
-Statistics come from the records' samples: no attached table, finding or figure is an input.
+Statistics are computed from the records' samples; no attached table, finding or figure is used.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ CLAIMS = Path(__file__).parents[3] / "data" / "published" / "claims.yaml"
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What the attached records make: tables and findings as attached, and the report's PDF."""
+    """What the attached records give: tables and findings under attachment names, and the PDF."""
 
     attachments: Mapping[str, bytes]
     pdf: bytes
 
 
 def _records_folder(config: Mapping[str, Any]) -> Path:
-    """Where the report's records lay: the tables name them by their paths."""
+    """The folder of the report's records, whose paths are in the tables."""
     dataset = config["dataset"]
     home = Path("results" if dataset == LOCAL or "import" in config else "data")
     return home.joinpath(dataset, "records")
@@ -75,14 +75,18 @@ def _write_plans(
     implementations = find_implementations()
     kinds = {(run.dtype, run.device) for run in planned}
     if len(kinds) != 1:
-        raise UnsoundPdfError("the records are of several devices or number formats, or none")
+        raise UnsoundPdfError(
+            "the records must be of one device and one number format; found "
+            + (" and ".join(f"{dtype} on {device}" for dtype, device in sorted(kinds)) or "none")
+        )
     ((dtype, device),) = kinds
     experiments = plan.experiments(config, find_benchmark(config["benchmark"]), device)
     wanted = {run for experiment in experiments for run in experiment.runs(dtype, device)}
     if wanted != planned.keys():
         lacking = ", ".join(map(str, sorted(wanted ^ planned.keys())[:3]))
         raise UnsoundPdfError(
-            f"the attached records are not those that {CONFIG} asks for; they differ by {lacking}"
+            f"the attached records are not the runs that {CONFIG} asks for; they differ in "
+            f"{lacking}"
         )
     for experiment in experiments:
         kind = (dtype, device)
@@ -98,8 +102,10 @@ def _write_plans(
     return experiments
 
 
-def _stages(experiments: Sequence[plan.Experiment], results: Path, ceilings: Path | None) -> None:
-    """The stages from records to figures, as the rules call them."""
+def _run_stages(
+    experiments: Sequence[plan.Experiment], results: Path, ceilings: Path | None
+) -> None:
+    """Run the stages from records to figures, as the rules do."""
     plans = [experiment_file(results, experiment.name) for experiment in experiments]
     for experiment, plan_file in zip(experiments, plans, strict=True):
         tables = results / "tables" / experiment.name
@@ -114,11 +120,11 @@ def _stages(experiments: Sequence[plan.Experiment], results: Path, ceilings: Pat
 
 
 def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
-    """Make tables, findings, figures and the PDF from the attached records, in `folder`.
+    """Rebuild tables, findings, figures and the PDF from the attached records, in `folder`.
 
     Raises:
-        UnsoundPdfError: the attached configuration or records are no such thing, or do not
-            belong together.
+        UnsoundPdfError: the attached configuration or records are malformed, or do not belong
+            together.
     """
     config = checked_config(attachments)
     records = attached_records(attachments)
@@ -131,7 +137,7 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
             ceilings = Path(CEILINGS)
             write_json(ceilings, attached_json(attachments, CEILINGS))
         experiments = _write_plans(config, planned, results)
-        _stages(experiments, results, ceilings)
+        _run_stages(experiments, results, ceilings)
         config_file, output = Path(CONFIG), Path("report.pdf")
         write_json(config_file, config)
         write_report(config_file, results, ceilings, output, remarks)
@@ -146,8 +152,8 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
         return Rebuilt(made, output.read_bytes())
 
 
-def documents_equal(a: bytes, b: bytes) -> bool:
-    """Whether two JSON texts hold the same document."""
+def is_same_document(a: bytes, b: bytes) -> bool:
+    """Whether two JSON texts are of the same document."""
     try:
         return bool(json.loads(a) == json.loads(b))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Check 8, reproduction: a sample of the declared runs, measured here by protocol ``lab5``.
+"""Check 8, reproduction: a sample of the declared runs, measured here with the ``lab5`` protocol.
 
-On the device that a submission names, times must agree within `TOLERANCE`. On another one only the
-ratio between the two implementations can be compared, which is weak evidence and said to be so.
+On the device that a submission names, times must agree within `TOLERANCE`. On another device only
+the ratio of the two implementations can be compared, which is weak evidence and reported as such.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from flashlab.runs import Run
 PASSES = ("forward", "backward")
 TOLERANCE = 0.25
 LAUNCH_SECONDS = 0.3e-3
-"""Times below are mostly launches, and vary by more than `TOLERANCE` from session to session."""
+"""Shorter times are mostly kernel launches and vary by more than `TOLERANCE` between sessions."""
 
 START_SECONDS = 5.0
-"""What a run costs beside its calls: a process, torch, the float64 reference."""
+"""Overhead of a run besides its calls: the process, importing torch, the float64 reference."""
 
 EXTRA_CALLS = 5
-"""Calls of a run that are not timed: warm-up, peak memory, the comparison with the reference."""
+"""Untimed calls of a run: warm-up, peak memory, comparison with the reference."""
 
 DISTURBANCES = ("cpu_load", "shared_device")
-"""Codes of a record's warnings that say that the machine was not the run's alone."""
+"""Warnings in a record that mean that other processes were using the machine."""
 
 OTHER_DEVICE_FACTOR = 3.0
 """By what factor the ratio of the two implementations may differ between two devices."""
@@ -40,9 +40,9 @@ OTHER_DEVICE_FACTOR = 3.0
 
 @dataclass(frozen=True)
 class Measured:
-    """A run measured here: seconds of each pass, or the status that says why there are none.
+    """A run measured here: the seconds of each pass, or the status that explains their absence.
 
-    `disturbed` is whether the record warns that other processes used the machine meanwhile.
+    `disturbed` is whether the record warns of other processes on the machine.
     """
 
     run: Run
@@ -52,7 +52,7 @@ class Measured:
 
 
 def read_measured(path: Path, run: Run) -> Measured:
-    """A record of this machine; RecordError where it is missing or another run's."""
+    """A record of this machine; RecordError if it is missing or of another run."""
     record = read_record(path, run)
     ok = record.status == "ok"
     seconds = {name: record.metrics[f"{name}_time"].value / 1e3 for name in PASSES} if ok else {}
@@ -60,7 +60,7 @@ def read_measured(path: Path, run: Run) -> Measured:
     return Measured(run, record.status, seconds, disturbed)
 
 
-def _same_device(here: str, named: str | None) -> bool:
+def _is_same_device(here: str, named: str | None) -> bool:
     if named is None:
         return False
     mine, theirs = find_device(here), find_device(named)
@@ -71,11 +71,11 @@ Declared = tuple[str, Shape]
 
 
 def declared_run(result: Result) -> Declared | None:
-    """Implementation and shape of a file that is declared whole."""
-    said = result.declaration
-    if said.shape is None or said.implementation is None:
+    """Implementation and shape of a file, None if they are not fully declared."""
+    declaration = result.declaration
+    if declaration.shape is None or declaration.implementation is None:
         return None
-    return said.implementation, said.shape
+    return declaration.implementation, declaration.shape
 
 
 def choose(
@@ -83,9 +83,9 @@ def choose(
 ) -> list[Declared]:
     """A sample of `count` declared runs, the same for the same seed and submissions.
 
-    Runs of more than a launch's time are preferred. Where a run is declared for another device,
-    the other implementation at that shape is measured with it. `known` are the implementations
-    that can be measured.
+    Runs longer than `LAUNCH_SECONDS` are preferred. If a run was on another device, the other
+    implementation is measured at that shape too. `known` are the implementations that can be
+    measured.
     """
     longest: dict[Declared, float] = {}
     elsewhere: set[Declared] = set()
@@ -95,7 +95,7 @@ def choose(
             continue
         seconds = min(result.numbers.seconds[name] for name in PASSES)
         longest[run] = max(seconds, longest.get(run, 0.0))
-        if not _same_device(here, result.declaration.device_name):
+        if not _is_same_device(here, result.declaration.device_name):
             elsewhere.add(run)
     order = sorted(longest)
     random.Random(seed).shuffle(order)
@@ -108,8 +108,8 @@ def choose(
     return list(chosen)
 
 
-def of_a_gpu(result: Result, known: Collection[str]) -> bool:
-    """Whether a file could be sampled and is a GPU's; one without a device is, as the course's."""
+def is_from_gpu(result: Result, known: Collection[str]) -> bool:
+    """Whether a file can be sampled and is from a GPU, as the course's are if none is named."""
     run, device_name = declared_run(result), result.declaration.device_name
     sampled = run is not None and run[0] in known
     return sampled and (device_name is None or device_is_gpu(device_name))
@@ -118,10 +118,10 @@ def of_a_gpu(result: Result, known: Collection[str]) -> bool:
 def estimated_seconds(
     chosen: Iterable[Declared], results: Iterable[Result], protocol: Mapping[str, Any]
 ) -> float:
-    """About how long measuring these runs takes, from the times that the submissions have.
+    """An estimate of how long measuring these runs takes, from the submitted times.
 
-    A run that no file has, which is measured with another for their ratio, counts as long as the
-    other. No run takes longer than the protocol's time-out.
+    A run that nobody submitted, measured only for a ratio, is taken to last as long as the other
+    run of that ratio. No run takes longer than the protocol's time-out.
     """
     longest: dict[Shape, dict[str, float]] = {}
     for result in results:
@@ -141,8 +141,8 @@ def estimated_seconds(
     return total
 
 
-def _against_here(submission: str, result: Result, measured: Measured) -> Line:
-    """One file of the same device, held against the measurement."""
+def _compare_times(submission: str, result: Result, measured: Measured) -> Line:
+    """One file from the same device, compared with the measurement."""
     params = {"run": result.declaration.said(), "tolerance": f"{TOLERANCE:.0%}"}
     worst, texts = 0.0, ("", "")
     for name in PASSES:
@@ -166,10 +166,10 @@ def _against_here(submission: str, result: Result, measured: Measured) -> Line:
     )
 
 
-def _ratios(
+def _compare_ratios(
     submission: str, results: Sequence[Result], measured: Mapping[Declared, Measured]
 ) -> Iterator[Line]:
-    """Naive over Flash2, here and in the submission, of the shapes that both have."""
+    """Naive over Flash2, here and in the submission, at the shapes that both have."""
     own = {run: result for result in results if (run := declared_run(result)) is not None}
     for implementation, shape in sorted(own):
         pair = ((NAIVE, shape), (FLASH2, shape))
@@ -198,7 +198,7 @@ def check_reproduction(
     measured: Sequence[Measured],
     here: str,
 ) -> list[Line]:
-    """What the runs measured on the device `here` say of a submission's files."""
+    """Lines that compare a submission's files with the runs measured on the device `here`."""
 
     def nothing(code: str) -> list[Line]:
         return [Line(submission, "", "reproduction", "not_checked", code)]
@@ -214,13 +214,13 @@ def check_reproduction(
         found = by_run.get(run) if run else None
         if found is None:
             continue
-        if not _same_device(here, result.declaration.device_name):
+        if not _is_same_device(here, result.declaration.device_name):
             elsewhere.append(result)
         elif found.status != "ok":
             params = {"run": result.declaration.said(), "status": found.status}
             code = "reproduction.not_measured"
             lines.append(Line(submission, result.name, "reproduction", "not_checked", code, params))
         else:
-            lines.append(_against_here(submission, result, found))
-    lines += _ratios(submission, elsewhere, by_run)
+            lines.append(_compare_times(submission, result, found))
+    lines += _compare_ratios(submission, elsewhere, by_run)
     return lines or nothing("reproduction.none_sampled")

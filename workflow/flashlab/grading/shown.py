@@ -1,8 +1,8 @@
-r"""Names and texts from others, made safe to show in a terminal, a CSV cell and a PDF.
+r"""Others' names and texts, made safe to show in a terminal, a CSV cell and a PDF.
 
-Control and format characters (newlines, ANSI escapes, marks that turn the direction of text),
-bytes that are no UTF-8, and characters that the report's font lacks become visible escapes such as
-``\u202e``. A backslash becomes two, so that two names never look alike.
+Control and format characters (newlines, ANSI escapes, marks that reverse the direction of text),
+bytes that are not UTF-8, and characters that the report's font lacks become visible escapes such as
+``\u202e``. A backslash becomes two, so that no two names look alike.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flashlab.glyphs import covered
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 MAX_CHARACTERS = 160
-"""Most characters of a name or text that are shown in a PDF; a CSV cell has all of it."""
+"""Most characters of a name or text in a PDF; a CSV cell has all of it."""
 
 
 @cache
@@ -22,7 +22,7 @@ def _escaped_character(character: str, needs_glyph: bool) -> str:
     code = ord(character)
     if character == "\\":
         return "\\\\"
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     visible = character == " " or unicodedata.category(character)[0] in "LMNPS"
     if visible and (not needs_glyph or code in covered()):
@@ -31,12 +31,12 @@ def _escaped_character(character: str, needs_glyph: bool) -> str:
 
 
 def escaped(text: str, needs_glyph: bool = False) -> str:
-    """`text` with everything that could deceive or break a reader as a visible escape."""
+    """`text` with visible escapes for everything that could mislead a reader or break a parser."""
     return "".join(_escaped_character(character, needs_glyph) for character in text)
 
 
 def for_page(text: str) -> str:
-    """`text` for the PDF: escaped, with glyphs for all of it, and shortened in its middle."""
+    """`text` for the PDF: escaped, without missing glyphs, and shortened in the middle."""
     shown = escaped(text, needs_glyph=True)
     if len(shown) <= MAX_CHARACTERS:
         return shown
@@ -45,6 +45,6 @@ def for_page(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """`text` for a CSV cell: escaped, and never a spreadsheet's formula."""
+    """`text` for a CSV cell: escaped, and never a formula."""
     shown = escaped(text)
     return f"'{shown}" if shown.startswith(FORMULA_STARTS) else shown

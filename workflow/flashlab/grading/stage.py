@@ -18,13 +18,13 @@ from flashlab.grading.submissions import loose_files, read_submissions
 from flashlab.grading.wording import sentence
 
 SHOWN_OF_A_KIND = 6
-"""Most rows of one kind that a submission's section shows; the CSV has every line."""
+"""Most rows of one kind in a submission's section; the CSV has every line."""
 
 SHOWN = 24
-"""Most rows of a submission's section."""
+"""Most rows in a submission's section."""
 
 SHOWN_FILES = 8
-"""Most files that are named in a row."""
+"""Most files named in a row."""
 
 
 def _row(line: Line, files: Sequence[str], languages: Sequence[str]) -> dict[str, Any]:
@@ -33,14 +33,14 @@ def _row(line: Line, files: Sequence[str], languages: Sequence[str]) -> dict[str
         "more_files": max(0, len(files) - SHOWN_FILES),
         "check": line.check,
         "verdict": line.verdict,
-        "said": {language: sentence(line, language, for_page) for language in languages},
+        "message": {language: sentence(line, language, for_page) for language in languages},
         "expected": for_page(line.expected),
         "found": for_page(line.found),
     }
 
 
 def _details(summary: Summary, lines: Sequence[Line], languages: Sequence[str]) -> dict[str, Any]:
-    """What did not pass, the worst first; files of which the same is said share a row."""
+    """What did not pass, the worst first; files with the same message share a row."""
     order = {"fail": 0, "warn": 1}
     wrong = sorted(
         (line for line in lines if line.verdict in order),
@@ -48,8 +48,8 @@ def _details(summary: Summary, lines: Sequence[Line], languages: Sequence[str]) 
     )
     same: dict[tuple[object, ...], list[Line]] = defaultdict(list)
     for line in wrong:
-        said = (line.code, *sorted(line.params.items()), line.expected, line.found)
-        same[line.verdict, said].append(line)
+        params = tuple(sorted(line.params.items()))
+        same[line.verdict, line.code, params, line.expected, line.found].append(line)
     kinds: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
     more = 0
@@ -69,7 +69,7 @@ def _details(summary: Summary, lines: Sequence[Line], languages: Sequence[str]) 
 
 
 def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the pages show, with every text of others made safe."""
+    """All that the pages show, with others' texts made safe."""
     languages = order["languages"]
     lines: dict[str, list[Line]] = defaultdict(list)
     for line in grades.lines:
@@ -107,11 +107,11 @@ def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document: Path) -> Grades:
-    """Grade what the order names and write the two CSV files and the pages' content.
+    """Grade what the order names, and write the two CSV files and the content of the pages.
 
     Raises:
         GradingError: the folder has no submissions.
-        RecordError: a run measured here has no record.
+        RecordError: the record of a run measured here is missing.
     """
     order = read_order(order_file)
     submissions = read_submissions(order["submissions"], order["device"])

@@ -1,6 +1,6 @@
-"""A report checked against its own data: the attachments, their numbers, and the text.
+"""A report checked against its own data: the attachments, the numbers derived from them, the text.
 
-It proves that the report and its data belong together, not where the data came from.
+This proves that a report and its data belong together, not where the data came from.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ from flashlab.grading.attachments import (
 )
 from flashlab.grading.model import Line
 from flashlab.grading.order import measured_of, read_order
-from flashlab.grading.rebuild import Rebuilt, documents_equal, rebuild
+from flashlab.grading.rebuild import Rebuilt, is_same_document, rebuild
 from flashlab.grading.reproduction import Measured, check_reproduction
 from flashlab.grading.shown import escaped
 from flashlab.grading.wording import sentence
 from flashlab.records import parse_record
 
 SHOWN = 40
-"""Most differences of one kind that are told."""
+"""Most differences of one kind that are listed."""
 
-WORDS_BESIDE = 3
+CONTEXT_WORDS = 3
 
 
 def _manifest_differences(attachments: Mapping[str, bytes]) -> Iterator[str]:
-    """Where the attachments are not those that the manifest lists."""
+    """Where the attachments differ from what the manifest lists."""
     manifest = attached_json(attachments, MANIFEST)
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict):
-        raise UnsoundPdfError(f"{MANIFEST}: it lists no files")
+        raise UnsoundPdfError(f"{MANIFEST}: it has no list of files")
     others = attachments.keys() - {MANIFEST}
     for name in sorted(files.keys() - others):
-        yield f"{name} is listed in {MANIFEST}, and not attached"
+        yield f"{name} is listed in {MANIFEST} but not attached"
     for name in sorted(others - files.keys()):
-        yield f"{name} is attached, and not listed in {MANIFEST}"
+        yield f"{name} is attached but not listed in {MANIFEST}"
     for name in sorted(others & files.keys()):
         entry = files[name] if isinstance(files[name], dict) else {}
         digest = hashlib.sha256(attachments[name]).hexdigest()
         if (entry.get("sha256"), entry.get("bytes")) != (digest, len(attachments[name])):
-            yield f"{name} is not the file that {MANIFEST} lists: its SHA-256 or size is another"
+            yield f"{name} is not the file that {MANIFEST} lists: its SHA-256 or size differs"
 
 
 def _record_differences(name: str, record: Mapping[str, Any]) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _number_differences(where: str, stated: Any, follows: Any) -> Iterator[str]:
 
 
 def _table_differences(name: str, attached: bytes, made: bytes) -> Iterator[str]:
-    """The cells of a table that the records do not make."""
+    """The cells of a table that do not follow from the records."""
     try:
         theirs, ours = (
             list(csv.reader(io.StringIO(content.decode("utf-8"), newline="")))
@@ -96,20 +96,18 @@ def _table_differences(name: str, attached: bytes, made: bytes) -> Iterator[str]
         yield f"{name}: it cannot be read: {error}"
         return
     if len(theirs) != len(ours) or theirs[:1] != ours[:1]:
-        yield f"{name}: it has other rows or columns than the records make"
+        yield f"{name}: its rows or columns are not those that the records give"
         return
     header = ours[0]
     for number, (row, wanted) in enumerate(zip(theirs, ours, strict=True), start=1):
         if len(row) != len(wanted):
-            yield f"{name}: line {number}: it has another number of cells"
+            yield f"{name}: line {number}: the number of cells differs"
             continue
-        for column, said, right in zip(header, row, wanted, strict=True):
-            if said != right:
-                yield (
-                    f"{name}: line {number}: {column}: it says {said}, and the records make {right}"
-                )
+        for column, found, expected in zip(header, row, wanted, strict=True):
+            if found != expected:
+                yield f"{name}: line {number}: {column}: {found}, but the records give {expected}"
     if theirs == ours and attached != made:
-        yield f"{name}: the cells are right, and yet the file is not the one that is made"
+        yield f"{name}: the cells are right, but the file is not byte for byte the rebuilt one"
 
 
 def _attachment_differences(opened: Opened, rebuilt: Rebuilt) -> Iterator[str]:
@@ -117,98 +115,99 @@ def _attachment_differences(opened: Opened, rebuilt: Rebuilt) -> Iterator[str]:
     known = {RECORDS, CONFIG, CEILINGS, MANIFEST, *rebuilt.attachments}
     known |= {name for remark in remarks for name in remark.attachments()}
     for name in sorted(opened.attachments.keys() - known):
-        yield f"{name} is attached, and is no part of a report's data"
+        yield f"{name} is attached but is not part of a report's data"
     for name, made in sorted(rebuilt.attachments.items()):
         attached = opened.attachments.get(name)
         if attached is None:
             yield f"{name} is not attached"
         elif name.endswith(".csv"):
             yield from _table_differences(name, attached, made)
-        elif not documents_equal(attached, made):
-            yield f"{name}: it is not what the records make"
+        elif not is_same_document(attached, made):
+            yield f"{name}: it is not what the records give"
 
 
-def _text_differences(page: int, said: str, right: str) -> Iterator[str]:
-    theirs, ours = said.split(), right.split()
+def _text_differences(page: int, found: str, expected: str) -> Iterator[str]:
+    theirs, ours = found.split(), expected.split()
     matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
         if kind != "equal":
-            before = " ".join(theirs[max(0, a - WORDS_BESIDE) : a])
-            says, makes = " ".join(theirs[a:b]) or "nothing", " ".join(ours[c:d]) or "nothing"
-            yield f'page {page}: after "{before}" it says {says}, and the records make {makes}'
+            before = " ".join(theirs[max(0, a - CONTEXT_WORDS) : a])
+            has, gives = " ".join(theirs[a:b]) or "nothing", " ".join(ours[c:d]) or "nothing"
+            yield f'page {page}: after "{before}" there is {has}, but the records give {gives}'
 
 
 def _page_differences(opened: Opened, rebuilt: Opened) -> Iterator[str]:
-    """Where text or drawings are not those of the report made again."""
+    """Where text or drawings differ from those of the rebuilt report."""
     if len(opened.pages) != len(rebuilt.pages):
-        yield f"it has {len(opened.pages)} pages, and the records make {len(rebuilt.pages)}"
+        yield f"it has {len(opened.pages)} pages, but the records give {len(rebuilt.pages)}"
     for number, (page, made) in enumerate(zip(opened.pages, rebuilt.pages, strict=False), start=1):
         if page.text != made.text:
             yield from _text_differences(number, page.text, made.text)
         elif page.drawing != made.drawing:
-            yield f"page {number}: its text is right, and its drawings are not those of the records"
+            yield f"page {number}: the text is right, but the drawings are not those of the records"
         elif page.annotations != made.annotations:
-            yield f"page {number}: links or annotations are not those that the records make"
+            yield f"page {number}: the links or annotations are not those of the rebuilt report"
     if opened.document != rebuilt.document:
-        yield "its title, author or another statement about the whole file is not what was made"
+        yield "the title, author or other metadata is not that of the rebuilt report"
 
 
 def differences(opened: Opened) -> dict[str, list[str]]:
-    """What does not hold together in a report, by what was compared; empty lists where all does.
+    """The inconsistencies of a report, by what was compared; a list is empty if there are none.
 
     Raises:
-        UnsoundPdfError: there is nothing to compare, because the data is missing or no data.
+        UnsoundPdfError: there is nothing to compare, because the data is missing or malformed.
     """
     found = {"attachments": list(_manifest_differences(opened.attachments))}
     records = attached_records(opened.attachments)
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
         rebuilt = rebuild(opened.attachments, Path(folder))
     found["records"] = [
-        said for name, record in records.items() for said in _record_differences(name, record)
+        text for name, record in records.items() for text in _record_differences(name, record)
     ]
     found["tables and findings"] = list(_attachment_differences(opened, rebuilt))
     found["pages"] = list(_page_differences(opened, open_pdf(rebuilt.pdf)))
     return found
 
 
-def _measured_again(opened: Opened, measured: Sequence[Measured], here: str) -> list[Line]:
-    """What the runs measured here say of the attached records."""
+def _compare_measured(opened: Opened, measured: Sequence[Measured], here: str) -> list[Line]:
+    """Lines that compare the attached records with the runs measured here."""
     results = results_of(opened.attachments)
     return check_reproduction("", results, measured, here)
 
 
 def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tuple[bool, list[str]]:
-    """Whether a report and its data belong together, and what to say of it, line by line.
+    """Whether a report and its data belong together, and the lines to print about it.
 
     Args:
         pdf: the report.
-        measured: runs of it that were measured again on this machine.
+        measured: its runs that were measured again on this machine.
         here: the name of this machine's device.
 
     Raises:
-        UnsoundPdfError: it is no report with its data in it.
+        UnsoundPdfError: it is not a report with its data attached.
     """
     opened = read_pdf(pdf)
     found = differences(opened)
-    again = _measured_again(opened, measured, here) if measured else []
+    again = _compare_measured(opened, measured, here) if measured else []
     lines = []
-    for compared, told in found.items():
-        lines.append(f"{compared}: " + (f"{len(told)} differences" if told else "consistent"))
-        lines += [f"  {escaped(said)}" for said in told[:SHOWN]]
-        if len(told) > SHOWN:
-            lines.append(f"  and {len(told) - SHOWN} more")
+    for compared, differing in found.items():
+        count = f"{len(differing)} difference" + ("" if len(differing) == 1 else "s")
+        lines.append(f"{compared}: {count if differing else 'consistent'}")
+        lines += [f"  {escaped(text)}" for text in differing[:SHOWN]]
+        if len(differing) > SHOWN:
+            lines.append(f"  and {len(differing) - SHOWN} more")
     for line in again:
         numbers = f" ({line.expected} here, {line.found} in the report)" if line.found else ""
         lines.append(f"measured again: {line.verdict}: {sentence(line, 'en', escaped)}{numbers}")
     lines.append(
-        "This compares the report with its own data. It does not show where the data came from."
+        "This compares the report with its own data; it does not show where the data came from."
     )
     sound = not any(found.values()) and not any(line.verdict == "fail" for line in again)
     return sound, lines
 
 
 def write_verification(order_file: Path) -> bool:
-    """Verify the report that a call's order names, and say what was found on standard output."""
+    """Verify the report that a call's order names, and print the findings on standard output."""
     order = read_order(order_file)
     sound, lines = verify(Path(order["pdf"]), measured_of(order), order["here"])
     print("\n".join(lines))

@@ -1,7 +1,7 @@
 """One Snakemake call in words: a line for each run that ends, and a summary at the end.
 
-Told what happens, a `Call` answers with the lines to print. It knows nothing of Snakemake's events
-and nothing of terminals.
+A `Call` is told what happens and returns the lines to print. It knows nothing about Snakemake's
+events or terminals.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STAGES = {
     "findings": "Findings",
     "overview": "Figures across the experiments",
     "report": "Report",
-    "publish_pdf": "",  # a copy: the line of what is copied stands for it
+    "publish_pdf": "",  # a copy: the line about its source is enough
     "page": "HTML page",
     "publish_page": "",
     "freeze": "Recorded dataset",
@@ -53,15 +53,15 @@ STAGES = {
     "grades_pdf": "Grades as a PDF",
     "publish_grades_pdf": "",
 }
-"""Rules by what they make. Their jobs write to their logs alone, never to the terminal."""
+"""What each rule makes. The jobs write only to their logs, never to the terminal."""
 
-LAST_WORD = ("freeze", "grades")
-"""Rules whose log ends in a line that answers the call."""
+RESULT_IN_LOG = ("freeze", "grades")
+"""Rules whose log ends in a line with the result."""
 
 MEASURED_WIDTH = 11
 
 FAULTS = ("incorrect", "error")
-"""Statuses that ask for a repair; out of memory and unsupported are properties of the run."""
+"""Statuses that call for a repair; out of memory and unsupported are properties of the run."""
 
 TAIL_LINES = 12
 
@@ -81,12 +81,12 @@ class Job:
 
 
 def printable(text: str) -> str:
-    """One line of others' text, safe for a terminal."""
+    """One line of untrusted text, safe for a terminal."""
     return "".join(c if c.isprintable() else " " for c in text).rstrip()
 
 
 def first_line(message: str) -> str:
-    """The first line of a message that says something."""
+    """The first line of a message that is not blank."""
     return next((printable(line).strip() for line in message.splitlines() if line.strip()), "")
 
 
@@ -102,7 +102,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration as a reader estimates it: ``40 s``, ``12 min``, ``2.5 h``."""
+    """A duration, rounded for a reader: ``40 s``, ``12 min``, ``2.5 h``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -116,7 +116,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def _pages(pdf: Path) -> str:
-    import pypdf.errors  # needed at the very end only, where there is a report
+    import pypdf.errors  # needed only at the end, if there is a report
 
     try:
         return plural(len(pypdf.PdfReader(pdf).pages), "page")
@@ -147,8 +147,8 @@ class Call:
 
     Args:
         root: folder of the pipeline.
-        dry_run: whether nothing is made.
-        clock: seconds, for the time that is left.
+        dry_run: whether this is a dry run.
+        clock: seconds, for estimating the remaining time.
     """
 
     def __init__(
@@ -179,12 +179,12 @@ class Call:
     # What happens
 
     def begins(self, command: str) -> None:
-        """Snakemake starts to work; `command` is what it was called with."""
+        """Snakemake starts working; `command` is its command line."""
         self._began = True
         self._command = command
 
     def plans(self, counts: Mapping[str, int]) -> None:
-        """How many jobs of each rule there are to do."""
+        """The number of jobs of each rule is known."""
         self._began = True
         self._counts = {rule: count for rule, count in counts.items() if rule != "total"}
         self._step = (0, sum(self._counts.values()))
@@ -211,51 +211,51 @@ class Call:
         total = self._counts.get(job.rule, 1)
         if self._finished[job.rule] < total:
             return []
-        said = self._last_word(job) if job.rule in LAST_WORD else []
+        result = self._result_in_log(job) if job.rule in RESULT_IN_LOG else []
         title = STAGES.get(job.rule, job.message or job.rule)
-        return [*([self._stage_line(title, total)] if title else []), *said]
+        return [*([self._stage_line(title, total)] if title else []), *result]
 
     def fails(self, job: Job) -> list[str]:
-        """A job has failed; the jobs that do not need it go on."""
+        """A job has failed; jobs that do not depend on it continue."""
         known = self._running.pop(job.id, None) or self._jobs.get(job.id) or job
         self._failed.append(known)
         return [] if self._interrupted else [f"{known.message or known.rule}: failed"]
 
     def progresses(self, done: int, total: int) -> None:
-        """How many of all jobs are done."""
+        """This many of all jobs are done."""
         self._step = (done, total)
 
     def interrupts(self) -> None:
-        """The user has ended the call."""
+        """The user has interrupted the call."""
         self._interrupted = True
 
     def stops(self) -> None:
-        """An error that is no failed job ends the call."""
+        """An error other than a failed job ends the call."""
         self._stopped = True
 
     def has_nothing_to_do(self) -> None:
-        """Everything that was asked for is there and up to date."""
+        """All targets exist and are up to date."""
         self._nothing_to_do = True
 
     # What it looks like
 
     @property
     def began(self) -> bool:
-        """Whether Snakemake has come to make, or to plan to make, anything."""
+        """Whether Snakemake has got as far as planning or running jobs."""
         return self._began
 
     @property
     def reports_failures(self) -> bool:
-        """Whether the summary says why the call did not succeed."""
+        """Whether the summary explains why the call did not succeed."""
         return bool(self._failed) or self._interrupted
 
     @property
     def step(self) -> tuple[int, int]:
-        """Jobs done, and jobs there are."""
+        """Jobs done, and all jobs."""
         return self._step
 
     def activity(self) -> str | None:
-        """What is being done, in a few words; None where a job itself writes to the terminal."""
+        """What is being done, in a few words; None if a job itself writes to the terminal."""
         jobs = list(self._running.values())
         if not jobs or self._dry_run or self._interrupted:
             return None
@@ -277,7 +277,7 @@ class Call:
                 self._dataset = found[1]
                 self._read_plan(self._root)
         for path in job.inputs if self._dry_run else ():
-            # A dry run leaves the folder alone: its plan is in a temporary one.
+            # A dry run does not touch the folder: its plan is in a temporary one.
             found = re.match(rf"(/.+)/results/{self._dataset}/plan/", path)
             if found:
                 self._read_plan(Path(found[1]))
@@ -330,9 +330,9 @@ class Call:
         return 2 * len(str(self._counts.get(MEASURE, 0))) + 1
 
     def _left(self) -> float | None:
-        """Seconds of measuring to come, None where there is none or nobody can tell.
+        """Remaining seconds of measuring, None if there are none or they cannot be estimated.
 
-        The first run tells nothing: it imports torch for all.
+        The first run is no guide: it imports torch for all.
         """
         done = len(self._measured_at)
         remaining = self._counts.get(MEASURE, done) - done
@@ -364,7 +364,7 @@ class Call:
     def _stage_line(title: str, total: int) -> str:
         return f"{title}: done" if total == 1 else f"{title}: {total} done"
 
-    def _last_word(self, job: Job) -> list[str]:
+    def _result_in_log(self, job: Job) -> list[str]:
         return [line for log in job.logs for line in _lines(self._root / log)[-1:]]
 
     # The end
@@ -408,13 +408,13 @@ class Call:
         )
 
     def _look_up(self) -> None:
-        """The plan, where no job has led to it."""
+        """Read the plan, if no job has led to it."""
         if self._dataset is None:
             self._dataset = shown_dataset(self._root)
             self._read_plan(self._root)
 
     def _runs(self) -> list[str]:
-        """How the planned runs ended; those measured here that did not end well, by name."""
+        """How the planned runs ended, with the names of those measured here that are not ok."""
         self._look_up()
         outcomes = read_outcomes(self._root, self._planned)
         if not outcomes:
@@ -472,15 +472,15 @@ class Call:
         return lines + _table(rows)
 
     def _changed_verdicts(self) -> list[str]:
-        """What the report that this call has published states otherwise than the one before."""
+        """The verdicts in which the report published by this call differs from the previous one."""
         published = [job for job in self._jobs.values() if REPORT in job.outputs]
         lines = [line for job in published for log in job.logs for line in _lines(self._root / log)]
         changed = [line.removeprefix(CHANGED) for line in lines if line.startswith(CHANGED)]
         return [*changed[:1], *(f"  {line}" for line in changed[1:])]
 
     def _failures(self) -> list[str]:
-        """Which jobs failed, how their logs end, and what there is of a report."""
-        failed = [job for job in self._failed if job.rule != VERIFY]  # which has said it all
+        """Which jobs failed, how their logs end, and which report there is."""
+        failed = [job for job in self._failed if job.rule != VERIFY]  # it prints its own
         if not failed:
             return []
         lines = ["", f"{plural(len(failed), 'job')} failed:"]

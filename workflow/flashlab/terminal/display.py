@@ -32,11 +32,11 @@ class Plain:
         self._stream.flush()
 
     def progress(self, activity: str | None, done: int, total: int) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 class Live:
-    """Lines on a terminal, with the progress in a line that moves on below them."""
+    """Lines on a terminal, with the progress in a line that stays below them."""
 
     def __init__(self, stream: TextIO) -> None:
         self._console = Console(file=stream, markup=False, highlight=False, emoji=False)
@@ -58,7 +58,7 @@ class Live:
             self._console.print("\n".join(folded), soft_wrap=True)
 
     def progress(self, activity: str | None, done: int, total: int) -> None:
-        """Start, update or remove the line of the progress."""
+        """Start, update or remove the progress line."""
         if activity is None:
             if self._shown is not None:
                 self._shown.stop()

@@ -29,7 +29,7 @@ class Outcome:
 
 
 def shown_dataset(root: Path) -> str | None:
-    """Name of the dataset that ``report/`` shows, None where no report was made yet."""
+    """Name of the dataset that ``report/`` shows, None if no report was made yet."""
     try:
         name: str = read_json(root / "report" / "dataset.json")["dataset"]
     except (OSError, ValueError, KeyError):
@@ -54,7 +54,7 @@ def planned_runs(root: Path, dataset: str) -> tuple[Benchmark | None, dict[str, 
 
 
 def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
-    """The run that a record names, and what became of it; None where it cannot be read."""
+    """The run that a record names, and its outcome; None if it cannot be read."""
     try:
         record = parse_record(read_json(path), str(path))
     except (OSError, ValueError, RecordError):
@@ -68,7 +68,7 @@ def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
 
 
 def read_outcomes(root: Path, planned: Mapping[str, Run]) -> dict[Run, Outcome]:
-    """What became of each planned run, in the plan's order."""
+    """The outcome of each planned run, in the plan's order."""
     return {run: read_outcome(root / path)[1] for path, run in planned.items()}
 
 

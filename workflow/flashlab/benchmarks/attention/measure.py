@@ -25,7 +25,7 @@ def _inputs(shape: Shape, dtype: str, device: str) -> torch.Tensor:
     return torch.randn(size, dtype=getattr(torch, dtype), device=device, requires_grad=True)
 
 
-def _peak_memory(attention: gate.Attention, shape: Shape, dtype: str, device: str) -> int:
+def peak_memory(attention: gate.Attention, shape: Shape, dtype: str, device: str) -> int:
     """Peak bytes of both passes, inputs included."""
 
     def both_passes() -> None:
@@ -68,14 +68,14 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     attention, shape = kernel.attention, Shape.of(run)
     dtype, device = run["dtype"], run["device"]
     checked = gate.check_correctness(attention, shape, dtype, device)
-    peak_memory = _peak_memory(attention, shape, dtype, device)
+    peak = peak_memory(attention, shape, dtype, device)
     load, states = environment.LoadMeter(), environment.gpu_states(device)
     timings = _time_passes(attention, shape, dtype, device, protocol)
     states += environment.gpu_states(device)
     return {
         "metrics": {
             **{name: timing.to_json() for name, timing in timings.items()},
-            "peak_memory": {"unit": "MiB", "value": peak_memory / MIB},
+            "peak_memory": {"unit": "MiB", "value": peak / MIB},
         },
         "gate": checked,
         "warnings": [

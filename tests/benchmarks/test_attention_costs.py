@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.costs import (
+from flashlab.benchmarks.attention.costs import (
     MIB,
     compulsory_bytes,
     compulsory_tensors,
@@ -18,7 +18,7 @@ from flashlab.costs import (
     naive_memory_is_exact,
     naive_peak_memory,
 )
-from flashlab.records import Shape
+from flashlab.benchmarks.attention.shape import Shape
 
 HEADLINE = Shape(batch_size=32, seq_len=1024, num_heads=32, emb_dim=2048, causal=False)
 

@@ -7,9 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.implementations import find_implementations
-from flashlab.measuring.child import load_kernel
-from flashlab.measuring.gate import (
+from flashlab.benchmarks.attention.gate import (
     MAX_SCORES,
     TOLERANCES,
     IncorrectError,
@@ -17,7 +15,9 @@ from flashlab.measuring.gate import (
     gate_shape,
     reference_passes,
 )
-from flashlab.records import Shape
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.implementations import find_implementations
+from flashlab.measuring.kernel import load_kernel
 
 Attention = Callable[[torch.Tensor, bool], torch.Tensor]
 

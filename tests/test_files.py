@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashlab.files import canonical, write_json, write_json_if_changed
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(), json_values), st.randoms())
+def test_canonical_text_does_not_depend_on_the_order_of_keys(
+    value: dict[str, Any], random: Random
+) -> None:
+    items = list(value.items())
+    random.shuffle(items)
+    assert canonical(dict(items)) == canonical(value)
+    assert json.loads(canonical(value)) == value
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_canonical_and_written_json_refuse_what_json_has_not(tmp_path: Path, number: float) -> None:
+    with pytest.raises(ValueError):
+        canonical({"x": number})
+    with pytest.raises(ValueError):
+        write_json(tmp_path / "x.json", {"x": number})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unchanged_document_keeps_its_time_of_change(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "plan.json"
+    write_json_if_changed(path, {"a": 1})
+    os.utime(path, (1, 1))
+    write_json_if_changed(path, {"a": 1})
+    assert path.stat().st_mtime == 1
+    write_json_if_changed(path, {"a": 2})
+    assert path.stat().st_mtime > 1
+    assert json.loads(path.read_text()) == {"a": 2}
+
+
+def test_killed_in_the_middle_of_writing_the_old_file_stays_whole(
+    tmp_path: Path, root: Path
+) -> None:
+    path = tmp_path / "r.json"
+    path.write_text("old")
+    code = (
+        "import sys, time; from pathlib import Path; from flashlab.files import open_atomically\n"
+        f"with open_atomically(Path({str(path)!r})) as file:\n"
+        "    file.write('half of the new'); file.flush(); print('writing', flush=True)\n"
+        "    time.sleep(60)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(root / "workflow")}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment
+    ) as writer:
+        assert writer.stdout and writer.stdout.readline() == b"writing\n"
+        os.kill(writer.pid, signal.SIGKILL)
+    assert path.read_text() == "old"
+    write_json(path, {"after": "the kill"})
+    assert json.loads(path.read_text()) == {"after": "the kill"}
+
+
+def test_a_reader_never_meets_half_a_file(tmp_path: Path) -> None:
+    path, documents = tmp_path / "r.json", [["a" * 200_000], ["b" * 300_000]]
+    write_json(path, documents[0])
+    code = (  # reads as often as possible until told to stop
+        "import json, sys; from pathlib import Path\n"
+        "path, stop, reads = Path(sys.argv[1]), Path(sys.argv[2]), 0\n"
+        "while not stop.exists():\n"
+        "    assert len(json.loads(path.read_text())[0]) in (200_000, 300_000)\n"
+        "    reads += 1\n"
+        "print(reads)"
+    )
+    stop = tmp_path / "stop"
+    reader = subprocess.Popen(
+        [sys.executable, "-c", code, str(path), str(stop)], stdout=subprocess.PIPE, text=True
+    )
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        write_json(path, documents[1])
+        write_json(path, documents[0])
+    stop.touch()
+    reads, _ = reader.communicate()
+    assert reader.returncode == 0
+    assert int(reads) > 10
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk with room for 64 KiB; where mounting is denied, a limit on files."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], capture_output=True
+    )
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if mounted.returncode:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
+    yield folder
+    if mounted.returncode:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    else:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_on_a_full_disk_nothing_is_left_but_what_was_there(full_disk: Path) -> None:
+    path = full_disk / "r.json"
+    write_json(path, "old")
+    with pytest.raises(OSError):
+        write_json(path, ["x" * 100_000])
+    assert [p.name for p in full_disk.iterdir()] == ["r.json"]
+    assert json.loads(path.read_text()) == "old"
