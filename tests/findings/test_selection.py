@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,8 +15,12 @@ from flashlab.findings.selection import (
     STRONGEST,
     front_page,
     is_told,
+    select,
     strength,
 )
+from flashlab.sweep import Sweep
+
+Plant = Callable[..., Sweep]
 
 HEADLINE = ("Pytorch", "Flash2")
 
@@ -139,3 +145,62 @@ def test_prose_tells_of_the_headlines_implementations_and_of_what_breaks_a_rule(
     growth = finding("scaling", "power_law")
     assert told(growth)
     assert not told(growth, tabulated=True)
+
+
+# The place of each finding in a report
+
+
+@pytest.fixture
+def sections(sweep: Plant) -> list[Sweep]:
+    """Two sections, in an order that is not that of their names; nothing of a third ran."""
+    names, sizes = ("Pytorch", "Flash2"), (128, 256)
+    runs: dict[Any, Any] = {(name, False, n): {} for name in names for n in sizes}
+    failed = dict.fromkeys(runs, "unsupported")
+    first, second = (sweep(runs, name=name) for name in ("second", "first"))
+    return [first, second, sweep(failed, name="failed")]
+
+
+def places(found: list[Finding]) -> list[tuple[int | None, bool]]:
+    return [(finding.front, finding.told) for finding in found]
+
+
+def test_each_finding_has_its_rank_and_is_told_by_its_section(sections: list[Sweep]) -> None:
+    strong = comparison(8.0, 8.1, experiment="second")
+    weak = comparison(2.0, 2.1, experiment="first", metric="backward_time")
+    level = finding("monotonicity", "monotone", experiment="first")
+    claim = replace(finding("claim", "confirmed"), experiment=None)
+    found = select([weak, strong, level, claim], sections, HEADLINE)
+    assert places(found) == [(1, True), (0, True), (None, False), (None, False)]
+    kept = [replace(each, front=None, told=False) for each in found]
+    assert kept == [weak, strong, level, claim]
+
+
+def test_of_equally_strong_ones_that_of_the_earlier_section_is_on_page_one(
+    sections: list[Sweep],
+) -> None:
+    found = [
+        comparison(2.0, 2.1, experiment=name, params={"of": name}) for name in ("first", "second")
+    ]
+    assert [each.front for each in select(found, sections, HEADLINE)] == [None, 0]
+
+
+def test_what_an_earlier_section_has_told_is_not_told_again(sections: list[Sweep]) -> None:
+    found = [comparison(2.0, 2.1, experiment=name) for name in ("first", "second")]
+    assert [each.told for each in select(found, sections, HEADLINE)] == [False, True]
+    found[0] = replace(found[0], params={"low": 2.05})
+    assert [each.told for each in select(found, sections, HEADLINE)] == [True, True]
+
+
+def test_a_section_in_which_nothing_ran_tells_nothing(sections: list[Sweep]) -> None:
+    found = [finding("out_of_memory", "limit_found", experiment="failed")]
+    assert [each.told for each in select(found, sections, HEADLINE)] == [False]
+
+
+def test_growth_is_not_told_where_a_table_has_it_for_more_implementations(
+    sections: list[Sweep],
+) -> None:
+    params = {"times": 4.0, "times_size": 2.0, "covaried": []}
+    growth = finding("scaling", "power_law", params=params, experiment="first")
+    assert [each.told for each in select([growth], sections, HEADLINE)] == [True]
+    only = [replace(growth, subject={"implementation": "Flash2", "metric": "forward_time"})]
+    assert [each.told for each in select(only, sections, ["Flash2"])] == [False]

@@ -25,6 +25,9 @@ METRIC_COLUMNS = (
 )
 SAMPLE_COLUMNS = ("metric", "index", "value")
 
+TABLE_DIGITS = 9
+"""Significant digits of a number in the tables."""
+
 INTEGERS = frozenset({"samples", "index"})
 NUMBERS = frozenset({"value", "low", "high", "GFLOP"})
 BOOLEANS = frozenset({"source_changed"})
@@ -126,7 +129,7 @@ class Sweep:
 
     @cached_property
     def parameter(self) -> Parameter:
-        """The parameter that varies; the summary is told by the benchmark's first size."""
+        """The swept parameter; for the summary, the benchmark's first size."""
         if self.is_summary:
             return next(p for p in self.benchmark.given if not p.is_variant)
         return self.benchmark.parameter(self.plan["sweep"])

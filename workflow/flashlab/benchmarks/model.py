@@ -66,7 +66,7 @@ class Quantity:
 class Derived:
     """How a metric follows from others: element by element, from the run's parameters and those.
 
-    `compute` is monotonic in each argument, so that intervals carry over.
+    `of` names one metric, or several measured ones. `compute` is monotonic in each argument, so that intervals carry over.
     """
 
     of: tuple[str, ...]

@@ -12,9 +12,7 @@ from flashlab.findings.model import Evidence, Finding
 from flashlab.findings.ratios import EVIDENCE_DIGITS, Estimates, counted, rounded
 from flashlab.findings.series import Series, build_finding, excluded_runs
 from flashlab.runs import Run
-from flashlab.sweep import Row, Sweep, metrics_of
-
-TABLE_DIGITS = 9
+from flashlab.sweep import TABLE_DIGITS, Row, Sweep, metrics_of
 
 Pair = tuple[Row, Row]
 

@@ -96,20 +96,18 @@ def front_page(
     findings: Iterable[Finding], headline: Collection[str], experiments: Collection[str]
 ) -> list[Finding]:
     """The findings of page one, strongest first; equally strong ones in their own order."""
+    of_sections = [finding for finding in findings if finding.experiment in experiments]
     best: dict[tuple[str, ...], Finding] = {}
-    nearest: list[Finding] = []
-    for finding in findings:
-        if finding.experiment not in experiments:
-            continue
-        if finding.kind == "roofline" and finding.verdict != "model_error":
-            nearest = [max([*nearest, finding], key=_share_of_matrix_product)]
+    for finding in of_sections:
         topic = _topic(finding, headline)
         if topic is None or not strength(finding):
             continue
         if topic not in best or strength(finding) > strength(best[topic]):
             best[topic] = finding
     ordered = sorted(best.values(), key=lambda f: (f.kind == "scaling", -strength(f)))
-    return [*ordered[:STRONGEST], *nearest]
+    rooflines = [f for f in of_sections if f.kind == "roofline" and f.verdict != "model_error"]
+    nearest = max(rooflines, key=_share_of_matrix_product, default=None)
+    return [*ordered[:STRONGEST], *([nearest] if nearest else [])]
 
 
 def is_told(finding: Finding, headline: Collection[str], tabulated: bool) -> bool:
