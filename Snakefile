@@ -25,7 +25,7 @@ include: "workflow/common.smk"
 rule report_target:
     default_target: True
     input:
-        "report/lab5.pdf",
+        f"report/{REPORT}.pdf",
 
 
 include: "workflow/rules/records.smk"

@@ -249,7 +249,7 @@ WRONG: dict[str, tuple[Callable[[Config], None], list[str]]] = {
             {"metric": "time", "implementations": ["Pytorch"]}]),
         ["experiments[0].figures[0].implementations", "add it"],
     ),
-    "an unknown metric": (experiment(figures=["speed"]), ["figures[0]", "time, memory, rate"]),
+    "an unknown metric": (experiment(figures=["speed"]), ["figures[0]", "time, rate, memory"]),
     "the headline table's name": (experiment(name="summary"), ["experiments[0].name", "rename"]),
     "a name that is no file name": (experiment(name="a/b"), ["experiments[0].name", "letters"]),
     "a name that ends a line": (experiment(name="a\n"), ["experiments[0].name", "letters"]),

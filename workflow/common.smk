@@ -65,7 +65,8 @@ if workflow.is_main_process:
 else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE
 
-HOME = f"results/{PREPARED.dataset}"
+HOME = PREPARED.home
+REPORT = PREPARED.report
 PLAN = str(PLAN_ROOT / HOME / "plan")
 SHOWN = str(PLAN_ROOT / "report" / "dataset.json")
 REMAKING = str(call.remaking_file(PREPARED, PLAN_ROOT))
@@ -117,7 +118,7 @@ def remade(*outputs):
 
 def remade_report(kind, output):
     """An input function, as of `remade`, for a report: whatever it is made of is an input of it."""
-    other_reports = {f"{HOME}/lab5.{other}" for other in ("pdf", "html") if other != kind}
+    other_reports = {f"{HOME}/{REPORT}.{other}" for other in ("pdf", "html") if other != kind}
 
     def newer_input(wildcards):
         must_run = PREPARED.remade.keys() - other_reports and Path(output).exists()

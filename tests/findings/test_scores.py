@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 
 import jsonschema
 import numpy as np
@@ -11,8 +13,11 @@ from findings import planted
 from findings.judging import Judge
 from findings.scores import Scores, score
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.findings.derive import SCHEMA
 from flashlab.findings.model import Evidence, Finding
+from flashlab.report.finding_words import FindingWords
+from flashlab.report.wording import Words
 
 TIMED = (
     *("comparison", "variant_effect", "crossover", "scaling", "monotonicity", "roofline"),
@@ -20,7 +25,7 @@ TIMED = (
 )
 KINDS = (*TIMED, "exact_comparison", "out_of_memory", "anomaly: unstable", "anomaly: outlier")
 SEEN = 60
-"""Datasets whose findings are also validated."""
+"""Datasets whose findings are also validated and told."""
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +69,24 @@ def test_no_difference_is_claimed_of_identical_implementations(scores: Scores) -
     assert scores.identical_differences == 0
 
 
-def test_every_planted_finding_is_valid(scores: Scores, derived: list[list[Finding]]) -> None:
+def test_every_planted_finding_is_valid_and_has_the_same_numbers_in_both_languages(
+    scores: Scores, derived: list[list[Finding]]
+) -> None:
     schema = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    words = FindingWords(Words(["zh_TW", "en"]), ATTENTION)
+
+    def numbers(sentence: str) -> Counter[str]:
+        return Counter(re.findall(r"\d[\d,.]*\d|\d", sentence))
+
     kinds = set()
     for findings in (*derived[:SEEN], derived[-1]):
         schema.validate([finding.to_json() for finding in findings])
-        kinds |= {(finding.kind, finding.verdict) for finding in findings}
+        for finding in findings:
+            kinds.add((finding.kind, finding.verdict))
+            # What a claim says is its own text in each language.
+            if finding.sentences and finding.kind != "claim":
+                told = words.tell(finding, "N")
+                assert numbers(told["zh_TW"]) == numbers(told["en"]), told
     assert len(kinds) > 20
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flashlab.benchmarks.attention.costs import compulsory_bytes
+from flashlab.course import FLASH2, NAIVE
 from flashlab.devices import Device, find_device, known_devices
-from flashlab.grading.declared import FLASH2, NAIVE
 from flashlab.grading.identity import Candidate
 from flashlab.grading.model import Declaration, Numbers, Result
 from flashlab.grading.physics import (

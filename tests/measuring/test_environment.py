@@ -34,7 +34,7 @@ def test_steady_samples_give_no_warning() -> None:
 def test_times_that_rise_or_fall_over_a_pass_are_drift() -> None:
     rising = [time * (1 + 0.002 * i) for i, time in enumerate(steady())]
     (warning,) = sample_warnings("backward", rising)
-    assert (warning["code"], warning["pass"]) == ("drift", "backward")
+    assert (warning["code"], warning["metric"]) == ("drift", "backward")
     assert warning["share"] == pytest.approx(0.08, abs=0.01)
     assert codes(rising[::-1]) == ["drift"]
 

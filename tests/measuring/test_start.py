@@ -29,6 +29,7 @@ RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 SUPERVISOR = """
 import json, sys
 from pathlib import Path
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.implementations import read_implementation
 from flashlab.measuring.supervise import measure_run
 from flashlab.runs import Run

@@ -136,7 +136,7 @@ def cpu_count() -> int:
 
 @cache
 def cpu_model() -> str:
-    """The processor's name, as the system tells it."""
+    """The processor's name, as the system reports it."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith(("model name", "Model")):
@@ -150,7 +150,7 @@ def detect_device(wanted: str) -> str:
     """``cuda`` or ``cpu`` for the config's ``auto``, ``cuda`` or ``cpu``.
 
     ``auto`` takes CUDA where there is a visible GPU and torch is built for it; ``cuda`` without
-    them is a MachineError that says which is missing.
+    them raises MachineError naming the one that is missing.
     """
     if wanted == "cpu":
         return "cpu"

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import datasets, identity, machine, plan, remaking
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, reported_config, resolve_config
 from flashlab.implementations import Implementations, find_implementations
@@ -35,12 +37,15 @@ NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 class Prepared:
     """What the rules look up: the dataset, its experiments, and what makes each record.
 
-    `orders` is what to measure and `imports` what to convert, by record file name; both are empty
-    for a recorded dataset. `remade` holds the planned files that must be made again, each with the
-    reason. `config` is the resolved configuration. Paths are relative to the working directory.
+    `home` is the folder of the results, `report` the stem of the report's file name. `orders` is
+    what to measure and `imports` what to convert, by record file name; both are empty for a recorded
+    dataset. `remade` holds the planned files that must be made again, each with the reason. `config`
+    is the resolved configuration. Paths are relative to the working directory.
     """
 
     dataset: str
+    home: str
+    report: str
     device: str
     protocol: str
     experiments: Sequence[str]
@@ -108,7 +113,15 @@ def _record_damages(
     }
 
 
-def _stage_damages(home: Path, experiments: Sequence[plan.Experiment]) -> dict[str, str]:
+def results_of(dataset: str, benchmark: Benchmark) -> Path:
+    """The folder of a dataset's results, one for each benchmark."""
+    name = dataset if benchmark == ATTENTION else f"{dataset}-{benchmark.name}"
+    return RESULTS / name
+
+
+def _stage_damages(
+    home: Path, report: str, experiments: Sequence[plan.Experiment]
+) -> dict[str, str]:
     """Outputs of the stages after the records that must be made again, each with the reason."""
     paths = [home / "findings.json", home / "overview"]
     found: dict[str, str] = {}
@@ -122,8 +135,8 @@ def _stage_damages(home: Path, experiments: Sequence[plan.Experiment]) -> dict[s
             paths.append(figures)
     # A report that was never requested is not missing.
     for kind in REPORTS:
-        if Path(f"report/lab5.{kind}").exists():
-            paths.append(home / f"lab5.{kind}")
+        if Path(f"report/{report}.{kind}").exists():
+            paths.append(home / f"{report}.{kind}")
     for path in paths:
         if damage := remaking.damage(path):
             found.setdefault(path.as_posix(), damage)
@@ -132,6 +145,7 @@ def _stage_damages(home: Path, experiments: Sequence[plan.Experiment]) -> dict[s
 
 def _documents(
     home: Path,
+    dataset: str,
     resolved: Mapping[str, Any],
     experiments: Sequence[plan.Experiment],
     planned: Mapping[Run, plan.PlannedRun],
@@ -141,10 +155,10 @@ def _documents(
     """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
     folder = home / "plan"
     documents: dict[Path, Any] = {
-        folder / "config.json": {**reported_config(resolved), "dataset": home.name},
+        folder / "config.json": {**reported_config(resolved), "dataset": dataset},
         folder / "languages.json": resolved["languages"],
         folder / "experiments.json": [experiment.name for experiment in experiments],
-        Path("report/dataset.json"): {"dataset": home.name},
+        Path("report/dataset.json"): {"dataset": dataset},
     }
     for experiment in experiments:
         documents[experiment_file(home, experiment.name)] = plan.experiment_document(
@@ -222,7 +236,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     protocol = plan.protocol_of(resolved)
     experiments = plan.experiments(resolved, benchmark, device)
     runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
-    home = RESULTS / dataset
+    home = results_of(dataset, benchmark)
     ceilings = recorded.ceilings if recorded else home / "records" / identity.ceilings_name(device)
     if recorded:
         planned = plan.plan_recorded(runs, protocol["name"], recorded, dataset)
@@ -247,7 +261,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             for run, entry in planned.items()
         }
     )
-    remade = _stage_damages(home, experiments)
+    remade = _stage_damages(home, benchmark.report, experiments)
     if recorded and not imports:
         plan.check_recorded(planned, dataset)
     else:
@@ -261,6 +275,8 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             remade[ceilings.as_posix()] = remaking.ASKED_FOR
     return Prepared(
         dataset=dataset,
+        home=home.as_posix(),
+        report=benchmark.report,
         device=device,
         protocol=protocol["name"],
         experiments=tuple(experiment.name for experiment in experiments),
@@ -278,6 +294,6 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         remade=remade,
         config=resolved,
         documents=_documents(
-            home, resolved, experiments, planned, implementations, (dtype, device)
+            home, dataset, resolved, experiments, planned, implementations, (dtype, device)
         ),
     )

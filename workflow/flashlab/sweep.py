@@ -38,7 +38,7 @@ Variant = tuple[tuple[str, Value], ...]
 
 
 def run_keys(benchmark: Benchmark) -> tuple[str, ...]:
-    """The columns that tell one run from all others."""
+    """The columns that distinguish one run from all others."""
     return ("implementation", *(p.name for p in benchmark.given), "dtype", "device")
 
 
@@ -182,7 +182,7 @@ class Sweep:
         return int(self.parameter.derive(row))
 
     def key_of(self, row: Row) -> tuple[Any, ...]:
-        """What tells the run of a row from all others."""
+        """What distinguishes the run of a row from all others."""
         return tuple(row[column] for column in run_keys(self.benchmark))
 
     @cached_property
@@ -253,7 +253,7 @@ class Sweep:
 
 
 def device_of(runs: Iterable[Row]) -> str:
-    """Names of the devices of these runs, or their kinds where no record tells a name.
+    """Names of the devices of these runs, or their kinds where no record states a name.
 
     A run that ended in an error may not have come to know its device.
     """

@@ -32,9 +32,9 @@ REPORT_INPUTS = {
 rule report:
     input:
         **REPORT_INPUTS,
-        remade=remade_report("pdf", f"{HOME}/lab5.pdf"),
+        remade=remade_report("pdf", f"{HOME}/{REPORT}.pdf"),
     output:
-        f"{HOME}/lab5.pdf",
+        f"{HOME}/{REPORT}.pdf",
     log:
         f"{HOME}/logs/report.log",
     conda:
@@ -54,9 +54,9 @@ rule page:
     input:
         **REPORT_INPUTS,
         own=[str(ROOT.joinpath("templates", name)) for name in ("page.css", "page.js")],
-        remade=remade_report("html", f"{HOME}/lab5.html"),
+        remade=remade_report("html", f"{HOME}/{REPORT}.html"),
     output:
-        f"{HOME}/lab5.html",
+        f"{HOME}/{REPORT}.html",
     log:
         f"{HOME}/logs/page.log",
     conda:
@@ -76,13 +76,13 @@ rule page:
 # that is there.
 rule publish_pdf:
     input:
-        rendered=f"{HOME}/lab5.pdf",
+        rendered=f"{HOME}/{REPORT}.pdf",
         findings=f"{HOME}/findings.json",
         shown=SHOWN,
-        remade=remade_report("pdf", "report/lab5.pdf"),
+        remade=remade_report("pdf", f"report/{REPORT}.pdf"),
     output:
         report(
-            "report/lab5.pdf",
+            f"report/{REPORT}.pdf",
             caption=str(ROOT.joinpath("report", "captions", "report.rst")),
             category="Report",
         ),
@@ -93,7 +93,7 @@ rule publish_pdf:
     params:
         results=results_folder,
     message:
-        "Writing report/lab5.pdf"
+        f"Writing report/{REPORT}.pdf"
     shell:
         "(python -m flashlab verdicts --results {params.results:q} "
         "&& cp {input.rendered:q} {output:q}) > {log:q} 2>&1"
@@ -101,16 +101,16 @@ rule publish_pdf:
 
 rule publish_page:
     input:
-        rendered=f"{HOME}/lab5.html",
+        rendered=f"{HOME}/{REPORT}.html",
         shown=SHOWN,
-        remade=remade_report("html", "report/lab5.html"),
+        remade=remade_report("html", f"report/{REPORT}.html"),
     output:
-        "report/lab5.html",
+        f"report/{REPORT}.html",
     log:
         f"{HOME}/logs/publish_page.log",
     conda:
         CONDA
     message:
-        "Writing report/lab5.html"
+        f"Writing report/{REPORT}.html"
     shell:
         "cp {input.rendered:q} {output:q} > {log:q} 2>&1"

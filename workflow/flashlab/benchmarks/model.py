@@ -47,6 +47,27 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Product:
+    """Three parameters of which one is the product of the others, so that any two give the third.
+
+    A configuration may give any two; a run states `whole` and the first factor, and the second
+    follows.
+    """
+
+    whole: str
+    factors: tuple[str, str]
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The three parameters, in the order in which they are named to a user."""
+        return (self.factors[0], self.whole, self.factors[1])
+
+    def __str__(self) -> str:
+        """The rule: ``emb_dim = num_heads × head_dim``."""
+        return f"{self.whole} = {' × '.join(self.factors)}"
+
+
+@dataclass(frozen=True)
 class Quantity:
     """What metrics of one unit share: they stand in one figure, a panel each.
 
@@ -120,10 +141,9 @@ class Benchmark:
     """A benchmark: what its runs differ in, what is measured of each, and by which code.
 
     `measure` is the module whose function ``measure(order)`` the measuring process calls; it
-    imports nothing of the declaration. `report` is the stem of the report's file name.
-    `complete` turns what a configuration gives of a problem into the given parameters, where it may
-    give others in their place. `top_level_keys` gives what a record holds beside our own keys, for
-    readers of another format.
+    imports nothing of the declaration. `report` is the stem of the report's file name. `products`
+    are parameters that follow from one another. `top_level_keys` gives what a record holds beside
+    our own keys, for readers of another format.
     """
 
     name: str
@@ -131,7 +151,7 @@ class Benchmark:
     parameters: tuple[Parameter, ...]
     metrics: tuple[Metric, ...]
     measure: str
-    complete: Callable[[Parameters], Parameters] = dict
+    products: tuple[Product, ...] = ()
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
 
     @cached_property
@@ -179,6 +199,19 @@ class Benchmark:
     def all_parameters(self, given: Parameters) -> dict[str, Value]:
         """The given parameters with those that follow from them, in order of declaration."""
         return {p.name: p.derive(given) if p.derive else given[p.name] for p in self.parameters}
+
+    def complete(self, block: Parameters) -> dict[str, Value]:
+        """The given parameters, from a block with any two of those that follow from one another."""
+        found: dict[str, Any] = dict(block)
+        for product in self.products:
+            first, second = product.factors
+            if second in found:
+                other = found.pop(second)
+                if first in found:
+                    found[product.whole] = found[first] * other
+                else:
+                    found[first] = found[product.whole] // other
+        return found
 
     def describe(self, given: Parameters) -> list[str]:
         """The given parameters in short: ``B16 N1024 H32 E2048 full``."""

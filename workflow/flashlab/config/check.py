@@ -15,9 +15,12 @@ from typing import Any
 
 import jsonschema
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.config.layers import ConfigError, Layer, MergedConfig
 from flashlab.config.messages import KeyPath, example_text, nearest, schema_problems
-from flashlab.config.sizes import shape_problems, sweep_problems
+from flashlab.config.parameters import block_problems, block_schema, sweep_problems
 from flashlab.implementations import available
 from flashlab.strict_yaml import StrictYamlError, parse_yaml
 
@@ -74,8 +77,16 @@ def parse_override(argument: str) -> dict[str, Any]:
         raise ConfigError(f"--config: {key}: {value}: {error}{example_text(part)}") from error
 
 
-def _schema() -> dict[str, Any]:
+def _schema(benchmark: Benchmark = ATTENTION) -> dict[str, Any]:
+    """The schema, with the parameters and quantities that a benchmark declares."""
     schema: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    definitions = schema["$defs"]
+    definitions["block"] = block_schema(benchmark, many=False)
+    definitions["sweep"] = block_schema(benchmark, many=True)
+    sizes = [p.name for p in benchmark.parameters if not p.is_variant]
+    definitions["parameter"] = {"enum": sizes}
+    definitions["quantity"] = {"enum": list(benchmark.quantities)}
+    schema["properties"]["benchmark"]["enum"] = list(BENCHMARKS)
     return schema
 
 
@@ -92,7 +103,7 @@ def _fill_defaults(schema: Mapping[str, Any], document: Any) -> None:
 
 
 def _check_relations(
-    config: Mapping[str, Any], known: Collection[str]
+    config: Mapping[str, Any], benchmark: Benchmark, known: Collection[str]
 ) -> Iterator[tuple[KeyPath, str]]:
     """Problems in the relations between keys, in a configuration that the schema accepts."""
 
@@ -118,7 +129,7 @@ def _check_relations(
         yield from unknown(("summary", "implementations", i), name)
     for device in ("cuda", "cpu"):
         shape = config["summary"][device]
-        for key, text in shape_problems(shape):
+        for key, text in block_problems(benchmark, shape):
             yield ("summary", device, *key), text
     names: set[str] = set()
     for i, experiment in enumerate(config["experiments"]):
@@ -132,7 +143,7 @@ def _check_relations(
             yield (*path, "name"), f"{experiment['name']} is the headline table's name; rename it"
         names.add(experiment["name"])
         for device in ("cuda", "cpu"):
-            for key, text in sweep_problems(experiment["sweep"], experiment[device]):
+            for key, text in sweep_problems(benchmark, experiment["sweep"], experiment[device]):
                 yield (*path, device, *key), text
         for j, name in enumerate(experiment["implementations"]):
             yield from unknown((*path, "implementations", j), name)
@@ -178,7 +189,8 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         ConfigError: one message with a line for each problem (origin, key, remedy).
     """
     config = MergedConfig(layers)
-    schema = _schema()
+    benchmark = BENCHMARKS.get(config.keys.get("benchmark", ATTENTION.name), ATTENTION)
+    schema = _schema(benchmark)
     _fill_defaults(schema, config.keys)
     validator = _Validator(schema)
     problems = [
@@ -187,7 +199,7 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
     if config.unusable:  # the list of experiments may be empty only because of these
         problems = [(path, text) for path, text in problems if path != ("experiments",)]
     elif not problems:
-        problems = list(_check_relations(config.keys, implementations))
+        problems = list(_check_relations(config.keys, benchmark, implementations))
     _refuse([*config.unusable, *(f"{config.place_of(path)}: {text}" for path, text in problems)])
     config.keys.pop("implementations", None)
     return config.keys

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.config.messages import KeyPath, key_text, nearest, shown
-from flashlab.config.sizes import superseded_sizes
+from flashlab.config.parameters import superseded_parameters
 from flashlab.strict_yaml import StrictYamlError, read_yaml
 
 BUILT_IN = Path(__file__).parents[3] / "config" / "config.yaml"
@@ -62,9 +62,9 @@ def read_layer(file: Path) -> Layer:
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`over` merged into `base`: mappings merge key by key, any other value replaces.
 
-    A block that gives two linked sizes replaces the third.
+    A block that gives two parameters of a product replaces the third.
     """
-    superseded = superseded_sizes(over)
+    superseded = superseded_parameters(over)
     result = {key: value for key, value in base.items() if key not in superseded}
     for key, value in over.items():
         below = result.get(key)

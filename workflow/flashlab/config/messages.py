@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema
 
-from flashlab.config.sizes import SYMBOLS
+from flashlab.config.parameters import letters_of_parameters
 
 MOST_SHOWN = 80
 """Characters of a value that an error message shows."""
@@ -29,7 +29,7 @@ SYNONYMS = {
     "zh": "zh_TW",
     "chinese": "zh_TW",
     "speed": "rate",
-    **SYMBOLS,
+    **letters_of_parameters(),
 }
 """What people call a value by another name."""
 
@@ -155,7 +155,8 @@ def schema_problems(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath
                 if inner.validator != "enum" or inner.path:  # of the form that is a mapping
                     yield from schema_problems(inner)
         case "anyOf":
-            names = rule[0]["enum"]
+            enums = (i for i in error.context or () if i.validator == "enum" and not i.path)
+            names: Any = next(enums).validator_value
             near = nearest(value, names) if isinstance(value, str) else ""
             text = f"must be {', '.join(names)}, or {{metric: …}}; found {shown(value)}"
             yield path, text + near

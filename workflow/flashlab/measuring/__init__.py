@@ -1,4 +1,5 @@
-"""The measuring code: everything whose text decides a record's numbers.
+"""Measuring: a run in a process of its own, from its order to its record.
 
-A change to any file of this folder gives every local run a new identity, and so a new measurement.
+What the measuring process imports, here and in the benchmark's ``measure``, is part of a record's
+identity (`flashlab.identity`): an edit to it measures again.
 """

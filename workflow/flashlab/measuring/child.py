@@ -37,7 +37,7 @@ def _provider(kernel: ModuleType, device: str) -> str:
 def measure(order: Mapping[str, Any]) -> dict[str, Any]:
     """Measure an order's run in this process; the measured part of its record.
 
-    Every failure of the implementation is an answer with a status of its own; only an
+    Every failure of the implementation is answered with its status; only an
     interpreter that dies gives none.
     """
     torch.manual_seed(int.from_bytes(os.urandom(6)))

@@ -43,7 +43,7 @@ def gpu_state() -> dict[str, Any]:
             "temperature_C": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
             "power_limit_W": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
             "clock_reasons": pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
-            # Counted, not told by their ids, which are the host's where this is a container.
+            # Counted only: in a container their ids are the host's.
             "other_processes": max(0, len(processes) - 1),
         }
 

@@ -54,8 +54,8 @@ def _ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict
             return {"status": "oom", "message": "killed by the system for lack of memory (SIGKILL)"}
         return {"status": "error", "message": f"crashed: ended by signal {name}"}
     last = errors.read_text(errors="replace").strip().splitlines()[-1:]
-    said = last[0] if last else "no message"
-    return {"status": "error", "message": f"ended with status {returncode}: {said}"}
+    text = last[0] if last else "no message"
+    return {"status": "error", "message": f"ended with status {returncode}: {text}"}
 
 
 def _wait(started: Started, workflow: psutil.Process | None, timeout_s: float) -> int | None:

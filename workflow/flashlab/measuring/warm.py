@@ -50,7 +50,7 @@ def open_devices() -> list[str]:
 def preload(modules: Iterable[str]) -> None:
     """Import modules that later forks will need.
 
-    One that cannot be imported is left to the run, whose record then says why. RuntimeError where
+    One that cannot be imported is left to the run, whose record then states why. RuntimeError where
     one has opened a GPU, which no fork survives.
     """
     for name in modules:

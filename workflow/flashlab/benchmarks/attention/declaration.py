@@ -17,6 +17,7 @@ from flashlab.benchmarks.model import (
     Metric,
     Parameter,
     Parameters,
+    Product,
     Quantity,
     Work,
 )
@@ -91,17 +92,6 @@ def _rate(name: str) -> Derived:
 
 def _sum(parameters: Parameters, forward: Any, backward: Any) -> Any:
     return forward + backward
-
-
-def complete_sizes(sizes: Parameters) -> Parameters:
-    """The given parameters, where head_dim stands in place of num_heads or emb_dim: E = H·d."""
-    own: dict[str, Any] = dict(sizes)
-    head_dim = own.pop("head_dim", None)
-    if "num_heads" not in own:
-        own["num_heads"] = own["emb_dim"] // head_dim
-    elif "emb_dim" not in own:
-        own["emb_dim"] = own["num_heads"] * head_dim
-    return own
 
 
 def exact_peak_memory(run: Run, provider: str | None, device_name: str | None) -> float | None:
@@ -197,7 +187,7 @@ ATTENTION = Benchmark(
         ),
     ),
     measure="flashlab.benchmarks.attention.measure",
-    complete=complete_sizes,
+    products=(Product("emb_dim", ("num_heads", "head_dim")),),
     top_level_keys=course_keys,
 )
 
