@@ -131,6 +131,19 @@ def test_doubts_about_a_record_go_along_with_what_is_built_on_it(
     assert the_one(comparisons(sweep(runs), Estimates())).warnings == ["cpu_load", "drift"]
 
 
+def test_the_headline_compares_the_total_of_both_passes_too(sweep: Plant, noisy: Noisy) -> None:
+    runs = pair(noisy, {128: 2.0})
+    runs["Flash2", False, 128]["warnings"] = [{"code": "drift", "metric": "backward_time"}]
+    planted = sweep(runs, name="summary", sweep="")
+    found = the_one(comparisons(planted, Estimates()), "forward_backward_time")
+    assert (found.verdict, found.warnings) == ("better", ["drift"])
+    assert found.evidence.rows["metric"] == ["forward_time", "backward_time"]
+    assert found.params["low"] == pytest.approx(2, rel=0.02)
+    assert the_one(comparisons(planted, Estimates()), "forward_time").warnings == []
+    swept = comparisons(sweep(runs), Estimates())
+    assert {finding.metric for finding in swept} == {"forward_time", "backward_time"}
+
+
 # Variants
 
 

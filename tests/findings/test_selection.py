@@ -204,3 +204,15 @@ def test_growth_is_not_told_where_a_table_has_it_for_more_implementations(
     assert [each.told for each in select([growth], sections, HEADLINE)] == [True]
     only = [replace(growth, subject={"implementation": "Flash2", "metric": "forward_time"})]
     assert [each.told for each in select(only, sections, ["Flash2"])] == [False]
+
+
+def test_of_the_ceilings_errors_are_told_and_the_nearest_approach_of_each_of_the_headlines(
+    sections: list[Sweep],
+) -> None:
+    def roofline(share: float, name: str = "Flash2", verdict: str = "neither") -> Finding:
+        return finding("roofline", verdict, implementation=name, params={"matrix_high": share})
+
+    shares = [roofline(30), roofline(40), roofline(20, "Pytorch"), roofline(90, "Flash4")]
+    error = roofline(120, "Flash4", "model_error")
+    found = select([*shares, error], sections, HEADLINE)
+    assert [each.told for each in found] == [False, True, True, False, True]

@@ -262,14 +262,14 @@ def device_of(runs: Iterable[Row]) -> str:
     return ", ".join(sorted(names or {row["device"] for row in rows}))
 
 
-def warning_codes(runs: Iterable[Row], metric: str) -> list[str]:
-    """The codes of the warnings on these runs that concern a metric, each once."""
+def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
+    """The codes of the warnings on these runs that concern any of these metrics, each once."""
     return sorted(
         {
             warning["code"]
             for row in runs
             for warning in row["warnings"] or ()
-            if warning.get("metric", metric) == metric
+            if warning.get("metric") in (None, *metrics)
         }
     )
 

@@ -188,6 +188,14 @@ class Benchmark:
         """The metric of this name."""
         return _named(self.metrics, name, f"metric of {self.name}")
 
+    def measured_behind(self, name: str) -> tuple[str, ...]:
+        """Names of the measured metrics that a metric follows from; its own if it is measured."""
+        derived = self.metric(name).derived
+        if derived is None:
+            return (name,)
+        found = (measured for base in derived.of for measured in self.measured_behind(base))
+        return tuple(dict.fromkeys(found))
+
     def panels(self, quantity: str) -> tuple[Metric, ...]:
         """The metrics that a figure of a quantity shows, a panel each; totals have none."""
         found = tuple(m for m in self.metrics if m.quantity.name == quantity)

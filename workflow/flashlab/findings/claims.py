@@ -326,6 +326,11 @@ def _verdict(found: Sequence[_Comparison]) -> str:
     return "confirmed" if holds == {"yes"} else "inconclusive"
 
 
+def _sentence(verdict: str, found: Sequence[_Comparison]) -> str:
+    missing = verdict == "other_device" and not found
+    return f"claim.{verdict}" + (".missing" if missing else "")
+
+
 def _decide(claim: Mapping[str, Any], judge: _Judge) -> tuple[str, list[_Comparison], list[Reason]]:
     """Verdict, comparisons and reasons."""
     index = judge.index
@@ -387,7 +392,7 @@ def claims(
             device=device,
             subject={"claim": claim["id"], "source": claim["source"]},
             verdict=verdict,
-            sentences=[f"claim.{verdict}"],
+            sentences=[_sentence(verdict, found)],
             params=_params(claim, source, _ours(found, _digits(claim))),
             evidence=_evidence(judge, found, "samples" if sampled else "metrics"),
             reasons=reasons,
@@ -414,7 +419,5 @@ def _warnings(judge: _Judge, sampled: Sequence[_Comparison]) -> list[str]:
     found: set[str] = set()
     for comparison in sampled:
         rows = [judge.index[run].row for run in comparison.runs]
-        derived = judge.benchmark.metric(comparison.metric).derived
-        for name in derived.of if derived else (comparison.metric,):
-            found.update(warning_codes(rows, name))
+        found.update(warning_codes(rows, *judge.benchmark.measured_behind(comparison.metric)))
     return sorted(found)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flashlab import statistics
+from flashlab.benchmarks.model import Metric
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import (
     BOOTSTRAP,
@@ -96,12 +97,24 @@ def _build_finding(
     )
 
 
+def _compared_metrics(sweep: Sweep) -> list[Metric]:
+    """The sampled metrics that are measured; in the headline also the totals of several."""
+    measured = metrics_of(sweep.benchmark, exact=False)
+    names = {metric.name for metric in measured}
+    totals = [
+        metric
+        for metric in sweep.benchmark.metrics
+        if metric.derived and len(metric.derived.of) > 1 and names.issuperset(metric.derived.of)
+    ]
+    return [*measured, *totals] if sweep.is_summary else measured
+
+
 def comparisons(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """How many times as good as the baseline each implementation is, by each sampled metric."""
     if sweep.baseline not in sweep.implementations:
         return
     others = sorted(name for name in sweep.implementations if name != sweep.baseline)
-    metrics = metrics_of(sweep.benchmark, exact=False)
+    metrics = _compared_metrics(sweep)
     for name, variant, metric in itertools.product(others, sweep.variants, metrics):
         pair = [Series(sweep, who, variant, metric) for who in (name, sweep.baseline)]
         mine, theirs = map(estimates.along, pair)
@@ -156,19 +169,18 @@ def variant_effects(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             pair = [Series(sweep, name, variant, metric) for variant in (off, on)]
             before, after = map(estimates.along, pair)
             found = advantages(after, before, metric.higher_is_better)
-            verdict = _verdict(found)
+            verdict, rates = _verdict(found), _rates(pair[0], switched, found)
             sides = ("with", "without") if metric.higher_is_better else ("without", "with")
             yield _build_finding(
                 "variant_effect",
                 pair,
                 found,
                 verdict,
-                sentences=[counted(f"variant_effect.{verdict}", len(found))],
-                params={
-                    **describe_range(found),
-                    **_values_by_verdict(found),
-                    **_rates(pair[0], switched, found),
-                },
+                sentences=[
+                    counted(f"variant_effect.{verdict}", len(found)),
+                    *(["variant_effect.rate"] if rates else []),
+                ],
+                params={**describe_range(found), **_values_by_verdict(found), **rates},
                 method=f"{sides[0]} {switched} over that {sides[1]}, as a factor above 1 where "
                 "better",
                 subject={"switched": switched},

@@ -57,8 +57,10 @@ class Estimates:
 
     def along(self, series: Series) -> dict[int, Estimate]:
         """A series by sweep value. Only runs that are ok are in it."""
-        sweep = series.sweep
-        return {sweep.value_of(row): self.of_row(sweep, row) for row in series.measured_rows}
+        sweep, metric = series.sweep, series.metric.name
+        return {
+            sweep.value_of(row): self.of_metric(sweep, row, metric) for row in series.measured_rows
+        }
 
 
 def rounded(value: float, digits: int = SIGNIFICANT_DIGITS) -> float:

@@ -95,10 +95,11 @@ def build_finding(
         for run in each.runs
         if values is None or sweep.value_of(run) in values
     ]
+    measured = sweep.benchmark.measured_behind(metric.name)
     rows = {
         "implementation": list(dict.fromkeys(each.implementation for each in series)),
         **variant,
-        "metric": metric.name,
+        "metric": measured[0] if len(measured) == 1 else list(measured),
     }
     if values is not None:
         rows[sweep.parameter.name] = list(values)
@@ -123,5 +124,5 @@ def build_finding(
             estimates=estimates,
         ),
         reasons=[*excluded_runs(sweep, runs), *reasons],
-        warnings=[] if metric.exact else warning_codes(runs, metric.name),
+        warnings=[] if metric.exact else warning_codes(runs, *measured),
     )
