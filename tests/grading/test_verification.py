@@ -30,6 +30,7 @@ from flashlab.grading.attachments import UnsoundPdfError, open_pdf, read_pdf
 from flashlab.grading.rebuild import Rebuilt, rebuild
 from flashlab.grading.verification import differences, verify
 from flashlab.implementations import find_implementations
+from flashlab.records import Record
 
 TINY = Path(__file__).parents[1] / "tiny.yaml"
 Files = dict[str, bytes]
@@ -72,7 +73,8 @@ def small_config() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def records(record_of: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+def records(record_of: Callable[..., Record]) -> dict[str, Any]:
+    """The documents of the small configuration's records, by file name."""
     config = small_config()
     chance = random.Random(4)
     found = {}
@@ -83,7 +85,8 @@ def records(record_of: Callable[..., dict[str, Any]]) -> dict[str, Any]:
                 name: [level * factor * chance.lognormvariate(0, 0.02) for _ in range(15)]
                 for name, factor in (("forward", 1), ("backward", 2.5))
             }
-            found.setdefault(f"{run.slug}-0123456789ab.json", record_of(run, **samples))
+            record = record_of(run, **samples)
+            found.setdefault(f"{run.slug}-0123456789ab.json", record.to_json())
     return found
 
 
@@ -191,13 +194,12 @@ def test_a_sample_changed_is_found_by_the_summary_the_tables_and_the_text(
     report: tuple[bytes, Files], records: dict[str, Any]
 ) -> None:
     def slower(record: Any) -> None:
-        record["record"]["samples"]["forward"] = [
-            2 * seconds for seconds in record["record"]["samples"]["forward"]
-        ]
+        forward = record["record"]["metrics"]["forward_time"]
+        forward["samples"] = [2 * milliseconds for milliseconds in forward["samples"]]
 
     pdf, files = report
     found = told(pdf, with_record(files, records, slower))
-    assert "the time is not the median of its samples" in found["records"][0]
+    assert "forward_time: the value is not the median of its samples" in found["records"][0]
     assert found.keys() >= {"records", "tables and findings", "pages"}
 
 
@@ -219,11 +221,12 @@ def test_all_data_made_anew_is_found_by_the_text(
     """Samples, summary, tables, findings and manifest altered to agree: the PDF still says else."""
 
     def twice(record: Any) -> None:
-        samples = record["record"]["samples"]
-        samples["forward"] = [2 * seconds for seconds in samples["forward"]]
+        forward = record["record"]["metrics"]["forward_time"]
+        forward["samples"] = [2 * milliseconds for milliseconds in forward["samples"]]
+        forward["value"] = statistics.median(forward["samples"])
         flops = record["forward"]["time(s)"] * record["forward"]["FLOPS(TFLOPs/s)"]
         total = flops * 3.5
-        record["forward"]["time(s)"] = statistics.median(samples["forward"])
+        record["forward"]["time(s)"] = forward["value"] / 1e3
         record["forward"]["FLOPS(TFLOPs/s)"] = flops / record["forward"]["time(s)"]
         both = record["forward_backward"]
         both["time(s)"] = record["forward"]["time(s)"] + record["backward"]["time(s)"]

@@ -57,6 +57,13 @@ def test_every_finding_stands_in_it_in_both_languages(
             assert squeezed(statement.text[language]) in text
 
 
+def test_what_the_section_on_the_implementations_tells_no_other_section_tells(results: Any) -> None:
+    report = results.compose()
+    told = [s.text["en"] for section in report.sections for s in section.statements.entries]
+    ceilings = [statement.text["en"] for statement in report.implementations.statements.entries]
+    assert ceilings and not set(ceilings) & set(told)
+
+
 def test_both_languages_give_the_same_numbers(results: Any) -> None:
     def numbers(sentence: str) -> Counter[str]:
         return Counter(re.findall(r"\d[\d,.]*\d|\d", sentence))

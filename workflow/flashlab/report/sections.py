@@ -356,7 +356,7 @@ def render_section(
         title={language: ordinal[language] + title[language] for language in words.languages},
         question=_question(data, sweep),
         setting=_setting(data, sweep),
-        statements=renderer.render([finding for finding in mine if finding.told]),
+        statements=renderer.render([f for f in mine if f.told and f.kind in PROSE_KINDS]),
         figures=[_figure(data, renderer, sweep, figure) for figure in sweep.plan["figures"]],
         others=_others(data, sweep),
         silent=silent,
