@@ -246,7 +246,7 @@ def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> F
     lines = "\n".join(data.drop_duplicates(LINE)["line"]).count("\n") + 1
     height = max(PANEL_INCHES[1], lines * LINE_POINTS / POINTS - 0.1)
     above = 0.22 + (marks + MARK_POINTS * failures.ngroups) / POINTS
-    margins = 0.72, LABEL_INCHES, 0.4 + 0.13 * ticks[0].count("\n"), above
+    margins = 0.84, LABEL_INCHES, 0.4 + 0.13 * ticks[0].count("\n"), above
     place_panels(grid.figure, width, height, margins, wspace=0.12)
     first, last = grid.axes.flat[0], grid.axes.flat[-1]
     for axes, metric in zip(grid.axes.flat, metrics, strict=True):
