@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 
-from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures import draw_overview
-from flashlab.figures.heat_map import ROWS_OF_A_PAGE, Cell, Row, cell_of, heat_map_pages
-from flashlab.figures.panels import Panel, panels_of
+from flashlab.figures.comparisons import Comparisons, compare
+from flashlab.figures.heat_map import ROWS_OF_A_PAGE, heat_map_pages
 from flashlab.figures.roofline import read_roofs
+from flashlab.findings.model import Finding
 from flashlab.runs import Run
+from flashlab.sweep import Sweep
 from flashlab.tables import write_tables
 
-Build = Callable[..., dict[str, Any]]
+Build = Callable[..., Any]
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = (128, 256, 512, 1024)
 CEILINGS = {
@@ -32,7 +34,10 @@ def texts(svg: Path) -> list[str]:
     return ["".join(node.itertext()) for node in ElementTree.parse(svg).iter(f"{SVG}text")]
 
 
-def speedup(name: str, ratios: dict[int, float], **keys: Any) -> dict[str, Any]:
+def comparison(
+    name: str, metric: str, ratios: dict[int, float], kind: str = "comparison"
+) -> Finding:
+    """A finding with these ratios by sequence length."""
     estimates = [
         {
             "value": value,
@@ -43,28 +48,29 @@ def speedup(name: str, ratios: dict[int, float], **keys: Any) -> dict[str, Any]:
         }
         for value, ratio in ratios.items()
     ]
-    return {
-        "kind": keys.get("kind", "speedup"),
-        "experiment": "seq_len",
-        "subject": {
-            "implementation": name,
-            "baseline": "Pytorch",
-            "mask": "full",
-            **({"pass": keys["timed"]} if "timed" in keys else {}),
-        },
-        "reasons": keys.get("reasons", []),
-        "evidence": {"estimates": estimates},
-    }
+    subject = {"implementation": name, "baseline": "Pytorch", "metric": metric}
+    return Finding(
+        kind=kind,
+        experiment="seq_len",
+        device="Abacus",
+        subject={**subject, "variant": {"causal": False}},
+        verdict="mixed",
+        sentences=[],
+        params={},
+        evidence={"estimates": estimates},
+    )
 
 
-def findings(*names: str) -> list[dict[str, Any]]:
+def findings(*names: str, missing: int = 1024) -> list[Finding]:
+    """Ratios of these implementations at all sizes but one; of memory at all, on two sides."""
     found = []
     for name in names:
-        for timed in ("forward", "backward"):
-            ratios = {size: size / 256 for size in SIZES[:-1]}
-            reasons = [f"excluded: {name} full seq_len=1024: oom"]
-            found.append(speedup(name, ratios, timed=timed, reasons=reasons))
-        found.append(speedup(name, {size: 0.5 for size in SIZES}, kind="memory_ratio"))
+        ratios = {size: size / 256 for size in SIZES if size != missing}
+        for metric in ("forward_time", "backward_time"):
+            found.append(comparison(name, metric, ratios))
+        for sizes, ratio in ((SIZES[:2], 2.0), (SIZES[2:], 0.5)):
+            memory = dict.fromkeys(sizes, ratio)
+            found.append(comparison(name, "peak_memory", memory, "exact_comparison"))
     return found
 
 
@@ -76,17 +82,18 @@ def overview(tmp_path: Path, planned: Build, record_of: Build, run: Run) -> Call
         *names: str, ceilings: bool = True, languages: tuple[str, ...] = ("zh_TW", "en")
     ) -> Path:
         records = [
-            record_of(replace(run, implementation=name, shape=replace(Shape.of(run), seq_len=size)))
+            record_of(
+                Run.of(ATTENTION, run.to_json() | {"implementation": name, "seq_len": size}),
+                "oom" if (name, size) == ("Flash2", 1024) else "ok",
+            )
             for name in ("Pytorch", *names)
             for size in SIZES
         ]
         plan = tmp_path / "plan.json"
         plan.write_text(json.dumps(planned(records)), encoding="utf-8")
-        folder = tmp_path / "tables" / "seq_len"
-        folder.mkdir(parents=True, exist_ok=True)
-        write_tables(plan, *(folder / f"{name}.csv" for name in ("runs", "passes", "samples")))
+        write_tables(plan, tmp_path / "tables" / "seq_len")
         for name, document in {
-            "findings": findings(*names),
+            "findings": [finding.to_json() for finding in findings(*names)],
             "ceilings": CEILINGS,
             "languages": languages,
         }.items():
@@ -127,7 +134,7 @@ def test_the_summary_names_its_experiments_quantities_and_implementations(
     overview: Callable[..., Path],
 ) -> None:
     found = texts(overview("Flash2", "Flex") / "summary.svg")
-    for said in ("調整", "Sweep", "前向", "Backward", "Peak memory", "N", "1024"):
+    for said in ("調整", "Sweep", "前向", "Backward", "Peak memory", "N", "1024", "2×"):
         assert said in " ".join(found)
     assert {"Flash2實作 Flash2 kernel", "Flex實作 Flex kernel"} <= set(found)
 
@@ -140,11 +147,13 @@ def test_the_overview_speaks_only_the_languages_that_were_asked_for(
         assert not any(ord(character) > 0x2E80 for character in "".join(texts(svg)))
 
 
-def test_the_heat_map_has_a_number_for_each_shape_and_a_cross_for_none(
+def test_the_heat_map_has_a_number_for_each_size_or_tells_why_it_has_none(
     overview: Callable[..., Path],
 ) -> None:
     found = texts(overview("Flash2", "Flex", "Flash4") / "heat-map-1.svg")
-    assert [found.count(text) for text in ("0.500", "1.00", "2.00", "×")] == [6, 6, 6, 6]
+    assert [found.count(text) for text in ("0.500", "1.00", "2.00")] == [6, 6, 6]
+    assert found.count("×") == 2  # Flash2 ran out of memory
+    assert found.count("–") == 4  # the others have nothing to be compared with
     assert [text for text in found if text.startswith("N = ")] == [f"N = {n}" for n in SIZES]
 
 
@@ -160,25 +169,43 @@ def test_roofs_meet_where_a_byte_brings_as_many_operations_as_the_rates_allow() 
     assert read_roofs(CEILINGS, "float16") is None
 
 
-def panel(findings: list[dict[str, Any]], values: int = 4) -> Panel:
-    runs = [{"seq_len": 128 * 2**i, "causal": False} for i in range(values)]
-    plan = {"name": "seq_len", "sweep": "seq_len", "baseline": "Pytorch", "runs": runs}
-    (found,) = panels_of([plan], findings)
-    return found
+def compared(experiments: int, values: int) -> Comparisons:
+    """Experiments with so many values of the sequence length, in which Flash2 is compared."""
+    sweeps = []
+    for number in range(experiments):
+        run = {"batch_size": 1, "num_heads": 1, "emb_dim": 64, "causal": False, "head_dim": 64}
+        rows = [
+            {**run, "implementation": name, "seq_len": 128 * 2**i, "status": "ok"}
+            for name in ("Pytorch", "Flash2")
+            for i in range(values)
+        ]
+        entries = [{"name": name, "style": i} for i, name in enumerate(("Pytorch", "Flash2"))]
+        plan = {"name": f"e{number}", "sweep": "seq_len", "baseline": "Pytorch"}
+        sweeps.append(Sweep({**plan, "implementations": entries}, ATTENTION, rows, []))
+    found = comparison("Flash2", "forward_time", {128: 0.5, 256: 1.0})
+    return compare(sweeps, [replace(found, experiment=sweep.name) for sweep in sweeps])
 
 
-def test_a_cell_has_the_findings_ratio_or_the_status_that_left_none() -> None:
-    mine = panel(findings("Flash2"))
-    assert cell_of(Row(mine, "full", 128), "Flash2", "forward") == Cell(0.5, True, "")
-    assert cell_of(Row(mine, "full", 256), "Flash2", "forward") == Cell(1.0, False, "")
-    assert cell_of(Row(mine, "full", 1024), "Flash2", "forward") == Cell(None, False, "oom")
+def test_a_comparison_has_the_ratio_of_the_finding_and_whether_it_is_decided() -> None:
+    found = compared(experiments=1, values=3).data
+    assert set(found["implementation"]) == {"Flash2"}
+    rows = found[found["metric"] == "forward_time"][["size", "ratio", "decided"]]
+    assert rows.iloc[:2].to_numpy().tolist() == [[128, 0.5, True], [256, 1.0, False]]
+    assert rows["ratio"].isna().tolist() == [False, False, True]
+
+
+def test_an_exact_comparison_on_two_sides_of_the_baseline_is_drawn_whole() -> None:
+    sweep = compared(experiments=1, values=4).sweeps[0]
+    found = [replace(finding, experiment=sweep.name) for finding in findings("Flash2")]
+    data = compare([sweep], found).data
+    memory = data[data["metric"] == "peak_memory"]
+    assert memory["ratio"].tolist() == [2.0, 2.0, 0.5, 0.5]
 
 
 def test_an_experiment_stays_on_one_page_of_the_heat_map() -> None:
-    panels = [panel(findings("Flash2"), values=20) for _ in range(5)]
-    pages = heat_map_pages(panels)
-    assert [len(page) for page in pages] == [40, 40, 20]
-    assert all(len(page) <= ROWS_OF_A_PAGE for page in pages)
+    pages = heat_map_pages(compared(experiments=5, values=20))
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert all(sum(len(sweep.values) for sweep in page) <= ROWS_OF_A_PAGE for page in pages)
 
 
 def test_the_same_findings_give_the_same_bytes(overview: Callable[..., Path]) -> None:

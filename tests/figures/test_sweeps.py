@@ -8,7 +8,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,17 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.text import Text
 
-from flashlab.benchmarks.attention.declaration import attention_run
-from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.model import UnknownNameError
 from flashlab.figures import draw_figures, sweeps
 from flashlab.figures.style import COLOURS, MARKERS, drawing
-from flashlab.figures.sweeps import METRICS
+from flashlab.records import Measurement
 from flashlab.runs import Run
-from flashlab.tables import read_csv, write_tables
+from flashlab.sweep import read_sweep
+from flashlab.tables import write_tables
 
-Build = Callable[..., dict[str, Any]]
+Build = Callable[..., Any]
+QUANTITIES = tuple(ATTENTION.quantities)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -32,16 +33,20 @@ def texts(svg: Path) -> list[str]:
     return ["".join(node.itertext()) for node in ElementTree.parse(svg).iter(f"{SVG}text")]
 
 
+def at(run: Run, name: str = "Flash2", **parameters: Any) -> Run:
+    """The run of an implementation with some of its parameters changed."""
+    return Run.of(ATTENTION, run.to_json() | {"implementation": name} | parameters)
+
+
 def experiment(record_of: Build, run: Run, masks: tuple[bool, ...] = (False,)) -> list[Any]:
     """Records of two implementations at four lengths; the naive one runs out of memory."""
     records = []
     for size in (128, 256, 512, 1024):
         for mask in masks:
-            shape = replace(Shape.of(run), seq_len=size, causal=mask)
             fast = tuple(size**2 * 1e-9 * (1 + 0.01 * i) for i in range(12))
             slow = tuple(4 * time for time in fast)
-            flash = attention_run("Flash2", shape, run.dtype, run.device)
-            naive = attention_run("Pytorch", shape, run.dtype, run.device)
+            flash = at(run, seq_len=size, causal=mask)
+            naive = at(run, "Pytorch", seq_len=size, causal=mask)
             records.append(record_of(flash, "ok", fast, slow, size / 16))
             records.append(
                 record_of(naive, "oom")
@@ -64,24 +69,24 @@ def draw(tmp_path: Path, planned: Build) -> Callable[..., dict[str, Path]]:
         (tmp_path / "languages.json").write_text(json.dumps(languages), encoding="utf-8")
         document = planned(records, figures=figures) | plan
         (tmp_path / "plan.json").write_text(json.dumps(document), encoding="utf-8")
-        tables = [tmp_path / f"{name}.csv" for name in ("runs", "passes", "samples")]
-        write_tables(tmp_path / "plan.json", *tables)
+        tables = tmp_path / "tables"
+        write_tables(tmp_path / "plan.json", tables / document["name"])
         chosen = tmp_path / "languages.json"
-        draw_figures(tmp_path / "plan.json", tmp_path, chosen, tmp_path / "figures")
+        draw_figures(tmp_path / "plan.json", tables, chosen, tmp_path / "figures")
         return {figure["id"]: tmp_path / "figures" / f"{figure['id']}.svg" for figure in figures}
 
     return drawn
 
 
-def figure(metric: str, *implementations: str) -> dict[str, Any]:
+def figure(quantity: str, *implementations: str) -> dict[str, Any]:
     chosen = list(implementations or ("Flash2", "Pytorch"))
-    return {"id": metric, "metric": metric, "implementations": chosen, "supplement": False}
+    return {"id": quantity, "quantity": quantity, "implementations": chosen, "supplement": False}
 
 
 def test_a_figure_says_in_text_what_it_shows_in_both_languages(
     draw: Build, record_of: Build, run: Run
 ) -> None:
-    files = draw(experiment(record_of, run), [figure(metric) for metric in METRICS])
+    files = draw(experiment(record_of, run), [figure(quantity) for quantity in QUANTITIES])
     for metric, quantity in {
         "time": ("時間", "Time (ms)"),
         "rate": ("運算速率", "Rate (TFLOP/s)"),
@@ -91,7 +96,7 @@ def test_a_figure_says_in_text_what_it_shows_in_both_languages(
         assert {"128", "256", "512", "1024"} <= set(found)
         for words in (
             *quantity,
-            *("序列長度 N", "Sequence length N"),
+            "序列長度 Sequence length N",
             *("Flash2實作", "Flash2 kernel", "Pytorch實作", "Pytorch kernel"),
         ):
             assert words in " ".join(found)
@@ -141,15 +146,14 @@ def failing(
     for number in range(implementations + measured):
         for mask in masks:
             for position, size in enumerate(SIZES):
-                shape = replace(Shape.of(run), seq_len=size, causal=mask)
                 status = FAILURES[(number + position) % len(FAILURES)]
                 status = "ok" if number == implementations else status
                 name = f"SdpaEfficient{number + 1}"
-                records.append(record_of(replace(run, implementation=name, shape=shape), status))
+                records.append(record_of(at(run, name, seq_len=size, causal=mask), status))
     return records
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("quantity", QUANTITIES)
 @pytest.mark.parametrize("measured", [False, True])
 @pytest.mark.parametrize(
     ("implementations", "masks"), [(5, (False,)), (1, (False, True)), (3, (False, True))]
@@ -159,7 +163,7 @@ def test_marks_of_failures_overlap_with_nothing_and_stay_in_the_figure(
     run: Run,
     planned: Build,
     tmp_path: Path,
-    metric: str,
+    quantity: str,
     measured: bool,
     implementations: int,
     masks: tuple[bool, ...],
@@ -167,12 +171,10 @@ def test_marks_of_failures_overlap_with_nothing_and_stay_in_the_figure(
     records = failing(record_of, run, implementations, masks, measured)
     plan = planned(records)
     tmp_path.joinpath("plan.json").write_text(json.dumps(plan), encoding="utf-8")
-    tables = [tmp_path / f"{name}.csv" for name in ("runs", "passes", "samples")]
-    write_tables(tmp_path / "plan.json", *tables)
-    runs, passes = map(read_csv, tables[:2])
-    chosen = figure(metric, *(entry["name"] for entry in plan["implementations"]))
+    write_tables(tmp_path / "plan.json", tmp_path / plan["name"])
+    chosen = figure(quantity, *(entry["name"] for entry in plan["implementations"]))
     with drawing():
-        drawn = sweeps.draw(plan, ["zh_TW", "en"], chosen, runs, passes)
+        drawn = sweeps.draw(read_sweep(plan, tmp_path), ["zh_TW", "en"], chosen)
         drawn.draw_without_rendering()
         ticks = {
             label
@@ -184,7 +186,7 @@ def test_marks_of_failures_overlap_with_nothing_and_stay_in_the_figure(
         found = [text for text in drawn.findobj(Text) if text.get_text() and text not in ticks]
         boxes = [(text.get_text(), text.get_window_extent()) for text in found]
         plt.close(drawn)
-    panels = len(METRICS[metric].passes)
+    panels = len(ATTENTION.panels(quantity))
     assert sum(said == "×" for said, _ in boxes) == panels * implementations * 6 * len(masks)
     overlapping = [
         (a, b)
@@ -202,10 +204,10 @@ def test_without_any_number_the_sizes_span_the_panel_and_the_other_axis_is_blank
 ) -> None:
     records = failing(record_of, run, 2, (False,), measured=False)
     names = ("SdpaEfficient1", "SdpaEfficient2")
-    files = draw(records, [figure(metric, *names) for metric in METRICS])
+    files = draw(records, [figure(quantity, *names) for quantity in QUANTITIES])
     sizes = {str(size) for size in SIZES}
-    for metric, file in files.items():
-        panels = len(METRICS[metric].passes)
+    for quantity, file in files.items():
+        panels = len(ATTENTION.panels(quantity))
         nodes = [node for node in ElementTree.parse(file).iter(f"{SVG}text") if node.text in sizes]
         assert len(nodes) == len(sizes) * panels
         numbers = [text for text in texts(file) if re.fullmatch(r"[\d.,]+", text)]
@@ -217,9 +219,8 @@ def test_failures_at_neighbouring_sizes_are_said_in_short(
 ) -> None:
     records = []
     for size in SIZES:
-        shape = replace(Shape.of(run), seq_len=size)
         status = "ok" if size == 1024 else "oom"
-        records.append(record_of(replace(run, shape=shape), status))
+        records.append(record_of(at(run, seq_len=size), status))
     (file,) = draw(records, [figure("time", "Flash2")], languages=("en",)).values()
     assert "× Flash2: out of memory, N = 128 – 512, 2048, 4096" in texts(file)
 
@@ -227,19 +228,53 @@ def test_failures_at_neighbouring_sizes_are_said_in_short(
 def test_a_run_without_samples_is_drawn_without_a_bar(
     draw: Build, record_of: Build, run: Run
 ) -> None:
-    record = record_of(run, samples={"forward": [], "backward": []})
+    times = {name: Measurement(1.5) for name in ("forward_time", "backward_time")}
+    record = record_of(run, metrics={**times, "peak_memory": Measurement(10.0)})
     (file,) = draw([record], [figure("rate", "Flash2")]).values()
     assert "Flash2 kernel" in " ".join(texts(file))
 
 
-def test_causal_and_full_are_told_apart_by_their_labels(
+def test_a_variant_keeps_the_colour_and_has_a_label_and_dashes_of_its_own(
     draw: Build, record_of: Build, run: Run
 ) -> None:
     records = experiment(record_of, run, masks=(False, True))
     files = draw(records, [figure("rate", "Flash2"), figure("time")])
     assert {"因果 Causal", "完整 Full"} <= set(texts(files["rate"]))
     source = files["time"].read_text(encoding="utf-8").upper()
-    assert sum(colour in source for colour in COLOURS if colour != "#000000") == 4
+    assert sum(colour in source for colour in COLOURS if colour != "#000000") == 2
+    assert "STROKE-DASHARRAY" in source
+
+
+def test_what_varies_along_with_the_sweep_stands_below_its_ticks(
+    draw: Build, record_of: Build, run: Run
+) -> None:
+    records = [record_of(at(run, emb_dim=size)) for size in (64, 128)]
+    (file,) = draw(records, [figure("time", "Flash2")], sweep="emb_dim").values()
+    found = " ".join(texts(file))
+    assert all(text in found for text in ("64", "d = 16", "128", "d = 32"))
+    assert "嵌入維度 Embedding dimension E" in found
+
+
+def test_the_head_dimension_can_be_swept(draw: Build, record_of: Build, run: Run) -> None:
+    records = [record_of(at(run, emb_dim=size)) for size in (64, 128)]
+    (file,) = draw(records, [figure("time", "Flash2")], sweep="head_dim").values()
+    found = " ".join(texts(file))
+    assert all(text in found for text in ("16", "E = 64", "32", "E = 128"))
+    assert "單頭維度 Head dimension d" in found
+
+
+def test_an_unknown_quantity_is_an_error(draw: Build, record_of: Build, run: Run) -> None:
+    with pytest.raises(UnknownNameError, match=r"energy is no quantity of attention.*time"):
+        draw([record_of(run)], [figure("energy")])
+
+
+def test_what_is_drawn_of_an_implementation_bears_its_name_and_a_number_of_its_own(
+    draw: Build, record_of: Build, run: Run
+) -> None:
+    (file,) = draw(experiment(record_of, run), [figure("time")]).values()
+    named = re.findall(r'id="implementation:(\w+):(\d+)"', file.read_text(encoding="utf-8"))
+    assert {name for name, _ in named} == {"Flash2", "Pytorch"}
+    assert len({number for _, number in named}) == len(named) > 10
 
 
 def test_text_stays_text_in_the_reports_own_font(draw: Build, record_of: Build, run: Run) -> None:
@@ -263,7 +298,7 @@ def test_a_label_may_hold_any_character(
 def test_a_character_of_our_own_that_the_fonts_lack_is_an_error(
     draw: Build, record_of: Build, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeps, "in_all", lambda *_: "🚀")
+    monkeypatch.setattr(sweeps, "label_parameter", lambda *_: "🚀")
     with pytest.raises(UserWarning, match="128640"):
         draw([record_of(run)], [figure("time")])
 
@@ -271,17 +306,17 @@ def test_a_character_of_our_own_that_the_fonts_lack_is_an_error(
 def test_the_same_tables_give_the_same_bytes_in_another_process(
     draw: Build, record_of: Build, run: Run, tmp_path: Path, root: Path
 ) -> None:
-    figures = [figure(metric) for metric in METRICS]
+    figures = [figure(quantity) for quantity in QUANTITIES]
     files = draw(experiment(record_of, run, masks=(False, True)), figures)
     code = (
         "import sys; from pathlib import Path; from flashlab.figures import draw_figures\n"
         "folder, output = map(Path, sys.argv[1:])\n"
-        "draw_figures(folder / 'plan.json', folder, folder / 'languages.json', output)"
+        "draw_figures(folder / 'plan.json', folder / 'tables', folder / 'languages.json', output)"
     )
     again = tmp_path / "again"
     environment = {
         **os.environ,
-        "PYTHONPATH": str(root / "workflow"),
+        "PYTHONPATH": os.pathsep.join([str(root / "workflow"), os.environ.get("PYTHONPATH", "")]),
         "PYTHONHASHSEED": "7",
         "TZ": "Asia/Taipei",
         "LC_ALL": "C",

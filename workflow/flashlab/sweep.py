@@ -261,6 +261,11 @@ class Sweep:
         return replace(self, plan={**self.plan, "implementations": entries})
 
 
+def variants_of(sweeps: Iterable[Sweep]) -> list[Variant]:
+    """The variants that any of these experiments asks for, in order."""
+    return sorted({variant for sweep in sweeps for variant in sweep.variants})
+
+
 def device_of(runs: Iterable[Row]) -> str:
     """Names of the devices of these runs, or their kinds where no record states a name.
 

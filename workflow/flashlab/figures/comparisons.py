@@ -5,6 +5,7 @@ They are the very ratios that the findings give, so that figures and sentences a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +14,9 @@ import pandas as pd
 
 from flashlab.benchmarks.model import Metric
 from flashlab.findings.model import Finding
-from flashlab.sweep import Sweep, Variant
+from flashlab.sweep import Sweep, Variant, variants_of
 
 KINDS = ("comparison", "exact_comparison")
-COLUMNS = (
-    *("experiment", "implementation", "variant", "metric", "size", "rank"),
-    *("ratio", "low", "high", "decided", "failed"),
-)
 
 
 @dataclass(frozen=True)
@@ -27,10 +24,10 @@ class Comparisons:
     """The experiments with a comparison, what is compared in them, and the ratios.
 
     `data` has a row for each run and metric: ``experiment``, ``implementation``, ``variant`` (its
-    position in `variants`), ``metric``, ``size``, ``rank`` (among the
-    sizes of the sweep), ``ratio`` with ``low`` and ``high`` (none where
-    one of the two runs has no result), ``decided`` (beyond the margin with the whole interval), and
-    ``failed`` (the run itself has no result).
+    position in `variants`), ``block`` (`block_name`), ``metric``, ``size``, its ``rank`` in the
+    sweep, ``ratio`` with ``low`` and ``high`` (none where one of the two runs has no result),
+    ``decided`` (beyond the margin with the whole interval), and ``failed`` (the run itself has no
+    result).
     """
 
     sweeps: Sequence[Sweep]
@@ -39,15 +36,26 @@ class Comparisons:
     variants: Sequence[Variant]
     data: pd.DataFrame
 
-    @property
-    def has_ratios(self) -> bool:
-        """Whether any run has a ratio to the baseline's."""
-        return bool(self.data["ratio"].notna().any())
+
+def block_name(sweep: Sweep, variant: Variant) -> str:
+    """The name of an experiment's rows of one variant."""
+    return f"{sweep.name} {sweep.variants.index(variant)}"
 
 
-def _estimates(findings: Sequence[Finding]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
-    """Each ratio by experiment, implementation, variant, metric and size."""
-    return {
+def compare(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> Comparisons:
+    """What the findings compare with the baseline in these experiments."""
+    made = [finding for finding in findings if finding.kind in KINDS]
+    experiments = {finding.experiment for finding in made}
+    compared = [sweep for sweep in sweeps if not sweep.is_summary and sweep.name in experiments]
+    metrics = {metric.name: metric for sweep in compared for metric in sweep.benchmark.measured}
+    variants = variants_of(compared)
+    entries = {
+        entry["name"]: entry
+        for sweep in compared
+        for entry in sweep.plan["implementations"]
+        if entry["name"] != sweep.baseline
+    }
+    estimates = {
         (
             f.experiment,
             f.subject["implementation"],
@@ -55,50 +63,31 @@ def _estimates(findings: Sequence[Finding]) -> dict[tuple[Any, ...], Mapping[str
             f.metric,
             estimate["value"],
         ): estimate
-        for f in findings
+        for f in made
         for estimate in f.estimates
     }
-
-
-def compare(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> Comparisons:
-    """What the findings compare with the baseline in these experiments."""
-    made = [finding for finding in findings if finding.kind in KINDS]
-    named = {finding.experiment for finding in made}
-    compared = [sweep for sweep in sweeps if not sweep.is_summary and sweep.name in named]
-    metrics = {m.name: m for s in compared for m in s.benchmark.measured}
-    variants = sorted({variant for sweep in compared for variant in sweep.variants})
-    entries = {
-        entry["name"]: entry
-        for sweep in compared
-        for entry in sweep.plan["implementations"]
-        if entry["name"] != sweep.baseline
-    }
-    estimates = _estimates(made)
     rows = []
     for sweep in compared:
         for run in sweep.ordered:
             name, variant, size = run["implementation"], sweep.variant_of(run), sweep.value_of(run)
-            if name == sweep.baseline:
-                continue
-            for metric in metrics:
+            for metric in metrics if name != sweep.baseline else ():
                 found = estimates.get((sweep.name, name, variant, metric, size), {})
                 rows.append(
                     {
                         "experiment": sweep.name,
                         "implementation": name,
                         "variant": variants.index(variant),
+                        "block": block_name(sweep, variant),
                         "metric": metric,
                         "size": size,
                         "rank": sweep.values.index(size),
-                        "ratio": found.get("estimate"),
-                        "low": found.get("low"),
-                        "high": found.get("high"),
+                        "ratio": found.get("estimate", math.nan),
+                        "low": found.get("low") or math.nan,
+                        "high": found.get("high") or math.nan,
                         "decided": found.get("verdict") in ("above", "below"),
                         "failed": run["status"] != "ok",
                     }
                 )
-    data = pd.DataFrame(rows, columns=COLUMNS).astype(
-        dict.fromkeys(("ratio", "low", "high"), float)
-    )
+    data = pd.DataFrame(rows)
     styled = sorted(entries.values(), key=lambda entry: entry["style"])
     return Comparisons(compared, styled, list(metrics.values()), variants, data)

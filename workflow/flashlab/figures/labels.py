@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Texts
@@ -18,13 +18,6 @@ def in_languages(texts: Texts, languages: Sequence[str], between: str = " ") -> 
 def capitalised(texts: Texts) -> dict[str, str]:
     """Words for use within a sentence, as they begin one."""
     return {language: text[:1].upper() + text[1:] for language, text in texts.items()}
-
-
-def implementation_labels(
-    entries: Sequence[Mapping[str, Any]], languages: Sequence[str], between: str = " "
-) -> dict[str, str]:
-    """The label of each implementation by its name."""
-    return {entry["name"]: in_languages(entry["label"], languages, between) for entry in entries}
 
 
 def label_parameter(parameter: Parameter, languages: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ def draw_overview(
     compared = compare(sweeps, read_findings(findings_file))
     with drawing():
         figures: list[tuple[str, Figure]] = []
-        if compared.has_ratios:
+        if len(compared.data) and compared.data["ratio"].notna().any():
             figures.append(("summary", draw_summary(compared, languages)))
         if len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS:
             for number, page in enumerate(heat_map_pages(compared), start=1):

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flashlab.catalogs import in_all
-from flashlab.figures.labels import implementation_labels, label_variant, title_metric
+from flashlab.figures.labels import label_variant, title_metric
 from flashlab.figures.style import (
     GREY,
     PAGE_INCHES,
@@ -27,12 +27,10 @@ from flashlab.figures.style import (
     draw_legend,
     each_variant,
     facet_grid,
-    legend_handles,
-    legend_inches,
     name_artists,
     place_panels,
 )
-from flashlab.sweep import Sweep
+from flashlab.sweep import Sweep, variants_of
 
 PANEL_INCHES = 2.35
 
@@ -60,7 +58,7 @@ def read_roofs(ceilings: Mapping[str, Any], dtype: str) -> Roofs | None:
 
 def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     """Intensity in operations a byte and rate in TFLOP/s of each run that has a time, once."""
-    variants = sorted({variant for sweep in sweeps for variant in sweep.variants})
+    variants = variants_of(sweeps)
     found = {}
     for sweep in sweeps:
         for row in sweep.metrics:
@@ -76,7 +74,9 @@ def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
                 "intensity": operations / metric.work.compulsory_bytes(row, row["dtype"]),
                 "rate": operations / row["value"] / 1e9,  # from ms
             }
-    return pd.DataFrame(found.values()).sort_values(["variant", "intensity", "rate"])
+    columns = ["implementation", "variant", "metric", "dtype", "intensity", "rate"]
+    points = pd.DataFrame(found.values(), columns=columns)
+    return points.sort_values(["variant", "intensity", "rate"])
 
 
 def _draw_points(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
@@ -126,35 +126,26 @@ def draw_roofline(
     metrics = [metric for metric in benchmark.metrics if metric.work]
     by_name = {e["name"]: e for s in sweeps for e in s.plan["implementations"]}
     entries = sorted(by_name.values(), key=lambda entry: entry["style"])
-    variants = sorted({variant for sweep in sweeps for variant in sweep.variants})
-    words = [label_variant(benchmark, variant, languages) for variant in variants]
-    handles = legend_handles(implementation_labels(entries, languages), entries, words)
-    for handle in handles:
-        handle.set(linestyle="none", markeredgecolor=handle.get_color())
-    bottom, top = 0.45 + legend_inches(handles), 0.22
-    grid = facet_grid(
-        data,
-        entries,
-        (PAGE_INCHES, PANEL_INCHES + bottom + top),
-        col="metric",
-        col_order=[metric.name for metric in metrics],
-    )
+    grid = facet_grid(data, entries, col="metric", col_order=[metric.name for metric in metrics])
     grid.map_dataframe(_draw_points)
-    place_panels(grid.figure, 0.62, 0.08, bottom, top, wspace=0.06)
     first = grid.axes.flat[0]
-    first.set_xscale("log", base=2)
     first.set_yscale("log")
+    first.set_xscale("log", base=2)
     first.set_xlim(left=min(first.get_xlim()[0], roofs.ridge / 4))
     first.xaxis.set_major_locator(LogLocator(base=2, numticks=9))
     first.xaxis.set_minor_locator(NullLocator())
+    first.xaxis.set_major_formatter(FuncFormatter(as_number))
+    first.yaxis.set_major_formatter(FuncFormatter(as_number))
     first.set_ylabel(f"{in_all(languages, 'figures', 'rate', chr(10))} (TFLOP/s)")
     for axes, metric in zip(grid.axes.flat, metrics, strict=True):
-        axes.xaxis.set_major_formatter(FuncFormatter(as_number))
-        axes.yaxis.set_major_formatter(FuncFormatter(as_number))
         axes.set_title(title_metric(metric, languages))
         axes.set_xlabel(f"{in_all(languages, 'figures', 'intensity')} (FLOP/byte)")
         _draw_roofs(axes, roofs, languages)
-    draw_legend(grid.figure, handles)
+    variants = [label_variant(benchmark, variant, languages) for variant in variants_of(sweeps)]
+    points = {"linestyle": "none", "markeredgecolor": None}
+    legend = draw_legend(grid.figure, entries, variants, languages, **points)
+    margins = 0.62, 0.08, 0.45 + legend, 0.22
+    place_panels(grid.figure, PAGE_INCHES, PANEL_INCHES, margins, wspace=0.06)
     figure: Figure = grid.figure
     return figure
 

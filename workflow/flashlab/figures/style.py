@@ -29,6 +29,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
+from flashlab.figures.labels import in_languages
 from flashlab.files import open_atomically
 from flashlab.glyphs import FONTS
 
@@ -115,25 +116,19 @@ class _Grid(sns.FacetGrid):  # type: ignore[misc]
 
 
 def facet_grid(
-    data: pd.DataFrame,
-    entries: Sequence[Mapping[str, Any]],
-    size: tuple[float, float],
-    **facets: Any,
+    data: pd.DataFrame, entries: Sequence[Mapping[str, Any]], **facets: Any
 ) -> sns.FacetGrid:
-    """A seaborn FacetGrid of these implementations, which is `size` inches wide and high.
+    """A seaborn FacetGrid of these implementations.
 
     What is mapped onto it is called for each facet and implementation, with the implementation's
     rows as `data`, its name as `label`, its `color` and its `marker`.
     """
-    columns, rows = (len(facets.get(key, [""])) for key in ("col_order", "row_order"))
     grid = _Grid(
         data,
         hue="implementation",
         hue_order=[entry["name"] for entry in entries],
         hue_kws={"marker": [marker(entry) for entry in entries]},
         palette={entry["name"]: colour(entry) for entry in entries},
-        height=size[1] / rows,
-        aspect=(size[0] / columns) / (size[1] / rows),
         **facets,
     )
     grid.set_titles("")
@@ -141,15 +136,24 @@ def facet_grid(
 
 
 def place_panels(
-    figure: Figure, left: float, right: float, bottom: float, top: float, **spaces: float
+    figure: Figure,
+    width: float,
+    height: float,
+    margins: tuple[float, float, float, float],
+    **spaces: float,
 ) -> None:
-    """Leave these margins, in inches, around the panels of a figure."""
-    width, height = figure.get_size_inches()
+    """Make a figure so wide, and its panels so high, with margins around them, all in inches.
+
+    The margins are those on the left, on the right, below and above.
+    """
+    left, right, below, above = margins
+    whole = height + below + above
+    figure.set_size_inches(width, whole)
     figure.subplots_adjust(
         left=left / width,
         right=1 - right / width,
-        bottom=bottom / height,
-        top=1 - top / height,
+        bottom=below / whole,
+        top=1 - above / whole,
         **spaces,
     )
 
@@ -167,26 +171,27 @@ def as_number(value: float, _: int = 0) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
-def legend_handles(
-    labels: Mapping[str, str], entries: Sequence[Mapping[str, Any]], variants: Sequence[str]
-) -> list[Line2D]:
-    """The legend's lines: `labels` of the implementations, and the `variants` if there are more."""
-    lines = [
-        Line2D([], [], label=labels[e["name"]], marker=marker(e), **variant_style(0, colour(e)))
-        for e in entries
+def draw_legend(
+    figure: Figure,
+    entries: Sequence[Mapping[str, Any]],
+    variants: Sequence[str],
+    languages: Sequence[str],
+    **changes: Any,
+) -> float:
+    """A legend of implementations, and of variants if there are several; its height in inches.
+
+    `changes` are properties of the lines that stand in it.
+    """
+    looks = [
+        (in_languages(entry["label"], languages), marker(entry), variant_style(0, colour(entry)))
+        for entry in entries
     ]
     if len(variants) > 1:
-        lines += [
-            Line2D([], [], label=variant, marker="o", **variant_style(position, GREY))
-            for position, variant in enumerate(variants)
-        ]
-    return lines
-
-
-def draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
-    """A legend below the panels; `legend_inches` is the room that it takes."""
-    for handle in handles:
-        handle.set(markersize=4, linewidth=1.1)
+        looks += [(label, "o", variant_style(i, GREY)) for i, label in enumerate(variants)]
+    handles = [
+        Line2D([], [], label=label, marker=shape, markersize=4, linewidth=1.1, **style | changes)
+        for label, shape, style in looks
+    ]
     figure.legend(
         handles=handles,
         loc="lower center",
@@ -197,10 +202,6 @@ def draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
         borderpad=0,
         borderaxespad=0.2,
     )
-
-
-def legend_inches(handles: Sequence[Line2D]) -> float:
-    """The height of a legend."""
     return LEGEND_INCHES * math.ceil(len(handles) / LEGEND_COLUMNS)
 
 

@@ -13,7 +13,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flashlab.figures.comparisons import Comparisons
 from flashlab.figures.labels import (
-    implementation_labels,
     label_briefly,
     label_variant,
     title_experiment,
@@ -26,8 +25,6 @@ from flashlab.figures.style import (
     draw_legend,
     each_variant,
     facet_grid,
-    legend_handles,
-    legend_inches,
     name_artists,
     place_panels,
     scale_sizes,
@@ -70,33 +67,21 @@ def _scale_ratios(axes: Axes, data: pd.DataFrame) -> None:
 
 def draw_summary(compared: Comparisons, languages: Sequence[str]) -> Figure:
     """Every metric against the baseline: a column an experiment, a row a metric."""
-    sweeps = compared.sweeps[:EXPERIMENTS]
+    sweeps, metrics = compared.sweeps[:EXPERIMENTS], compared.metrics
     names = [sweep.name for sweep in sweeps]
-    shown = compared.data["experiment"].isin(names)
-    data = compared.data[shown].dropna(subset="ratio")
-    variants = [
-        label_variant(sweeps[0].benchmark, variant, languages) for variant in compared.variants
-    ]
-    entries = [e for e in compared.entries if e["name"] in set(data["implementation"])]
-    handles = legend_handles(implementation_labels(entries, languages), entries, variants)
-    titles = [title_experiment(sweep, languages, TITLE_LETTERS) for sweep in sweeps]
-    top = 0.1 + TITLE_INCHES * max(map(len, titles))
-    bottom = 0.36 + legend_inches(handles)
-    height = top + ROW_INCHES * len(compared.metrics) + bottom
+    data = compared.data[compared.data["experiment"].isin(names)].dropna(subset="ratio")
     grid = facet_grid(
         data,
-        entries,
-        (PAGE_INCHES, height),
+        compared.entries,
         row="metric",
-        row_order=[metric.name for metric in compared.metrics],
+        row_order=[metric.name for metric in metrics],
         col="experiment",
         col_order=names,
         sharex="col",
         sharey="row",
     )
     grid.map_dataframe(_draw_ratios)
-    place_panels(grid.figure, 0.66, 0.08, bottom, top, wspace=0.1, hspace=0.14)
-    for row, metric in zip(grid.axes, compared.metrics, strict=True):
+    for row, metric in zip(grid.axes, metrics, strict=True):
         _scale_ratios(row[0], data[data["metric"] == metric.name])
         row[0].set_ylabel(title_metric(metric, languages, "\n"), fontsize=SMALL_POINTS + 0.5)
         for axes, sweep in zip(row, sweeps, strict=True):
@@ -105,10 +90,18 @@ def draw_summary(compared: Comparisons, languages: Sequence[str]) -> Figure:
             scale_sizes(axes, sweep.values, [str(value) for value in sweep.values])
             axes.tick_params(labelsize=SMALL_POINTS - 0.5, pad=1.5)
             axes.margins(x=0.12)
-    for axes, title in zip(grid.axes[0], titles, strict=True):
-        axes.set_title("\n".join(title), fontsize=SMALL_POINTS + 0.5, linespacing=1.2, pad=4)
-    for axes, sweep in zip(grid.axes[-1], sweeps, strict=True):
-        axes.set_xlabel(label_briefly(sweep), fontsize=SMALL_POINTS + 0.5, labelpad=1)
-    draw_legend(grid.figure, handles)
+    titles = [title_experiment(sweep, languages, TITLE_LETTERS) for sweep in sweeps]
+    for column, sweep, title in zip(grid.axes.T, sweeps, titles, strict=True):
+        style: dict[str, Any] = {"fontsize": SMALL_POINTS + 0.5}
+        column[0].set_title("\n".join(title), linespacing=1.2, pad=4, **style)
+        column[-1].set_xlabel(label_briefly(sweep), labelpad=1, **style)
+    benchmark, entries = sweeps[0].benchmark, compared.entries
+    variants = [label_variant(benchmark, variant, languages) for variant in compared.variants]
+    legend = draw_legend(grid.figure, entries, variants, languages)
+    above = 0.1 + TITLE_INCHES * max(map(len, titles))
+    margins = 0.66, 0.08, 0.36 + legend, above
+    place_panels(
+        grid.figure, PAGE_INCHES, ROW_INCHES * len(metrics), margins, wspace=0.1, hspace=0.14
+    )
     figure: Figure = grid.figure
     return figure

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
-from flashlab.benchmarks.model import Metric
 from flashlab.catalogs import in_all
 from flashlab.figures.labels import (
-    implementation_labels,
     in_languages,
     label_covaried,
     label_parameter,
@@ -50,7 +47,7 @@ from flashlab.glyphs import legible_plan
 from flashlab.sweep import Sweep, read_sweep
 
 LABEL_INCHES = 1.35
-PANEL_INCHES = ((PAGE_INCHES - LABEL_INCHES) / 2, 1.75)
+PANEL_INCHES = ((PAGE_INCHES - LABEL_INCHES) / 2, 1.13)
 SINGLE_PANEL = 1.35
 """How many times as wide a panel is that stands alone."""
 
@@ -64,53 +61,42 @@ LEADER = 0.045
 """Length of the line from the panel's edge to a label, as a share of the panel's width."""
 
 
-@dataclass(frozen=True)
-class Series:
-    """A line of the panels: whose, its label at the line's end, and its name in a line of text."""
-
-    implementation: str
-    label: str
-    short: str
-    colour: str
+LINE = ["implementation", "variant"]
+"""The columns that tell a line from the others."""
 
 
-def _keys(data: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """Implementation and variant of each row."""
-    return list(data[["implementation", "variant"]].itertuples(index=False, name=None))
+def _entries(sweep: Sweep, figure: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The implementations that a figure shows."""
+    return [e for e in sweep.plan["implementations"] if e["name"] in figure["implementations"]]
 
 
-def _frame(sweep: Sweep, names: Sequence[str], metrics: Sequence[Metric]) -> pd.DataFrame:
-    """A row for each of the metrics of each run; a run without a result has no value."""
-    return pd.DataFrame(
-        {
-            "implementation": name,
-            "variant": position,
-            "metric": metric.name,
-            "size": sweep.value_of(row),
-            **{key: row[key] for key in ("status", "value", "low", "high")},
-        }
-        for name in names
-        for position, variant in enumerate(sweep.variants)
-        for metric in metrics
-        for row in sweep.metric_rows(name, variant, metric.name)
-    ).astype({"value": float, "low": float, "high": float})
+def _frame(sweep: Sweep, figure: Mapping[str, Any], languages: Sequence[str]) -> pd.DataFrame:
+    """A row for each run and metric; a run without a result has no value.
 
-
-def _series(
-    sweep: Sweep, entries: Sequence[Mapping[str, Any]], languages: Sequence[str]
-) -> dict[tuple[str, int], Series]:
-    """The lines by implementation and position of the variant, in the order of their labels."""
-    labels = implementation_labels(entries, languages, "\n")
-    found = {}
+    ``line`` is the label at the line's end, ``short`` the line's name in a text.
+    """
+    entries = _entries(sweep, figure)
+    rows = []
     for entry, (position, variant) in itertools.product(entries, enumerate(sweep.variants)):
         name = entry["name"]
-        label, short = labels[name], name
-        if len(sweep.variants) > 1:
-            words = label_variant(sweep.benchmark, variant, languages)
-            label = words if len(entries) == 1 else f"{label}\n{words}"
-            short = f"{name} {words}"
-        found[name, position] = Series(name, label, short, colour(entry))
-    return found
+        words = label_variant(sweep.benchmark, variant, languages) if sweep.variants[1:] else ""
+        label = in_languages(entry["label"], languages, "\n")
+        for metric in sweep.benchmark.panels(figure["quantity"]):
+            for row in sweep.metric_rows(name, variant, metric.name):
+                rows.append(
+                    {
+                        **{key: row[key] for key in ("metric", "status", "value", "low", "high")},
+                        **{"implementation": name, "variant": position},
+                        **{"size": sweep.value_of(row), "color": colour(entry)},
+                        "line": f"{label}\n{words}".strip()
+                        if len(entries) > 1 or not words
+                        else words,
+                        "short": f"{name} {words}".strip(),
+                    }
+                )
+    data = pd.DataFrame(rows).astype({"value": float, "low": float, "high": float})
+    failed = data[data["status"] != "ok"]
+    return data.assign(level=failed.groupby(LINE, sort=False).ngroup())
 
 
 def _draw_lines(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
@@ -133,16 +119,14 @@ def _draw_lines(data: pd.DataFrame, color: str, marker: str, label: str) -> None
         name_artists(label, [*drawn, *bars.lines[1], *bars.lines[2]])
 
 
-def _mark_failures(
-    data: pd.DataFrame, color: str, marker: str, label: str, levels: Mapping[Any, int]
-) -> None:
-    """Mark each run without a result above the upper edge, clear of the data: a row a series."""
-    for row in data[data["status"] != "ok"].itertuples():
+def _mark_failures(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
+    """Mark each run without a result above the upper edge, clear of the data: a row a line."""
+    for row in data[data["status"] != "ok"].to_dict("records"):
         mark = plt.gca().annotate(
             "×",
-            (row.size, 1.0),
+            (row["size"], 1.0),
             xycoords=("data", "axes fraction"),
-            xytext=(0, MARK_POINTS * levels[label, row.variant] + 1),
+            xytext=(0, MARK_POINTS * row["level"] + 1),
             textcoords="offset points",
             ha="center",
             va="bottom",
@@ -162,37 +146,24 @@ def _in_stretches(chosen: Sequence[int], values: Sequence[int]) -> str:
     return ", ".join(found)
 
 
-def _failures(
-    sweep: Sweep, failed: pd.DataFrame, series: Mapping[Any, Series], languages: Sequence[str]
-) -> list[tuple[Series, str]]:
-    """What the marks stand for: a line for each series and status, with the sizes."""
-    found = []
-    for (name, position, status), runs in failed.groupby(
-        ["implementation", "variant", "status"], sort=False
-    ):
-        words = in_all(languages, "figures", str(status))
+def _explain_failures(axes: Axes, failures: Any, sweep: Sweep, languages: Sequence[str]) -> None:
+    """Write what the marks stand for at the figure's upper edge: a text a line and status."""
+    for position, ((name, _, status), runs) in enumerate(failures):
+        words = in_all(languages, "figures", status)
         at = _in_stretches(sorted(set(runs["size"])), sweep.values)
-        one = series[name, position]
-        found.append((one, f"× {one.short}: {words}, {sweep.parameter.symbol} = {at}"))
-    return found
-
-
-def _explain_failures(axes: Axes, failures: Sequence[tuple[Series, str]]) -> None:
-    """Write the lines on failures at the figure's upper edge, once for all of its panels."""
-    for position, (series, text) in enumerate(failures):
-        line = axes.annotate(
-            text,
+        text = axes.annotate(
+            f"× {runs['short'].iloc[0]}: {words}, {sweep.parameter.symbol} = {at}",
             (axes.get_position().x0, 1.0),
             xycoords="figure fraction",
             xytext=(0, -MARK_POINTS * position - 1),
             textcoords="offset points",
             ha="left",
             va="top",
-            color=series.colour,
+            color=runs["color"].iloc[0],
             fontsize=LABEL_POINTS - 2,
             annotation_clip=False,
         )
-        name_artists(series.implementation, [line])
+        name_artists(name, [text])
 
 
 def _spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> Any:
@@ -203,40 +174,41 @@ def _spread(wanted: Sequence[float], heights: Sequence[float], low: float, high:
     return np.clip(places, low, max(low, high - extents.sum())) + offsets
 
 
-def _label_ends(axes: Axes, data: pd.DataFrame, series: Mapping[Any, Series]) -> None:
+def _label_ends(axes: Axes, data: pd.DataFrame) -> None:
     """Write each line's label beside its last point, moved apart where two would overlap."""
-    last = data.dropna(subset="value").groupby(["implementation", "variant"], sort=False).tail(1)
+    ends = data.dropna(subset="value").groupby(LINE, sort=False).tail(1)
+    if ends.empty:
+        return
     to_axes = axes.transData - axes.transAxes
-    points = to_axes.transform(last[["size", "value"]].to_numpy())
-    ends = sorted(zip(points.tolist(), _keys(last), strict=True), key=lambda end: end[0][1])
-    line = LINE_POINTS / POINTS * axes.figure.dpi / axes.bbox.height
-    heights = [line * (series[key].label.count("\n") + 1) for _, key in ends]
-    places = _spread([y for (_, y), _ in ends], heights, -line, 1 + line)
-    for ((x, y), key), place in zip(ends, places, strict=True):
-        shown = series[key]
+    ends[["x", "y"]] = to_axes.transform(ends[["size", "value"]].to_numpy())
+    ends = ends.sort_values("y", kind="stable")
+    height = LINE_POINTS / POINTS * axes.figure.dpi / axes.bbox.height
+    heights = [height * (line.count("\n") + 1) for line in ends["line"]]
+    ends["place"] = _spread(ends["y"].to_list(), heights, -height, 1 + height)
+    for end in ends.to_dict("records"):
         (leader,) = axes.plot(
-            [x, 1.0, 1.0 + LEADER],
-            [y, y, place],
+            [end["x"], 1.0, 1.0 + LEADER],
+            [end["y"], end["y"], end["place"]],
             transform=axes.transAxes,
-            color=shown.colour,
+            color=end["color"],
             linewidth=0.6,
             zorder=1.5,
             clip_on=False,
         )
         label = axes.annotate(
-            shown.label,
-            (1.0 + LEADER, place),
+            end["line"],
+            (1.0 + LEADER, end["place"]),
             xycoords="axes fraction",
             xytext=(2, 0),
             textcoords="offset points",
             ha="left",
             va="center",
-            color=shown.colour,
+            color=end["color"],
             fontweight="bold",
             linespacing=1.05,
             annotation_clip=False,
         )
-        name_artists(shown.implementation, [leader, label])
+        name_artists(end["implementation"], [leader, label])
 
 
 def _scale_values(axes: Axes, logarithmic: bool) -> None:
@@ -261,50 +233,41 @@ def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> F
         UnknownNameError: the benchmark has no such quantity.
     """
     metrics = sweep.benchmark.panels(figure["quantity"])
-    entries = [e for e in sweep.plan["implementations"] if e["name"] in figure["implementations"]]
-    series = _series(sweep, entries, languages)
-    data = _frame(sweep, [entry["name"] for entry in entries], metrics)
-    failed = data[data["status"] != "ok"]
-    levels = {key: level for level, key in enumerate(dict.fromkeys(_keys(failed)))}
-    failures = _failures(sweep, failed, series, languages)
+    quantity = metrics[0].quantity
+    data = _frame(sweep, figure, languages)
+    failures = data[data["status"] != "ok"].groupby([*LINE, "status"], sort=False)
     ticks = [
         "\n".join([str(value), *along])
         for value, along in zip(sweep.values, label_covaried(sweep), strict=True)
     ]
-
-    marks = MARK_POINTS * len(levels) / POINTS
-    top = (0.22 if len(metrics) > 1 else 0.16) + marks + MARK_POINTS * len(failures) / POINTS
-    bottom = 0.4 + 0.13 * ticks[0].count("\n")
-    lines = sum(one.label.count("\n") + 1 for one in series.values())
-    height = max(PANEL_INCHES[1] - 0.62, lines * LINE_POINTS / POINTS - 0.1) + top + bottom
-    panels = SINGLE_PANEL if len(metrics) == 1 else len(metrics)
+    marks = MARK_POINTS * data["level"].nunique()
     grid = facet_grid(
-        data,
-        entries,
-        (PANEL_INCHES[0] * panels + LABEL_INCHES, height),
-        col="metric",
-        col_order=[metric.name for metric in metrics],
+        data, _entries(sweep, figure), col="metric", col_order=[metric.name for metric in metrics]
     )
     grid.map_dataframe(_draw_lines)
-    grid.map_dataframe(_mark_failures, levels=levels)
-    place_panels(grid.figure, 0.72, LABEL_INCHES, bottom, top, wspace=0.12)
+    grid.map_dataframe(_mark_failures)
+    width = PANEL_INCHES[0] * (SINGLE_PANEL if len(metrics) == 1 else len(metrics)) + LABEL_INCHES
+    lines = "\n".join(data.drop_duplicates(LINE)["line"]).count("\n") + 1
+    height = max(PANEL_INCHES[1], lines * LINE_POINTS / POINTS - 0.1)
+    above = 0.22 + (marks + MARK_POINTS * failures.ngroups) / POINTS
+    margins = 0.72, LABEL_INCHES, 0.4 + 0.13 * ticks[0].count("\n"), above
+    place_panels(grid.figure, width, height, margins, wspace=0.12)
+    first, last = grid.axes.flat[0], grid.axes.flat[-1]
     for axes, metric in zip(grid.axes.flat, metrics, strict=True):
         if not axes.has_data():  # the marks of failures stand at the sizes all the same
             axes.update_datalim([(value, 1.0) for value in sweep.values])
         scale_sizes(axes, sweep.values, ticks)
         axes.set_xlabel(label_parameter(sweep.parameter, languages))
         if len(metrics) > 1:
-            pad = plt.rcParams["axes.titlepad"] + marks * POINTS
+            pad = plt.rcParams["axes.titlepad"] + marks
             axes.set_title(title_metric(metric, languages), pad=pad)
-    first, last = grid.axes.flat[0], grid.axes.flat[-1]
-    quantity = metrics[0].quantity
     first.set_ylabel(f"{in_languages(quantity.labels, languages, chr(10))} ({quantity.unit})")
     if data["value"].notna().any():
         _scale_values(first, quantity.logarithmic)
     else:
         first.yaxis.set_major_locator(ticker.NullLocator())
-    _explain_failures(first, failures)
-    _label_ends(last, data[data["metric"] == metrics[-1].name], series)
+    _explain_failures(first, failures, sweep, languages)
+    _label_ends(last, data[data["metric"] == metrics[-1].name])
     drawn: Figure = grid.figure
     return drawn
 

@@ -42,8 +42,8 @@ def _finding(subject: dict[str, str], rows: Sequence[Row], device: str) -> Findi
         records_of.setdefault(row[subject["field"]] or "", []).append(row["record"])
     if len(records_of.keys() - {""}) > 1:
         verdict = "differs"
-    else:
-        verdict = "unstated" if "" in records_of else "agrees"
+    else:  # what no record states, as none states a driver on a CPU, is the same in all
+        verdict = "unstated" if len(records_of) > 1 else "agrees"
     # Where all records agree, naming each of them tells nothing.
     estimates: list[dict[str, Any]] = [
         {"value": value} if verdict == "agrees" else {"value": value, "records": records}
