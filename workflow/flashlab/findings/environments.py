@@ -44,8 +44,10 @@ def _finding(subject: dict[str, str], rows: Sequence[Row], device: str) -> Findi
         verdict = "differs"
     else:  # what no record states, as none states a driver on a CPU, is the same in all
         verdict = "unstated" if len(records_of) > 1 else "agrees"
+    # Where all records agree, naming each of them tells nothing.
     estimates: list[dict[str, Any]] = [
-        {"value": value, "records": records} for value, records in sorted(records_of.items())
+        {"value": value} if verdict == "agrees" else {"value": value, "records": records}
+        for value, records in sorted(records_of.items())
     ]
     return Finding(
         kind="environment",
@@ -60,11 +62,6 @@ def _finding(subject: dict[str, str], rows: Sequence[Row], device: str) -> Findi
             rows={"column": subject["field"]},
             method="values that the records state; an empty one is not stated",
             n=len(rows),
-            estimates=estimates if verdict != "agrees" else estimates_without_records(estimates),
-        ).to_json(),
+            estimates=estimates,
+        ),
     )
-
-
-def estimates_without_records(estimates: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The values alone: where all records agree, naming each of them tells nothing."""
-    return [{"value": estimate["value"]} for estimate in estimates]

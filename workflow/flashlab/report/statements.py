@@ -65,7 +65,7 @@ class FindingRenderer:
 
     def _rows(self, finding: Finding, sweep: Sweep) -> list[Row]:
         """The runs that the finding's evidence names."""
-        chosen = finding.evidence["rows"]
+        chosen = finding.evidence.rows
         values = finding.params.get("values", sweep.values)
         return [
             run
