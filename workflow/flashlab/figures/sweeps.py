@@ -60,7 +60,6 @@ MARK_POINTS = 8
 LEADER = 0.045
 """Length of the line from the panel's edge to a label, as a share of the panel's width."""
 
-
 LINE = ["implementation", "variant"]
 """The columns that tell a line from the others."""
 
@@ -78,22 +77,19 @@ def _frame(sweep: Sweep, figure: Mapping[str, Any], languages: Sequence[str]) ->
     entries = _entries(sweep, figure)
     rows = []
     for entry, (position, variant) in itertools.product(entries, enumerate(sweep.variants)):
-        name = entry["name"]
         words = label_variant(sweep.benchmark, variant, languages) if sweep.variants[1:] else ""
         label = in_languages(entry["label"], languages, "\n")
+        line = {
+            "implementation": entry["name"],
+            "variant": position,
+            "line": words if words and len(entries) == 1 else f"{label}\n{words}".strip(),
+            "short": f"{entry['name']} {words}".strip(),
+            "color": colour(entry),
+        }
         for metric in sweep.benchmark.panels(figure["quantity"]):
-            for row in sweep.metric_rows(name, variant, metric.name):
-                rows.append(
-                    {
-                        **{key: row[key] for key in ("metric", "status", "value", "low", "high")},
-                        **{"implementation": name, "variant": position},
-                        **{"size": sweep.value_of(row), "color": colour(entry)},
-                        "line": f"{label}\n{words}".strip()
-                        if len(entries) > 1 or not words
-                        else words,
-                        "short": f"{name} {words}".strip(),
-                    }
-                )
+            for row in sweep.metric_rows(entry["name"], variant, metric.name):
+                kept = {key: row[key] for key in ("metric", "status", "value", "low", "high")}
+                rows.append({**line, **kept, "size": sweep.value_of(row)})
     data = pd.DataFrame(rows).astype({"value": float, "low": float, "high": float})
     failed = data[data["status"] != "ok"]
     return data.assign(level=failed.groupby(LINE, sort=False).ngroup())
