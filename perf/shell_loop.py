@@ -29,11 +29,11 @@ def planned_runs(clone: Path) -> list[list[str]]:
     return [
         [
             *("--impl", run.implementation),
-            *("--batch_size", str(run['batch_size'])),
-            *("--seq_len", str(run['seq_len'])),
-            *("--num_heads", str(run['num_heads'])),
-            *("--emb_dim", str(run['emb_dim'])),
-            *(["--causal"] if run['causal'] else []),
+            *("--batch_size", str(run["batch_size"])),
+            *("--seq_len", str(run["seq_len"])),
+            *("--num_heads", str(run["num_heads"])),
+            *("--emb_dim", str(run["emb_dim"])),
+            *(["--causal"] if run["causal"] else []),
         ]
         for run in runs
     ]

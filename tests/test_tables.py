@@ -11,22 +11,35 @@ from typing import Any
 import pytest
 
 from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.records import RecordError
+from flashlab.files import write_json
+from flashlab.records import Measurement, Record, RecordError
 from flashlab.runs import Run
-from flashlab.tables import (
-    PASS_COLUMNS,
+from flashlab.sweep import (
+    METRIC_COLUMNS,
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
-    read_csv,
-    tables_of,
-    write_csv,
-    write_tables,
+    TABLES,
+    parameter_columns,
+    read_samples,
+    read_table,
+    run_keys,
 )
+from flashlab.tables import tables_of, write_csv, write_tables
 
-Build = Callable[..., dict[str, Any]]
+Build = Callable[..., Record]
+Planned = Callable[..., dict[str, Any]]
+Rows = dict[str, dict[str, Any]]
 FORWARD = tuple(0.001 + 0.00001 * i for i in range(11))
 BACKWARD = (0.0025,) * 11
+TIMES = ("forward_time", "backward_time", "forward_backward_time")
+
+
+def metrics_of(plan: dict[str, Any], implementation: str = "Flash2") -> Rows:
+    """The rows of the metric table for one implementation, by metric."""
+    rows = tables_of(plan).metrics
+    return {row["metric"]: row for row in rows if row["implementation"] == implementation}
 
 
 @pytest.fixture
@@ -35,8 +48,8 @@ def failed(run: Run) -> Run:
 
 
 @pytest.fixture
-def plan(run: Run, failed: Run, record_of: Build, planned: Build) -> dict[str, Any]:
-    warnings = [{"code": "drift", "pass": "forward", "share": 0.1}]
+def plan(run: Run, failed: Run, record_of: Build, planned: Planned) -> dict[str, Any]:
+    warnings = ({"code": "drift", "metric": "forward_time", "share": 0.1},)
     return planned(
         [
             record_of(run, forward=FORWARD, backward=BACKWARD, warnings=warnings),
@@ -45,25 +58,47 @@ def plan(run: Run, failed: Run, record_of: Build, planned: Build) -> dict[str, A
     )
 
 
-def test_there_is_a_row_a_run_a_row_a_pass_and_a_row_a_sample(plan: dict[str, Any]) -> None:
+def test_there_is_a_row_a_run_a_row_a_metric_and_a_row_a_sample(plan: dict[str, Any]) -> None:
     tables = tables_of(plan)
     assert [row["status"] for row in tables.runs] == ["ok", "oom"]
-    assert len(tables.passes) == 2 * 3
+    names = [metric.name for metric in ATTENTION.metrics]
+    assert [row["metric"] for row in tables.metrics] == names * 2
     assert len(tables.samples) == 2 * 11
 
 
-def test_a_pass_has_its_median_its_interval_and_its_rate(plan: dict[str, Any], run: Run) -> None:
-    forward, backward, both = tables_of(plan).passes[:3]
-    flops = costs.flops(Shape.of(run))
-    assert forward["time_ms"] == pytest.approx(1.05)
-    assert (forward["time_low_ms"], forward["time_high_ms"]) == pytest.approx((1.01, 1.09))
-    assert forward["rate_TFLOPs"] == pytest.approx(flops["forward"] / 1.05e-3 / 1e12)
-    assert forward["rate_low_TFLOPs"] == pytest.approx(flops["forward"] / 1.09e-3 / 1e12)
-    assert forward["GFLOPs"] == flops["forward"] / 1e9
+def test_a_time_has_its_median_and_its_interval_and_a_rate_follows(
+    plan: dict[str, Any], run: Run
+) -> None:
+    found = metrics_of(plan)
+    forward, backward, both = (found[name] for name in TIMES)
+    rate, flops = found["forward_rate"], costs.flops(Shape.of(run))["forward"]
+    assert (forward["value"], forward["unit"]) == (pytest.approx(1.05), "ms")
+    assert (forward["low"], forward["high"]) == pytest.approx((1.01, 1.09))
+    assert (rate["value"], rate["unit"]) == (pytest.approx(flops / 1.05e-3 / 1e12), "TFLOP/s")
+    assert rate["low"] == pytest.approx(flops / 1.09e-3 / 1e12)
+    assert rate["high"] == pytest.approx(flops / 1.01e-3 / 1e12)
+    assert (rate["samples"], rate["stopped"]) == (11, None)
+    assert forward["GFLOP"] == flops / 1e9
     assert (forward["samples"], forward["stopped"]) == (11, "interval")
-    assert backward["time_low_ms"] == backward["time_ms"] == backward["time_high_ms"] == 2.5
-    assert both["time_ms"] == pytest.approx(1.05 + 2.5)
-    assert both["time_low_ms"] < both["time_ms"] < both["time_high_ms"]
+    assert backward["low"] == backward["value"] == backward["high"] == 2.5
+    assert both["value"] == pytest.approx(1.05 + 2.5)
+    assert both["low"] < both["value"] < both["high"]
+
+
+def test_a_rate_that_follows_from_a_sum_has_the_interval_of_the_sum(
+    plan: dict[str, Any], run: Run
+) -> None:
+    found = metrics_of(plan)
+    time, rate = found["forward_backward_time"], found["forward_backward_rate"]
+    flops = costs.flops(Shape.of(run))["forward_backward"]
+    for end, other in (("value", "value"), ("low", "high"), ("high", "low")):
+        assert rate[end] == pytest.approx(flops / time[other] / 1e9)
+
+
+def test_an_exact_metric_has_no_interval_and_no_samples(plan: dict[str, Any]) -> None:
+    peak = metrics_of(plan)["peak_memory"]
+    assert (peak["value"], peak["unit"], peak["low"], peak["high"]) == (10.0, "MiB", None, None)
+    assert (peak["samples"], peak["GFLOP"]) == (0, None)
 
 
 def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
@@ -71,24 +106,29 @@ def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
 ) -> None:
     tables = tables_of(plan)
     (row,) = [row for row in tables.runs if row["implementation"] == "Pytorch"]
-    assert row["peak_memory_MiB"] is None
     assert row["message"] == 'no room, "at all"\n頭數'
-    for row in tables.passes[3:]:
-        numbers = {column for column in PASS_COLUMNS if column.endswith(("_ms", "_TFLOPs"))}
-        assert {row[column] for column in numbers | {"samples"}} == {None}
-        assert row["GFLOPs"] == costs.flops(failed.shape)[row["pass"]] / 1e9
+    found = metrics_of(plan, "Pytorch")
+    assert list(found) == [metric.name for metric in ATTENTION.metrics]
+    for row in found.values():
+        assert row["status"] == "oom"
+        assert {row[column] for column in ("value", "low", "high", "samples")} == {None}
+    for name in ("forward", "backward"):
+        assert found[f"{name}_time"]["GFLOP"] == costs.flops(Shape.of(failed))[name] / 1e9
     assert all(row["implementation"] == "Flash2" for row in tables.samples)
 
 
-def test_a_mean_without_samples_has_no_interval(run: Run, record_of: Build, planned: Build) -> None:
-    record = record_of(run, samples={"forward": [], "backward": []})
-    for row in tables_of(planned([record])).passes:
-        assert row["time_ms"] > 0
-        assert (row["time_low_ms"], row["rate_high_TFLOPs"], row["samples"]) == (None, None, 0)
+def test_a_mean_without_samples_has_no_interval(
+    run: Run, record_of: Build, planned: Planned
+) -> None:
+    record = record_of(run)
+    means = {name: Measurement(measured.value) for name, measured in record.metrics.items()}
+    for row in metrics_of(planned([replace(record, metrics=means)])).values():
+        assert row["value"] > 0
+        assert (row["low"], row["high"], row["samples"]) == (None, None, 0)
 
 
 def test_a_record_that_was_measured_with_another_source_is_marked(
-    run: Run, record_of: Build, planned: Build
+    run: Run, record_of: Build, planned: Planned
 ) -> None:
     def marked(**sources: str) -> bool:
         (row,) = tables_of(planned([record_of(run, sources=sources)])).runs
@@ -121,17 +161,19 @@ def test_a_record_that_differs_from_its_manifest_makes_no_table(plan: dict[str, 
 
 
 def test_what_is_written_is_read_back_cell_by_cell(plan: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps(plan))
-    files = [tmp_path / f"{name}.csv" for name in ("runs", "passes", "samples")]
-    write_tables(tmp_path / "plan.json", *files)
+    write_json(tmp_path / "plan.json", plan)
+    write_tables(tmp_path / "plan.json", tmp_path)
     tables = tables_of(plan)
-    for file, columns, rows in zip(
-        files,
-        (RUN_COLUMNS, PASS_COLUMNS, SAMPLE_COLUMNS),
-        (tables.runs, tables.passes, tables.samples),
-        strict=True,
-    ):
-        for read, row in zip(read_csv(file), rows, strict=True):
+    keys = run_keys(ATTENTION)
+    columns_of = {
+        "runs": (*parameter_columns(ATTENTION), *RUN_COLUMNS),
+        "metrics": (*keys, *METRIC_COLUMNS),
+        "samples": (*keys, *SAMPLE_COLUMNS),
+    }
+    assert set(columns_of) == set(TABLES)
+    for name, columns in columns_of.items():
+        found = read_table(tmp_path / f"{name}.csv", ATTENTION)
+        for read, row in zip(found, getattr(tables, name), strict=True):
             assert tuple(read) == columns
             for column in columns:
                 expected = row[column]
@@ -142,12 +184,29 @@ def test_what_is_written_is_read_back_cell_by_cell(plan: dict[str, Any], tmp_pat
                 assert read[column] == expected, column
 
 
-def test_the_files_are_plain_csv_with_units_in_their_columns(
+def test_samples_are_read_in_the_order_of_their_measurement_whatever_that_of_the_rows(
+    plan: dict[str, Any], run: Run, tmp_path: Path
+) -> None:
+    rows, path = tables_of(plan).samples, tmp_path / "samples.csv"
+    write_csv(path, (*run_keys(ATTENTION), *SAMPLE_COLUMNS), rows[::-1])
+    found = read_samples(path, ATTENTION)
+    key = tuple(run.to_json().values())
+    assert found[*key, "forward_time"] == pytest.approx([1e3 * second for second in FORWARD])
+    assert set(found) == {(*key, "forward_time"), (*key, "backward_time")}
+
+
+def test_the_files_are_plain_csv_with_booleans_in_words(
     plan: dict[str, Any], tmp_path: Path
 ) -> None:
-    write_csv(tmp_path / "passes.csv", PASS_COLUMNS, tables_of(plan).passes)
-    content = (tmp_path / "passes.csv").read_bytes()
+    write_json(tmp_path / "plan.json", plan)
+    write_tables(tmp_path / "plan.json", tmp_path)
+    content = (tmp_path / "metrics.csv").read_bytes()
     assert b"\r" not in content
     header, *rows = csv.reader(content.decode().splitlines())
-    assert {"time_ms", "rate_TFLOPs", "GFLOPs", "causal"} <= set(header)
     assert {row[header.index("causal")] for row in rows} == {"false"}
+    units = {(row[header.index("metric")], row[header.index("unit")]) for row in rows}
+    assert units == {(metric.name, metric.unit) for metric in ATTENTION.metrics}
+
+
+def test_what_follows_from_the_parameters_stands_in_the_run_table(plan: dict[str, Any]) -> None:
+    assert {row["head_dim"] for row in tables_of(plan).runs} == {16}

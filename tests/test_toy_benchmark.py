@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -149,11 +151,17 @@ def record(run: Run) -> Record:
     )
 
 
-@pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The results of the declared benchmark, by every stage from records to figures."""
-    monkeypatch.setitem(registry.BENCHMARKS, SORTING.name, SORTING)
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The results of the declared benchmark, in the folder that the tests run in. To be read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(registry.BENCHMARKS, SORTING.name, SORTING)
+        patch.chdir(tmp_path_factory.mktemp("sorting"))
+        yield make_results()
+
+
+def make_results() -> Path:
+    """Every stage from records to figures, as the rules call them."""
     home, kind = Path("results", "local"), ("float16", "cuda")
     experiments = plan.experiments(CONFIG, SORTING, "cuda")
     planned = {}
@@ -228,11 +236,15 @@ def test_a_claim_about_it_is_decided(results: Path) -> None:
 
 
 def test_each_quantity_has_a_figure_with_its_axis_in_both_languages(results: Path) -> None:
-    for quantity, label in (("throughput", "Throughput"), ("scratch", "Scratch space")):
+    for quantity, labels in (
+        ("throughput", ("吞吐量", "Throughput (Mitem/s)")),
+        ("scratch", ("暫存空間", "Scratch space (KiB)")),
+    ):
         drawn = (results / "figures" / "items" / f"{quantity}.svg").read_text(encoding="utf-8")
-        assert label in drawn and "number of items" in drawn
-    assert "吞吐量" in (results / "figures" / "both" / "throughput.svg").read_text(encoding="utf-8")
-    assert (results / "overview" / "summary.svg").is_file()
+        for expected in (*labels, "元素個數 Number of items n", "implementation:Radix"):
+            assert expected in drawn
+    summary = (results / "overview" / "summary.svg").read_text(encoding="utf-8")
+    assert "Both together" in summary and "Scratch space" in summary
 
 
 def cells(table: Table, *names: str) -> list[list[str]]:
@@ -267,13 +279,16 @@ def test_its_sections_have_its_numbers(results: Path) -> None:
     assert "scratch space is 16 KiB (Radix) to 64 KiB" in scratch.caption["en"]
 
 
-def test_a_figure_of_a_quantity_that_is_not_declared_is_an_error(results: Path) -> None:
-    file = experiment_file(results, "items")
+def test_a_figure_of_a_quantity_that_is_not_declared_is_an_error(
+    results: Path, tmp_path: Path
+) -> None:
+    copied = shutil.copytree(results, tmp_path / "copy")
+    file = experiment_file(copied, "items")
     planned = read_json(file)
     planned["figures"][0]["quantity"] = "energy"
     write_json(file, planned)
     with pytest.raises(UnknownNameError, match="energy is no quantity of sorting; there are"):
-        compose(CONFIG, results, None, [])
+        compose(CONFIG, copied, None, [])
 
 
 def test_page_one_gives_the_verdicts_of_the_findings(results: Path) -> None:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flashlab.files import write_json
+from flashlab.findings.model import Evidence, Finding
 from flashlab.plan_files import records_file
 from flashlab.verdicts import KEPT, compare_verdicts
 
 
-def finding(implementation: str, verdict: str, kind: str = "speedup") -> dict[str, Any]:
-    subject = {"implementation": implementation, "baseline": "Pytorch", "mask": "full"}
-    return {"kind": kind, "experiment": "seq_len", "subject": subject, "verdict": verdict}
+def finding(implementation: str, verdict: str, kind: str = "comparison") -> Finding:
+    return Finding(
+        kind=kind,
+        experiment="seq_len",
+        device="Abacus",
+        subject={"implementation": implementation, "baseline": "Pytorch"}
+        | {"metric": "forward_time", "variant": {"causal": False}},
+        verdict=verdict,
+        sentences=[],
+        params={},
+        evidence=Evidence("tables/seq_len/samples.csv", {}, "planted", 12),
+    )
 
 
 class Folder:
@@ -25,11 +34,12 @@ class Folder:
         self.results, self.record = results, results / "record.json"
         self.record.touch()
         write_json(results / "plan" / "experiments.json", ["seq_len"])
-        planned = {"records": [{"path": str(self.record)}]}
+        planned = {"benchmark": "attention", "records": [{"path": str(self.record)}]}
         write_json(records_file(results, "seq_len"), planned)
 
-    def report(self, *findings: dict[str, Any]) -> list[str]:
-        write_json(self.results / "findings.json", findings)
+    def report(self, *findings: Finding) -> list[str]:
+        documents = [finding.to_json() for finding in findings]
+        write_json(self.results / "findings.json", documents)
         return compare_verdicts(self.results)
 
 
@@ -39,28 +49,36 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_the_first_report_differs_from_none(folder: Folder) -> None:
-    assert folder.report(finding("Flash2", "faster")) == []
+    assert folder.report(finding("Flash2", "better")) == []
 
 
 def test_a_verdict_that_changed_is_told_once(folder: Folder) -> None:
-    others = (finding("Flex", "slower"), finding("Flash2", "below", kind="memory_ratio"))
-    folder.report(finding("Flash2", "faster"), *others)
+    others = (finding("Flex", "worse"), finding("Flash2", "below", kind="exact_comparison"))
+    folder.report(finding("Flash2", "better"), *others)
     assert folder.report(finding("Flash2", "inconclusive"), *others) == [
         "1 verdict differs from the report before, from the same records:",
-        "speedup seq_len Flash2 Pytorch full: faster is now inconclusive",
+        "comparison seq_len Flash2 Pytorch forward_time causal=false: better is now inconclusive",
     ]
     assert folder.report(finding("Flash2", "inconclusive"), *others) == []
 
 
+def test_all_verdicts_on_one_matter_are_compared(folder: Folder) -> None:
+    less, more = (finding("Flash2", side, kind="exact_comparison") for side in ("less", "more"))
+    folder.report(less, more)
+    assert folder.report(more, less) == []
+    about = "exact_comparison seq_len Flash2 Pytorch forward_time causal=false"
+    assert folder.report(more)[1:] == [f"{about}: less, more is now more"]
+
+
 def test_findings_that_are_new_or_gone_are_no_changed_verdicts(folder: Folder) -> None:
-    folder.report(finding("Flash2", "faster"))
-    assert folder.report(finding("Flex", "slower")) == []
+    folder.report(finding("Flash2", "better"))
+    assert folder.report(finding("Flex", "worse")) == []
 
 
 def test_runs_that_were_measured_since_are_told_apart_from_an_upgrade(folder: Folder) -> None:
-    folder.report(finding("Flash2", "faster"), finding("Flex", "faster"))
+    folder.report(finding("Flash2", "better"), finding("Flex", "better"))
     os.utime(folder.record, ns=(1, 1))
-    said = folder.report(finding("Flash2", "slower"), finding("Flex", "slower"))
+    said = folder.report(finding("Flash2", "worse"), finding("Flex", "worse"))
     assert said[0] == (
         "2 verdicts differ from the report before, with runs that were measured since:"
     )
@@ -68,4 +86,4 @@ def test_runs_that_were_measured_since_are_told_apart_from_an_upgrade(folder: Fo
 
 def test_a_file_that_cannot_be_read_is_no_report_before(folder: Folder) -> None:
     folder.results.joinpath(KEPT).write_text("[]")
-    assert folder.report(finding("Flash2", "faster")) == []
+    assert folder.report(finding("Flash2", "better")) == []

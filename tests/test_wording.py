@@ -12,7 +12,7 @@ from flashlab import statistics
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
 from flashlab.catalogs import messages
-from flashlab.findings.model import Finding, Reason
+from flashlab.findings.model import Evidence, Finding, Reason
 from flashlab.report import claim_words
 from flashlab.report.finding_words import MOST_NAMED, FindingWords
 from flashlab.report.wording import Words
@@ -53,7 +53,7 @@ def finding(*sentences: str, reasons: tuple[Reason, ...] = (), **changes: Any) -
         verdict=verdict,
         sentences=sentences,
         params={},
-        evidence={},
+        evidence=Evidence("", {}, "", 0),
         reasons=reasons,
     )
     return replace(usual, **changes)
@@ -183,7 +183,7 @@ def test_a_run_without_numbers_is_named_by_what_tells_it_apart_with_its_status()
 def test_a_missing_run_is_named_by_all_that_it_has() -> None:
     texts = reasons(reason("missing"))
     named = "Flash2 [B = 16, N = 128, H = 32, E = 2048, full, float16, cuda]"
-    assert texts["en"].endswith(f"Missing: {named}.")
+    assert texts["en"].endswith(f"There is no record of {named}.")
     assert "Flash2 [B = 16、N = 128、H = 32、E = 2048、完整、float16、cuda]" in texts["zh_TW"]
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from findings.lookups import SHAPE
 
 from flashlab.benchmarks.attention.declaration import attention_run
-from flashlab.benchmarks.attention.shape import Shape
-from flashlab.findings.derive import read_sweep
-from flashlab.findings.model import Estimates, Sweep
+from flashlab.files import write_json
+from flashlab.records import Measurement, Record
+from flashlab.sweep import Sweep, read_planned_sweep
 from flashlab.tables import write_tables
 
-SHAPE = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
 Planted = Mapping[tuple[str, bool, int], Mapping[str, Any] | str]
 
 
@@ -34,33 +33,56 @@ def noisy() -> Callable[..., list[float]]:
 
 
 @pytest.fixture
-def planted(
-    tmp_path: Path,
-    record_of: Callable[..., dict[str, Any]],
-    planned: Callable[..., dict[str, Any]],
-) -> Callable[..., Path]:
-    """Writes a sweep over seq_len as plan and tables and returns the plan's file.
+def write_sweep(tmp_path: Path, planned: Callable[..., dict[str, Any]]) -> Callable[..., Path]:
+    """Writes the plan and the tables of records, all of one benchmark; returns the plan's file."""
 
-    What is planted for (implementation, causal, value) is a record's samples and peak (backward
-    as forward if unsaid), or the status of a run that failed.
+    def build(records: Sequence[Record], name: str = "seq_len", sweep: str = "seq_len") -> Path:
+        file = tmp_path / "plan" / f"{name}.json"
+        plan = planned(records, name, sweep) | {"benchmark": records[0].benchmark}
+        write_json(file, plan)
+        write_tables(file, tmp_path / "tables" / name)
+        return file
+
+    return build
+
+
+def without_samples(record: Record) -> Record:
+    """The record of a program that gives means alone."""
+    means = {name: Measurement(measured.value) for name, measured in record.metrics.items()}
+    return replace(record, metrics=means)
+
+
+@pytest.fixture
+def planted(
+    record_of: Callable[..., Record], write_sweep: Callable[..., Path]
+) -> Callable[..., Path]:
+    """Writes a sweep as plan and tables and returns the plan's file.
+
+    What is planted for (implementation, causal, value) is what a record holds: samples in seconds
+    (backward as forward where not given), the peak in MiB, or the mean of each alone (`means`); or
+    the status of a run that failed. `sizes` gives the sizes that a value stands for.
     """
 
-    def build(runs: Planted, name: str = "seq_len", sweep: str = "seq_len") -> Path:
+    def build(
+        runs: Planted,
+        name: str = "seq_len",
+        sweep: str = "seq_len",
+        sizes: Callable[[int], Mapping[str, int]] = lambda value: {"seq_len": value},
+        dtype: str = "float32",
+        device: str = "cpu",
+    ) -> Path:
         records = []
         for (implementation, causal, value), truth in runs.items():
-            shape = replace(SHAPE, seq_len=value, causal=causal)
-            run = attention_run(implementation, shape, "float32", "cpu")
+            shape = replace(SHAPE, causal=causal, **sizes(value))
+            run = attention_run(implementation, shape, dtype, device)
             if isinstance(truth, str):
                 records.append(record_of(run, truth))
-            else:
-                samples: dict[str, Any] = {"backward": truth.get("forward", [1.0] * 12)}
-                records.append(record_of(run, **(samples | dict(truth))))
-        file = tmp_path / "plan" / f"{name}.json"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(planned(records, name, sweep)), encoding="utf-8")
-        tables = tmp_path / "tables" / name
-        write_tables(file, *(tables / f"{table}.csv" for table in ("runs", "passes", "samples")))
-        return file
+                continue
+            content: dict[str, Any] = {"backward": truth.get("forward", [1.0] * 12), **truth}
+            means = content.pop("means", False)
+            record = record_of(run, **content)
+            records.append(without_samples(record) if means else record)
+        return write_sweep(records, name, sweep)
 
     return build
 
@@ -69,7 +91,7 @@ def planted(
 def sweep(planted: Callable[..., Path], tmp_path: Path) -> Callable[..., Sweep]:
     """The sweep of planted runs, as the findings read it."""
 
-    def build(runs: Planted, **names: str) -> Sweep:
-        return read_sweep(planted(runs, **names), tmp_path / "tables", Estimates())
+    def build(runs: Planted, **options: Any) -> Sweep:
+        return read_planned_sweep(planted(runs, **options), tmp_path / "tables", with_samples=True)
 
     return build

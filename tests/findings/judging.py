@@ -11,8 +11,19 @@ from findings.planted import UNSTEADY, Key, Planted, sweep_shape, true_median
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.findings.model import Finding
 
 MARGIN, BEND, OUTLIER = 0.05, 0.2, 1.25
+MEMORY = "peak_memory"
+
+
+def _pass(finding: Finding) -> str:
+    return str(finding.metric).removesuffix("_time")
+
+
+def _mask(finding: Finding) -> bool:
+    causal: bool = finding.subject["variant"]["causal"]
+    return causal
 
 
 class Judge:
@@ -46,13 +57,20 @@ class Judge:
         a, b = (self.time(*side, timed) for side in (above, below))
         return {size: a[size] / b[size] for size in a if size in b}
 
+    def _truth(self, finding: Finding) -> dict[int, float]:
+        """True values of the metric and the series that a finding is about, by size."""
+        name, causal = finding.subject["implementation"], _mask(finding)
+        if finding.metric == MEMORY:
+            return self.peak(name, causal)
+        return self.time(name, causal, _pass(finding))
+
     # Each kind: whether it is false, whether it misses what is plain, and its intervals' truths
 
-    def _difference(self, finding: dict[str, Any], truth: dict[int, float]) -> Any:
-        params = finding["params"]
+    def _difference(self, finding: Finding, truth: dict[int, float]) -> Any:
+        params = finding.params
         false = (
-            any(truth[size] <= 1 + MARGIN for size in params["faster_at"])
-            or any(truth[size] >= 1 - MARGIN for size in params["slower_at"])
+            any(truth[size] <= 1 + MARGIN for size in params["better_at"])
+            or any(truth[size] >= 1 - MARGIN for size in params["worse_at"])
             or any(abs(truth[size] - 1) > MARGIN for size in params["equal_at"])
         )
         trend = params.get("trend", "none")
@@ -62,56 +80,54 @@ class Judge:
         plain = bool(truth) and all(
             ratio >= 1 + 2 * MARGIN or ratio <= 1 - 2 * MARGIN for ratio in truth.values()
         )
-        found = set(params["faster_at"]) | set(params["slower_at"])
-        intervals = [(truth[e["value"]], e) for e in finding["evidence"]["estimates"]]
+        found = set(params["better_at"]) | set(params["worse_at"])
+        intervals = [(truth[e["value"]], e) for e in finding.estimates]
         return false, (found != set(truth)) if plain else None, intervals
 
-    def speedup(self, finding: dict[str, Any]) -> Any:
-        subject = finding["subject"]
-        causal, timed = subject["mask"] == "causal", subject["pass"]
+    def comparison(self, finding: Finding) -> Any:
+        subject = finding.subject
+        causal, timed = _mask(finding), _pass(finding)
         sides = ((subject["baseline"], causal), (subject["implementation"], causal))
         return self._difference(finding, self.ratio(*sides, timed))
 
-    def causal_effect(self, finding: dict[str, Any]) -> Any:
-        name, timed = (finding["subject"][key] for key in ("implementation", "pass"))
+    def variant_effect(self, finding: Finding) -> Any:
+        name, timed = finding.subject["implementation"], _pass(finding)
         return self._difference(finding, self.ratio((name, False), (name, True), timed))
 
-    def crossover(self, finding: dict[str, Any]) -> Any:
-        subject, params = finding["subject"], finding["params"]
-        causal, timed = subject["mask"] == "causal", subject["pass"]
+    def crossover(self, finding: Finding) -> Any:
+        subject, params = finding.subject, finding.params
+        causal, timed = _mask(finding), _pass(finding)
         names = (subject["implementation"], subject["other"])
         truth = self.ratio((names[1], causal), (names[0], causal), timed)
         signs = [math.copysign(1, math.log(ratio)) for ratio in truth.values()]
         crosses = any(a != b for a, b in itertools.pairwise(signs))
         strong = [ratio for ratio in truth.values() if abs(math.log(ratio)) > math.log(1.1)]
         plain = min(strong, default=1) < 1 < max(strong, default=1)
-        intervals = [(truth[e["value"]], e) for e in finding["evidence"]["estimates"]]
+        intervals = [(truth[e["value"]], e) for e in finding.estimates]
         false = False
-        if finding["verdict"] == "crosses":
+        if finding.verdict == "crosses":
             sign = {names[0]: 1, names[1]: -1}
             false = any(
                 sign[params[who]] * (truth[params[at]] - 1) <= 0
                 for who, at in (("before", "low_at"), ("after", "high_at"))
             )
             false |= not crosses
-        elif finding["verdict"] == "none_in_range":
+        elif finding.verdict == "none_in_range":
             far = [ratio for ratio in truth.values() if abs(ratio - 1) > MARGIN]
             false = min(far, default=1) < 1 < max(far, default=1)
-        return false, (finding["verdict"] != "crosses") if plain else None, intervals
+        return false, (finding.verdict != "crosses") if plain else None, intervals
 
-    def scaling(self, finding: dict[str, Any]) -> Any:
-        subject, verdict = finding["subject"], finding["verdict"]
-        causal, quantity = subject["mask"] == "causal", subject["quantity"]
+    def scaling(self, finding: Finding) -> Any:
+        subject, verdict = finding.subject, finding.verdict
         if verdict == "too_few_sizes":
             return False, None, []
-        memory = quantity == "memory"
-        name = subject["implementation"]
-        truth = self.peak(name, causal) if memory else self.time(name, causal, quantity)
+        causal, memory, name = _mask(finding), finding.metric == MEMORY, subject["implementation"]
+        truth = self._truth(finding)
         local = [
             math.log(truth[b] / truth[a]) / math.log(b / a) for a, b in itertools.pairwise(truth)
         ]
         bend = max(local) - min(local)
-        exponent = self.dataset.exponents.get((subject["implementation"], causal, quantity))
+        exponent = self.dataset.exponents.get((name, causal, _pass(finding)))
         false = (
             (verdict in ("power_law", "flat") and bend > BEND)
             or (verdict == "curved" and max(local) - min(local) <= (0.1 if memory else BEND))
@@ -122,15 +138,13 @@ class Judge:
             missed = verdict not in ("power_law", "flat")
         elif bend >= 2 * BEND:
             missed = verdict != "curved"
-        found = finding["evidence"]["estimates"][-1]
+        found = finding.estimates[-1]
         known = exponent is not None and "exponent" in found
         return false, missed, [(exponent, found)] if known else []
 
-    def monotonicity(self, finding: dict[str, Any]) -> Any:
-        subject, verdict, params = finding["subject"], finding["verdict"], finding["params"]
-        causal, quantity = subject["mask"] == "causal", subject["quantity"]
-        memory, name = quantity == "memory", subject["implementation"]
-        truth = self.peak(name, causal) if memory else self.time(name, causal, quantity)
+    def monotonicity(self, finding: Finding) -> Any:
+        verdict, params = finding.verdict, finding.params
+        memory, truth = finding.metric == MEMORY, self._truth(finding)
         margin = 0.0 if memory else MARGIN
         steps = [truth[b] / truth[a] for a, b in itertools.combinations(truth, 2)]
         falls, rises = min(steps, default=1.0), max(steps, default=1.0)
@@ -150,43 +164,40 @@ class Judge:
         missed = None
         if falls < 1 - 2 * margin and rises > 1 + 2 * margin:
             missed = verdict != "broken"
-        intervals = [
-            (truth[e["value"]] / truth[e["start"]], e) for e in finding["evidence"]["estimates"]
-        ]
+        intervals = [(truth[e["value"]] / truth[e["start"]], e) for e in finding.estimates]
         return false, missed, [] if memory else intervals
 
-    def memory_ratio(self, finding: dict[str, Any]) -> Any:
-        subject, verdict = finding["subject"], finding["verdict"]
+    def exact_comparison(self, finding: Finding) -> Any:
+        subject, verdict = finding.subject, finding.verdict
         mine, theirs = (
-            self.peak(subject[who], subject["mask"] == "causal")
-            for who in ("implementation", "baseline")
+            self.peak(subject[who], _mask(finding)) for who in ("implementation", "baseline")
         )
         sides = {"less": [], "more": [], "equal": []}
         for size in mine:
             if size in theirs:
                 share = float(f"{mine[size] / theirs[size]:.3g}")
                 sides["less" if share < 1 else "more" if share > 1 else "equal"].append(size)
-        false = finding["params"].get("values", []) != sides.get(verdict, [])
+        false = finding.params.get("values", []) != sides.get(verdict, [])
         return false, false, []
 
-    def out_of_memory(self, finding: dict[str, Any]) -> Any:
-        subject = finding["subject"]
+    def out_of_memory(self, finding: Finding) -> Any:
+        subject = finding.subject
         failed = sorted(
             shape.seq_len
             for name, shape in self.dataset.oom
-            if (name, shape.causal) == (subject["implementation"], subject["mask"] == "causal")
+            if (name, shape.causal) == (subject["implementation"], _mask(finding))
         )
-        found = finding["params"]["failed"]
+        found = finding.params["failed"]
         return found != failed, (found != failed) if failed else None, []
 
-    def roofline(self, finding: dict[str, Any]) -> Any:
-        subject, verdict = finding["subject"], finding["verdict"]
-        causal, timed = subject["mask"] == "causal", subject["pass"]
+    def roofline(self, finding: Finding) -> Any:
+        subject, verdict = finding.subject, finding.verdict
+        causal, timed = _mask(finding), _pass(finding)
         truth = self.time(subject["implementation"], causal, timed)
         false = False
         missed: bool | None = None
         intervals = []
-        for estimate in finding["evidence"]["estimates"]:
+        for estimate in finding.estimates:
             size = estimate["value"]
             shape = sweep_shape(size, causal)
             work = costs.flops(shape)[timed] / self.ceilings["rate"]
@@ -215,18 +226,18 @@ class Judge:
 
 
 def anomalies(
-    dataset: Planted, findings: Sequence[dict[str, Any]]
+    dataset: Planted, findings: Sequence[Finding]
 ) -> Iterator[tuple[str, bool, bool, bool | None]]:
     """For each pass and check: whether it was reported, falsely reported, or missed."""
     found = {
         (
-            finding["verdict"],
-            finding["subject"]["implementation"],
-            sweep_shape(finding["params"]["value"], finding["subject"]["mask"] == "causal"),
-            finding["subject"]["pass"],
+            finding.verdict,
+            finding.subject["implementation"],
+            sweep_shape(finding.params["value"], _mask(finding)),
+            _pass(finding),
         )
         for finding in findings
-        if finding["kind"] == "anomaly" and finding["verdict"] != "none"
+        if finding.kind == "anomaly" and finding.verdict != "none"
     }
     for key, planted in dataset.passes.items():
         if key[:2] in dataset.oom:
@@ -242,23 +253,23 @@ def anomalies(
         yield "anomaly: outlier", reported, reported and factor == 1.0, missed
 
 
-def judge_claim(finding: dict[str, Any], dataset: Planted, times: dict[Key, float]) -> Any:
+def judge_claim(finding: Finding, dataset: Planted, times: dict[Key, float]) -> Any:
     """Whether a claim's verdict is false, whether it misses what is plain, and the intervals."""
-    params, verdict = finding["params"], finding["verdict"]
+    params, verdict = finding.params, finding.verdict
     least, most = params["wanted_least"] or 0.0, params["wanted_most"] or math.inf
     truths, intervals = [], []
-    for estimate in finding["evidence"]["estimates"]:
+    for estimate in finding.estimates:
         values = []
         for name, shape in map(_parsed, estimate["runs"]):
             timed, _, quantity = estimate["metric"].rpartition("_")
-            if estimate["metric"] == "memory":
+            if estimate["metric"] == MEMORY:
                 values.append(dataset.peaks[name, shape])
             elif quantity == "time":
                 values.append(times[name, shape, timed])
             else:
                 values.append(costs.flops(shape)[timed] / 1e9 / times[name, shape, timed])
         truths.append(_true_figure(values, params["compare"]))
-        if estimate["metric"] != "memory" and estimate["estimate"] is not None:
+        if estimate["metric"] != MEMORY and estimate["estimate"] is not None:
             intervals.append((truths[-1], estimate))
     holds = all(least <= truth <= most for truth in truths)
     false = (verdict == "confirmed" and not holds) or (verdict == "contradicted" and holds)
@@ -286,12 +297,12 @@ def _parsed(run: str) -> tuple[str, Shape]:
     return name, Shape(int(b[1:]), int(n[1:]), int(h[1:]), int(e[1:]), mask == "causal")
 
 
-def differences(findings: Sequence[dict[str, Any]]) -> int:
-    """How many findings claim any difference between implementations, or between masks."""
+def differences(findings: Sequence[Finding]) -> int:
+    """How many findings claim any difference between implementations, or between variants."""
     return sum(
-        bool(finding["params"].get("faster_at") or finding["params"].get("slower_at"))
-        or finding["params"].get("trend", "none") != "none"
-        or finding["verdict"] == "crosses"
+        bool(finding.params.get("better_at") or finding.params.get("worse_at"))
+        or finding.params.get("trend", "none") != "none"
+        or finding.verdict == "crosses"
         for finding in findings
-        if finding["kind"] in ("speedup", "causal_effect", "crossover")
+        if finding.kind in ("comparison", "variant_effect", "crossover")
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +19,12 @@ import scipy.optimize
 import scipy.stats
 
 from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.files import write_json
 from flashlab.statistics import median_interval
-from flashlab.tables import PASS_COLUMNS, RUN_COLUMNS, SAMPLE_COLUMNS, write_csv
+from flashlab.sweep import METRIC_COLUMNS, RUN_COLUMNS, SAMPLE_COLUMNS, parameter_columns, run_keys
+from flashlab.tables import write_csv
 
 NAMES = ("Pytorch", "Flash2")
 DEVICE = "NVIDIA H200"
@@ -329,48 +330,53 @@ def write_dataset(
 ) -> Path:
     """Plan and tables of a planted sweep over seq_len; the plan's file."""
     tables = folder / "tables" / name
-    runs, passes, samples = [], [], []
+    runs, metrics, samples = [], [], []
     shapes = sorted({shape for _, shape, _ in dataset.passes})
     for implementation, shape in itertools.product(NAMES, shapes):
-        run = attention_run(implementation, shape, "float16", "cuda").to_json()
+        run = attention_run(implementation, shape, "float16", "cuda")
+        key = run.to_json()
         status = "oom" if (implementation, shape) in dataset.oom else "ok"
         row = {
-            **run,
-            "head_dim": shape.head_dim,
+            **key,
+            **ATTENTION.all_parameters(run),
             "status": status,
-            "peak_memory_MiB": dataset.peaks[implementation, shape] if status == "ok" else None,
             "protocol": "sampled",
             "device_name": device,
-            "record": "planted.json",
+            "record": f"{run.slug}.json",
             "sha256": "0" * 64,
         }
         runs.append(dict.fromkeys(RUN_COLUMNS) | row)
+        values: dict[str, float] = {"peak_memory": dataset.peaks[implementation, shape]}
         for timed in ("forward", "backward"):
+            metric = f"{timed}_time"
             drawn = draw(dataset.passes[implementation, shape, timed], random)
-            median = float(np.median(drawn)) if status == "ok" else None
-            row = {**run, "pass": timed, "status": status, "time_ms": median}
-            passes.append(dict.fromkeys(PASS_COLUMNS) | row)
+            values[metric] = float(np.median(drawn))
             if status == "ok":
                 samples += [
-                    {**run, "pass": timed, "index": i, "time_ms": t} for i, t in enumerate(drawn)
+                    {**key, "metric": metric, "index": i, "value": time}
+                    for i, time in enumerate(drawn)
                 ]
+        for metric, value in values.items():
+            row = {**key, "metric": metric, "status": status}
+            row["value"] = value if status == "ok" else None
+            metrics.append(dict.fromkeys(METRIC_COLUMNS) | row)
+    keys = run_keys(ATTENTION)
     for table, columns, rows in (
-        ("runs", RUN_COLUMNS, runs),
-        ("passes", PASS_COLUMNS, passes),
-        ("samples", SAMPLE_COLUMNS, samples),
+        ("runs", (*parameter_columns(ATTENTION), *RUN_COLUMNS), runs),
+        ("metrics", (*keys, *METRIC_COLUMNS), metrics),
+        ("samples", (*keys, *SAMPLE_COLUMNS), samples),
     ):
         write_csv(tables / f"{table}.csv", columns, rows)
     plan = folder / f"{name}.json"
-    implementations = [{"name": name} for name in NAMES]
-    plan.write_text(
-        json.dumps(
-            {
-                "name": name,
-                "sweep": "seq_len",
-                "baseline": NAMES[0],
-                "implementations": implementations,
-            }
-        )
+    write_json(
+        plan,
+        {
+            "benchmark": ATTENTION.name,
+            "name": name,
+            "sweep": "seq_len",
+            "baseline": NAMES[0],
+            "implementations": [{"name": name} for name in NAMES],
+        },
     )
     return plan
 

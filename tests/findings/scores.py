@@ -18,9 +18,11 @@ from findings.judging import Judge, anomalies, differences, judge_claim
 from findings.planted import DEVICE, PLANTS, lab, plant_ceilings, true_median, write_dataset
 
 from flashlab.findings.claims import claims, read_claims
-from flashlab.findings.derive import derive, read_sweep
-from flashlab.findings.model import Estimates
+from flashlab.findings.derive import derive
+from flashlab.findings.model import Finding
+from flashlab.findings.ratios import Estimates
 from flashlab.findings.roofline import read_ceilings
+from flashlab.sweep import read_planned_sweep
 
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 
@@ -113,7 +115,7 @@ class Scores:
                 *lines,
                 "",
                 f"{sum(self.datasets.values())} datasets: {planted}.",
-                f"Of identical implementations and masks, {self.identical_checks} findings, "
+                f"Of identical implementations and variants, {self.identical_checks} findings, "
                 f"{self.identical_differences} of which claim a difference.",
             ]
         )
@@ -123,7 +125,7 @@ def score(
     datasets: int,
     seed: int,
     folder: Path,
-    seen: Callable[[list[dict[str, Any]]], None] = lambda findings: None,
+    seen: Callable[[list[Finding]], None] = lambda findings: None,
 ) -> Scores:
     """Plant datasets, derive their findings and compare each with the truth.
 
@@ -132,7 +134,7 @@ def score(
     """
     scores = Scores()
     published = read_claims(CLAIMS)
-    none: dict[str, Any] = {"sources": {}, "claims": []}
+    none: dict[str, Any] = {**published, "sources": {}, "claims": []}
     for index in range(datasets):
         random = np.random.default_rng([seed, index])
         dataset = PLANTS[index % len(PLANTS)](random)
@@ -140,22 +142,19 @@ def score(
         home = folder / str(index)
         plan = write_dataset(dataset, home, random)
         estimates = Estimates()
-        sweep = read_sweep(plan, home / "tables", estimates)
-        found = [
-            finding.to_json()
-            for finding in derive([sweep], none, read_ceilings(ceilings, estimates))
-        ]
+        sweep = read_planned_sweep(plan, home / "tables", with_samples=True)
+        found = derive([sweep], estimates, none, read_ceilings(ceilings, estimates))
         seen(found)
         scores.datasets[dataset.kind] = scores.datasets.get(dataset.kind, 0) + 1
         judge = Judge(dataset, ceilings["truth"])
         for finding in found:
-            if finding["kind"] != "anomaly":
-                judged = getattr(judge, finding["kind"])(finding)
-                scores.of(finding["kind"]).add(finding["verdict"], *judged)
+            if finding.kind not in ("anomaly", "environment"):
+                judged = getattr(judge, finding.kind)(finding)
+                scores.of(finding.kind).add(finding.verdict, *judged)
         for kind, said, false, missed in anomalies(dataset, found):
             scores.of(kind).add(kind if said else "", false, missed)
         if dataset.identical:
-            scores.identical_checks += len(found)
+            scores.identical_checks += sum(finding.kind != "environment" for finding in found)
             scores.identical_differences += differences(found)
     for index in range(datasets // 12):
         random = np.random.default_rng([seed, datasets + index])
@@ -163,15 +162,15 @@ def score(
         device = ("NVIDIA GeForce RTX 3070", DEVICE)[index % 2]
         home = folder / f"lab{index}"
         plan = write_dataset(dataset, home, random, device)
-        sweep = read_sweep(plan, home / "tables", Estimates())
-        found = [finding.to_json() for finding in claims(published, [sweep])]
+        sweep = read_planned_sweep(plan, home / "tables", with_samples=True)
+        found = list(claims(published, [sweep], Estimates()))
         seen(found)
         scores.datasets["lab"] = scores.datasets.get("lab", 0) + 1
         times = {key: true_median(planted) for key, planted in dataset.passes.items()}
         for finding in found:
-            if finding["evidence"]["estimates"]:
+            if finding.estimates:
                 judged = judge_claim(finding, dataset, times)
-                scores.of("claim").add(finding["verdict"], *judged)
+                scores.of("claim").add(finding.verdict, *judged)
     return scores
 
 

@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 from flashlab.findings.claims import ClaimsError, claims, read_claims, wanted_range
-from flashlab.findings.model import Finding, Sweep
+from flashlab.findings.model import Finding, Reason
+from flashlab.findings.ratios import Estimates
+from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]
@@ -20,11 +22,13 @@ RATIO = {
     "terms": [{"implementation": "Flash2"}, {"implementation": "Pytorch"}],
     "at": [{**AT, "seq_len": [128, 256]}],
 }
+ON_CUDA = {"dtype": "float16", "device": "cuda"}
 TEXTS = {"zh_TW": "快", "en": "fast"}
 
 
 def document(**claim: Any) -> dict[str, Any]:
     return {
+        "benchmark": "attention",
         "sources": {"paper": {"title": TEXTS, "statistic": "mean_of_30"}},
         "claims": [
             {
@@ -43,30 +47,19 @@ def document(**claim: Any) -> dict[str, Any]:
 @pytest.fixture
 def twice_as_fast(sweep: Plant, noisy: Noisy) -> Sweep:
     """Flash2 at twice the speed and half the memory of Pytorch, on CUDA."""
-    return on_cuda(
-        sweep(
-            {
-                (name, False, n): {"forward": noisy(n * 1e-6 * scale), "peak": 100.0 * scale}
-                for name, scale in (("Flash2", 1), ("Pytorch", 2))
-                for n in (128, 256)
-            }
-        )
+    return sweep(
+        {
+            (name, False, n): {"forward": noisy(n * 1e-6 * scale), "peak": 100.0 * scale}
+            for name, scale in (("Flash2", 1), ("Pytorch", 2))
+            for n in (128, 256)
+        },
+        **ON_CUDA,
     )
 
 
-def on_cuda(planted: Sweep) -> Sweep:
-    samples = {
-        tuple({"float32": "float16", "cpu": "cuda"}.get(part, part) for part in key): times
-        for key, times in planted.samples.items()
-    }
-    for rows in (planted.runs, planted.passes):
-        for row in rows:
-            row |= {"dtype": "float16", "device": "cuda"}
-    return Sweep(planted.plan, planted.runs, planted.passes, samples, planted.estimates)
-
-
-def held(claim: dict[str, Any], sweep: Sweep) -> Finding:
-    (found,) = claims(document(**claim), [sweep])
+def checked(claim: dict[str, Any], sweep: Sweep) -> Finding:
+    """The finding on a claim."""
+    (found,) = claims(document(**claim), [sweep], Estimates())
     return found
 
 
@@ -85,7 +78,7 @@ def held(claim: dict[str, Any], sweep: Sweep) -> Finding:
 def test_a_claim_holds_where_every_interval_lies_in_its_range(
     twice_as_fast: Sweep, wanted: dict[str, float], verdict: str
 ) -> None:
-    found = held({"test": {**RATIO, "wanted": wanted}}, twice_as_fast)
+    found = checked({"test": {**RATIO, "wanted": wanted}}, twice_as_fast)
     assert found.verdict == verdict
     assert found.params["count"] == 2
     assert found.params["ours_lowest"] == pytest.approx(2, rel=0.02)
@@ -93,17 +86,17 @@ def test_a_claim_holds_where_every_interval_lies_in_its_range(
 
 def test_one_size_at_which_it_fails_contradicts_a_claim(twice_as_fast: Sweep) -> None:
     growth = {
-        "metrics": ["forward_time", "memory"],
+        "metrics": ["forward_time", "peak_memory"],
         "terms": [{"seq_len": 256}, {"seq_len": 128}],
         "at": [{**AT, "implementation": "Flash2"}],
         "wanted": {"least": 1.5},
     }
-    found = held({"test": growth}, twice_as_fast)  # time doubles, memory stays
+    found = checked({"test": growth}, twice_as_fast)  # time doubles, memory stays
     assert found.verdict == "contradicted"
     assert (found.params["held_count"], found.params["failed_count"]) == (1, 1)
     time, memory = found.params["by_metric"]
     assert (time["metric"], time["held_count"]) == ("forward_time", 1)
-    assert (memory["metric"], memory["failed_count"], memory["ours"]) == ("memory", 1, 1.0)
+    assert (memory["metric"], memory["failed_count"], memory["ours"]) == ("peak_memory", 1, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -113,10 +106,10 @@ def test_a_figure_holds_within_its_tolerance(
     twice_as_fast: Sweep, figure: float, verdict: str
 ) -> None:
     published = {"figure": figure, "unit": "ratio", "tolerance": 0.1}
-    found = held({"test": RATIO, "published": published}, twice_as_fast)
+    found = checked({"test": RATIO, "published": published}, twice_as_fast)
     assert found.verdict == verdict
     assert (found.params["published"], found.params["tolerance"]) == (figure, 0.1)
-    assert "published_mean" in found.reasons
+    assert Reason("published_mean") in found.reasons
 
 
 def test_growth_is_compared_by_four_runs(twice_as_fast: Sweep) -> None:
@@ -124,7 +117,7 @@ def test_growth_is_compared_by_four_runs(twice_as_fast: Sweep) -> None:
         {"implementation": name, "seq_len": n} for name in ("Pytorch", "Flash2") for n in (256, 128)
     ]
     test = {"metrics": ["forward_time"], "terms": terms, "at": [AT], "wanted": {"most": 1.1}}
-    found = held({"test": test}, twice_as_fast)
+    found = checked({"test": test}, twice_as_fast)
     assert (found.verdict, found.params["count"]) == ("confirmed", 1)
     assert found.params["ours"] == pytest.approx(1, abs=0.03)
     assert found.params["ours_low"] < found.params["ours"] < found.params["ours_high"]
@@ -138,19 +131,19 @@ def test_rises_are_compared_by_how_many_times_or_by_how_much(
     twice_as_fast: Sweep, compare: str, ours: float
 ) -> None:
     test = {"metrics": ["forward_time"], "terms": RISES, "at": [AT], "compare": compare}
-    found = held({"test": {**test, "wanted": {"least": ours / 1.1}}}, twice_as_fast)
+    found = checked({"test": {**test, "wanted": {"least": ours / 1.1}}}, twice_as_fast)
     assert (found.verdict, found.params["compare"]) == ("confirmed", compare)
     assert found.params["ours"] == pytest.approx(ours, rel=0.05)
 
 
-@pytest.mark.parametrize("metric", ["memory", "forward_rate"])
+@pytest.mark.parametrize("metric", ["peak_memory", "forward_rate"])
 def test_where_nothing_rises_no_rise_is_compared_with_it(twice_as_fast: Sweep, metric: str) -> None:
-    at = AT if metric == "memory" else {**AT, "implementation": "Flash2"}
-    terms = RISES if metric == "memory" else [{"seq_len": n} for n in (256, 128, 128, 256)]
+    at = AT if metric == "peak_memory" else {**AT, "implementation": "Flash2"}
+    terms = RISES if metric == "peak_memory" else [{"seq_len": n} for n in (256, 128, 128, 256)]
     test = {"metrics": [metric], "terms": terms, "at": [at], "compare": "amounts"}
-    found = held({"test": {**test, "wanted": {"least": 1}}}, twice_as_fast)
+    found = checked({"test": {**test, "wanted": {"least": 1}}}, twice_as_fast)
     assert (found.verdict, found.params["ours"]) == ("inconclusive", None)
-    assert found.evidence["estimates"][0]["low"] is None
+    assert found.evidence.estimates[0]["low"] is None
 
 
 def test_a_figure_of_another_device_is_shown_beside_ours_without_a_verdict(
@@ -158,15 +151,15 @@ def test_a_figure_of_another_device_is_shown_beside_ours_without_a_verdict(
 ) -> None:
     published = {"figure": 9, "unit": "ratio", "tolerance": 0.1}
     claim = {"test": RATIO, "published": published, "bound_to_device": True}
-    assert held(claim, twice_as_fast).verdict == "contradicted"
-    found = held({**claim, "device": "RTX 3070"}, twice_as_fast)
+    assert checked(claim, twice_as_fast).verdict == "contradicted"
+    found = checked({**claim, "device": "RTX 3070"}, twice_as_fast)
     assert found.verdict == "other_device"
     assert found.params["ours_lowest"] == pytest.approx(2, rel=0.02)
 
 
 def test_a_dataset_of_a_cpu_is_another_device(sweep: Plant) -> None:
     planted = sweep({("Flash2", False, 128): {}})
-    for found in claims(PUBLISHED, [planted]):
+    for found in claims(PUBLISHED, [planted], Estimates()):
         assert (found.verdict, found.params["count"]) == ("other_device", 0)
 
 
@@ -176,40 +169,47 @@ def test_a_dataset_of_a_cpu_is_another_device(sweep: Plant) -> None:
 @pytest.mark.parametrize(
     ("size", "reason"),
     [
-        (512, "missing: Flash2 B2 N512 H4 E64 full float16 cuda"),
-        (256, "excluded: Pytorch B2 N256 H4 E64 full float16 cuda: oom"),
+        (512, Reason("missing", {"implementation": "Flash2", **AT, "seq_len": 512, **ON_CUDA})),
+        (
+            256,
+            Reason(
+                "excluded", {"implementation": "Pytorch", **AT, "seq_len": 256, **ON_CUDA}, "oom"
+            ),
+        ),
     ],
 )
 def test_a_claim_whose_runs_are_missing_is_not_tested(
-    sweep: Plant, noisy: Noisy, size: int, reason: str
+    sweep: Plant, noisy: Noisy, size: int, reason: Reason
 ) -> None:
-    planted = on_cuda(
-        sweep({("Flash2", False, 256): {"forward": noisy(1e-3)}, ("Pytorch", False, 256): "oom"})
+    planted = sweep(
+        {("Flash2", False, 256): {"forward": noisy(1e-3)}, ("Pytorch", False, 256): "oom"},
+        **ON_CUDA,
     )
     test = {**RATIO, "at": [{**AT, "seq_len": size}], "wanted": {"least": 1}}
-    found = held({"test": test}, planted)
+    found = checked({"test": test}, planted)
     assert (found.verdict, found.reasons[0]) == ("not_tested", reason)
-    assert found.evidence["estimates"] == []
+    assert found.evidence.estimates == []
 
 
 def test_every_run_that_a_claim_lacks_is_named(twice_as_fast: Sweep) -> None:
     test = {**RATIO, "at": [{**AT, "seq_len": [128, 512, 1024]}], "wanted": {"least": 1}}
-    found = held({"test": test}, twice_as_fast)
-    assert [reason.split()[1:4:2] for reason in found.reasons] == [
-        *(["Flash2", "N512"], ["Flash2", "N1024"], ["Pytorch", "N512"], ["Pytorch", "N1024"])
+    found = checked({"test": test}, twice_as_fast)
+    lacking = [reason.run for reason in found.reasons if reason.run]
+    assert [(run["implementation"], run["seq_len"]) for run in lacking] == [
+        *(("Flash2", 512), ("Flash2", 1024), ("Pytorch", 512), ("Pytorch", 1024))
     ]
 
 
-def test_claims_are_held_against_sampled_records_alone(twice_as_fast: Sweep) -> None:
+def test_claims_are_checked_against_sampled_records_alone(twice_as_fast: Sweep) -> None:
     for row in twice_as_fast.runs:
         row["protocol"] = "lab5"  # type: ignore[index]
-    found = held({"test": {**RATIO, "wanted": {"least": 1}}}, twice_as_fast)
-    assert (found.verdict, found.reasons) == ("not_tested", ["not_sampled"])
+    found = checked({"test": {**RATIO, "wanted": {"least": 1}}}, twice_as_fast)
+    assert (found.verdict, found.reasons) == ("not_tested", [Reason("not_sampled")])
 
 
 def test_a_claim_about_training_is_not_tested(twice_as_fast: Sweep) -> None:
-    found = held({"untested": "needs_training"}, twice_as_fast)
-    assert (found.verdict, found.reasons) == ("not_tested", ["needs_training"])
+    found = checked({"untested": "needs_training"}, twice_as_fast)
+    assert (found.verdict, found.reasons) == ("not_tested", [Reason("needs_training")])
 
 
 # The file

@@ -1,31 +1,28 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from findings.lookups import excluded_run, the_one
 
-from flashlab.findings.comparisons import causal_effects, crossovers, speedups
-from flashlab.findings.model import Finding, Ratio, Sweep
+from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
+from flashlab.findings.model import Reason
+from flashlab.findings.ratios import Estimates, Ratio
+from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]
 SIZES = (128, 256, 512, 1024)
 
 
-def forward(findings: Iterable[Finding]) -> Finding:
-    """The one finding on the forward pass."""
-    (found,) = [finding for finding in findings if finding.subject["pass"] == "forward"]
-    return found
-
-
-def pair(noisy: Noisy, speedups: dict[int, float], **options: Any) -> dict[Any, Any]:
+def pair(noisy: Noisy, factors: dict[int, float], **options: Any) -> dict[Any, Any]:
     """Flash2 this many times as fast as Pytorch at each value."""
     runs: dict[Any, Any] = {}
-    for size, speedup in speedups.items():
+    for size, factor in factors.items():
         naive = size**2 * 1e-8
         runs["Pytorch", False, size] = {"forward": noisy(naive, **options)}
-        runs["Flash2", False, size] = {"forward": noisy(naive / speedup, **options)}
+        runs["Flash2", False, size] = {"forward": noisy(naive / factor, **options)}
     return runs
 
 
@@ -47,60 +44,59 @@ def test_a_ratio_counts_only_where_its_interval_lies_beyond_five_percent(
     assert Ratio(128, 1.0, low, high, 30).verdict == verdict
 
 
-# Speed
+# Comparisons
 
 
 def test_a_kernel_that_is_faster_everywhere_is_faster(sweep: Plant, noisy: Noisy) -> None:
     planted = sweep(pair(noisy, {128: 2.0, 256: 3.0, 512: 4.0, 1024: 5.0}))
-    found = forward(speedups(planted))
-    assert found.verdict == "faster"
+    found = the_one(comparisons(planted, Estimates()))
+    assert found.verdict == "better"
     assert found.subject == {
         "implementation": "Flash2",
         "baseline": "Pytorch",
-        "pass": "forward",
-        "mask": "full",
+        "metric": "forward_time",
+        "variant": {"causal": False},
     }
     assert found.params["trend"] == "widens"
     assert (found.params["low_at"], found.params["high_at"]) == (128, 1024)
     assert found.params["low"] == pytest.approx(2.0, rel=0.02)
     assert found.params["high"] == pytest.approx(5.0, rel=0.02)
-    assert found.params["faster_at"] == list(SIZES)
-    assert found.evidence["n"] == 40
-    assert len(found.evidence["estimates"]) == 4
+    assert found.params["better_at"] == list(SIZES)
+    assert found.evidence.n == 40
+    assert len(found.evidence.estimates) == 4
 
 
 def test_a_kernel_that_is_slower_everywhere_is_slower(sweep: Plant, noisy: Noisy) -> None:
-    found = forward(speedups(sweep(pair(noisy, {128: 0.5, 256: 0.4}))))
-    assert (found.verdict, found.params["trend"]) == ("slower", "narrows")
+    found = the_one(comparisons(sweep(pair(noisy, {128: 0.5, 256: 0.4})), Estimates()))
+    assert (found.verdict, found.params["trend"]) == ("worse", "narrows")
 
 
 def test_identical_code_with_a_percent_of_drift_is_equivalent(sweep: Plant, noisy: Noisy) -> None:
-    found = forward(speedups(sweep(pair(noisy, {128: 1.01, 256: 0.99, 512: 1.0}))))
+    found = the_one(comparisons(sweep(pair(noisy, {128: 1.01, 256: 0.99, 512: 1.0})), Estimates()))
     assert found.verdict == "equivalent"
 
 
 def test_a_difference_within_the_noise_is_inconclusive(sweep: Plant, noisy: Noisy) -> None:
     planted = sweep(pair(noisy, {128: 1.06, 256: 1.05}, count=12, spread=0.3))
-    assert forward(speedups(planted)).verdict == "inconclusive"
+    assert the_one(comparisons(planted, Estimates())).verdict == "inconclusive"
 
 
 def test_a_kernel_that_wins_here_and_loses_there_is_mixed(sweep: Plant, noisy: Noisy) -> None:
-    found = forward(speedups(sweep(pair(noisy, {128: 0.5, 256: 1.0, 512: 2.0}))))
+    found = the_one(comparisons(sweep(pair(noisy, {128: 0.5, 256: 1.0, 512: 2.0})), Estimates()))
     assert found.verdict == "mixed"
-    assert found.params["slower_at"] == [128]
+    assert found.params["worse_at"] == [128]
     assert found.params["equal_at"] == [256]
-    assert found.params["faster_at"] == [512]
+    assert found.params["better_at"] == [512]
 
 
 def test_means_alone_decide_nothing_and_say_why(sweep: Plant) -> None:
-    none: dict[str, Any] = {"samples": {"forward": [], "backward": []}}
     runs = {
-        ("Pytorch", False, 128): {"forward": [1.0], **none},
-        ("Flash2", False, 128): {"forward": [0.1], **none},
+        ("Pytorch", False, 128): {"forward": [1.0], "means": True},
+        ("Flash2", False, 128): {"forward": [0.1], "means": True},
     }
-    found = forward(speedups(sweep(runs)))
+    found = the_one(comparisons(sweep(runs), Estimates()))
     assert found.verdict == "inconclusive"
-    assert found.reasons == ["no_samples"]
+    assert found.reasons == [Reason("no_samples")]
     assert found.params["low"] == 10
 
 
@@ -109,9 +105,10 @@ def test_a_run_that_failed_is_left_out_of_the_numbers_and_named(sweep: Plant, no
         ("Pytorch", False, 512): "oom",
         ("Flash2", False, 512): {"forward": noisy(1.0)},
     }
-    for found in (*speedups(sweep(runs)), *crossovers(sweep(runs))):
+    planted, estimates = sweep(runs), Estimates()
+    for found in (*comparisons(planted, estimates), *crossovers(planted, estimates)):
         assert (found.params["last"], found.params["count"]) == (256, 2)
-        assert found.reasons == ["excluded: Pytorch full seq_len=512: oom"]
+        assert found.reasons == [excluded_run("Pytorch", 512, "oom")]
 
 
 def test_a_comparison_is_withheld_where_a_run_is_missing_and_names_it(
@@ -120,10 +117,10 @@ def test_a_comparison_is_withheld_where_a_run_is_missing_and_names_it(
     planted = sweep(
         {("Pytorch", False, 128): "error", ("Flash2", False, 128): {"forward": noisy(1.0)}}
     )
-    found = forward(speedups(planted))
+    found = the_one(comparisons(planted, Estimates()))
     assert (found.verdict, found.params["count"]) == ("inconclusive", 0)
-    assert found.evidence["estimates"] == []
-    assert found.reasons == ["excluded: Pytorch full seq_len=128: error"]
+    assert found.evidence.estimates == []
+    assert found.reasons == [excluded_run("Pytorch", 128, "error")]
 
 
 def test_doubts_about_a_record_go_along_with_what_is_built_on_it(
@@ -131,10 +128,23 @@ def test_doubts_about_a_record_go_along_with_what_is_built_on_it(
 ) -> None:
     runs = pair(noisy, {128: 2.0})
     runs["Pytorch", False, 128]["warnings"] = [{"code": "drift"}, {"code": "cpu_load"}]
-    assert forward(speedups(sweep(runs))).warnings == ["cpu_load", "drift"]
+    assert the_one(comparisons(sweep(runs), Estimates())).warnings == ["cpu_load", "drift"]
 
 
-# Causal
+def test_the_headline_compares_the_total_of_both_passes_too(sweep: Plant, noisy: Noisy) -> None:
+    runs = pair(noisy, {128: 2.0})
+    runs["Flash2", False, 128]["warnings"] = [{"code": "drift", "metric": "backward_time"}]
+    planted = sweep(runs, name="summary", sweep="")
+    found = the_one(comparisons(planted, Estimates()), "forward_backward_time")
+    assert (found.verdict, found.warnings) == ("better", ["drift"])
+    assert found.evidence.rows["metric"] == ["forward_time", "backward_time"]
+    assert found.params["low"] == pytest.approx(2, rel=0.02)
+    assert the_one(comparisons(planted, Estimates()), "forward_time").warnings == []
+    swept = comparisons(sweep(runs), Estimates())
+    assert {finding.metric for finding in swept} == {"forward_time", "backward_time"}
+
+
+# Variants
 
 
 def masked(noisy: Noisy, gain: float) -> dict[Any, Any]:
@@ -146,12 +156,12 @@ def masked(noisy: Noisy, gain: float) -> dict[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    ("gain", "verdict"), [(1.9, "faster"), (1.0, "same_time"), (0.7, "slower")]
+    ("gain", "verdict"), [(1.9, "better"), (1.0, "equivalent"), (0.7, "worse")]
 )
 def test_what_causal_masking_does_to_time_and_so_to_the_rate(
     sweep: Plant, noisy: Noisy, gain: float, verdict: str
 ) -> None:
-    found = forward(causal_effects(sweep(masked(noisy, gain))))
+    found = the_one(variant_effects(sweep(masked(noisy, gain)), Estimates()))
     assert found.verdict == verdict
     assert found.params["low"] == pytest.approx(gain, rel=0.02)
     assert found.params["rate_low"] == pytest.approx(gain / 2, rel=0.02)
@@ -160,20 +170,21 @@ def test_what_causal_masking_does_to_time_and_so_to_the_rate(
 def test_half_of_a_speed_is_rounded_once(sweep: Plant) -> None:
     times = {False: [1.5489], True: [1.0]}  # its half is 0.774, half of the printed 1.55 is not
     runs = {("Flash2", causal, 128): {"forward": time} for causal, time in times.items()}
-    found = forward(causal_effects(sweep(runs)))
+    found = the_one(variant_effects(sweep(runs), Estimates()))
     assert (found.params["low"], found.params["rate_low"]) == (1.55, 0.774)
 
 
 def test_one_mask_alone_shows_no_effect(sweep: Plant, noisy: Noisy) -> None:
-    assert list(causal_effects(sweep(pair(noisy, {128: 2.0})))) == []
+    assert list(variant_effects(sweep(pair(noisy, {128: 2.0})), Estimates())) == []
 
 
 def test_a_failed_run_of_the_other_mask_is_not_the_comparisons_affair(
     sweep: Plant, noisy: Noisy
 ) -> None:
     runs = pair(noisy, {128: 2.0}) | {("Flash2", True, 128): "oom"}
-    reasons = {found.subject["mask"]: found.reasons for found in speedups(sweep(runs))}
-    assert reasons == {"full": [], "causal": ["excluded: Flash2 causal seq_len=128: oom"]}
+    found = comparisons(sweep(runs), Estimates())
+    reasons = {finding.subject["variant"]["causal"]: finding.reasons for finding in found}
+    assert reasons == {False: [], True: [excluded_run("Flash2", 128, "oom", causal=True)]}
 
 
 # Crossovers
@@ -182,7 +193,9 @@ def test_a_failed_run_of_the_other_mask_is_not_the_comparisons_affair(
 def test_a_crossover_lies_between_the_values_at_which_one_and_the_other_is_faster(
     sweep: Plant, noisy: Noisy
 ) -> None:
-    found = forward(crossovers(sweep(pair(noisy, {128: 0.5, 256: 0.8, 512: 1.0, 1024: 2.0}))))
+    found = the_one(
+        crossovers(sweep(pair(noisy, {128: 0.5, 256: 0.8, 512: 1.0, 1024: 2.0})), Estimates())
+    )
     assert found.verdict == "crosses"
     bracket = {key: found.params[key] for key in ("low_at", "high_at", "before", "after")}
     assert bracket == {"low_at": 256, "high_at": 1024, "before": "Pytorch", "after": "Flash2"}
@@ -190,7 +203,7 @@ def test_a_crossover_lies_between_the_values_at_which_one_and_the_other_is_faste
 
 def test_each_change_of_the_faster_one_is_a_finding(sweep: Plant, noisy: Noisy) -> None:
     planted = sweep(pair(noisy, {128: 0.5, 256: 2.0, 512: 0.5, 1024: 0.5}))
-    found = [f for f in crossovers(planted) if f.subject["pass"] == "forward"]
+    found = [f for f in crossovers(planted, Estimates()) if f.metric == "forward_time"]
     brackets = [(f.params["low_at"], f.params["high_at"], f.params["after"]) for f in found]
     assert brackets == [(128, 256, "Flash2"), (256, 512, "Pytorch")]
 
@@ -206,7 +219,7 @@ def test_each_change_of_the_faster_one_is_a_finding(sweep: Plant, noisy: Noisy) 
 def test_where_none_is_ever_overtaken_there_is_no_crossover(
     sweep: Plant, noisy: Noisy, speeds: dict[int, float], expected: dict[str, str]
 ) -> None:
-    found = forward(crossovers(sweep(pair(noisy, speeds))))
+    found = the_one(crossovers(sweep(pair(noisy, speeds)), Estimates()))
     assert found.verdict == "none_in_range"
     assert expected.items() <= found.params.items()
 
@@ -215,10 +228,13 @@ def test_noise_that_allows_either_to_be_faster_decides_no_crossover(
     sweep: Plant, noisy: Noisy
 ) -> None:
     planted = sweep(pair(noisy, {128: 1.0, 256: 1.01}, count=12, spread=0.3))
-    assert forward(crossovers(planted)).verdict == "inconclusive"
+    assert the_one(crossovers(planted, Estimates())).verdict == "inconclusive"
 
 
 def test_every_pair_of_implementations_is_looked_at(sweep: Plant, noisy: Noisy) -> None:
     runs = {(name, False, n): {"forward": noisy(1e-3)} for name in "ABC" for n in SIZES}
-    pairs = {(f.subject["implementation"], f.subject["other"]) for f in crossovers(sweep(runs))}
+    pairs = {
+        (f.subject["implementation"], f.subject["other"])
+        for f in crossovers(sweep(runs), Estimates())
+    }
     assert pairs == {("A", "B"), ("A", "C"), ("B", "C")}

@@ -9,9 +9,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from findings.lookups import excluded_run
 
-from flashlab.findings import write_findings
-from flashlab.findings.derive import SCHEMA
+from flashlab.findings.derive import SCHEMA, write_findings
+from flashlab.findings.model import Finding, read_findings
 
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 SIZES = (128, 256, 512, 1024)
@@ -55,10 +56,10 @@ def findings(
     tmp_path: Path,
     name: str = "findings.json",
     ceilings: Path | None = None,
-) -> list[Any]:
+) -> list[Finding]:
+    """The findings of planned sweeps, written and read back."""
     write_findings(plans, tmp_path / "tables", CLAIMS, ceilings, tmp_path / name)
-    found: list[Any] = json.loads((tmp_path / name).read_text(encoding="utf-8"))
-    return found
+    return read_findings(tmp_path / name)
 
 
 def numbers(value: Any) -> Iterator[float]:
@@ -69,41 +70,54 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-def test_every_kind_is_found_in_a_sweep_ratios_in_the_summary_and_claims_in_neither(
+def test_every_kind_is_found_in_a_sweep_ratios_in_the_summary_and_the_rest_in_neither(
     dataset: list[Path], tmp_path: Path, ceilings: Path
 ) -> None:
     found = findings(dataset, tmp_path, ceilings=ceilings)
-    kinds = {(finding["experiment"], finding["kind"]) for finding in found}
-    every = {"scaling", "speedup", "memory_ratio", "causal_effect", "out_of_memory"}
+    kinds = {(finding.experiment, finding.kind) for finding in found}
+    every = {"scaling", "comparison", "exact_comparison", "variant_effect", "out_of_memory"}
     every |= {"crossover", "monotonicity", "anomaly", "roofline"}
-    assert kinds == {("summary", kind) for kind in ("speedup", "memory_ratio")} | {
+    assert kinds == {("summary", kind) for kind in ("comparison", "exact_comparison")} | {
         ("seq_len", kind) for kind in every
-    } | {(None, "claim")}
+    } | {(None, "claim"), (None, "environment")}
 
 
 def test_there_is_no_roofline_without_ceilings_or_under_those_of_another_device(
     dataset: list[Path], tmp_path: Path, ceilings: Path
 ) -> None:
-    assert "roofline" not in {f["kind"] for f in findings(dataset, tmp_path)}
+    assert "roofline" not in {f.kind for f in findings(dataset, tmp_path)}
     document = json.loads(ceilings.read_text(encoding="utf-8"))
     document["environment"]["device_name"] = "Difference engine"
     ceilings.write_text(json.dumps(document), encoding="utf-8")
     found = findings(dataset, tmp_path, ceilings=ceilings)
-    assert "roofline" not in {f["kind"] for f in found}
+    assert "roofline" not in {f.kind for f in found}
 
 
 def test_every_finding_names_its_device(dataset: list[Path], tmp_path: Path) -> None:
-    assert {finding["device"] for finding in findings(dataset, tmp_path)} == {"Abacus"}
+    assert {finding.device for finding in findings(dataset, tmp_path)} == {"Abacus"}
 
 
 def test_findings_are_valid_by_their_schema(dataset: list[Path], tmp_path: Path) -> None:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    found = findings(dataset, tmp_path)
+    found = [finding.to_json() for finding in findings(dataset, tmp_path)]
     jsonschema.validate(found, schema)
-    wrongs: list[dict[str, Any]] = [{"verdict": "good"}, {"kind": "opinion"}, {"evidence": {}}]
+    wrongs: list[dict[str, Any]] = [
+        *({"verdict": "good"}, {"kind": "opinion"}, {"evidence": {}}),
+        *({"reasons": ["no_samples"]}, {"front": -1}, {"told": None}),
+    ]
     for wrong in wrongs:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate([{**found[0], **wrong}], schema)
+
+
+def test_a_finding_is_the_same_after_it_was_written_and_read(
+    dataset: list[Path], tmp_path: Path, ceilings: Path
+) -> None:
+    found = findings(dataset, tmp_path, ceilings=ceilings)
+    assert any(finding.reasons for finding in found)
+    for finding in found:
+        assert Finding.from_json(finding.to_json()) == finding
+        assert json.loads(json.dumps(finding.to_json())) == finding.to_json()
 
 
 def test_the_order_of_rows_runs_and_experiments_changes_nothing(
@@ -138,14 +152,15 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(
     runs |= {("Flash2", False, 4096): "incorrect", ("Pytorch", False, 4096): "error"}
     found = findings([planted(runs)], tmp_path)
     for finding in found:
-        if finding["kind"] not in ("out_of_memory", "claim", "anomaly"):
-            assert 4096 not in numbers([finding["params"], finding["evidence"]])
-            assert any("4096" in reason for reason in finding["reasons"])
+        if finding.kind not in ("out_of_memory", "claim", "anomaly", "environment"):
+            content = finding.to_json()
+            assert 4096 not in numbers([content["params"], content["evidence"]])
+            assert any(reason.run and reason.run["seq_len"] == 4096 for reason in finding.reasons)
     statuses = [
         estimate["estimate"]
         for finding in found
-        if finding["kind"] == "out_of_memory"
-        for estimate in finding["evidence"]["estimates"]
+        if finding.kind == "out_of_memory"
+        for estimate in finding.estimates
     ]
     assert sorted(statuses) == sorted(["ok"] * 8 + ["incorrect", "error"])
 
@@ -166,8 +181,8 @@ def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(
             for row in rows
         )
     found = findings([plan], tmp_path, ceilings=ceilings)
-    assert {finding["device"] for finding in found} == {"Abacus"}
-    assert "roofline" in {finding["kind"] for finding in found}
+    assert {finding.device for finding in found} == {"Abacus"}
+    assert "roofline" in {finding.kind for finding in found}
 
 
 def test_a_sweep_of_nothing_but_failures_still_has_its_findings_written(
@@ -175,17 +190,18 @@ def test_a_sweep_of_nothing_but_failures_still_has_its_findings_written(
 ) -> None:
     runs = {(name, False, 128): "unsupported" for name in ("Pytorch", "Flash2")}
     found = findings([planted(runs)], tmp_path)
-    verdicts = {(f["kind"], f["verdict"]) for f in found if f["kind"] != "claim"}
+    verdicts = {(f.kind, f.verdict) for f in found if f.experiment}
     assert verdicts == {
-        *(("speedup", "inconclusive"), ("memory_ratio", "withheld"), ("out_of_memory", "none"))
+        *(("comparison", "inconclusive"), ("exact_comparison", "withheld")),
+        ("out_of_memory", "none"),
     }
     for finding in found:
-        if finding["kind"] in ("speedup", "memory_ratio"):
-            assert "excluded: Flash2 full seq_len=128: unsupported" in finding["reasons"]
+        if finding.kind in ("comparison", "exact_comparison"):
+            assert excluded_run("Flash2", 128, "unsupported") in finding.reasons
 
 
 def test_warnings_go_from_the_records_to_the_findings(dataset: list[Path], tmp_path: Path) -> None:
     for finding in findings(dataset, tmp_path):
-        timed = finding["kind"] in ("speedup", "causal_effect")
-        if timed and finding["experiment"] == "seq_len":
-            assert finding["warnings"] == ["drift"]
+        timed = finding.kind in ("comparison", "variant_effect")
+        if timed and finding.experiment == "seq_len":
+            assert finding.warnings == ["drift"]

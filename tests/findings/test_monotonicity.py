@@ -4,17 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from findings.lookups import excluded_run, the_one
 
-from flashlab.findings.model import Finding, Sweep
+from flashlab.findings.model import Finding
 from flashlab.findings.monotonicity import monotonicities
+from flashlab.findings.ratios import Estimates
+from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]
 
 
-def direction(sweep: Sweep, quantity: str = "forward") -> Finding:
-    (found,) = [f for f in monotonicities(sweep) if f.subject["quantity"] == quantity]
-    return found
+def direction(sweep: Sweep, metric: str = "forward_time") -> Finding:
+    return the_one(monotonicities(sweep, Estimates()), metric)
 
 
 def timed(noisy: Noisy, times: list[float], **options: Any) -> dict[Any, Any]:
@@ -76,7 +78,7 @@ def test_noise_decides_nothing(sweep: Plant, noisy: Noisy) -> None:
 def test_memory_is_exact_so_that_any_printed_digit_counts(sweep: Plant) -> None:
     peaks = {128: 100.0, 256: 103.0, 512: 102.0}
     runs = {("Flash2", False, n): {"peak": peak} for n, peak in peaks.items()}
-    found = direction(sweep(runs), "memory")
+    found = direction(sweep(runs), "peak_memory")
     assert (found.verdict, found.params["fall_ratio"]) == ("broken", 0.99)
 
 
@@ -85,4 +87,4 @@ def test_a_direction_is_withheld_where_runs_are_missing_and_names_them(
 ) -> None:
     found = direction(sweep(timed(noisy, [1.0]) | {("Flash2", False, 256): "error"}))
     assert (found.verdict, found.params["count"]) == ("inconclusive", 1)
-    assert found.reasons == ["excluded: Flash2 full seq_len=256: error"]
+    assert found.reasons == [excluded_run("Flash2", 256, "error")]

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.findings.model import Estimates, Finding, Sweep
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.findings.model import Finding, Reason
+from flashlab.findings.ratios import Estimates
 from flashlab.findings.roofline import Ceilings, read_ceilings, rooflines
-from flashlab.runs import Run
+from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]
@@ -23,11 +24,11 @@ def at_shares(sweep: Plant, noisy: Noisy) -> Callable[..., list[Finding]]:
     def build(matrix: float, copy: float, dtype: str = "float32", **options: Any) -> list[Finding]:
         time = 1e-3
         planted = sweep({("Flash2", False, 128): {"forward": noisy(time, **options)}})
-        shape = Run.of(ATTENTION, planted.passes[0]).shape
+        shape = Shape.of(planted.runs[0])
         rate = costs.flops(shape)["forward"] / time * 100 / matrix
         bandwidth = costs.compulsory_bytes(shape, "float32")["forward"] / time * 100 / copy
-        found = rooflines(planted, ceilings(noisy, rate, bandwidth, dtype))
-        return [finding for finding in found if finding.subject["pass"] == "forward"]
+        found = rooflines(planted, Estimates(), ceilings(noisy, rate, bandwidth, dtype))
+        return [finding for finding in found if finding.metric == "forward_time"]
 
     return build
 
@@ -70,7 +71,7 @@ def test_what_stays_in_a_cache_may_pass_the_copy_rate(
     at_shares: Callable[..., list[Finding]],
 ) -> None:
     (found,) = at_shares(20, 150)
-    assert (found.verdict, found.reasons) == ("memory_bound", ["above_copy_rate"])
+    assert (found.verdict, found.reasons) == ("memory_bound", [Reason("above_copy_rate")])
 
 
 @pytest.mark.parametrize(("later", "drifted"), [(1.0, set()), (1.04, set()), (1.08, {"float32"})])
@@ -90,8 +91,8 @@ def test_a_ceiling_that_changed_while_it_was_measured_is_told(
         Estimates(),
     )
     assert found.drifted == drifted
-    for finding in rooflines(planted, found):
-        assert finding.reasons == ["ceiling_drifted"] * bool(drifted)
+    for finding in rooflines(planted, Estimates(), found):
+        assert finding.reasons == [Reason("ceiling_drifted")] * bool(drifted)
 
 
 @pytest.mark.parametrize("matrix", [50.0, 106.0])
@@ -114,7 +115,7 @@ def test_a_value_without_a_verdict_is_named_beside_the_others(sweep: Plant, nois
             ("Flash2", False, 256): {"forward": noisy(1e-3, spread=0.3)},
         }
     )
-    shapes = [Run.of(ATTENTION, row).shape for row in planted.runs]
+    shapes = [Shape.of(row) for row in planted.runs]
     rate = costs.flops(shapes[1])["forward"] / 1e-3 / 0.5
-    found = next(iter(rooflines(planted, ceilings(noisy, rate, 1e15))))
+    found = next(iter(rooflines(planted, Estimates(), ceilings(noisy, rate, 1e15))))
     assert (found.params["values"], found.params["undecided_at"]) == ([128], [256])

@@ -4,18 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from findings.lookups import excluded_run, the_one
 
-from flashlab.findings.model import Finding, Sweep
+from flashlab.files import canonical
+from flashlab.findings.model import Finding, Reason
+from flashlab.findings.ratios import Estimates
 from flashlab.findings.scaling import scalings
+from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]
 SIZES = (128, 256, 512, 1024)
 
 
-def growth(sweep: Sweep, quantity: str = "forward") -> Finding:
-    (found,) = [f for f in scalings(sweep) if f.subject["quantity"] == quantity]
-    return found
+def growth(sweep: Sweep, metric: str = "forward_time") -> Finding:
+    return the_one(scalings(sweep, Estimates()), metric)
 
 
 def timed(noisy: Noisy, times: dict[int, float], **options: Any) -> dict[Any, Any]:
@@ -76,7 +79,7 @@ def test_three_sizes_are_too_few_for_an_exponent(sweep: Plant, noisy: Noisy) -> 
 
 
 def test_one_size_has_no_growth(sweep: Plant, noisy: Noisy) -> None:
-    assert list(scalings(sweep(timed(noisy, {128: 1.0})))) == []
+    assert list(scalings(sweep(timed(noisy, {128: 1.0})), Estimates())) == []
 
 
 def test_growth_is_withheld_where_runs_are_missing_and_names_them(
@@ -84,22 +87,22 @@ def test_growth_is_withheld_where_runs_are_missing_and_names_them(
 ) -> None:
     found = growth(sweep(timed(noisy, {128: 1.0}) | {("Flash2", False, 256): "error"}))
     assert (found.verdict, found.params["count"]) == ("too_few_sizes", 1)
-    assert found.reasons == ["excluded: Flash2 full seq_len=256: error"]
+    assert found.reasons == [excluded_run("Flash2", 256, "error")]
 
 
 def test_means_alone_are_too_imprecise_for_a_law(sweep: Plant) -> None:
-    none: dict[str, Any] = {"samples": {"forward": [], "backward": []}}
-    runs = {("Flash2", False, n): {"forward": [1e-9 * n**2], **none} for n in SIZES}
+    runs = {("Flash2", False, n): {"forward": [1e-9 * n**2], "means": True} for n in SIZES}
     found = growth(sweep(runs))
-    assert (found.verdict, found.reasons) == ("imprecise", ["no_samples"])
+    assert (found.verdict, found.reasons) == ("imprecise", [Reason("no_samples")])
 
 
 def test_a_run_that_failed_is_no_size_of_the_fit(sweep: Plant, noisy: Noisy) -> None:
     runs = timed(noisy, {n: 1e-9 * n**2 for n in SIZES}) | {("Flash2", False, 2048): "oom"}
-    for quantity in ("forward", "backward", "memory"):
-        found = growth(sweep(runs), quantity)
+    planted = sweep(runs)
+    for metric in ("forward_time", "backward_time", "peak_memory"):
+        found = growth(planted, metric)
         assert found.params["last"] == 1024
-        assert found.reasons == ["excluded: Flash2 full seq_len=2048: oom"]
+        assert found.reasons == [excluded_run("Flash2", 2048, "oom")]
 
 
 @pytest.mark.parametrize(
@@ -114,19 +117,19 @@ def test_a_run_that_failed_is_no_size_of_the_fit(sweep: Plant, noisy: Noisy) -> 
 def test_memory_is_exact_so_its_growth_needs_no_samples(
     sweep: Plant, peak: Callable[[int], float], verdict: str
 ) -> None:
-    found = growth(sweep({("Flash2", False, n): {"peak": peak(n)} for n in SIZES}), "memory")
+    found = growth(sweep({("Flash2", False, n): {"peak": peak(n)} for n in SIZES}), "peak_memory")
     assert found.verdict == verdict
-    assert found.evidence["n"] == 4
+    assert found.evidence.n == 4
     if verdict == "power_law":
         assert found.params["exponent_low"] == found.params["exponent_high"] == 2.0
 
 
-def test_growth_is_found_for_each_implementation_mask_and_quantity(sweep: Plant) -> None:
+def test_growth_is_found_for_each_implementation_variant_and_metric(sweep: Plant) -> None:
     runs: dict[Any, Any] = {
         (name, mask, n): {}
         for name in ("Flash2", "Pytorch")
         for mask in (False, True)
         for n in SIZES
     }
-    subjects = [tuple(finding.subject.values()) for finding in scalings(sweep(runs))]
-    assert len(subjects) == len(set(subjects)) == 2 * 2 * 3
+    found = list(scalings(sweep(runs), Estimates()))
+    assert len(found) == len({canonical(finding.subject) for finding in found}) == 2 * 2 * 3

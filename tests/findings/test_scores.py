@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import Any
 
 import jsonschema
 import numpy as np
@@ -14,23 +13,29 @@ from findings import planted
 from findings.judging import Judge
 from findings.scores import Scores, score
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.findings.derive import SCHEMA
+from flashlab.findings.model import Evidence, Finding
+from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Words
 
-TIMED = ("speedup", "causal_effect", "crossover", "scaling", "monotonicity", "roofline", "claim")
-KINDS = (*TIMED, "memory_ratio", "out_of_memory", "anomaly: unstable", "anomaly: outlier")
+TIMED = (
+    *("comparison", "variant_effect", "crossover", "scaling", "monotonicity", "roofline"),
+    "claim",
+)
+KINDS = (*TIMED, "exact_comparison", "out_of_memory", "anomaly: unstable", "anomaly: outlier")
 SEEN = 60
-"""Datasets whose findings are also worded."""
+"""Datasets whose findings are also validated and told."""
 
 
 @pytest.fixture(scope="module")
-def derived() -> list[list[dict[str, Any]]]:
+def derived() -> list[list[Finding]]:
     """The findings of each planted dataset, in order; filled while they are scored."""
     return []
 
 
 @pytest.fixture(scope="module")
-def scores(derived: list[list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory) -> Scores:
+def scores(derived: list[list[Finding]], tmp_path_factory: pytest.TempPathFactory) -> Scores:
     found = score(300, 1, tmp_path_factory.mktemp("planted"), derived.append)
     print(f"\n{found.text()}")
     return found
@@ -65,27 +70,22 @@ def test_no_difference_is_claimed_of_identical_implementations(scores: Scores) -
 
 
 def test_every_planted_finding_is_valid_and_has_the_same_numbers_in_both_languages(
-    scores: Scores, derived: list[list[dict[str, Any]]]
+    scores: Scores, derived: list[list[Finding]]
 ) -> None:
     schema = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
-    words = Words(["zh_TW", "en"])
+    words = FindingWords(Words(["zh_TW", "en"]), ATTENTION)
 
     def numbers(sentence: str) -> Counter[str]:
         return Counter(re.findall(r"\d[\d,.]*\d|\d", sentence))
 
     kinds = set()
     for findings in (*derived[:SEEN], derived[-1]):
-        schema.validate(findings)
+        schema.validate([finding.to_json() for finding in findings])
         for finding in findings:
-            said = words.finding(finding, "N")
-            zh, en = (
-                # What a claim says is its own text in each language.
-                numbers(text.replace(finding["params"].get("says", {}).get(language, ""), ""))
-                for language, text in said.items()
-            )
-            if finding["kind"] != "claim":
-                assert zh == en, said
-            kinds.add((finding["kind"], finding["verdict"]))
+            kinds.add((finding.kind, finding.verdict))
+            told = words.tell(finding, "N") if finding.sentences else {"zh_TW": "", "en": ""}
+            if finding.kind != "claim":  # which is its source's own text in each language
+                assert numbers(told["zh_TW"]) == numbers(told["en"]), told
     assert len(kinds) > 20
 
 
@@ -97,17 +97,22 @@ class TestScore:
         dataset = planted.faster(random)
         judge = Judge(dataset, {})
         truth = judge.ratio(("Pytorch", False), ("Flash2", False), "forward")
-        values = {name: [] for name in ("faster_at", "slower_at", "equal_at")}
-        right = "faster_at" if truth[128] > 1 else "slower_at"
-        wrong = "slower_at" if truth[128] > 1 else "faster_at"
-        subject = {"implementation": "Flash2", "baseline": "Pytorch", "pass": "forward"}
-        for said, false in ((right, False), (wrong, True)):
-            finding = {
-                "subject": {**subject, "mask": "full"},
-                "params": {**values, said: [128]},
-                "evidence": {"estimates": []},
-            }
-            assert judge.speedup(finding)[0] is false
+        values: dict[str, list[int]] = {key: [] for key in ("better_at", "worse_at", "equal_at")}
+        right = "better_at" if truth[128] > 1 else "worse_at"
+        wrong = "worse_at" if truth[128] > 1 else "better_at"
+        for stated, false in ((right, False), (wrong, True)):
+            finding = Finding(
+                kind="comparison",
+                experiment="sweep",
+                device=planted.DEVICE,
+                subject={"implementation": "Flash2", "baseline": "Pytorch"}
+                | {"metric": "forward_time", "variant": {"causal": False}},
+                verdict="better",
+                sentences=[],
+                params={**values, stated: [128]},
+                evidence=Evidence("samples.csv", {}, "planted", 12),
+            )
+            assert judge.comparison(finding)[0] is false
 
     def test_the_median_of_slow_samples_is_known(self) -> None:
         random = np.random.default_rng(2)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
 from flashlab.findings.derive import write_findings
@@ -20,6 +21,7 @@ from flashlab.remarks import read_remarks
 from flashlab.report import write_page, write_report
 from flashlab.report.content import compose
 from flashlab.report.document import Report
+from flashlab.sweep import run_keys
 from flashlab.tables import write_tables
 
 Rows = list[dict[str, str]]
@@ -68,18 +70,35 @@ class Results:
             writer.writeheader()
             writer.writerows(rows)
 
-    def change_runs(self, experiment: str, change: dict[str, str], first: int) -> None:
-        """Write these cells into the first rows of an experiment's table of runs."""
-        self.edit_table(
-            experiment,
-            "runs",
-            lambda rows: [row | change for row in rows[:first]] + rows[first:],
-        )
+    def change_runs(
+        self, experiment: str, change: dict[str, str], first: int | None = None
+    ) -> None:
+        """Write these cells into an experiment's first runs, all by default, in all its tables."""
+        changed: set[tuple[str, ...]] = set()
+
+        def key_of(row: dict[str, str]) -> tuple[str, ...]:
+            return tuple(row[column] for column in run_keys(ATTENTION))
+
+        def edit_runs(rows: Rows) -> Rows:
+            changed.update(map(key_of, rows[:first]))
+            return edit(rows)
+
+        def edit(rows: Rows) -> Rows:
+            return [
+                {name: change.get(name, cell) for name, cell in row.items()}
+                if key_of(row) in changed
+                else row
+                for row in rows
+            ]
+
+        self.edit_table(experiment, "runs", edit_runs)
+        self.edit_table(experiment, "metrics", edit)
+        self.edit_table(experiment, "samples", edit)
 
     def change_all_runs(self, change: dict[str, str]) -> None:
-        """Write these cells into every row of every table of runs."""
+        """Write these cells into every run of every experiment."""
         for path in self.local.glob("tables/*/runs.csv"):
-            self.edit_table(path.parent.name, "runs", lambda rows: [row | change for row in rows])
+            self.change_runs(path.parent.name, change)
 
     def findings(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = read_json(self.local / "findings.json")
@@ -94,12 +113,17 @@ class Results:
             failed = replace(record, status=status, message="it failed", metrics={}, warnings=())
             write_record(path, replace(failed, environment={}, gate=None))
         names = ["summary", *(experiment["name"] for experiment in self.config["experiments"])]
-        plans = [experiment_file(self.local, name) for name in names]
         for name in names:
             write_tables(records_file(self.local, name), self.local / "tables" / name)
+        self.derive_findings()
+        self.redraw(self.config["languages"])
+
+    def derive_findings(self) -> None:
+        """Derive the findings again from the tables as they are."""
+        names = ["summary", *(experiment["name"] for experiment in self.config["experiments"])]
+        plans = [experiment_file(self.local, name) for name in names]
         findings = self.local / "findings.json"
         write_findings(plans, self.local / "tables", CLAIMS, self.ceilings, findings)
-        self.redraw(self.config["languages"])
 
     def redraw(self, languages: list[str]) -> None:
         """Choose these languages, in the configuration and in every figure."""

@@ -3,49 +3,75 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from flashlab.report.material import Material, stretches
 
 from flashlab.devices import known_devices
-from flashlab.report.environment import disagreements
+from flashlab.report.data import stretches
+from flashlab.report.document import Cell, Environment, Report
 
 
-def material(results: Any) -> Material:
-    return Material(results.config, results.local, results.ceilings)
+def composed(results: Any) -> Report:
+    """The report, after its findings were derived from the tables as they were changed."""
+    results.derive_findings()
+    report: Report = results.compose()
+    return report
+
+
+def disagreements(environment: Environment) -> list[list[str]]:
+    """The rows on what the records state differently, in English."""
+    rows = environment.varying.rows if environment.varying else []
+    return [[c.text if isinstance(c, Cell) else c["en"] for c in row.cells] for row in rows]
+
+
+def warns(report: Report) -> bool:
+    """Whether page one says that the records disagree."""
+    return any("differ" in notice["en"] for notice in report.front.notices)
 
 
 def test_records_of_one_machine_agree(results: Any) -> None:
-    assert disagreements(material(results)) == []
-    environment = results.compose().environment
-    assert environment.varying is None
-    assert environment.agreement["en"].startswith("All records agree")
+    report = composed(results)
+    assert disagreements(report.environment) == []
+    assert report.environment.agreement["en"].startswith("All records agree")
+    assert not warns(report)
 
 
-@pytest.mark.parametrize("column", ["driver", "torch", "dtype", "protocol", "device_name"])
-def test_records_that_disagree_are_named_with_what_each_says(results: Any, column: str) -> None:
-    another = "lab5" if column == "protocol" else "another"
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [
+        ("driver", "Driver"),
+        ("torch", "torch"),
+        ("dtype", "Number format"),
+        ("protocol", "Protocol"),
+        ("device_name", "Device"),
+    ],
+)
+def test_records_that_disagree_are_listed_with_what_each_states(
+    results: Any, column: str, name: str
+) -> None:
     if column == "driver":  # which a machine without a GPU has none of
         results.change_all_runs({column: "580.1"})
+    another = "lab5" if column == "protocol" else "another"
     results.change_runs("num_heads", {column: another}, first=2)
-    ((field, name, by_value),) = disagreements(material(results))
-    assert (field, name) == (column, "")
-    assert len(by_value[another]) == 2
-    composed = results.compose()
-    assert composed.environment.varying is not None
-    assert any("differ" in notice["en"] for notice in composed.front.notices)
+    report = composed(results)
+    rows = disagreements(report.environment)
+    assert [row[0] for row in rows if row[0]] == [name]
+    ((_, _, count, numbers),) = (row for row in rows if row[1] == another)
+    assert (len(rows), count) == (2, "2") and numbers
+    assert report.environment.agreement["en"].startswith("The records disagree")
+    assert warns(report)
 
 
 def test_an_implementation_with_two_providers_is_a_disagreement(results: Any) -> None:
     results.change_runs("num_heads", {"provider": "a fork"}, first=1)
-    ((field, name, by_value),) = disagreements(material(results))
-    assert field == "provider" and name in ("Pytorch", "Flash2")
-    assert len(by_value["a fork"]) == 1
+    rows = disagreements(composed(results).environment)
+    assert rows[0][0] in ("Provider of Pytorch", "Provider of Flash2")
+    assert sorted(row[2] for row in rows if row[1] == "a fork") == ["1"]
 
 
 def test_a_failed_run_may_be_without_a_provider(results: Any) -> None:
     results.change_runs("num_heads", {"provider": "", "status": "oom", "message": "none"}, first=1)
-    assert disagreements(material(results)) == []
-    failures = results.compose().environment.failures
-    assert failures is not None and len(failures.rows) == 1
+    environment = composed(results).environment
+    assert disagreements(environment) == []
+    assert environment.failures is not None and len(environment.failures.rows) == 1
 
 
 UNSTATED = dict.fromkeys(["device_name", "driver", "torch", "provider", "commit"], "")
@@ -54,21 +80,25 @@ UNSTATED = dict.fromkeys(["device_name", "driver", "torch", "provider", "commit"
 def test_a_record_that_states_nothing_contradicts_no_other(results: Any) -> None:
     died = {"status": "error", "message": "timed out after 300 s", **UNSTATED}
     results.change_runs("num_heads", died, first=1)
-    assert disagreements(material(results)) == []
-    composed = results.compose()
-    assert not any("differ" in notice["en"] for notice in composed.front.notices)
-    assert "contradict" in composed.environment.agreement["en"]
-    listed = [row.cells[1] for row in composed.environment.varying.rows]
-    assert sum(cell == {"zh_TW": "未記載", "en": "not recorded"} for cell in listed) == 2
-    assert len(listed) == 4  # the device's name and torch, each with what the others state
+    report = composed(results)
+    assert not warns(report)
+    assert "contradict" in report.environment.agreement["en"]
+    rows = disagreements(report.environment)
+    assert [row[0] for row in rows] == ["Device", "", "torch", ""]
+    assert [row[1] for row in rows].count("not recorded") == 2
 
 
 def test_records_that_disagree_do_so_beside_one_that_states_nothing(results: Any) -> None:
     results.change_runs("num_heads", {"torch": "1.0"}, first=2)
     results.change_runs("num_heads", {"torch": ""}, first=1)
-    ((field, _, by_value),) = disagreements(material(results))
-    assert field == "torch" and len(by_value) == 3
-    assert any("differ" in notice["en"] for notice in results.compose().front.notices)
+    report = composed(results)
+    assert [row[0] for row in disagreements(report.environment)] == ["torch", "", ""]
+    assert warns(report)
+
+
+def test_what_a_record_states_is_printed_in_the_reports_own_fonts(results: Any) -> None:
+    results.change_runs("num_heads", {"torch": "2.0😀"}, first=1)
+    assert "2.0〓" in [row[1] for row in disagreements(composed(results).environment)]
 
 
 def test_on_a_cpu_no_gpu_stands_beside_the_ceilings(results: Any) -> None:

@@ -35,6 +35,7 @@ def name_devices(results: Any, count: int) -> None:
 
     for path in results.local.glob("tables/*/runs.csv"):
         results.edit_table(path.parent.name, "runs", renamed)
+    results.derive_findings()
 
 
 def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Front:

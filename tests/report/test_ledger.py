@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from flashlab.files import write_json
 from flashlab.report.document import Ledger
 
 
@@ -20,7 +20,7 @@ def decide(results: Any, count: int) -> None:
         finding["verdict"] = "confirmed"
         finding["params"] |= {"count": 1, "ours": 2.0, "ours_low": None, "ours_high": None}
         finding["params"] |= {"ours_lowest": 2.0, "ours_highest": 2.0, "held_count": 1}
-    (results.local / "findings.json").write_text(json.dumps(findings), encoding="utf-8")
+    write_json(results.local / "findings.json", findings)
 
 
 def test_on_a_cpu_the_claims_are_counted_and_not_listed(results: Any) -> None:

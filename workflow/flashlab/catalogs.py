@@ -1,6 +1,6 @@
 """The message catalogs: every text of the figures and the report, in each language.
 
-Messages are looked up by keys such as ``speedup.faster``. A key missing from a language is an
+Messages are looked up by keys such as ``comparison.better``. A key missing from a language is an
 error; the key itself is never printed.
 """
 
@@ -11,9 +11,6 @@ from functools import cache
 from pathlib import Path
 
 from babel.messages import pofile
-
-SYMBOLS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "emb_dim": "E"}
-"""The letter of each parameter, the same in every language."""
 
 LOCALES = Path(__file__).parents[2] / "templates" / "locale"
 

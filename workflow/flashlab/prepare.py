@@ -38,9 +38,9 @@ class Prepared:
     """What the rules look up: the dataset, its experiments, and what makes each record.
 
     `home` is the folder of the results, `report` the stem of the report's file name. `orders` is
-    what to measure and `imports` what to convert, by record file name; both are empty for a recorded
-    dataset. `remade` holds the planned files that must be made again, each with the reason. `config`
-    is the resolved configuration. Paths are relative to the working directory.
+    what to measure and `imports` what to convert, by record file name; both are empty for a
+    recorded dataset. `remade` holds the planned files that must be made again, each with the
+    reason. `config` is the resolved configuration. Paths are relative to the working directory.
     """
 
     dataset: str

@@ -25,6 +25,9 @@ METRIC_COLUMNS = (
 )
 SAMPLE_COLUMNS = ("metric", "index", "value")
 
+TABLE_DIGITS = 9
+"""Significant digits of a number in the tables."""
+
 INTEGERS = frozenset({"samples", "index"})
 NUMBERS = frozenset({"value", "low", "high", "GFLOP"})
 BOOLEANS = frozenset({"source_changed"})
@@ -126,7 +129,7 @@ class Sweep:
 
     @cached_property
     def parameter(self) -> Parameter:
-        """The parameter that varies; for the summary, the benchmark's first size."""
+        """The swept parameter; for the summary, the benchmark's first size."""
         if self.is_summary:
             return next(p for p in self.benchmark.given if not p.is_variant)
         return self.benchmark.parameter(self.plan["sweep"])
@@ -172,7 +175,7 @@ class Sweep:
         # One source that varies is the swept parameter by another name.
         return [p for p in others if p not in sources] if len(sources) == 1 else others
 
-    @property
+    @cached_property
     def device(self) -> str:
         """Name of the device, or its kind where the records do not tell."""
         return device_of(self.runs)

@@ -1,15 +1,16 @@
 """Records to tidy CSV: for each experiment a row a run, a row a metric, and a row a sample.
 
-The columns are those that the benchmark declares; each row of metrics and samples states its unit
-or stands in it. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
-rounded to nine significant digits before they are written.
+The columns are those that the benchmark declares. Each row of the metric table states its unit,
+which is also that of the metric's samples. A run that is not ``ok`` has its status and empty cells,
+never a zero. Numbers are rounded to `TABLE_DIGITS` before they are written.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,11 @@ from flashlab.sweep import (
     METRIC_COLUMNS,
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
+    TABLE_DIGITS,
     TABLES,
     parameter_columns,
     run_keys,
 )
-
-SIGNIFICANT_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.{SIGNIFICANT_DIGITS}g}"
+        return f"{value:.{TABLE_DIGITS}g}"
     return str(value)
 
 
@@ -69,6 +69,21 @@ class _Estimate:
     stopped: str | None = None
 
 
+def _estimate(metric: Metric, record: Record, benchmark: Benchmark) -> _Estimate:
+    """A metric of a run that is ok."""
+    if metric.derived is None:
+        return _measured_estimate(metric, record.metrics[metric.name])
+    bases = [benchmark.metric(name) for name in metric.derived.of]
+    compute = partial(metric.derived.compute, record.run)
+    if len(bases) > 1:
+        return _estimate_of_several(compute, bases, record)
+    base = _estimate(bases[0], record, benchmark)
+    # Monotonic, so that the ends of its interval are those of the base's, in either order.
+    ends = [float(compute(end)) for end in (base.low, base.high) if end is not None]
+    low, high = sorted(ends) if ends else (None, None)
+    return _Estimate(float(compute(base.value)), low, high, base.samples)
+
+
 def _measured_estimate(metric: Metric, measured: Measurement) -> _Estimate:
     value, count = measured.value, len(measured.samples)
     if metric.exact or not count:
@@ -77,35 +92,21 @@ def _measured_estimate(metric: Metric, measured: Measurement) -> _Estimate:
     return _Estimate(interval.median, interval.low, interval.high, count, measured.stopped)
 
 
-def _derived_estimate(metric: Metric, record: Record, benchmark: Benchmark) -> _Estimate:
-    """A metric that follows from others: from one by its interval's ends, else by bootstrap."""
-    assert metric.derived is not None
-    derived = metric.derived
-
-    def compute(*values: Any) -> Any:
-        return derived.compute(record.run, *values)
-
-    bases = [benchmark.metric(name) for name in derived.of]
-    if any(base.derived for base in bases):
-        (only,) = bases
-        found = _derived_estimate(only, record, benchmark)
-    elif len(bases) == 1:
-        found = _measured_estimate(bases[0], record.metrics[bases[0].name])
-    else:
-        measured = [record.metrics[base.name] for base in bases]
-        value = float(compute(*(each.value for each in measured)))
-        count = min(len(each.samples) for each in measured)
-        if not count:
-            return _Estimate(value, None, None, 0)
-        estimates = [
-            resampled_median(each.samples, f"{record.run} {base.name}")
-            for each, base in zip(measured, bases, strict=True)
-        ]
-        low, high = function_interval(compute, estimates) or (None, None)
-        return _Estimate(value, low, high, count)
-    ends = [None if end is None else float(compute(end)) for end in (found.low, found.high)]
-    low, high = (None, None) if None in ends else sorted(end for end in ends if end is not None)
-    return _Estimate(float(compute(found.value)), low, high, found.samples)
+def _estimate_of_several(
+    compute: Callable[..., Any], bases: Sequence[Metric], record: Record
+) -> _Estimate:
+    """A function of several measured metrics, with its bootstrap interval."""
+    measured = [record.metrics[base.name] for base in bases]
+    value = float(compute(*(each.value for each in measured)))
+    count = min(len(each.samples) for each in measured)
+    if not count:
+        return _Estimate(value, None, None, 0)
+    estimates = [
+        resampled_median(each.samples, f"{record.run} {base.name}")
+        for each, base in zip(measured, bases, strict=True)
+    ]
+    low, high = function_interval(compute, estimates) or (None, None)
+    return _Estimate(value, low, high, count)
 
 
 def _metric_row(metric: Metric, record: Record, benchmark: Benchmark) -> dict[str, Any]:
@@ -120,10 +121,7 @@ def _metric_row(metric: Metric, record: Record, benchmark: Benchmark) -> dict[st
     }
     if record.status != "ok":
         return row
-    if metric.derived:
-        found = _derived_estimate(metric, record, benchmark)
-    else:
-        found = _measured_estimate(metric, record.metrics[metric.name])
+    found = _estimate(metric, record, benchmark)
     return row | {
         "samples": found.samples,
         "stopped": found.stopped,

@@ -28,8 +28,11 @@ def _describe_subject(finding: Finding) -> str:
 
 
 def verdicts_of(findings: Sequence[Finding]) -> dict[str, str]:
-    """Each finding's verdict by what it is about."""
-    return {_describe_subject(finding): finding.verdict for finding in findings}
+    """The verdicts by what they are about; where there are several, in alphabetical order."""
+    found: dict[str, set[str]] = {}
+    for finding in findings:
+        found.setdefault(_describe_subject(finding), set()).add(finding.verdict)
+    return {about: ", ".join(sorted(verdicts)) for about, verdicts in found.items()}
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:

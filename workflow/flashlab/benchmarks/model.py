@@ -87,7 +87,8 @@ class Quantity:
 class Derived:
     """How a metric follows from others: element by element, from the run's parameters and those.
 
-    `compute` is monotonic in each argument, so that intervals carry over.
+    `of` names one metric, or several measured ones. `compute` is monotonic in each argument, so
+    that intervals carry over.
     """
 
     of: tuple[str, ...]
@@ -186,6 +187,14 @@ class Benchmark:
     def metric(self, name: str) -> Metric:
         """The metric of this name."""
         return _named(self.metrics, name, f"metric of {self.name}")
+
+    def measured_behind(self, name: str) -> tuple[str, ...]:
+        """Names of the measured metrics that a metric follows from; its own if it is measured."""
+        derived = self.metric(name).derived
+        if derived is None:
+            return (name,)
+        found = (measured for base in derived.of for measured in self.measured_behind(base))
+        return tuple(dict.fromkeys(found))
 
     def panels(self, quantity: str) -> tuple[Metric, ...]:
         """The metrics that a figure of a quantity shows, a panel each; totals have none."""

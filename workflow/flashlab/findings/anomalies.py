@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from flashlab.findings.model import Evidence, Finding, rows_of, subject_of
+from flashlab import statistics
+from flashlab.findings.model import Evidence, Finding
 from flashlab.findings.ratios import (
     BOOTSTRAP,
     Estimates,
@@ -21,8 +21,9 @@ from flashlab.findings.ratios import (
     rounded,
 )
 from flashlab.findings.scaling import bends
-from flashlab.statistics import MARGIN, MIN_SAMPLES, Estimate, Floats, median_interval
-from flashlab.sweep import Row, Sweep, metrics_of, warning_codes
+from flashlab.findings.series import Series, build_finding, each_series
+from flashlab.statistics import MIN_SAMPLES, Estimate, Floats, median_interval
+from flashlab.sweep import Row, Sweep, metrics_of
 
 OUTLIER_FACTOR = 1.25
 """Least factor between a record and the power law of its neighbours that makes it an outlier."""
@@ -35,38 +36,33 @@ NEIGHBOURS = (
 )
 
 
-def _finding(
-    sweep: Sweep,
-    row: Row,
+def _anomaly(
+    series: Series,
     verdict: str,
-    params: dict[str, Any],
+    value: int,
+    params: Mapping[str, Any],
     method: str,
-    estimate: dict[str, Any],
+    found: Ratio,
     values: Sequence[int],
 ) -> Finding:
-    name, variant, metric = row["implementation"], sweep.variant_of(row), row["metric"]
-    runs = [run for run in sweep.run_rows(name, variant) if sweep.value_of(run) in values]
-    value = sweep.value_of(row)
-    return Finding(
-        kind="anomaly",
-        experiment=sweep.name,
-        device=sweep.device,
-        subject=subject_of(name, variant, metric=metric),
-        verdict=verdict,
-        sentences=[f"anomaly.{verdict}" + (f".{params['sign']}" if "sign" in params else "")],
+    """A finding on the run at `value`, from those at `values`."""
+    sign = f".{params['sign']}" if "sign" in params else ""
+    return build_finding(
+        "anomaly",
+        [series],
+        verdict,
+        sentences=[f"anomaly.{verdict}{sign}"],
         params={"value": value, **params},
-        evidence=Evidence(
-            table=f"tables/{sweep.name}/samples.csv",
-            rows=rows_of([name], variant, metric=metric, **{sweep.parameter.name: list(values)}),
-            method=method,
-            n=estimate.pop("n"),
-            estimates=[{"value": value, **estimate}],
-        ).to_json(),
-        warnings=warning_codes(runs, metric),
+        method=method,
+        n=found.samples,
+        estimates=[{"value": value, **interval_json(found)}],
+        values=values,
     )
 
 
-def _nothing(sweep: Sweep, check: str, checks: int, hits: int, method: str) -> Iterator[Finding]:
+def _clean_checks(
+    sweep: Sweep, check: str, checks: int, hits: int, method: str
+) -> Iterator[Finding]:
     """The checks that found nothing, with their number, beside which the hits are to be judged."""
     if checks > hits:
         clean = checks - hits
@@ -80,10 +76,10 @@ def _nothing(sweep: Sweep, check: str, checks: int, hits: int, method: str) -> I
             params={"checks": checks, "clean": clean},
             evidence=Evidence(
                 table=f"tables/{sweep.name}/samples.csv",
-                rows=rows_of(sorted(sweep.implementations)),
+                rows={"implementation": sorted(sweep.implementations)},
                 method=method,
                 n=checks,
-            ).to_json(),
+            ),
         )
 
 
@@ -93,7 +89,7 @@ def _drift(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimate
     if middle < MIN_SAMPLES:
         return None
     halves = (samples[:middle], samples[-middle:])
-    if abs(rounded(float(np.median(halves[1]) / np.median(halves[0]))) - 1) <= MARGIN:
+    if abs(rounded(float(np.median(halves[1]) / np.median(halves[0]))) - 1) <= statistics.MARGIN:
         return None  # no interval around this lies beyond the margin, so resampling is pointless
     first, second = (
         estimates.of((*sweep.key_of(row), row["metric"], half), part)
@@ -107,56 +103,47 @@ def _drift(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimate
 class _Sign:
     """Why a metric of a run is unstable: what is stated, how it was found, and the estimate."""
 
-    params: dict[str, Any]
+    params: Mapping[str, Any]
     method: str
-    estimate: dict[str, Any]
+    found: Ratio
 
 
 def _sign(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates) -> _Sign | None:
     """Samples drifted by more than the margin, or leave the median unknown by it; else None."""
     drift = _drift(sweep, row, samples, estimates)
     if drift:
-        params = {"sign": "drift", "ratio": rounded(drift.ratio)}
-        return _Sign(params, DRIFT, interval_json(drift))
+        return _Sign({"sign": "drift", "ratio": rounded(drift.ratio)}, DRIFT, drift)
     spread = median_interval(samples)
     half_width = rounded(100 * spread.relative_half_width)
-    if half_width <= 100 * MARGIN:
+    if half_width <= 100 * statistics.MARGIN:
         return None
     interval = Ratio(sweep.value_of(row), spread.median, spread.low, spread.high, len(samples))
-    return _Sign({"sign": "spread", "half_width": half_width}, SPREAD, interval_json(interval))
+    return _Sign({"sign": "spread", "half_width": half_width}, SPREAD, interval)
 
 
-Stability = dict[tuple[Any, ...], _Sign | None]
-
-
-def _sampled_rows(sweep: Sweep) -> list[Row]:
-    """The rows of sampled metrics, by run and metric."""
-    names = [metric.name for metric in metrics_of(sweep.benchmark, exact=False)]
-    rows = [row for row in sweep.metrics if row["metric"] in names]
-    return sorted(rows, key=lambda row: (sweep.key_of(row), names.index(row["metric"])))
-
-
-def _stability(sweep: Sweep, estimates: Estimates) -> Stability:
-    """Each metric of each run that has samples enough, and why it is unstable, if it is."""
-    found: Stability = {}
-    for row in _sampled_rows(sweep):
-        samples = sweep.samples_of(row)
-        if row["status"] == "ok" and len(samples) >= MIN_SAMPLES:
-            found[*sweep.key_of(row), row["metric"]] = _sign(sweep, row, samples, estimates)
-    return found
+def _signs(series: Series, estimates: Estimates) -> dict[int, _Sign | None]:
+    """Why each run that has samples enough is unstable, None where it is not."""
+    sweep = series.sweep
+    return {
+        sweep.value_of(row): _sign(sweep, row, samples, estimates)
+        for row in series.measured_rows
+        if len(samples := sweep.samples_of(row)) >= MIN_SAMPLES
+    }
 
 
 def unstable(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """Runs that drifted by more than the margin, or whose median is not known to within it."""
-    stability = _stability(sweep, estimates)
-    hits = 0
-    for row in _sampled_rows(sweep):
-        sign = stability.get((*sweep.key_of(row), row["metric"]))
-        if sign:
-            hits += 1
-            value = sweep.value_of(row)
-            yield _finding(sweep, row, "unstable", sign.params, sign.method, sign.estimate, [value])
-    yield from _nothing(sweep, "unstable", len(stability), hits, f"{DRIFT}; {SPREAD}")
+    checks = hits = 0
+    for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
+        signs = _signs(series, estimates)
+        checks += len(signs)
+        for value, sign in signs.items():
+            if sign:
+                hits += 1
+                yield _anomaly(
+                    series, "unstable", value, sign.params, sign.method, sign.found, [value]
+                )
+    yield from _clean_checks(sweep, "unstable", checks, hits, f"{DRIFT}; {SPREAD}")
 
 
 def _deviation(sizes: Sequence[int], times: Sequence[Estimate], i: int) -> Ratio:
@@ -170,11 +157,11 @@ def _deviation(sizes: Sequence[int], times: Sequence[Estimate], i: int) -> Ratio
 
 
 def _is_checked(
-    i: int, sizes: Sequence[int], found: Sequence[Estimate], unstable_at: set[int]
+    i: int, sizes: Sequence[int], found: Sequence[Estimate], unstable_sizes: set[int]
 ) -> bool:
     """Whether those within two steps, at least three, are stable and follow one power."""
     others = [j for j in range(max(0, i - 2), min(len(sizes), i + 3)) if j != i]
-    if len(others) < 3 or unstable_at & set(others):
+    if len(others) < 3 or unstable_sizes & {sizes[j] for j in others}:
         return False
     return bends([sizes[j] for j in others], [found[j] for j in others]) == "straight"
 
@@ -185,17 +172,13 @@ def outliers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     A size between two others is checked where those within two steps of it, at least three of
     them, are stable and follow one power: a curve that bends of itself contradicts nothing.
     """
-    stability = _stability(sweep, estimates)
     checks = hits = 0
-    names, metrics = sorted(sweep.implementations), metrics_of(sweep.benchmark, exact=False)
-    for name, variant, metric in itertools.product(names, sweep.variants, metrics):
-        rows = [r for r in sweep.metric_rows(name, variant, metric.name) if r["status"] == "ok"]
-        sizes, found = [sweep.value_of(r) for r in rows], [estimates.of_row(sweep, r) for r in rows]
-        unstable_at = {
-            i for i, row in enumerate(rows) if stability.get((*sweep.key_of(row), metric.name))
-        }
+    for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
+        by_size = estimates.along(series)
+        sizes, found = list(by_size), list(by_size.values())
+        unstable_sizes = {size for size, sign in _signs(series, estimates).items() if sign}
         for i in range(1, len(sizes) - 1):
-            if not _is_checked(i, sizes, found, unstable_at):
+            if not _is_checked(i, sizes, found, unstable_sizes):
                 continue
             deviation = _deviation(sizes, found, i)
             if deviation.low is None or deviation.high is None:
@@ -204,14 +187,14 @@ def outliers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             low, high = rounded(deviation.low), rounded(deviation.high)
             if low > OUTLIER_FACTOR or high < 1 / OUTLIER_FACTOR:
                 hits += 1
-                yield _finding(
-                    sweep,
-                    rows[i],
+                params = {"low_at": sizes[i - 1], "high_at": sizes[i + 1]}
+                yield _anomaly(
+                    series,
                     "outlier",
-                    {"ratio": rounded(deviation.ratio), "low_at": sizes[i - 1]}
-                    | {"high_at": sizes[i + 1]},
+                    sizes[i],
+                    {"ratio": rounded(deviation.ratio), **params},
                     NEIGHBOURS,
-                    interval_json(deviation),
+                    deviation,
                     sizes[max(0, i - 2) : i + 3],
                 )
-    yield from _nothing(sweep, "outlier", checks, hits, NEIGHBOURS)
+    yield from _clean_checks(sweep, "outlier", checks, hits, NEIGHBOURS)

@@ -145,7 +145,7 @@ def _places(at: Mapping[str, Any], benchmark: Benchmark) -> list[dict[str, Any]]
     ]
 
 
-def _lack(index: Index, run: Run) -> Reason | None:
+def _why_incomparable(index: Index, run: Run) -> Reason | None:
     """Why a run cannot be compared, None where it can be."""
     found = index.get(run)
     if found is None:
@@ -340,9 +340,9 @@ def _decide(claim: Mapping[str, Any], judge: _Judge) -> tuple[str, list[_Compari
         return "not_tested", [], [Reason(claim["untested"])]
     asked = _asked(judge, claim["test"])
     needed = sorted({run for _, runs in asked for run in runs})
-    lacks = [lack for run in needed if (lack := _lack(index, run))]
-    if lacks:
-        return "not_tested", [], [r for i, r in enumerate(lacks) if r not in lacks[:i]]
+    lacking = [reason for run in needed if (reason := _why_incomparable(index, run))]
+    if lacking:
+        return "not_tested", [], [r for i, r in enumerate(lacking) if r not in lacking[:i]]
     wanted, digits = wanted_range(claim), _digits(claim)
     found = [
         _comparison(judge, metric, runs, claim["test"], wanted, digits) for metric, runs in asked
@@ -383,17 +383,9 @@ def claims(
     for claim in document["claims"]:
         source = document["sources"][claim["source"]]
         verdict, found, reasons = _decide(claim, judge)
-        runs = sorted({run for comparison in found for run in comparison.runs})
-        sampled = [c for c in found if not benchmark.metric(c.metric).exact]
-        table = "samples" if sampled else "metrics"
-        folders = sorted({judge.index[run].sweep.name for run in runs})
+        sampled = [each for each in found if not benchmark.metric(each.metric).exact]
         if sampled and source["statistic"] == "mean_of_30":
             reasons = [*reasons, Reason("published_mean")]
-        warned = (
-            warning_codes((judge.index[run].row for run in comparison.runs), name)
-            for comparison in sampled
-            for name in _sources_of(benchmark, comparison.metric)
-        )
         yield Finding(
             kind="claim",
             experiment=None,
@@ -402,22 +394,30 @@ def claims(
             verdict=verdict,
             sentences=[_sentence(verdict, found)],
             params=_params(claim, source, _ours(found, _digits(claim))),
-            evidence=Evidence(
-                table=", ".join(f"tables/{folder}/{table}.csv" for folder in folders),
-                rows={"runs": [str(run) for run in runs]},
-                method="ratio of the metric of the first run to that of the second, over that "
-                "of the third to the fourth where there are four, or where amounts are compared "
-                f"the first less the second over the third less the fourth; {BOOTSTRAP}, exact "
-                "metrics as they are",
-                n=min((comparison.samples for comparison in found), default=0),
-                estimates=[comparison.to_json() for comparison in found],
-            ).to_json(),
+            evidence=_evidence(judge, found, "samples" if sampled else "metrics"),
             reasons=reasons,
-            warnings=sorted({code for codes in warned for code in codes}),
+            warnings=_warnings(judge, sampled),
         )
 
 
-def _sources_of(benchmark: Benchmark, name: str) -> tuple[str, ...]:
-    """The measured metrics behind a metric."""
-    derived = benchmark.metric(name).derived
-    return derived.of if derived else (name,)
+def _evidence(judge: _Judge, found: Sequence[_Comparison], table: str) -> Evidence:
+    runs = sorted({run for comparison in found for run in comparison.runs})
+    folders = sorted({judge.index[run].sweep.name for run in runs})
+    return Evidence(
+        table=", ".join(f"tables/{folder}/{table}.csv" for folder in folders),
+        rows={"runs": [str(run) for run in runs]},
+        method="ratio of the metric of the first run to that of the second, over that of the third "
+        "to the fourth where there are four, or where amounts are compared the first less the "
+        f"second over the third less the fourth; {BOOTSTRAP}, exact metrics as they are",
+        n=min((comparison.samples for comparison in found), default=0),
+        estimates=[comparison.to_json() for comparison in found],
+    )
+
+
+def _warnings(judge: _Judge, sampled: Sequence[_Comparison]) -> list[str]:
+    """The codes of the warnings on the runs compared, by the measured metrics behind theirs."""
+    found: set[str] = set()
+    for comparison in sampled:
+        rows = [judge.index[run].row for run in comparison.runs]
+        found.update(warning_codes(rows, *judge.benchmark.measured_behind(comparison.metric)))
+    return sorted(found)

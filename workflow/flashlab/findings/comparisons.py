@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from flashlab import statistics
 from flashlab.benchmarks.model import Metric
-from flashlab.findings.model import Evidence, Finding, excluded, rows_of, subject_of
+from flashlab.findings.model import Finding
 from flashlab.findings.ratios import (
     BOOTSTRAP,
     Estimates,
@@ -19,8 +20,8 @@ from flashlab.findings.ratios import (
     with_verdict,
     without_samples,
 )
-from flashlab.statistics import MARGIN
-from flashlab.sweep import Sweep, Variant, metrics_of, warning_codes
+from flashlab.findings.series import Series, build_finding
+from flashlab.sweep import Sweep, Variant, metrics_of
 
 VERDICTS = {"above": "better", "below": "worse", "equal": "equivalent"}
 
@@ -59,21 +60,41 @@ def _trend(found: Sequence[Ratio]) -> str:
     first, last = found[0], found[-1]
     if first.low is None or first.high is None or last.low is None or last.high is None:
         return "none"
-    if rounded(last.low) > rounded(first.high) * (1 + MARGIN):
+    if rounded(last.low) > rounded(first.high) * (1 + statistics.MARGIN):
         return "widens"
-    if rounded(last.high) < rounded(first.low) * (1 - MARGIN):
+    if rounded(last.high) < rounded(first.low) * (1 - statistics.MARGIN):
         return "narrows"
     return "none"
 
 
-def _evidence(sweep: Sweep, found: Sequence[Ratio], method: str, rows: dict[str, Any]) -> Any:
-    return Evidence(
-        table=f"tables/{sweep.name}/samples.csv",
-        rows=rows,
-        method=f"{method}, {BOOTSTRAP}",
+def _verdict(found: Sequence[Ratio]) -> str:
+    shared = shared_verdict(found)
+    return VERDICTS.get(shared, shared)
+
+
+def _build_finding(
+    kind: str,
+    pair: Sequence[Series],
+    found: Sequence[Ratio],
+    verdict: str,
+    sentences: Sequence[str],
+    params: Mapping[str, Any],
+    method: str,
+    subject: Mapping[str, str],
+) -> Finding:
+    """A finding on the ratios of two series."""
+    return build_finding(
+        kind,
+        pair,
+        verdict,
+        sentences=sentences,
+        params=params,
+        method=f"median {pair[0].metric.labels['en']} {method}, {BOOTSTRAP}",
         n=min((ratio.samples for ratio in found), default=0),
         estimates=[ratio.to_json() for ratio in found],
-    ).to_json()
+        reasons=without_samples(found),
+        subject=subject,
+    )
 
 
 def _compared_metrics(sweep: Sweep) -> list[Metric]:
@@ -90,44 +111,28 @@ def _compared_metrics(sweep: Sweep) -> list[Metric]:
 
 def comparisons(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """How many times as good as the baseline each implementation is, by each sampled metric."""
-    baseline = sweep.baseline
-    if baseline not in sweep.implementations:
+    if sweep.baseline not in sweep.implementations:
         return
-    others = sorted(name for name in sweep.implementations if name != baseline)
+    others = sorted(name for name in sweep.implementations if name != sweep.baseline)
     metrics = _compared_metrics(sweep)
     for name, variant, metric in itertools.product(others, sweep.variants, metrics):
-        mine, theirs = (
-            estimates.along(sweep, implementation, variant, metric.name)
-            for implementation in (name, baseline)
-        )
-        bases = metric.derived.of if metric.derived else (metric.name,)
+        pair = [Series(sweep, who, variant, metric) for who in (name, sweep.baseline)]
+        mine, theirs = map(estimates.along, pair)
         found = advantages(mine, theirs, metric.higher_is_better)
-        verdict = VERDICTS.get(shared_verdict(found), shared_verdict(found))
-        trend = _trend(found)
-        pair = sorted([name, baseline])
+        verdict, trend = _verdict(found), _trend(found)
         over = "over that of" if metric.higher_is_better else "under that of"
-        yield Finding(
-            kind="comparison",
-            experiment=sweep.name,
-            device=sweep.device,
-            subject=subject_of(name, variant, baseline=baseline, metric=metric.name),
-            verdict=verdict,
+        yield _build_finding(
+            "comparison",
+            pair,
+            found,
+            verdict,
             sentences=[
                 counted(f"comparison.{verdict}", len(found)),
                 *([f"comparison.trend.{trend}"] if trend != "none" else []),
             ],
             params={**describe_range(found), "trend": trend, **_values_by_verdict(found)},
-            evidence=_evidence(
-                sweep,
-                found,
-                f"median {metric.labels['en']} {over} the baseline, as a factor above 1 where "
-                "better",
-                rows_of(
-                    [baseline, name], variant, metric=bases[0] if len(bases) == 1 else [*bases]
-                ),
-            ),
-            reasons=excluded(sweep, pair, [variant]) + without_samples(found),
-            warnings=warning_codes(sweep.of_series(pair, [variant]), *bases),
+            method=f"{over} the baseline, as a factor above 1 where better",
+            subject={"baseline": sweep.baseline},
         )
 
 
@@ -142,48 +147,43 @@ def _variant_pairs(sweep: Sweep) -> Iterator[tuple[str, Variant, Variant]]:
                 yield parameter.name, off, on
 
 
-def variant_effects(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
-    """What switching a variant on does to each sampled metric.
+def _rates(off: Series, switched: str, found: Sequence[Ratio]) -> dict[str, float]:
+    """The range of the ratios of rates, where the metric is a time and there are ratios.
 
-    Where the variant changes the operations by definition, their ratio (`work_low`, `work_high`)
-    turns the ratio of times into that of rates.
+    It is not that of the times: a variant may change the operations by definition.
     """
-    metrics = metrics_of(sweep.benchmark, exact=False)
+    metric = off.metric
+    if not found or metric.work is None or metric.higher_is_better:
+        return {}
+    run, operations = off.runs[0], metric.work.operations
+    share = operations({**run, switched: True}) / operations({**run, switched: False})
+    rates = [ratio.ratio * share for ratio in found]
+    return {"rate_low": rounded(min(rates)), "rate_high": rounded(max(rates))}
+
+
+def variant_effects(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+    """What switching a variant on does to each sampled metric."""
+    names, metrics = sorted(sweep.implementations), metrics_of(sweep.benchmark, exact=False)
     for switched, off, on in _variant_pairs(sweep):
-        for name, metric in itertools.product(sorted(sweep.implementations), metrics):
-            before, after = (
-                estimates.along(sweep, name, variant, metric.name) for variant in (off, on)
-            )
+        for name, metric in itertools.product(names, metrics):
+            pair = [Series(sweep, name, variant, metric) for variant in (off, on)]
+            before, after = map(estimates.along, pair)
             found = advantages(after, before, metric.higher_is_better)
-            verdict = VERDICTS.get(shared_verdict(found), shared_verdict(found))
-            params = {**describe_range(found), **_values_by_verdict(found)}
-            if found and metric.work and not metric.higher_is_better:
-                work = metric.work.operations
-                (first, *_) = sweep.run_rows(name, off)
-                share = work({**first, switched: True}) / work({**first, switched: False})
-                rates = [ratio.ratio * share for ratio in found]
-                params |= {"rate_low": rounded(min(rates)), "rate_high": rounded(max(rates))}
-            fixed = tuple((key, value) for key, value in off if key != switched)
-            yield Finding(
-                kind="variant_effect",
-                experiment=sweep.name,
-                device=sweep.device,
-                subject=subject_of(name, fixed, metric=metric.name, switched=switched),
-                verdict=verdict,
+            verdict, rates = _verdict(found), _rates(pair[0], switched, found)
+            sides = ("with", "without") if metric.higher_is_better else ("without", "with")
+            yield _build_finding(
+                "variant_effect",
+                pair,
+                found,
+                verdict,
                 sentences=[
                     counted(f"variant_effect.{verdict}", len(found)),
-                    *(["variant_effect.rate"] if "rate_low" in params else []),
+                    *(["variant_effect.rate"] if rates else []),
                 ],
-                params=params,
-                evidence=_evidence(
-                    sweep,
-                    found,
-                    f"median {metric.labels['en']} without over that with {switched}, as a factor "
-                    "above 1 where better",
-                    rows_of([name], fixed, metric=metric.name),
-                ),
-                reasons=excluded(sweep, [name], [off, on]) + without_samples(found),
-                warnings=warning_codes(sweep.of_series([name], [off, on]), metric.name),
+                params={**describe_range(found), **_values_by_verdict(found), **rates},
+                method=f"{sides[0]} {switched} over that {sides[1]}, as a factor above 1 where "
+                "better",
+                subject={"switched": switched},
             )
 
 
@@ -242,27 +242,20 @@ def crossovers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     for names in itertools.combinations(sorted(sweep.implementations), 2):
         for variant, metric in itertools.product(sweep.variants, metrics):
             # Above 1 the first of the two is the better one.
-            first, second = (estimates.along(sweep, name, variant, metric.name) for name in names)
+            pair = [Series(sweep, name, variant, metric) for name in names]
+            first, second = map(estimates.along, pair)
             found = advantages(first, second, metric.higher_is_better)
             span: dict[str, Any] = {"count": len(found)}
             if found:
                 span |= {"first": found[0].value, "last": found[-1].value}
             for verdict, sentence, params in _crossover_verdicts(found, names):
-                yield Finding(
-                    kind="crossover",
-                    experiment=sweep.name,
-                    device=sweep.device,
-                    subject=subject_of(names[0], variant, other=names[1], metric=metric.name),
-                    verdict=verdict,
+                yield _build_finding(
+                    "crossover",
+                    pair,
+                    found,
+                    verdict,
                     sentences=[sentence],
                     params=span | params,
-                    evidence=_evidence(
-                        sweep,
-                        found,
-                        f"median {metric.labels['en']} of the two, as a factor above 1 where the "
-                        "first is better",
-                        rows_of(names, variant, metric=metric.name),
-                    ),
-                    reasons=excluded(sweep, names, [variant]) + without_samples(found),
-                    warnings=warning_codes(sweep.of_series(names, [variant]), metric.name),
+                    method="of the two, as a factor above 1 where the first is better",
+                    subject={"other": names[1]},
                 )

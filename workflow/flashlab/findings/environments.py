@@ -42,10 +42,12 @@ def _finding(subject: dict[str, str], rows: Sequence[Row], device: str) -> Findi
         records_of.setdefault(row[subject["field"]] or "", []).append(row["record"])
     if len(records_of.keys() - {""}) > 1:
         verdict = "differs"
-    else:
-        verdict = "unstated" if "" in records_of else "agrees"
+    else:  # what no record states, as none states a driver on a CPU, is the same in all
+        verdict = "unstated" if len(records_of) > 1 else "agrees"
+    # Where all records agree, naming each of them tells nothing.
     estimates: list[dict[str, Any]] = [
-        {"value": value, "records": records} for value, records in sorted(records_of.items())
+        {"value": value} if verdict == "agrees" else {"value": value, "records": records}
+        for value, records in sorted(records_of.items())
     ]
     return Finding(
         kind="environment",
@@ -60,11 +62,6 @@ def _finding(subject: dict[str, str], rows: Sequence[Row], device: str) -> Findi
             rows={"column": subject["field"]},
             method="values that the records state; an empty one is not stated",
             n=len(rows),
-            estimates=estimates if verdict != "agrees" else estimates_without_records(estimates),
-        ).to_json(),
+            estimates=estimates,
+        ),
     )
-
-
-def estimates_without_records(estimates: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The values alone: where all records agree, naming each of them tells nothing."""
-    return [{"value": estimate["value"]} for estimate in estimates]

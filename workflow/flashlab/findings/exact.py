@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flashlab.benchmarks.model import Metric
-from flashlab.findings.model import Evidence, Finding, Reason, excluded, rows_of, subject_of
+from flashlab.findings.model import Evidence, Finding
 from flashlab.findings.ratios import EVIDENCE_DIGITS, Estimates, counted, rounded
+from flashlab.findings.series import Series, build_finding, excluded_runs
 from flashlab.runs import Run
-from flashlab.sweep import Row, Sweep, Variant, metrics_of
-
-TABLE_DIGITS = 9
+from flashlab.sweep import TABLE_DIGITS, Row, Sweep, metrics_of
 
 Pair = tuple[Row, Row]
 
@@ -25,15 +25,6 @@ def modelled_value(sweep: Sweep, metric: Metric, row: Row) -> float | None:
     return metric.exact_model(run, row["provider"], row["device_name"])
 
 
-def _by_value(sweep: Sweep, name: str, variant: Variant, metric: Metric) -> dict[int, Row]:
-    """The metric's rows that hold a value, by sweep value."""
-    return {
-        sweep.value_of(row): row
-        for row in sweep.metric_rows(name, variant, metric.name)
-        if row["status"] == "ok"
-    }
-
-
 def _models(sweep: Sweep, metric: Metric, pair: Pair) -> tuple[float | None, ...]:
     runs = (
         sweep.run_at(row["implementation"], sweep.variant_of(row), sweep.value_of(row))
@@ -42,38 +33,79 @@ def _models(sweep: Sweep, metric: Metric, pair: Pair) -> tuple[float | None, ...
     return tuple(None if run is None else modelled_value(sweep, metric, run) for run in runs)
 
 
-def _agreement(sweep: Sweep, metric: Metric, pairs: Mapping[int, Pair]) -> dict[str, list[int]]:
-    """At which values both of a pair equal the model, as the table gives them, or do not."""
-    agreeing: list[int] = []
-    differing: list[int] = []
-    for value, pair in pairs.items():
-        models = _models(sweep, metric, pair)
-        if None in models:
-            continue
-        same = all(
-            rounded(model or 0, TABLE_DIGITS) == row["value"]
-            for model, row in zip(models, pair, strict=True)
+@dataclass(frozen=True)
+class _Share:
+    """An exact metric at one value of the sweep as a share of the baseline's, and both models."""
+
+    value: int
+    mine: float
+    theirs: float
+    models: tuple[float | None, ...]
+
+    @property
+    def ratio(self) -> float:
+        return self.mine / self.theirs
+
+    @property
+    def side(self) -> str:
+        """``less``, ``more`` or ``equal``, as printed."""
+        printed = rounded(self.ratio)
+        return "less" if printed < 1 else "more" if printed > 1 else "equal"
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether both equal the model to the table's digits, None where one is not covered."""
+        if None in self.models:
+            return None
+        return all(
+            rounded(model or 0, TABLE_DIGITS) == value
+            for model, value in zip(self.models, (self.mine, self.theirs), strict=True)
         )
-        (agreeing if same else differing).append(value)
-    return {"model_agrees_at": agreeing, "model_differs_at": differing}
+
+    def to_json(self) -> dict[str, Any]:
+        mine, theirs = (
+            None if model is None else rounded(model, EVIDENCE_DIGITS) for model in self.models
+        )
+        return {
+            "value": self.value,
+            "estimate": rounded(self.ratio, EVIDENCE_DIGITS),
+            "modelled_implementation": mine,
+            "modelled_baseline": theirs,
+        }
 
 
-def _estimate(sweep: Sweep, metric: Metric, value: int, pair: Pair) -> dict[str, Any]:
-    mine, theirs = (row["value"] for row in pair)
-    models = _models(sweep, metric, pair)
-    return {
-        "value": value,
-        "estimate": rounded(mine / theirs, EVIDENCE_DIGITS),
-        **{
-            f"modelled_{whose}": None if model is None else rounded(model, EVIDENCE_DIGITS)
-            for whose, model in zip(("implementation", "baseline"), models, strict=True)
-        },
+def _shares(mine: Series, theirs: Series) -> list[_Share]:
+    """The share at each value that both have."""
+    sweep, metric = mine.sweep, mine.metric
+    theirs_at = {sweep.value_of(row): row for row in theirs.measured_rows}
+    pairs = {
+        value: (row, theirs_at[value])
+        for row in mine.measured_rows
+        if (value := sweep.value_of(row)) in theirs_at
     }
+    return [
+        _Share(value, pair[0]["value"], pair[1]["value"], _models(sweep, metric, pair))
+        for value, pair in pairs.items()
+    ]
 
 
-def _side(share: float) -> str:
-    printed = rounded(share)
-    return "less" if printed < 1 else "more" if printed > 1 else "equal"
+def _params(found: Sequence[_Share]) -> dict[str, Any]:
+    if not found:
+        return {"count": 0}
+    lowest = min(found, key=lambda share: share.ratio)
+    highest = max(found, key=lambda share: share.ratio)
+    return {
+        "count": len(found),
+        "first": found[0].value,
+        "last": found[-1].value,
+        "values": [share.value for share in found],
+        "low": rounded(lowest.ratio),
+        "low_at": lowest.value,
+        "high": rounded(highest.ratio),
+        "high_at": highest.value,
+        "model_agrees_at": [share.value for share in found if share.agrees is True],
+        "model_differs_at": [share.value for share in found if share.agrees is False],
+    }
 
 
 def exact_comparisons(sweep: Sweep, _: Estimates) -> Iterator[Finding]:
@@ -81,54 +113,31 @@ def exact_comparisons(sweep: Sweep, _: Estimates) -> Iterator[Finding]:
 
     Where it is less at some values and more at others, each side is a finding of its own.
     """
-    baseline = sweep.baseline
-    if baseline not in sweep.implementations:
+    if sweep.baseline not in sweep.implementations:
         return
-    others = sorted(name for name in sweep.implementations if name != baseline)
+    others = sorted(name for name in sweep.implementations if name != sweep.baseline)
     metrics = metrics_of(sweep.benchmark, exact=True)
     for name, variant, metric in itertools.product(others, sweep.variants, metrics):
-        mine, theirs = (_by_value(sweep, who, variant, metric) for who in (name, baseline))
-        pairs = {value: (mine[value], theirs[value]) for value in mine if value in theirs}
-        shares = {value: a["value"] / b["value"] for value, (a, b) in pairs.items()}
-        sides: dict[str, list[int]] = {}
-        for value, share in shares.items():
-            sides.setdefault(_side(share), []).append(value)
-        for verdict, values in sorted(sides.items()) or [("withheld", [])]:
-            params: dict[str, Any] = {"count": len(values)}
-            model: dict[str, list[int]] = {}
-            if values:
-                low_at = min(values, key=shares.__getitem__)
-                high_at = max(values, key=shares.__getitem__)
-                model = _agreement(sweep, metric, {value: pairs[value] for value in values})
-                params |= {
-                    "first": values[0],
-                    "last": values[-1],
-                    "values": values,
-                    "low": rounded(shares[low_at]),
-                    "low_at": low_at,
-                    "high": rounded(shares[high_at]),
-                    "high_at": high_at,
-                    **model,
-                }
-            sentences = [counted(f"exact_comparison.{verdict}", len(values))]
-            sentences += [f"exact_comparison.{side}" for side, found in model.items() if found]
-            yield Finding(
-                kind="exact_comparison",
-                experiment=sweep.name,
-                device=sweep.device,
-                subject=subject_of(name, variant, baseline=baseline, metric=metric.name),
-                verdict=verdict,
-                sentences=sentences,
+        pair = [Series(sweep, who, variant, metric) for who in (name, sweep.baseline)]
+        sides: dict[str, list[_Share]] = {}
+        for share in _shares(*pair):
+            sides.setdefault(share.side, []).append(share)
+        for verdict, found in sorted(sides.items()) or [("withheld", [])]:
+            params = _params(found)
+            sentences = [counted(f"exact_comparison.{verdict}", len(found))]
+            models = ("model_agrees_at", "model_differs_at")
+            yield build_finding(
+                "exact_comparison",
+                pair,
+                verdict,
+                sentences=sentences
+                + [f"exact_comparison.{model}" for model in models if params.get(model)],
                 params=params,
-                evidence=Evidence(
-                    table=f"tables/{sweep.name}/metrics.csv",
-                    rows=rows_of([name, baseline], variant, metric=metric.name),
-                    method="ratio of exact values; the benchmark's exact model in the range that "
-                    "it covers, to the nine digits of the table",
-                    n=len(values),
-                    estimates=[_estimate(sweep, metric, v, pairs[v]) for v in values],
-                ).to_json(),
-                reasons=excluded(sweep, [name, baseline], [variant]),
+                method="ratio of exact values; the benchmark's exact model in the range that it "
+                "covers, to the nine digits of the table",
+                n=len(found),
+                estimates=[share.to_json() for share in found],
+                subject={"baseline": sweep.baseline},
             )
 
 
@@ -146,7 +155,7 @@ def memory_limits(sweep: Sweep, _: Estimates) -> Iterator[Finding]:
             kind="out_of_memory",
             experiment=sweep.name,
             device=sweep.device,
-            subject=subject_of(name, variant),
+            subject={"implementation": name, "variant": dict(variant)},
             verdict=verdict,
             sentences=[f"out_of_memory.{verdict}" + ("" if fitted else ".nothing")],
             params={
@@ -159,17 +168,12 @@ def memory_limits(sweep: Sweep, _: Estimates) -> Iterator[Finding]:
             },
             evidence=Evidence(
                 table=f"tables/{sweep.name}/runs.csv",
-                rows=rows_of([name], variant),
+                rows={"implementation": [name], **dict(variant)},
                 method="status of each run",
                 n=len(rows),
                 estimates=[
                     {"value": sweep.value_of(row), "estimate": row["status"]} for row in rows
                 ],
-            ).to_json(),
-            reasons=_other_failures(sweep, name, variant),
+            ),
+            reasons=excluded_runs(sweep, (row for row in rows if row["status"] != "oom")),
         )
-
-
-def _other_failures(sweep: Sweep, name: str, variant: Variant) -> list[Reason]:
-    """The runs without numbers that did not run out of memory."""
-    return [r for r in excluded(sweep, [name], [variant]) if r.status != "oom"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flashlab.files import read_json
-from flashlab.sweep import Row, Sweep, Variant
+from flashlab.sweep import Variant
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,30 @@ class Reason:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """Where a finding's figures come from: the table's rows, the method, and the estimates.
+
+    `rows` names the rows of `table` by the values of their columns, `n` the fewest samples behind
+    any estimate.
+    """
+
+    table: str
+    rows: Mapping[str, Any]
+    method: str
+    n: int
+    estimates: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Finding:
     """One statement, with all that is decided about it; a report only renders it.
 
     `experiment` is None for what concerns the dataset as a whole. `subject` names what it is about:
     ``implementation``, ``baseline`` or ``other``, ``metric``, ``variant`` (a mapping), and what
     single kinds need. `sentences` are the keys of the messages that tell it, one after the other,
-    and `params` what they quote, as printed. `evidence` names the table, its rows, the number of
-    samples, the estimates with their intervals, and the method. `device` is the device's name, on
-    which alone the statement is made. `front` is the rank among the statements of page one, None
-    for one that does not stand there; `told` says whether its section tells it in prose.
+    and `params` what they quote, as printed. `device` is the name of the device, on which alone the
+    statement is made. `front` is the rank among the statements of page one, None for one that does
+    not stand there; `told` says whether its section tells it in prose.
     """
 
     kind: str
@@ -44,27 +58,26 @@ class Finding:
     verdict: str
     sentences: Sequence[str]
     params: Mapping[str, Any]
-    evidence: Mapping[str, Any]
-    reasons: Sequence[Reason] = ()
-    warnings: Sequence[str] = ()
+    evidence: Evidence
+    reasons: Sequence[Reason] = field(default_factory=list)
+    warnings: Sequence[str] = field(default_factory=list)
     front: int | None = None
     told: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The finding as it stands in findings.json."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
         reasons = [
-            {key: value for key, value in asdict(reason).items() if value is not None}
+            {key: value for key, value in vars(reason).items() if value is not None}
             for reason in self.reasons
         ]
-        lists = {"sentences": list(self.sentences), "warnings": list(self.warnings)}
-        return {**found, **lists, "reasons": reasons}
+        return {**vars(self), "evidence": dict(vars(self.evidence)), "reasons": reasons}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Finding:
         """Inverse of `to_json`."""
-        reasons = tuple(Reason(**reason) for reason in document["reasons"])
-        return cls(**{**document, "reasons": reasons})
+        evidence = Evidence(**document["evidence"])
+        reasons = [Reason(**reason) for reason in document["reasons"]]
+        return cls(**{**document, "evidence": evidence, "reasons": reasons})
 
     @property
     def implementations(self) -> frozenset[str]:
@@ -87,8 +100,7 @@ class Finding:
     @property
     def estimates(self) -> Sequence[Mapping[str, Any]]:
         """The estimates of its evidence."""
-        found: Sequence[Mapping[str, Any]] = self.evidence["estimates"]
-        return found
+        return self.evidence.estimates
 
     def is_about(self, **subject: Any) -> bool:
         """Whether its subject holds these entries."""
@@ -98,51 +110,3 @@ class Finding:
 def read_findings(path: Path) -> list[Finding]:
     """The findings of a dataset."""
     return [Finding.from_json(document) for document in read_json(path)]
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Where a finding's figures come from: the table's rows, the method, and the estimates."""
-
-    table: str
-    rows: Mapping[str, Any]
-    method: str
-    n: int
-    estimates: Sequence[Mapping[str, Any]] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """The evidence as it stands in a finding."""
-        return {**asdict(self), "rows": dict(self.rows), "estimates": list(self.estimates)}
-
-
-def rows_of(implementations: Sequence[str], variant: Variant = (), **others: Any) -> dict[str, Any]:
-    """The rows of a table that evidence names, by the values of their columns."""
-    return {"implementation": list(implementations), **dict(variant), **others}
-
-
-def subject_of(
-    implementation: str, variant: Variant | None = None, **others: Any
-) -> dict[str, Any]:
-    """What a finding is about."""
-    found = {"implementation": implementation, **others}
-    return found if variant is None else {**found, "variant": dict(variant)}
-
-
-def excluded(
-    sweep: Sweep, implementations: Sequence[str], variants: Sequence[Variant]
-) -> list[Reason]:
-    """A reason for each of these runs that has no numbers: which one, and its status."""
-    return [
-        Reason("excluded", run_words(sweep, row), row["status"])
-        for row in sweep.of_series(implementations, variants)
-        if row["status"] != "ok"
-    ]
-
-
-def run_words(sweep: Sweep, row: Row) -> dict[str, Any]:
-    """What tells a run from the others of its sweep."""
-    return {
-        "implementation": row["implementation"],
-        **dict(sweep.variant_of(row)),
-        sweep.parameter.name: sweep.value_of(row),
-    }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from flashlab.benchmarks.model import Metric
-from flashlab.findings.model import Evidence, Finding, excluded, rows_of, subject_of
+from flashlab.findings.model import Finding
 from flashlab.findings.ratios import (
     BOOTSTRAP,
     Estimates,
@@ -17,8 +16,9 @@ from flashlab.findings.ratios import (
     rounded,
     without_samples,
 )
+from flashlab.findings.series import build_finding, each_series
 from flashlab.statistics import Estimate
-from flashlab.sweep import Sweep, warning_codes
+from flashlab.sweep import Sweep
 
 
 @dataclass(frozen=True)
@@ -101,24 +101,20 @@ def monotonicities(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """Whether each metric goes one way, for each implementation and variant."""
     if len(sweep.values) < 2:
         return
-    names, metrics = sorted(sweep.implementations), sweep.benchmark.measured
-    for name, variant, metric in itertools.product(names, sweep.variants, metrics):
-        medians = estimates.along(sweep, name, variant, metric.name)
+    covaried = [parameter.name for parameter in sweep.covaried]
+    for series in each_series(sweep, sweep.benchmark.measured):
+        medians, metric = estimates.along(series), series.metric
         values = list(medians)
         if metric.exact:
             steps = _exact_steps({value: found.median for value, found in medians.items()})
         else:
             steps = _sampled_steps(medians)
         verdict, params = _judged(*steps)
-        covaried = [parameter.name for parameter in sweep.covaried]
         found = [step.ratio for group in steps for step in group]
-        rows = sweep.run_rows(name, variant)
-        yield Finding(
-            kind="monotonicity",
-            experiment=sweep.name,
-            device=sweep.device,
-            subject=subject_of(name, variant, metric=metric.name),
-            verdict=verdict,
+        yield build_finding(
+            "monotonicity",
+            [series],
+            verdict,
             sentences=[
                 _sentence(metric, verdict, params, len(values)),
                 *(["covaried"] if covaried else []),
@@ -129,18 +125,13 @@ def monotonicities(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                 "covaried": covaried,
                 **params,
             },
-            evidence=Evidence(
-                table=f"tables/{sweep.name}/{'metrics' if metric.exact else 'samples'}.csv",
-                rows=rows_of([name], variant, metric=metric.name),
-                method="each value over the highest and over the lowest before it, "
-                + ("exact, to three digits" if metric.exact else BOOTSTRAP),
-                n=min((ratio.samples for ratio in found), default=0),
-                estimates=[
-                    {"against": against, "start": step.start, **step.ratio.to_json()}
-                    for against, group in zip(("highest", "lowest"), steps, strict=True)
-                    for step in group
-                ],
-            ).to_json(),
-            reasons=excluded(sweep, [name], [variant]) + without_samples(found),
-            warnings=[] if metric.exact else warning_codes(rows, metric.name),
+            method="each value over the highest and over the lowest before it, "
+            + ("exact, to three digits" if metric.exact else BOOTSTRAP),
+            n=min((ratio.samples for ratio in found), default=0),
+            estimates=[
+                {"against": against, "start": step.start, **step.ratio.to_json()}
+                for against, group in zip(("highest", "lowest"), steps, strict=True)
+                for step in group
+            ],
+            reasons=without_samples(found),
         )

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashlab import statistics
 from flashlab.findings.model import Reason
-from flashlab.statistics import MARGIN, Estimate, Floats, function_interval, resampled_median
-from flashlab.sweep import Row, Sweep, Variant
+from flashlab.findings.series import Series
+from flashlab.statistics import Estimate, Floats, function_interval, resampled_median
+from flashlab.sweep import Row, Sweep
 
 SIGNIFICANT_DIGITS = 3
 EVIDENCE_DIGITS = 9
@@ -53,14 +55,11 @@ class Estimates:
             metric.derived.compute(parameters, *distributions) if known else None,
         )
 
-    def along(
-        self, sweep: Sweep, implementation: str, variant: Variant, metric: str
-    ) -> dict[int, Estimate]:
-        """A metric by sweep value. Only runs that are ok are in it."""
+    def along(self, series: Series) -> dict[int, Estimate]:
+        """A series by sweep value. Only runs that are ok are in it."""
+        sweep, metric = series.sweep, series.metric.name
         return {
-            sweep.value_of(row): self.of_metric(sweep, row, metric)
-            for row in sweep.metric_rows(implementation, variant, metric)
-            if row["status"] == "ok"
+            sweep.value_of(row): self.of_metric(sweep, row, metric) for row in series.measured_rows
         }
 
 
@@ -88,23 +87,23 @@ class Ratio:
         if self.low is None or self.high is None:
             return "inconclusive"
         low, high = rounded(self.low), rounded(self.high)
-        if low > 1 + MARGIN:
+        if low > 1 + statistics.MARGIN:
             return "above"
-        if high < 1 - MARGIN:
+        if high < 1 - statistics.MARGIN:
             return "below"
-        if low >= 1 - MARGIN and high <= 1 + MARGIN:
+        if low >= 1 - statistics.MARGIN and high <= 1 + statistics.MARGIN:
             return "equal"
         return "inconclusive"
 
     @property
     def may_be_above(self) -> bool:
         """Whether the interval, or the lack of one, leaves room for more than the margin above."""
-        return self.high is None or rounded(self.high) > 1 + MARGIN
+        return self.high is None or rounded(self.high) > 1 + statistics.MARGIN
 
     @property
     def may_be_below(self) -> bool:
         """Whether the interval, or the lack of one, leaves room for more than the margin below."""
-        return self.low is None or rounded(self.low) < 1 - MARGIN
+        return self.low is None or rounded(self.low) < 1 - statistics.MARGIN
 
     def to_json(self) -> dict[str, Any]:
         """The ratio as evidence, rounded to nine significant digits."""

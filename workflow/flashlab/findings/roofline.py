@@ -7,13 +7,11 @@ implementation happens to do.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.benchmarks.model import Metric
-from flashlab.findings.model import Evidence, Finding, Reason, excluded, rows_of, subject_of
+from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import (
     BOOTSTRAP,
     Estimates,
@@ -23,8 +21,9 @@ from flashlab.findings.ratios import (
     ratio,
     rounded,
 )
+from flashlab.findings.series import Series, build_finding, each_series
 from flashlab.statistics import Estimate, Floats
-from flashlab.sweep import Sweep, Variant, warning_codes
+from flashlab.sweep import Sweep
 
 BOUND_SHARE = 50.0
 """Least percentage of a ceiling at which a run is called bound by it; under it of both: neither."""
@@ -104,24 +103,15 @@ def _share(value: int, work: float, time: Estimate, ceiling: tuple[Estimate, flo
     return function_of(value, percent, (time, ceiling_time))
 
 
-def _standings(
-    sweep: Sweep,
-    ceilings: Ceilings,
-    name: str,
-    variant: Variant,
-    metric: Metric,
-    estimates: Estimates,
-) -> list[_Standing]:
-    """Of each run that has samples."""
-    found = []
-    for row in sweep.metric_rows(name, variant, metric.name):
-        if row["status"] != "ok" or row["dtype"] not in ceilings.matrix or metric.work is None:
-            continue
+def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list[_Standing]:
+    """The standing of each run that has samples; none for a metric without work."""
+    sweep, work, found = series.sweep, series.metric.work, []
+    for row in series.measured_rows:
         time, value = estimates.of_row(sweep, row), sweep.value_of(row)
-        if time.resampled is None:
+        if time.resampled is None or row["dtype"] not in ceilings.matrix or work is None:
             continue
-        operations = metric.work.operations(row)
-        moved = metric.work.compulsory_bytes(row, row["dtype"])
+        operations = work.operations(row)
+        moved = work.compulsory_bytes(row, row["dtype"])
         found.append(
             _Standing(
                 value,
@@ -163,11 +153,10 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
     dtype = sweep.runs[0]["dtype"]
     drifted = [Reason("ceiling_drifted")] if {dtype, "copy"} & ceilings.drifted else []
     timed = [metric for metric in sweep.benchmark.measured if metric.work]
-    names = sorted(sweep.implementations)
-    for name, variant, metric in itertools.product(names, sweep.variants, timed):
+    for series in each_series(sweep, timed):
         groups: dict[str, list[_Standing]] = {}
         undecided = []
-        for standing in _standings(sweep, ceilings, name, variant, metric, estimates):
+        for standing in _standings(series, ceilings, estimates):
             if standing.verdict is None:
                 undecided.append(standing.value)
             else:
@@ -175,26 +164,16 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
         for verdict, found in sorted(groups.items()):
             params = _params(found, undecided, dtype)
             above = [Reason("above_copy_rate")] if params["copy_high"] > 100 else []
-            yield Finding(
-                kind="roofline",
-                experiment=sweep.name,
-                device=sweep.device,
-                subject=subject_of(name, variant, metric=metric.name),
-                verdict=verdict,
-                sentences=[
-                    f"roofline.{verdict}",
-                    *(["roofline.undecided"] if undecided else []),
-                ],
+            yield build_finding(
+                "roofline",
+                [series],
+                verdict,
+                sentences=[f"roofline.{verdict}", *(["roofline.undecided"] if undecided else [])],
                 params=params,
-                evidence=Evidence(
-                    table=f"tables/{sweep.name}/samples.csv",
-                    rows=rows_of([name], variant, metric=metric.name),
-                    method="operations over median time as a percentage of the measured "
-                    "matrix-product rate, compulsory bytes over median time as one of the "
-                    f"measured copy bandwidth, {BOOTSTRAP}",
-                    n=min(standing.matrix.samples for standing in found),
-                    estimates=[standing.to_json() for standing in found],
-                ).to_json(),
-                reasons=[*excluded(sweep, [name], [variant]), *above, *drifted],
-                warnings=warning_codes(sweep.run_rows(name, variant), metric.name),
+                method="operations over median time as a percentage of the measured "
+                "matrix-product rate, compulsory bytes over median time as one of the measured "
+                f"copy bandwidth, {BOOTSTRAP}",
+                n=min(standing.matrix.samples for standing in found),
+                estimates=[standing.to_json() for standing in found],
+                reasons=[*above, *drifted],
             )

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from flashlab.benchmarks.model import Metric
-from flashlab.findings.model import Evidence, Finding, Reason, excluded, rows_of, subject_of
+from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import BOOTSTRAP, EVIDENCE_DIGITS, Estimates, rounded
+from flashlab.findings.series import build_finding, each_series
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
-from flashlab.sweep import Sweep, Variant, warning_codes
+from flashlab.sweep import Sweep
 
 MIN_SIZES = 4
 MAX_BEND = 0.2
@@ -159,58 +159,36 @@ def _params(sweep: Sweep, growth: _Growth, by_size: Mapping[int, Estimate]) -> d
     return params
 
 
-def _growth_evidence(
-    sweep: Sweep,
-    name: str,
-    variant: Variant,
-    metric: Metric,
-    growth: _Growth,
-    by_size: Mapping[int, Estimate],
-) -> Evidence:
+def _estimates(growth: _Growth, by_size: Mapping[int, Estimate]) -> list[dict[str, Any]]:
+    """The medians by size, and the exponent where one describes them."""
     medians: list[dict[str, Any]] = [
         {"value": size, "estimate": rounded(found.median, EVIDENCE_DIGITS), "n": found.count}
         for size, found in by_size.items()
     ]
-    fitted = [
-        {
-            "exponent": _to_places(estimate, EVIDENCE_DIGITS),
-            "low": _to_places(low, EVIDENCE_DIGITS),
-            "high": _to_places(high, EVIDENCE_DIGITS),
-        }
-        for estimate, low, high in ([growth.exponent] if growth.exponent else [])
-    ]
-    return Evidence(
-        table=f"tables/{sweep.name}/{'metrics' if metric.exact else 'samples'}.csv",
-        rows=rows_of([name], variant, metric=metric.name),
-        method="least squares on logs of per-size medians, 95% t interval; bends of the "
-        "local exponents " + ("exact" if metric.exact else f"by {BOOTSTRAP}"),
-        n=len(by_size),
-        estimates=[*medians, *fitted],
-    )
+    if growth.exponent is None:
+        return medians
+    estimate, low, high = (_to_places(value, EVIDENCE_DIGITS) for value in growth.exponent)
+    return [*medians, {"exponent": estimate, "low": low, "high": high}]
 
 
 def scalings(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """How each metric grows along the sweep, for each implementation and variant."""
     if len(sweep.values) < 2:
         return
-    names, metrics = sorted(sweep.implementations), sweep.benchmark.measured
-    for name, variant, metric in itertools.product(names, sweep.variants, metrics):
-        by_size = estimates.along(sweep, name, variant, metric.name)
-        growth = _growth(by_size, metric.exact)
+    for series in each_series(sweep, sweep.benchmark.measured):
+        by_size, exact = estimates.along(series), series.metric.exact
+        growth = _growth(by_size, exact)
         params = _params(sweep, growth, by_size)
-        reasons = excluded(sweep, [name], [variant])
-        if not metric.exact and any(found.resampled is None for found in by_size.values()):
-            reasons.append(Reason("no_samples"))
-        rows = sweep.run_rows(name, variant)
-        yield Finding(
-            kind="scaling",
-            experiment=sweep.name,
-            device=sweep.device,
-            subject=subject_of(name, variant, metric=metric.name),
-            verdict=growth.verdict,
+        imprecise = not exact and any(found.resampled is None for found in by_size.values())
+        yield build_finding(
+            "scaling",
+            [series],
+            growth.verdict,
             sentences=_sentences(growth, list(by_size), params),
             params=params,
-            evidence=_growth_evidence(sweep, name, variant, metric, growth, by_size).to_json(),
-            reasons=reasons,
-            warnings=[] if metric.exact else warning_codes(rows, metric.name),
+            method="least squares on logs of per-size medians, 95% t interval; bends of the "
+            "local exponents " + ("exact" if exact else f"by {BOOTSTRAP}"),
+            n=len(by_size),
+            estimates=_estimates(growth, by_size),
+            reasons=[Reason("no_samples")] if imprecise else [],
         )

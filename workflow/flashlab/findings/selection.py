@@ -96,20 +96,18 @@ def front_page(
     findings: Iterable[Finding], headline: Collection[str], experiments: Collection[str]
 ) -> list[Finding]:
     """The findings of page one, strongest first; equally strong ones in their own order."""
+    of_sections = [finding for finding in findings if finding.experiment in experiments]
     best: dict[tuple[str, ...], Finding] = {}
-    nearest: list[Finding] = []
-    for finding in findings:
-        if finding.experiment not in experiments:
-            continue
-        if finding.kind == "roofline" and finding.verdict != "model_error":
-            nearest = [max([*nearest, finding], key=_share_of_matrix_product)]
+    for finding in of_sections:
         topic = _topic(finding, headline)
         if topic is None or not strength(finding):
             continue
         if topic not in best or strength(finding) > strength(best[topic]):
             best[topic] = finding
     ordered = sorted(best.values(), key=lambda f: (f.kind == "scaling", -strength(f)))
-    return [*ordered[:STRONGEST], *nearest]
+    rooflines = [f for f in of_sections if f.kind == "roofline" and f.verdict != "model_error"]
+    nearest = max(rooflines, key=_share_of_matrix_product, default=None)
+    return [*ordered[:STRONGEST], *([nearest] if nearest else [])]
 
 
 def is_told(finding: Finding, headline: Collection[str], tabulated: bool) -> bool:
@@ -127,37 +125,37 @@ def is_told(finding: Finding, headline: Collection[str], tabulated: bool) -> boo
 
 def _told(
     findings: Sequence[Finding], sweeps: Sequence[Sweep], headline: Collection[str]
-) -> Iterator[int]:
-    """Positions of the findings that a section tells and no earlier section has told."""
+) -> Iterator[Finding]:
+    """The findings that a section tells and no earlier section has told."""
     known: set[str] = set()
     for sweep in sweeps:
         if all(run["status"] != "ok" for run in sweep.runs):
             continue  # every check says the same: that there are no numbers
         tabulated = not set(sweep.implementations) <= set(headline)
-        for position, finding in enumerate(findings):
+        for finding in findings:
             if finding.experiment != sweep.name or not is_told(finding, headline, tabulated):
                 continue
             content = [finding.kind, dict(finding.subject), dict(finding.params), finding.verdict]
             key = canonical([*content, sweep.parameter.name])
             if key not in known:
                 known.add(key)
-                yield position
+                yield finding
 
 
 def told_rooflines(findings: Iterable[Finding], headline: Collection[str]) -> list[Finding]:
     """Contradictions of the model, and the nearest approach of each of the headline's."""
-    found: list[Finding] = []
+    errors: list[Finding] = []
     nearest: dict[str, Finding] = {}
     for finding in findings:
         if finding.kind != "roofline":
             continue
         name = finding.subject["implementation"]
         if finding.verdict == "model_error":
-            found.append(finding)
+            errors.append(finding)
         elif name in headline:
             best = nearest.setdefault(name, finding)
             nearest[name] = max(best, finding, key=_share_of_matrix_product)
-    return [*found, *nearest.values()]
+    return [*errors, *nearest.values()]
 
 
 def select(
@@ -168,11 +166,14 @@ def select(
     order = {name: position for position, name in enumerate(names)}
     by_section = sorted(findings, key=lambda f: order.get(f.experiment or "", len(order)))
     front = {id(f): rank for rank, f in enumerate(front_page(by_section, headline, names))}
-    told = set(_told(findings, sweeps, headline))
-    rooflines = {id(finding) for finding in told_rooflines(by_section, headline)}
-    return [
-        replace(
-            finding, front=front.get(id(finding)), told=position in told or id(finding) in rooflines
+    told = {
+        id(finding)
+        for finding in (
+            *_told(findings, sweeps, headline),
+            *told_rooflines(by_section, headline),
         )
-        for position, finding in enumerate(findings)
+    }
+    return [
+        replace(finding, front=front.get(id(finding)), told=id(finding) in told)
+        for finding in findings
     ]

@@ -104,7 +104,7 @@ class _LedgerRenderer:
         words = self.words
         sign, tone = SIGNS.get(claim.verdict, ("○", ""))
         verdict = words.each(f"verdict.{claim.verdict}")
-        runs = sorted(self._runs[run] for run in claim.evidence["rows"]["runs"])
+        runs = sorted(self._runs[run] for run in claim.evidence.rows["runs"])
         return Row(
             [
                 self._claim(claim),

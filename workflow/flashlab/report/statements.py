@@ -29,8 +29,8 @@ def number_figures(sweeps: Iterable[Sweep]) -> dict[tuple[str, str], str]:
 
 def row_id(sweep: Sweep, run: Row) -> str:
     """The anchor of a run's row in its experiment's table."""
-    variant = (str(value) for _, value in sweep.variant_of(run))
-    return "-".join(["row", sweep.name, run["implementation"], *variant, str(sweep.value_of(run))])
+    parts = (sweep.name, run["implementation"], *dict(sweep.variant_of(run)).values())
+    return "-".join(map(str, ("row", *parts, sweep.value_of(run))))
 
 
 class FindingRenderer:
@@ -65,7 +65,7 @@ class FindingRenderer:
 
     def _rows(self, finding: Finding, sweep: Sweep) -> list[Row]:
         """The runs that the finding's evidence names."""
-        chosen = finding.evidence["rows"]
+        chosen = finding.evidence.rows
         values = finding.params.get("values", sweep.values)
         return [
             run

@@ -1,0 +1,128 @@
+"""One implementation along a sweep, by one metric: what findings about a sweep are built from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flashlab.benchmarks.model import Metric
+from flashlab.findings.model import Evidence, Finding, Reason
+from flashlab.sweep import Row, Sweep, Variant, warning_codes
+
+
+@dataclass(frozen=True)
+class Series:
+    """One implementation in one variant along a sweep, by one metric: a curve of a figure."""
+
+    sweep: Sweep
+    implementation: str
+    variant: Variant
+    metric: Metric
+
+    @property
+    def runs(self) -> list[Row]:
+        """Its rows of the run table, in order of the sweep."""
+        return self.sweep.run_rows(self.implementation, self.variant)
+
+    @property
+    def measured_rows(self) -> list[Row]:
+        """Its rows of the metric table that hold a value, in order of the sweep."""
+        rows = self.sweep.metric_rows(self.implementation, self.variant, self.metric.name)
+        return [row for row in rows if row["status"] == "ok"]
+
+
+def each_series(sweep: Sweep, metrics: Sequence[Metric]) -> Iterator[Series]:
+    """Every series of a sweep, by implementation, variant and metric."""
+    names = sorted(sweep.implementations)
+    for name, variant, metric in itertools.product(names, sweep.variants, metrics):
+        yield Series(sweep, name, variant, metric)
+
+
+def excluded_runs(sweep: Sweep, runs: Iterable[Row]) -> list[Reason]:
+    """A reason for each of these runs that has no numbers: which one, and its status."""
+    return [
+        Reason(
+            "excluded",
+            {
+                "implementation": row["implementation"],
+                **dict(sweep.variant_of(row)),
+                sweep.parameter.name: sweep.value_of(row),
+            },
+            row["status"],
+        )
+        for row in runs
+        if row["status"] != "ok"
+    ]
+
+
+def _shared_variant(series: Sequence[Series]) -> dict[str, Any]:
+    """The values of the variants in which all of these series agree."""
+    first, *others = (dict(each.variant) for each in series)
+    return {
+        name: value
+        for name, value in first.items()
+        if all(other[name] == value for other in others)
+    }
+
+
+def build_finding(
+    kind: str,
+    series: Sequence[Series],
+    verdict: str,
+    *,
+    sentences: Sequence[str],
+    params: Mapping[str, Any],
+    method: str,
+    n: int,
+    estimates: Sequence[Mapping[str, Any]],
+    reasons: Sequence[Reason] = (),
+    subject: Mapping[str, str] | None = None,
+    values: Collection[int] | None = None,
+) -> Finding:
+    """A finding about series of one sweep and one metric, the first of which is its subject.
+
+    `subject` names what else it is about. The runs without numbers are named before the other
+    `reasons`. Only the runs at `values` of the sweep count, where those are given.
+    """
+    sweep, metric = series[0].sweep, series[0].metric
+    variant = _shared_variant(series)
+    in_order = sorted(series, key=lambda each: (each.implementation, each.variant))
+    runs = [
+        run
+        for each in in_order
+        for run in each.runs
+        if values is None or sweep.value_of(run) in values
+    ]
+    measured = sweep.benchmark.measured_behind(metric.name)
+    rows = {
+        "implementation": list(dict.fromkeys(each.implementation for each in series)),
+        **variant,
+        "metric": measured[0] if len(measured) == 1 else list(measured),
+    }
+    if values is not None:
+        rows[sweep.parameter.name] = list(values)
+    return Finding(
+        kind=kind,
+        experiment=sweep.name,
+        device=sweep.device,
+        subject={
+            "implementation": series[0].implementation,
+            **(subject or {}),
+            "metric": metric.name,
+            "variant": variant,
+        },
+        verdict=verdict,
+        sentences=sentences,
+        params=params,
+        evidence=Evidence(
+            table=f"tables/{sweep.name}/{'metrics' if metric.exact else 'samples'}.csv",
+            rows=rows,
+            method=method,
+            n=n,
+            estimates=estimates,
+        ),
+        reasons=[*excluded_runs(sweep, runs), *reasons],
+        warnings=[] if metric.exact else warning_codes(runs, *measured),
+    )
