@@ -19,7 +19,7 @@ from flashlab.figures.heat_map import ROWS_OF_A_PAGE, heat_map_pages
 from flashlab.figures.roofline import read_roofs
 from flashlab.figures.style import drawing
 from flashlab.figures.summary import draw_summary
-from flashlab.findings.model import Finding
+from flashlab.findings.model import Evidence, Finding
 from flashlab.runs import Run
 from flashlab.sweep import Sweep
 from flashlab.tables import write_tables
@@ -60,7 +60,7 @@ def comparison(
         verdict="mixed",
         sentences=[],
         params={},
-        evidence={"estimates": estimates},
+        evidence=Evidence("tables/seq_len/samples.csv", {}, "by hand", 12, estimates),
     )
 
 
