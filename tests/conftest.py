@@ -347,13 +347,17 @@ def _made(
 
 @pytest.fixture(scope="session")
 def finished(_made: Path, _temporary: Path, forking_python: str) -> Project:
-    """The folder after one whole run, down to the PDF. To be read only: `project` is for use."""
+    """The folder after one whole run, down to the PDF.
+
+    Workers share it, so it is for reading only: a call of Snakemake would change the plan in it.
+    `project` and `copy_finished` are for use.
+    """
     return Project(_made / "finished", _temporary, forking_python)
 
 
 @pytest.fixture(scope="session")
 def abridged(_made: Path, _temporary: Path, forking_python: str) -> Project:
-    """The finished folder with a short template, and the report made by it. To be read only."""
+    """The finished folder with a short template, and the report made by it. For reading only."""
     return Project(_made / "abridged", _temporary, forking_python)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 
-def test_the_workflow_has_nothing_for_snakemake_to_complain_of(finished: Any) -> None:
-    done = finished.snakemake("--lint", config=())
+def test_the_workflow_has_nothing_for_snakemake_to_complain_of(project: Any) -> None:
+    done = project.snakemake("--lint", config=())
     assert done.returncode == 0, done.stdout
     assert "in a good condition" in done.stdout
 
@@ -116,8 +116,8 @@ def test_a_workflow_that_uses_this_one_as_a_module_decides_its_configuration(
     assert re.search(r"^measure +10$", done.stdout, re.MULTILINE), done.stdout
 
 
-def test_the_rules_are_the_stages(finished: Any) -> None:
-    done = finished.snakemake("--list-rules")
+def test_the_rules_are_the_stages(project: Any) -> None:
+    done = project.snakemake("--list-rules")
     assert done.returncode == 0
     rules = {line for line in done.stdout.splitlines() if line.isidentifier()}
     stages = {"measure", "ceilings", "records", "tables", "findings", "figures", "overview"}
@@ -126,9 +126,9 @@ def test_the_rules_are_the_stages(finished: Any) -> None:
     assert rules == stages
 
 
-def test_the_report_is_made_without_naming_it(finished: Any) -> None:
+def test_the_report_is_made_without_naming_it(project: Any) -> None:
     """A bare `snakemake` takes the profile's core and the default target."""
-    assert "Nothing to be done" in finished.snakemake("--dry-run").stdout
+    assert "Nothing to be done" in project.snakemake("--dry-run").stdout
 
 
 @pytest.mark.parametrize("suffix", [".html", ".zip"])

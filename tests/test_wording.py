@@ -12,7 +12,7 @@ from flashlab import statistics
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
 from flashlab.catalogs import messages
-from flashlab.findings.model import Finding, Reason
+from flashlab.findings.model import Evidence, Finding, Reason
 from flashlab.report import claim_words
 from flashlab.report.finding_words import MOST_NAMED, FindingWords
 from flashlab.report.wording import Words
@@ -53,7 +53,7 @@ def finding(*sentences: str, reasons: tuple[Reason, ...] = (), **changes: Any) -
         verdict=verdict,
         sentences=sentences,
         params={},
-        evidence={},
+        evidence=Evidence("", {}, "", 0),
         reasons=reasons,
     )
     return replace(usual, **changes)

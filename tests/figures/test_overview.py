@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pytest
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
@@ -16,7 +17,9 @@ from flashlab.figures import draw_overview
 from flashlab.figures.comparisons import Comparisons, compare
 from flashlab.figures.heat_map import ROWS_OF_A_PAGE, heat_map_pages
 from flashlab.figures.roofline import read_roofs
-from flashlab.findings.model import Finding
+from flashlab.figures.style import drawing
+from flashlab.figures.summary import draw_summary
+from flashlab.findings.model import Evidence, Finding
 from flashlab.runs import Run
 from flashlab.sweep import Sweep
 from flashlab.tables import write_tables
@@ -57,7 +60,7 @@ def comparison(
         verdict="mixed",
         sentences=[],
         params={},
-        evidence={"estimates": estimates},
+        evidence=Evidence("tables/seq_len/samples.csv", {}, "by hand", 12, estimates),
     )
 
 
@@ -130,6 +133,19 @@ def test_without_ceilings_there_is_no_roofline_and_without_a_comparison_no_summa
     assert ids(overview(ceilings=False)) == []
 
 
+def test_where_nothing_was_measured_nothing_is_drawn(
+    tmp_path: Path, planned: Build, record_of: Build, run: Run
+) -> None:
+    plan, tables = tmp_path / "plan.json", tmp_path / "tables"
+    plan.write_text(json.dumps(planned([record_of(run, "oom")])), encoding="utf-8")
+    write_tables(plan, tables / "seq_len")
+    for name, document in {"findings": [], "ceilings": CEILINGS, "languages": ["en"]}.items():
+        tmp_path.joinpath(f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
+    inputs = [tmp_path / f"{name}.json" for name in ("findings", "ceilings", "languages")]
+    draw_overview([plan], tables, *inputs, tmp_path / "overview")
+    assert ids(tmp_path / "overview") == []
+
+
 def test_the_summary_names_its_experiments_quantities_and_implementations(
     overview: Callable[..., Path],
 ) -> None:
@@ -179,9 +195,18 @@ def compared(experiments: int, values: int) -> Comparisons:
             for name in ("Pytorch", "Flash2")
             for i in range(values)
         ]
-        entries = [{"name": name, "style": i} for i, name in enumerate(("Pytorch", "Flash2"))]
-        plan = {"name": f"e{number}", "sweep": "seq_len", "baseline": "Pytorch"}
-        sweeps.append(Sweep({**plan, "implementations": entries}, ATTENTION, rows, []))
+        entries = [
+            {"name": name, "style": i, "label": {"en": name}}
+            for i, name in enumerate(("Pytorch", "Flash2"))
+        ]
+        plan = {
+            "name": f"e{number}",
+            "title": {"en": f"Sweep e{number}"},
+            "sweep": "seq_len",
+            "baseline": "Pytorch",
+            "implementations": entries,
+        }
+        sweeps.append(Sweep(plan, ATTENTION, rows, []))
     found = comparison("Flash2", "forward_time", {128: 0.5, 256: 1.0})
     return compare(sweeps, [replace(found, experiment=sweep.name) for sweep in sweeps])
 
@@ -192,6 +217,18 @@ def test_a_comparison_has_the_ratio_of_the_finding_and_whether_it_is_decided() -
     rows = found[found["metric"] == "forward_time"][["size", "ratio", "decided"]]
     assert rows.iloc[:2].to_numpy().tolist() == [[128, 0.5, True], [256, 1.0, False]]
     assert rows["ratio"].isna().tolist() == [False, False, True]
+
+
+def test_the_summary_leaves_out_experiments_without_a_ratio_and_draws_a_metric_without_one() -> (
+    None
+):
+    found = compared(experiments=3, values=4)
+    found.data.loc[found.data["experiment"] == "e0", "ratio"] = float("nan")
+    with drawing():
+        drawn = draw_summary(found, ["en"])
+        assert [axes.get_title(loc="left") for axes in drawn.axes[:2]] == ["Sweep e1", "Sweep e2"]
+        assert len(drawn.axes) == 2 * len(found.metrics)
+        plt.close(drawn)
 
 
 def test_an_exact_comparison_on_two_sides_of_the_baseline_is_drawn_whole() -> None:

@@ -199,6 +199,20 @@ def test_marks_of_failures_overlap_with_nothing_and_stay_in_the_figure(
         assert box.y0 >= 0 and box.y1 <= drawn.bbox.y1, said
 
 
+def test_the_widest_numbers_leave_room_for_what_they_measure(
+    record_of: Build, run: Run, planned: Build, tmp_path: Path
+) -> None:
+    plan = planned([record_of(at(run, seq_len=size), peak=size * 100) for size in SIZES])
+    tmp_path.joinpath("plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    write_tables(tmp_path / "plan.json", tmp_path / plan["name"])
+    with drawing():
+        sweep, chosen = read_sweep(plan, tmp_path), figure("memory", "Flash2")
+        drawn = sweeps.draw(sweep, ["zh_TW", "en"], chosen)
+        drawn.draw_without_rendering()
+        assert drawn.axes[0].yaxis.label.get_window_extent().x0 >= 0
+        plt.close(drawn)
+
+
 def test_without_any_number_the_sizes_span_the_panel_and_the_other_axis_is_blank(
     draw: Build, record_of: Build, run: Run
 ) -> None:

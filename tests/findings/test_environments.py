@@ -67,6 +67,12 @@ def test_what_some_records_do_not_state_is_unstated_and_not_a_difference(sweep: 
     assert (found.verdict, [each["value"] for each in found.estimates]) == ("unstated", ["", "1.0"])
 
 
+def test_what_no_record_states_is_the_same_in_all(sweep: Plant) -> None:
+    """A machine without a GPU has no driver."""
+    runs = {("Flash2", False, n): measured(driver=None) for n in (128, 256)}
+    assert by_field(sweep(runs))["driver",].verdict == "agrees"
+
+
 def test_each_implementation_has_one_provider_of_its_own(sweep: Plant) -> None:
     runs: dict[Any, Any] = {
         ("Pytorch", False, 128): measured(provider="abacus"),

@@ -362,6 +362,8 @@ def test_the_same_inputs_give_the_same_bytes_anywhere_and_at_any_time(
         shutil.copytree(finished.folder / part, folder / part)
     (ceilings,) = folder.glob("results/local/records/ceilings-*.json")
 
+    unwritten = {"PYTHONDONTWRITEBYTECODE": "1"}  # the finished folder is for reading only
+
     def rendered(home: Path, **environment: str) -> bytes:
         output = tmp_path / "rendered" / name
         subprocess.run(
@@ -372,7 +374,7 @@ def test_the_same_inputs_give_the_same_bytes_anywhere_and_at_any_time(
                 *("--ceilings", str(ceilings.relative_to(folder))),
             ],
             cwd=home,
-            env={**os.environ, "PYTHONPATH": str(home / "workflow"), **environment},
+            env={**os.environ, "PYTHONPATH": str(home / "workflow"), **unwritten, **environment},
             check=True,
         )
         return output.read_bytes()

@@ -36,7 +36,11 @@ rule overview:
     input:
         experiments=f"{PLAN}/experiments.json",
         plans=expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
-        tables=expand(f"{HOME}/tables/{{experiment}}/metrics.csv", experiment=PREPARED.experiments),
+        tables=expand(
+            f"{HOME}/tables/{{experiment}}/{{table}}.csv",
+            experiment=PREPARED.experiments,
+            table=("runs", "metrics"),
+        ),
         findings=f"{HOME}/findings.json",
         ceilings=PREPARED.ceilings or [],
         languages=f"{PLAN}/languages.json",

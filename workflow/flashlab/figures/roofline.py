@@ -74,9 +74,7 @@ def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
                 "intensity": operations / metric.work.compulsory_bytes(row, row["dtype"]),
                 "rate": operations / row["value"] / 1e9,  # from ms
             }
-    columns = ["implementation", "variant", "metric", "dtype", "intensity", "rate"]
-    points = pd.DataFrame(found.values(), columns=columns)
-    return points.sort_values(["variant", "intensity", "rate"])
+    return pd.DataFrame(found.values())
 
 
 def _draw_points(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
@@ -155,6 +153,9 @@ def draw_rooflines(
 ) -> Iterator[tuple[str, Figure]]:
     """The roofline of each dtype that has ceilings, which is hardly ever more than one."""
     points = _points(sweeps)
+    if points.empty:  # every run failed, or the benchmark declares no work
+        return
+    points = points.sort_values(["variant", "intensity", "rate"], kind="stable")
     for dtype, data in points.groupby("dtype"):
         roofs = read_roofs(ceilings, str(dtype))
         if roofs:

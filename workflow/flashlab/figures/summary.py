@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -57,19 +58,23 @@ def _draw_ratios(data: pd.DataFrame, color: str, marker: str, label: str) -> Non
 def _scale_ratios(axes: Axes, data: pd.DataFrame) -> None:
     """Ratios on a logarithmic scale that holds all of these, and 1."""
     ratios = data[["ratio", "low", "high"]]
-    low, high = ratios.min().min(), ratios.max().max()
     axes.set_yscale("log", base=2)
-    axes.set_ylim(min(low, 0.9) / 1.15, max(high, 1.1) * 1.15)
+    axes.set_ylim(np.fmin(ratios.min().min(), 0.9) / 1.15, np.fmax(ratios.max().max(), 1.1) * 1.15)
     axes.yaxis.set_major_locator(LogLocator(base=2, numticks=5))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}×"))
     axes.yaxis.set_minor_locator(NullLocator())
 
 
 def draw_summary(compared: Comparisons, languages: Sequence[str]) -> Figure:
-    """Every metric against the baseline: a column an experiment, a row a metric."""
-    sweeps, metrics = compared.sweeps[:EXPERIMENTS], compared.metrics
+    """Every metric against the baseline: a column an experiment, a row a metric.
+
+    Experiments without a ratio are left out.
+    """
+    metrics, ratios = compared.metrics, compared.data.dropna(subset="ratio")
+    found = set(ratios["experiment"])
+    sweeps = [sweep for sweep in compared.sweeps if sweep.name in found][:EXPERIMENTS]
     names = [sweep.name for sweep in sweeps]
-    data = compared.data[compared.data["experiment"].isin(names)].dropna(subset="ratio")
+    data = ratios[ratios["experiment"].isin(names)]
     grid = facet_grid(
         data,
         compared.entries,

@@ -60,7 +60,6 @@ MARK_POINTS = 8
 LEADER = 0.045
 """Length of the line from the panel's edge to a label, as a share of the panel's width."""
 
-
 LINE = ["implementation", "variant"]
 """The columns that tell a line from the others."""
 
@@ -78,22 +77,19 @@ def _frame(sweep: Sweep, figure: Mapping[str, Any], languages: Sequence[str]) ->
     entries = _entries(sweep, figure)
     rows = []
     for entry, (position, variant) in itertools.product(entries, enumerate(sweep.variants)):
-        name = entry["name"]
         words = label_variant(sweep.benchmark, variant, languages) if sweep.variants[1:] else ""
         label = in_languages(entry["label"], languages, "\n")
+        line = {
+            "implementation": entry["name"],
+            "variant": position,
+            "line": words if words and len(entries) == 1 else f"{label}\n{words}".strip(),
+            "short": f"{entry['name']} {words}".strip(),
+            "color": colour(entry),
+        }
         for metric in sweep.benchmark.panels(figure["quantity"]):
-            for row in sweep.metric_rows(name, variant, metric.name):
-                rows.append(
-                    {
-                        **{key: row[key] for key in ("metric", "status", "value", "low", "high")},
-                        **{"implementation": name, "variant": position},
-                        **{"size": sweep.value_of(row), "color": colour(entry)},
-                        "line": f"{label}\n{words}".strip()
-                        if len(entries) > 1 or not words
-                        else words,
-                        "short": f"{name} {words}".strip(),
-                    }
-                )
+            for row in sweep.metric_rows(entry["name"], variant, metric.name):
+                kept = {key: row[key] for key in ("metric", "status", "value", "low", "high")}
+                rows.append({**line, **kept, "size": sweep.value_of(row)})
     data = pd.DataFrame(rows).astype({"value": float, "low": float, "high": float})
     failed = data[data["status"] != "ok"]
     return data.assign(level=failed.groupby(LINE, sort=False).ngroup())
@@ -250,7 +246,7 @@ def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> F
     lines = "\n".join(data.drop_duplicates(LINE)["line"]).count("\n") + 1
     height = max(PANEL_INCHES[1], lines * LINE_POINTS / POINTS - 0.1)
     above = 0.22 + (marks + MARK_POINTS * failures.ngroups) / POINTS
-    margins = 0.72, LABEL_INCHES, 0.4 + 0.13 * ticks[0].count("\n"), above
+    margins = 0.84, LABEL_INCHES, 0.4 + 0.13 * ticks[0].count("\n"), above
     place_panels(grid.figure, width, height, margins, wspace=0.12)
     first, last = grid.axes.flat[0], grid.axes.flat[-1]
     for axes, metric in zip(grid.axes.flat, metrics, strict=True):
