@@ -13,7 +13,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
 from flashlab.catalogs import messages
 from flashlab.findings.model import Evidence, Finding, Reason
-from flashlab.report import claim_words
+from flashlab.report.claim_words import word_wanted
 from flashlab.report.finding_words import MOST_NAMED, FindingWords
 from flashlab.report.wording import Words
 
@@ -304,7 +304,7 @@ def test_a_claim_states_the_range_that_it_requires(
     least: float | None, most: float | None, expected: str
 ) -> None:
     found = finding(params={"wanted_least": least, "wanted_most": most})
-    assert claim_words.wanted(WORDS, found)["en"] == expected
+    assert word_wanted(WORDS, found)["en"] == expected
 
 
 def test_a_claim_without_a_figure_of_ours_is_told_as_such() -> None:

@@ -97,7 +97,7 @@ def test_each_run_is_one_line_of_a_table(lab: Lab) -> None:
     assert head[-2:] + second + third == [
         "run   left                                      forward    backward peak memory",
         "1/3        Pytorch B16 N128  H32 E2048 full     1.00 ms     2.50 ms    10.0 MiB",
-        "2/3   10 s Flash2  B16 N128  H32 E2048 full   7.10 ms   18.9 ms  1288 MiB",
+        "2/3   10 s Flash2  B16 N128  H32 E2048 full     7.10 ms     18.9 ms    1288 MiB",
         "3/3        Pytorch B16 N1024 H32 E2048 full     1.00 ms     2.50 ms    10.0 MiB",
     ]
 

@@ -18,7 +18,7 @@ FORMULAS = {
 """What a test computes, by the number of its terms and how it compares them."""
 
 
-def figure(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
+def word_figure(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
     """Our figure for a claim, with its interval, or the range of several; a dash for none."""
     params = finding.params
     if not params["count"]:
@@ -47,7 +47,7 @@ def _figure(words: Words, params: Mapping[str, Any]) -> Texts:
     return words.each(f"claim.figure.{key}", **words.printed(params))
 
 
-def wanted(words: Words, finding: Finding) -> Texts:
+def word_wanted(words: Words, finding: Finding) -> Texts:
     """The range that a claim states; a dash for a claim without a test."""
     least, most = finding.params["wanted_least"], finding.params["wanted_most"]
     if least is None and most is None:
@@ -56,13 +56,16 @@ def wanted(words: Words, finding: Finding) -> Texts:
     return words.each(f"claim.wanted.{key}", **words.printed(finding.params))
 
 
-def quoted(words: Words, benchmark: Benchmark, finding: Finding) -> dict[str, Texts]:
+def word_claim(words: Words, benchmark: Benchmark, finding: Finding) -> dict[str, Texts]:
     """What a claim's sentence quotes: `figure`, `wanted`, `metrics`, the `formula` and `where`.
 
     The last three only of a claim with a test.
     """
     params = finding.params
-    found = {"figure": figure(words, benchmark, finding), "wanted": wanted(words, finding)}
+    found = {
+        "figure": word_figure(words, benchmark, finding),
+        "wanted": word_wanted(words, finding),
+    }
     if "terms" not in params:
         return found
     terms = [

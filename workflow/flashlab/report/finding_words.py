@@ -19,7 +19,7 @@ from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.findings.model import Finding, Reason
-from flashlab.report import claim_words
+from flashlab.report.claim_words import word_claim
 from flashlab.report.wording import Texts, Words, join_sentences
 
 MOST_NAMED = 8
@@ -113,7 +113,7 @@ class FindingWords:
         if finding.verdict == "mixed":
             params["clauses"] = self._clauses(finding, symbol)
         if finding.kind == "claim":
-            params |= claim_words.quoted(words, self.benchmark, finding)
+            params |= word_claim(words, self.benchmark, finding)
         return params | self._ranges(params)
 
     def _ranges(self, params: Mapping[str, Any]) -> dict[str, Texts]:

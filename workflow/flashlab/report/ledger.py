@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from flashlab.findings.model import Finding
-from flashlab.report import claim_words
+from flashlab.report.claim_words import word_figure, word_wanted
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Ledger, Row, Table
 from flashlab.report.finding_words import FindingWords
@@ -82,7 +82,7 @@ class _LedgerRenderer:
         """The published figure with its unit; what the claim calls for where it gives none."""
         params = claim.params
         if params["published"] is None:
-            return self.words.each("ledger.wanted", wanted=claim_words.wanted(self.words, claim))
+            return self.words.each("ledger.wanted", wanted=word_wanted(self.words, claim))
         figure = self.data.number(params["published"])
         unit = "" if params["unit"] == "ratio" else f" {params['unit']}"
         return self.words.each(
@@ -109,7 +109,7 @@ class _LedgerRenderer:
             [
                 self._claim(claim),
                 self._published(claim),
-                claim_words.figure(words, self.data.benchmark, claim),
+                word_figure(words, self.data.benchmark, claim),
                 {language: f"{sign} {word}" for language, word in verdict.items()},
                 Cell(str(runs[0]) + (" …" if len(runs) > 1 else ""), target=f"run-{runs[0]}")
                 if runs
