@@ -22,8 +22,8 @@ from flashlab.benchmarks.model import Benchmark, UnknownNameError
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.findings.model import Evidence, Finding, Reason
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
     EVIDENCE_DIGITS,
+    INTERVALS,
     SIGNIFICANT_DIGITS,
     Estimates,
     function_of,
@@ -408,7 +408,7 @@ def _evidence(judge: _Judge, found: Sequence[_Comparison], table: str) -> Eviden
         rows={"runs": [str(run) for run in runs]},
         method="ratio of the metric of the first run to that of the second, over that of the third "
         "to the fourth where there are four, or where amounts are compared the first less the "
-        f"second over the third less the fourth; {BOOTSTRAP}, exact metrics as they are",
+        f"second over the third less the fourth; {INTERVALS}, exact metrics as they are",
         n=min((comparison.samples for comparison in found), default=0),
         estimates=[comparison.to_json() for comparison in found],
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
+    INTERVALS,
     Estimates,
     Ratio,
     function_of,
@@ -108,7 +108,7 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
     sweep, work, found = series.sweep, series.metric.work, []
     for row in series.measured_rows:
         time, value = estimates.of_row(sweep, row), sweep.value_of(row)
-        if time.resampled is None or row["dtype"] not in ceilings.matrix or work is None:
+        if time.quantiles is None or row["dtype"] not in ceilings.matrix or work is None:
             continue
         operations = work.operations(row)
         moved = work.compulsory_bytes(row, row["dtype"])
@@ -172,7 +172,7 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
                 params=params,
                 method="operations over median time as a percentage of the measured "
                 "matrix-product rate, compulsory bytes over median time as one of the measured "
-                f"copy bandwidth, {BOOTSTRAP}",
+                f"copy bandwidth, {INTERVALS}",
                 n=min(standing.matrix.samples for standing in found),
                 estimates=[standing.to_json() for standing in found],
                 reasons=[*above, *drifted],

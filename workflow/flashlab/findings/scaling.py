@@ -12,7 +12,7 @@ import numpy as np
 import scipy.stats
 
 from flashlab.findings.model import Finding, Reason
-from flashlab.findings.ratios import BOOTSTRAP, EVIDENCE_DIGITS, Estimates, rounded
+from flashlab.findings.ratios import EVIDENCE_DIGITS, INTERVALS, Estimates, Ratio, ratio, rounded
 from flashlab.findings.series import build_finding, each_series
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
 from flashlab.sweep import Sweep
@@ -25,7 +25,7 @@ Of any two, not of neighbours: exponents that go from 0.3 to 0.8 in steps of 0.1
 """
 
 FLAT = 0.1
-"""Largest exponent, in size, that is called flat."""
+"""Largest exponent, in size, that is called flat where the change is within the margin, too."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,15 @@ def _fit(sizes: Sequence[int], medians: Sequence[float]) -> tuple[float, float, 
     return float(fitted.slope), float(fitted.slope) - reach, float(fitted.slope) + reach
 
 
+def _is_level(estimates: Sequence[Estimate], exact: bool) -> bool:
+    """Whether the highest is within the margin of the lowest, interval included."""
+    highest, lowest = (choose(estimates, key=lambda found: found.median) for choose in (max, min))
+    if exact:
+        change = highest.median / lowest.median
+        return Ratio(0, change, change, change, 1).verdict == "equal"
+    return highest is lowest or ratio(0, highest, lowest).verdict == "equal"
+
+
 def _growth(by_size: Mapping[int, Estimate], exact: bool) -> _Growth:
     sizes, estimates = list(by_size), list(by_size.values())
     medians = [estimate.median for estimate in estimates]
@@ -109,7 +118,7 @@ def _growth(by_size: Mapping[int, Estimate], exact: bool) -> _Growth:
     if shape == "unknown":
         return _Growth("imprecise", local, None)
     found = _, low, high = _fit(sizes, medians)
-    if round(low, 2) >= -FLAT and round(high, 2) <= FLAT:
+    if round(low, 2) >= -FLAT and round(high, 2) <= FLAT and _is_level(estimates, exact):
         return _Growth("flat", local, found)
     if exact and high - low > MAX_BEND:
         return _Growth("curved", local, None)
@@ -179,7 +188,7 @@ def scalings(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
         by_size, exact = estimates.along(series), series.metric.exact
         growth = _growth(by_size, exact)
         params = _params(sweep, growth, by_size)
-        imprecise = not exact and any(found.resampled is None for found in by_size.values())
+        imprecise = not exact and any(found.quantiles is None for found in by_size.values())
         yield build_finding(
             "scaling",
             [series],
@@ -187,7 +196,7 @@ def scalings(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             sentences=_sentences(growth, list(by_size), params),
             params=params,
             method="least squares on logs of per-size medians, 95% t interval; bends of the "
-            "local exponents " + ("exact" if exact else f"by {BOOTSTRAP}"),
+            "local exponents " + ("exact" if exact else f"by {INTERVALS}"),
             n=len(by_size),
             estimates=_estimates(growth, by_size),
             reasons=[Reason("no_samples")] if imprecise else [],
