@@ -2,12 +2,21 @@ from __future__ import annotations
 
 import statistics
 import time
+from random import Random
 from typing import Any
 
 import pytest
 
-from flashlab.measuring.protocols import MIN_CALLS, PROTOCOLS, WARM_UP_CALLS, lab5, sampled
-from flashlab.statistics import median_interval
+from flashlab.measuring.protocols import (
+    ENOUGH_CALLS,
+    MIN_CALLS,
+    PROTOCOLS,
+    WARM_UP_CALLS,
+    is_settled,
+    lab5,
+    sampled,
+)
+from flashlab.statistics import Interval, median_interval
 
 
 class Counted:
@@ -32,7 +41,7 @@ def test_sampling_stops_once_the_interval_is_narrow_enough() -> None:
     timing = sampled(Counted(), limits(relative_interval=0.5), "cpu")
     assert timing.stopped == "interval"
     assert median_interval(timing.samples).relative_half_width <= 0.5
-    assert len(sampled(Counted(), limits(relative_interval=99), "cpu").samples) == MIN_CALLS
+    assert len(sampled(Counted(), limits(relative_interval=99), "cpu").samples) == ENOUGH_CALLS
 
 
 def test_sampling_stops_when_its_time_is_spent() -> None:
@@ -49,6 +58,38 @@ def test_there_are_enough_samples_however_slow_a_call_is() -> None:
     assert (timing.stopped, len(timing.samples)) == ("time", MIN_CALLS)
 
 
+def test_a_narrow_interval_counts_although_the_time_ended_the_sampling() -> None:
+    timing = sampled(Counted(5.0), limits(relative_interval=0.5, max_seconds=1e-6), "cpu")
+    assert (timing.stopped, len(timing.samples)) == ("interval", MIN_CALLS)
+
+
+def test_a_pass_is_not_settled_while_it_goes_back_and_forth_between_states() -> None:
+    random = Random(1)
+    steady = [1.0 + 0.002 * random.random() for _ in range(300)]
+    between = [time * (1.07 if i // 30 % 2 else 1) for i, time in enumerate(steady)]
+    narrow = Interval(1.0, 0.999, 1.001)
+    assert is_settled(steady, narrow, 0.01)
+    assert not is_settled(steady[: ENOUGH_CALLS - 1], narrow, 0.01)
+    assert not is_settled(steady, Interval(1.0, 0.98, 1.02), 0.01)
+    assert not is_settled(between, narrow, 0.01)
+
+
+def test_dependent_calls_are_sampled_for_longer() -> None:
+    random = Random(2)
+    level, taken = 0.0, 0
+
+    def call() -> None:
+        nonlocal level, taken
+        level = 0.95 * level + 0.2 * random.gauss(0, 1)
+        taken += 1
+        end = time.perf_counter() + 1e-4 * 1.05**level
+        while time.perf_counter() < end:
+            pass
+
+    timing = sampled(call, limits(relative_interval=0.01, max_seconds=2.0), "cpu")
+    assert len(timing.samples) > 2 * ENOUGH_CALLS
+
+
 def test_the_time_is_the_median_of_samples_that_each_time_one_call() -> None:
     call = Counted()
     timing = sampled(call, limits(), "cpu")
@@ -58,7 +99,9 @@ def test_the_time_is_the_median_of_samples_that_each_time_one_call() -> None:
 
 
 def test_samples_stay_in_the_order_of_measurement() -> None:
-    timing = sampled(Counted(1.0, 1.0, 1.0, 1.0, 60.0), limits(relative_interval=99), "cpu")
+    timing = sampled(
+        Counted(1.0, 1.0, 1.0, 1.0, 60.0), limits(relative_interval=99, max_seconds=0.01), "cpu"
+    )
     slow = [index for index, sample in enumerate(timing.samples) if sample > 0.05]
     assert slow == list(range(slow[0], MIN_CALLS, 5))
     assert slow[0] < 5

@@ -82,15 +82,16 @@ def _ranks(values: Floats) -> Integers:
 def _dependence_time(ranks: Integers) -> float:
     """The integrated autocorrelation time in calls: 1 where they are independent.
 
-    The autocorrelations of the ranks up to the first that is negative. About the sample's own mean
-    they come out too small; the last line makes up for it to the first order in 1 / n.
+    The autocorrelations of the ranks are summed up to the first that is within half a standard
+    error of none. About the sample's own mean they come out too small; the last line makes up for
+    it to the first order in 1 / n.
     """
     count = len(ranks)
     centred = ranks - (count - 1) / 2
     spectrum = np.fft.rfft(centred, 1 << (2 * count - 1).bit_length())
     correlation = np.fft.irfft(np.abs(spectrum) ** 2)[: count // 2] / (centred @ centred)
-    negative = np.flatnonzero(correlation < 0)
-    end = int(negative[0]) if len(negative) else len(correlation)
+    ended = np.flatnonzero(correlation < 0.5 / math.sqrt(count))
+    end = int(ended[0]) if len(ended) else len(correlation)
     time = 1 + 2 * float(correlation[1:end].sum())
     return 1 + (time - 1) * (1 + 3 * time / count)
 
