@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.signal
 import scipy.stats
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flashlab.statistics import (
@@ -174,7 +174,6 @@ def ratio_interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float
 def test_to_exchange_the_sides_of_a_ratio_inverts_its_interval(
     a: list[float], b: list[float]
 ) -> None:
-    assume(sorted(a) != sorted(b))
     low, high = ratio_interval(a, b) or (0, 0)
     assert ratio_interval(b, a) == pytest.approx((1 / high, 1 / low), rel=1e-12)
 

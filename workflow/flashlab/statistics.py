@@ -184,10 +184,24 @@ def estimate_median(samples: Sequence[float]) -> Estimate:
     return Estimate(float(np.median(values)), len(values), quantiles)
 
 
+@functools.lru_cache
+def _pairing(place: int) -> Integers:
+    """An order of `DRAWS` quantiles, at random but fixed: as they are for the first place.
+
+    For others quantiles are exchanged in pairs. So a ratio of two equal samples is symmetric: it
+    holds the inverse of each of its draws.
+    """
+    order = np.arange(DRAWS)
+    if place:
+        one, other = _permutation(DRAWS, place)[: DRAWS - DRAWS % 2].reshape(2, -1)
+        order[one], order[other] = other, one
+    return order
+
+
 def _drawn(estimates: Sequence[Estimate]) -> list[Floats] | None:
     """Independent draws of each median, None where a sample is too small.
 
-    Each median's quantiles are shuffled by a permutation of its own, fixed by the place of the
+    Each median's quantiles are put into an order of its own, fixed by the place of the
     estimate among the others in order of their values: no name and no order of arguments decides
     anything, and two runs whose samples are equal still vary independently. The same `Estimate`
     twice is one median.
@@ -202,7 +216,7 @@ def _drawn(estimates: Sequence[Estimate]) -> list[Floats] | None:
     for place, (_, _, i) in enumerate(sorted(keyed)):
         quantiles = estimates[i].quantiles
         assert quantiles is not None
-        draws[id(estimates[i])] = quantiles[_permutation(DRAWS, place)]
+        draws[id(estimates[i])] = quantiles[_pairing(place)]
     return [draws[id(estimate)] for estimate in estimates]
 
 
