@@ -12,11 +12,10 @@ from flashlab.measuring.protocols import (
     MIN_CALLS,
     PROTOCOLS,
     WARM_UP_CALLS,
-    is_settled,
     lab5,
     sampled,
 )
-from flashlab.statistics import Interval, median_interval
+from flashlab.statistics import median_interval
 
 
 class Counted:
@@ -46,11 +45,11 @@ def test_sampling_stops_once_the_interval_is_narrow_enough() -> None:
 
 def test_sampling_stops_when_its_time_is_spent() -> None:
     begin = time.perf_counter()
-    timing = sampled(Counted(1.0, 3.0), limits(relative_interval=1e-9, max_seconds=0.1), "cpu")
+    timing = sampled(Counted(1.0, 3.0), limits(relative_interval=1e-9, max_seconds=0.3), "cpu")
     assert timing.stopped == "time"
-    assert 0.1 < time.perf_counter() - begin < 2
+    assert 0.3 < time.perf_counter() - begin < 3
     assert len(timing.samples) > MIN_CALLS
-    assert sum(timing.samples) > 0.1
+    assert sum(timing.samples) > 0.3
 
 
 def test_there_are_enough_samples_however_slow_a_call_is() -> None:
@@ -61,17 +60,6 @@ def test_there_are_enough_samples_however_slow_a_call_is() -> None:
 def test_a_narrow_interval_counts_although_the_time_ended_the_sampling() -> None:
     timing = sampled(Counted(5.0), limits(relative_interval=0.5, max_seconds=1e-6), "cpu")
     assert (timing.stopped, len(timing.samples)) == ("interval", MIN_CALLS)
-
-
-def test_a_pass_is_not_settled_while_it_goes_back_and_forth_between_states() -> None:
-    random = Random(1)
-    steady = [1.0 + 0.002 * random.random() for _ in range(300)]
-    between = [time * (1.07 if i // 30 % 2 else 1) for i, time in enumerate(steady)]
-    narrow = Interval(1.0, 0.999, 1.001)
-    assert is_settled(steady, narrow, 0.01)
-    assert not is_settled(steady[: ENOUGH_CALLS - 1], narrow, 0.01)
-    assert not is_settled(steady, Interval(1.0, 0.98, 1.02), 0.01)
-    assert not is_settled(between, narrow, 0.01)
 
 
 def test_dependent_calls_are_sampled_for_longer() -> None:

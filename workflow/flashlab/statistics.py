@@ -102,6 +102,54 @@ def _t_quantiles(freedom: int, levels: tuple[float, ...]) -> Floats:
     return found
 
 
+MIN_STATE_SHARE = 0.1
+"""Least share of the samples that makes a state."""
+
+STATES_APART = 4
+"""Least distance of two states, over the standard deviation within them. (The halves of a normal
+distribution are 2.7 apart by this measure, those of a uniform one 3.5.)"""
+
+MIN_RUNS_DEVIATION = 3
+"""Standard deviations by which there must be fewer changes of state than in shuffled samples."""
+
+STATE_DOUBT = 0.05
+"""Share of a median's distribution that is left to each visible state: enough for the 95% interval
+of any ratio to reach both."""
+
+
+def visible_states(samples: Sequence[float]) -> tuple[float, float] | None:
+    """The lower and the upper of two states between which the samples change, None for no such two.
+
+    They are visible as groups further apart than the margin, each close to its mean, between which
+    the samples go in stretches rather than call by call.
+    """
+    count = len(samples)
+    if count < MIN_SAMPLES or min(samples) <= 0:
+        return None
+    values = np.log(np.asarray(samples, dtype=float))
+    ordered = np.sort(values)
+    sums, sizes = np.cumsum(ordered), np.arange(1, count)
+    lower, upper = sums[:-1] / sizes, (sums[-1] - sums[:-1]) / (count - sizes)
+    split = int(np.argmax(sizes * (count - sizes) * (upper - lower) ** 2))
+    below = split + 1
+    low, high = float(lower[split]), float(upper[split])
+    squares = ((ordered[:below] - low) ** 2).sum() + ((ordered[below:] - high) ** 2).sum()
+    if (
+        min(below, count - below) < MIN_STATE_SHARE * count
+        or high - low < math.log1p(MARGIN)
+        or high - low < STATES_APART * math.sqrt(squares / count)
+    ):
+        return None
+    is_upper = values >= ordered[below]
+    runs = 1 + np.count_nonzero(is_upper[1:] != is_upper[:-1])
+    pairs = 2 * below * (count - below)
+    expected = 1 + pairs / count
+    deviation = math.sqrt(pairs * (pairs - count) / (count**2 * (count - 1)))
+    if runs >= expected - MIN_RUNS_DEVIATION * deviation:
+        return None
+    return math.exp(low), math.exp(high)
+
+
 class _Confidence:
     """The confidence distribution of a sample's median.
 
@@ -109,7 +157,8 @@ class _Confidence:
     of them lies, that share varies from block to block, and (p - 1/2) over its standard error is
     the statistic of a t test; never with a smaller error than independent samples have. The error
     belongs to the value that is tested: between two states of the clock, it is that of how long
-    each lasts.
+    each lasts. Where two states are visible, the same code may be in either the next time: both are
+    possible, whatever the test says.
     """
 
     def __init__(self, values: Floats) -> None:
@@ -117,15 +166,15 @@ class _Confidence:
         ranks = _ranks(values)
         time = _dependence_time(ranks)
         length = 1 if time <= 1 else math.ceil(BLOCK_TIMES * time)
-        self.blocks = min(max(MIN_BLOCKS, count // length), MAX_BLOCKS)
+        blocks = min(max(MIN_BLOCKS, count // length), MAX_BLOCKS)
         levels = min(count, LEVELS)
         below = np.arange(1, levels) * count // levels
         shares = below / count
-        block = np.arange(count) * self.blocks // count
+        block = np.arange(count) * blocks // count
         cell = block * levels + np.searchsorted(below, ranks, side="right")
-        cells = np.bincount(cell, minlength=self.blocks * levels).reshape(self.blocks, levels)
+        cells = np.bincount(cell, minlength=blocks * levels).reshape(blocks, levels)
         excess = cells.cumsum(axis=1)[:, :-1] - cells.sum(axis=1, keepdims=True) * shares
-        variance = (excess**2).sum(axis=0) * self.blocks / (self.blocks - 1) / count**2
+        variance = (excess**2).sum(axis=0) * blocks / (blocks - 1) / count**2
         error = np.sqrt(np.maximum(variance, shares * (1 - shares) / count))
         statistic = (shares - 0.5) / error
         # Outward from the middle a value is possible if one further out is.
@@ -135,16 +184,23 @@ class _Confidence:
             min(statistic[0], -0.5 / error[0]),
             max(statistic[-1], 0.5 / error[-1]),
         )
+        self._freedom = blocks - 1
         self._ordered = np.sort(values)
+        self._states = visible_states(values.tolist())
         self._statistics = np.concatenate([ends[:1], statistic, ends[1:]])
         self._shares = np.concatenate([[0.0], shares, [1.0]])
 
     def quantiles(self, levels: tuple[float, ...]) -> Floats:
         """Its quantiles; beyond the range of the samples it knows nothing."""
-        t = _t_quantiles(self.blocks - 1, levels)
+        t = _t_quantiles(self._freedom, levels)
         share = np.interp(t, self._statistics, self._shares)
         count = len(self._ordered)
         found: Floats = np.interp(share * count - 0.5, np.arange(count), self._ordered)
+        if self._states is not None:
+            low, high = self._states
+            at = np.array(levels)
+            found[at <= STATE_DOUBT] = np.minimum(found[at <= STATE_DOUBT], low)
+            found[at >= 1 - STATE_DOUBT] = np.maximum(found[at >= 1 - STATE_DOUBT], high)
         return found
 
 
@@ -241,46 +297,3 @@ def function_interval(
     if quantiles is None:
         return None
     return float(quantiles[_OUTSIDE - 1]), float(quantiles[-_OUTSIDE])
-
-
-MIN_STATE_SHARE = 0.1
-"""Least share of the samples that makes a state."""
-
-STATES_APART = 4
-"""Least distance of two states, over the standard deviation within them. (The halves of a normal
-distribution are 2.7 apart by this measure, those of a uniform one 3.5.)"""
-
-MIN_RUNS_DEVIATION = 3
-"""Standard deviations by which there must be fewer changes of state than in shuffled samples."""
-
-
-def states_apart(samples: Sequence[float]) -> float | None:
-    """How far apart two states are between which the samples change, as a share of the lower.
-
-    None where no two are visible: groups further apart than the margin, each closely around its
-    mean, between which the samples go in stretches rather than call by call.
-    """
-    values = np.log(np.asarray(samples, dtype=float))
-    count = len(values)
-    if count < MIN_SAMPLES:
-        return None
-    ordered = np.sort(values)
-    sums, sizes = np.cumsum(ordered), np.arange(1, count)
-    lower, upper = sums[:-1] / sizes, (sums[-1] - sums[:-1]) / (count - sizes)
-    split = int(np.argmax(sizes * (count - sizes) * (upper - lower) ** 2))
-    fewer = split + 1
-    distance = float(upper[split] - lower[split])
-    squares = ((ordered[:fewer] - lower[split]) ** 2).sum()
-    squares += ((ordered[fewer:] - upper[split]) ** 2).sum()
-    if (
-        min(fewer, count - fewer) < MIN_STATE_SHARE * count
-        or distance < math.log1p(MARGIN)
-        or distance < STATES_APART * math.sqrt(squares / count)
-    ):
-        return None
-    is_upper = values >= ordered[fewer]
-    runs = 1 + np.count_nonzero(is_upper[1:] != is_upper[:-1])
-    pairs = 2 * fewer * (count - fewer)
-    expected = 1 + pairs / count
-    deviation = math.sqrt(pairs * (pairs - count) / (count**2 * (count - 1)))
-    return math.expm1(distance) if runs < expected - MIN_RUNS_DEVIATION * deviation else None

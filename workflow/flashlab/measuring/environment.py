@@ -13,7 +13,7 @@ import torch
 from flashlab import machine
 from flashlab.measuring.protocols import Timing
 from flashlab.measuring.surroundings import surroundings
-from flashlab.statistics import MARGIN, states_apart
+from flashlab.statistics import MARGIN, visible_states
 
 OUTLIER_SHARE = 0.1
 """Largest share of samples outside Tukey's fences (1.5 quartile ranges) that needs no warning."""
@@ -101,8 +101,9 @@ def sample_warnings(name: str, samples: Sequence[float]) -> list[dict[str, Any]]
     drift = float(np.median(values[-third:]) / np.median(values[:third])) - 1
     if abs(drift) > MARGIN:
         warnings.append({"code": "drift", "metric": name, "share": round(drift, 4)})
-    apart = states_apart(samples)
-    if apart is not None:
+    states = visible_states(samples)
+    if states:
+        apart = states[1] / states[0] - 1
         warnings.append({"code": "states", "metric": name, "share": round(apart, 4)})
     low, high = np.quantile(values, [0.25, 0.75])
     reach = 1.5 * (high - low)

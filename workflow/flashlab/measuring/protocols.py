@@ -7,14 +7,14 @@ calls, is narrow enough or the time is spent, and keeps every sample in order.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 
-from flashlab.statistics import Interval, median_interval, states_apart
+from flashlab.statistics import median_interval
 
 BATCH = 10
 """Calls between two looks at the clock."""
@@ -118,18 +118,6 @@ def _sample_cpu(call: Callable[[], Any]) -> list[float]:
     return samples
 
 
-def is_settled(samples: Sequence[float], interval: Interval, relative_interval: float) -> bool:
-    """Whether a pass may end with this interval, though there is time left for more calls.
-
-    Not while the samples go back and forth between two states: the median moves with their shares.
-    """
-    return (
-        len(samples) >= ENOUGH_CALLS
-        and interval.relative_half_width <= relative_interval
-        and states_apart(samples) is None
-    )
-
-
 def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -> Timing:
     """Time `call` by the `sampled` protocol.
 
@@ -161,8 +149,8 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
         if len(samples) < (MIN_CALLS if is_spent else next_look):
             continue
         interval = median_interval(samples)
-        if is_spent or is_settled(samples, interval, relative_interval):
-            is_reached = interval.relative_half_width <= relative_interval
+        is_reached = interval.relative_half_width <= relative_interval
+        if is_spent or is_reached:
             stopped = "interval" if is_reached else "time"
             return Timing(interval.median, tuple(samples), stopped)
         next_look = GROWTH * len(samples)
