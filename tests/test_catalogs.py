@@ -107,7 +107,7 @@ SENTENCES = {
         model_agrees_at model_differs_at""",
     "out_of_memory": "none none.nothing limit_found limit_found.nothing",
     "scaling": """power_law power_law.exact power_law.proportional curved flat flat.same imprecise
-        too_few_sizes too_few_sizes.one too_few_sizes.missing""",
+        covaried too_few_sizes too_few_sizes.one too_few_sizes.missing""",
     "monotonicity": """monotone.rises monotone.falls monotone.level monotone.rises.exact
         monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
     "roofline": "memory_bound compute_bound neither model_error undecided",

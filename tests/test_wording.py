@@ -146,6 +146,13 @@ def test_what_varies_along_is_named_with_its_symbol() -> None:
     assert texts["zh_TW"] == "與 N 一同變動的有：批次大小 B。"
 
 
+def test_the_largest_that_fits_is_the_largest_that_was_tested() -> None:
+    params = {"failed": [32768], "largest": 16384}
+    texts = tell(finding("out_of_memory.limit_found", params=params))
+    assert texts["en"].endswith("the largest value tested that fits is N = 16384.")
+    assert "測過的值中" in texts["zh_TW"]
+
+
 @pytest.mark.parametrize(
     ("key", "expected"),
     [

@@ -119,7 +119,7 @@ class Judge:
 
     def scaling(self, finding: Finding) -> Any:
         subject, verdict = finding.subject, finding.verdict
-        if verdict == "too_few_sizes":
+        if verdict in ("too_few_sizes", "covaried"):
             return False, None, []
         causal, memory, name = _mask(finding), finding.metric == MEMORY, subject["implementation"]
         truth = self._truth(finding)
