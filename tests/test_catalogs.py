@@ -113,7 +113,8 @@ SENTENCES = {
     "roofline": "memory_bound compute_bound neither model_error undecided",
     "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
         none.outlier none.outlier.all""",
-    "claim": "confirmed contradicted inconclusive other_device other_device.missing not_tested",
+    "claim": """confirmed contradicted ambiguous inconclusive other_device other_device.missing
+        not_tested""",
 }
 """What follows the kind in the keys of the sentences that a finding may have."""
 
@@ -121,7 +122,7 @@ KEYS = {f"{kind}.{rest}" for kind, keys in SENTENCES.items() for rest in keys.sp
     "covaried"
 }
 OTHERS = re.compile(
-    r"claim\.(figure|wanted|each_of|place)\b.*|anomaly\.sign\..*"
+    r"claim\.(figure|reading|wanted|each_of|place)\b.*|anomaly\.sign\..*"
     r"|clause\.separator|crossover\.where|roofline\.label"
 )
 """Messages of other places that begin like a sentence."""

@@ -270,9 +270,17 @@ def test_growth_is_told_in_the_form_that_the_finding_names(sentence: str, expect
     [(0, "none wholly in the range"), (1, "of which 1 lie"), (2, "all in the range")],
 )
 def test_of_several_comparisons_it_is_told_how_many_hold(held: int, expected: str) -> None:
-    figure = claim(count=2, ours_lowest=0.9, ours_highest=2.0, held_count=held)["en"]
+    figure = claim(count=2, interval_count=2, ours_lowest=0.9, ours_highest=2.0, held_count=held)[
+        "en"
+    ]
     assert "0.900 to 2.00 (2 comparisons, " in figure
     assert expected in figure
+
+
+def test_a_range_of_means_says_that_it_has_no_intervals() -> None:
+    means = {"count": 2, "interval_count": 0, "held_count": 0}
+    figure = claim(**means, ours_lowest=0.9, ours_highest=2.0)["en"]
+    assert "0.900 to 2.00 (2 comparisons of means, without intervals)" in figure
 
 
 def test_of_several_metrics_each_has_its_own_figure() -> None:
@@ -295,6 +303,28 @@ def test_a_claim_about_amounts_subtracts() -> None:
     terms = [term(name, n) for name in ("A", "B") for n in (256, 128)]
     text = claim(compare="amounts", terms=terms)["en"]
     assert "(A [N = 256] − A [N = 128]) ÷ (B [N = 256] − B [N = 128])" in text
+
+
+def test_readings_that_disagree_are_both_told_with_how_they_compare() -> None:
+    terms = [term(name, n) for name in ("A", "B") for n in (256, 128)]
+    figure = {"count": 1, "ours_low": 2.0, "ours_high": 2.0}
+    readings = [
+        {**figure, "compare": "amounts", "protocol": "sampled", "ours": 3.46},
+        {**figure, "compare": "times", "protocol": "sampled", "ours": 0.935},
+    ]
+    texts = claim("claim.ambiguous", terms=terms, readings=readings)
+    assert "By increments: 3.46. By factors: 0.935. The claim requires" in texts["en"]
+    assert "以增加量比較：3.46。以倍數比較：0.935。" in texts["zh_TW"]
+
+
+def test_a_figure_by_the_documents_own_protocol_is_named_as_such() -> None:
+    readings = [
+        {"count": 1, "compare": "times", "protocol": name, "ours": ours}
+        | {"ours_low": low, "ours_high": low}
+        for name, ours, low in (("lab5", 9.1, None), ("sampled", 9.9, 9.9))
+    ]
+    text = claim("claim.ambiguous", readings=readings)["en"]
+    assert "Back-to-back calls: 9.10. Single calls: 9.90." in text
 
 
 def test_a_claim_names_its_places_by_the_declared_symbols_and_variants() -> None:
@@ -331,10 +361,12 @@ def claim(sentence: str = "claim.confirmed", **params: Any) -> dict[str, str]:
         **{"says": text, "source_title": text, "metrics": ["peak_memory"], "compare": "times"},
         **{"terms": [term("A", 128)], "each_of": [], "at": [{"batch_size": [2]}]},
         **{"count": 1, "ours": 2.0, "ours_low": 2.0, "ours_high": 2.0},
-        **{"wanted_least": 1.06, "wanted_most": None},
+        **{"wanted_least": 1.06, "wanted_most": None, "published": None},
     }
-    subject = {"claim": "a", "source": "b"}
-    return tell(finding(sentence, subject=subject, params={**usual, **params}))
+    found = {**usual, **params}
+    reading = {"compare": found["compare"], "protocol": "sampled", **found}
+    found = {"readings": [reading] if found["count"] else [], **found}
+    return tell(finding(sentence, subject={"claim": "a", "source": "b"}, params=found))
 
 
 # The margin

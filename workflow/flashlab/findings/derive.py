@@ -10,7 +10,7 @@ import jsonschema
 
 from flashlab.files import read_json, write_json
 from flashlab.findings.anomalies import outliers, unstable
-from flashlab.findings.claims import claims, read_claims
+from flashlab.findings.claims import claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
 from flashlab.findings.environments import environments
 from flashlab.findings.exact import exact_comparisons, memory_limits
@@ -20,6 +20,7 @@ from flashlab.findings.ratios import Estimates
 from flashlab.findings.roofline import Ceilings, read_ceilings, rooflines
 from flashlab.findings.scaling import scalings
 from flashlab.findings.selection import select
+from flashlab.published import read_claims
 from flashlab.sweep import Sweep, read_planned_sweep
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "finding.schema.json"
@@ -41,18 +42,20 @@ def derive(
 ) -> list[Finding]:
     """All findings: experiment by experiment in order of their names, then the dataset's.
 
-    `sweeps` are the headline's and those of the sections, in the order of the report.
+    `sweeps` are the headline's and those of the sections, in the order of the report, and those
+    that only the published claims are checked against.
     """
     found: list[Finding] = []
-    for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
+    shown = [sweep for sweep in sweeps if not sweep.is_of_claims]
+    for sweep in sorted(shown, key=lambda sweep: sweep.name):
         for kind in SUMMARY_KINDS if sweep.is_summary else SWEEP_KINDS:
             found += kind(sweep, estimates)
         if ceilings and not sweep.is_summary:
             found += rooflines(sweep, estimates, ceilings)
-    found += environments(sweeps)
+    found += environments(shown)
     found += claims(published, sweeps, estimates)
-    headline = {name for s in sweeps if s.is_summary for name in s.implementations}
-    return select(found, [sweep for sweep in sweeps if not sweep.is_summary], headline)
+    headline = {name for s in shown if s.is_summary for name in s.implementations}
+    return select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
 
 
 def write_findings(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from flashlab.findings.model import Finding
@@ -14,9 +13,8 @@ from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Ledger, Row, Table
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Texts, Words, join_sentences
-from flashlab.runs import Run
 
-ORDER = ("confirmed", "contradicted", "inconclusive", "other_device", "not_tested")
+ORDER = ("confirmed", "contradicted", "ambiguous", "inconclusive", "other_device", "not_tested")
 SIGNS = {"confirmed": ("✓", "up"), "contradicted": ("×", "down")}
 
 
@@ -53,12 +51,6 @@ class _LedgerRenderer:
     @property
     def words(self) -> Words:
         return self.data.words
-
-    @cached_property
-    def _runs(self) -> dict[str, int]:
-        """The number of each run in the appendix, by the run as evidence names it."""
-        benchmark = self.data.benchmark
-        return {str(Run.of(benchmark, row)): self.data.number_of(row) for row in self.data.runs}
 
     def ledger(self, claims: Sequence[Finding]) -> Ledger:
         words = self.words
@@ -104,7 +96,8 @@ class _LedgerRenderer:
         words = self.words
         sign, tone = SIGNS.get(claim.verdict, ("○", ""))
         verdict = words.each(f"verdict.{claim.verdict}")
-        runs = sorted(self._runs[run] for run in claim.evidence.rows["runs"])
+        records = claim.evidence.rows["record"]
+        runs = sorted(self.data.number_of({"record": record}) for record in records)
         return Row(
             [
                 self._claim(claim),
