@@ -110,7 +110,7 @@ SENTENCES = {
         covaried too_few_sizes too_few_sizes.one too_few_sizes.missing""",
     "monotonicity": """monotone.rises monotone.falls monotone.level monotone.rises.exact
         monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
-    "roofline": "memory_bound compute_bound neither model_error undecided",
+    "roofline": "memory_bound compute_bound neither model_error bytes_known undecided",
     "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
         none.outlier none.outlier.all""",
     "claim": """confirmed contradicted ambiguous inconclusive other_device other_device.missing

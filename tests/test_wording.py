@@ -245,9 +245,18 @@ def test_a_range_whose_ends_print_alike_is_one_number(high: float, expected: str
 
 def test_percentages_of_a_range_have_their_sign_each() -> None:
     shares = {"matrix_low": 10.0, "matrix_high": 20.0, "copy_low": 1.0, "copy_high": 1.0}
-    texts = tell(finding("roofline.neither", params={"values": [128], "dtype": "half", **shares}))
-    assert "reaches 10.0% to 20.0% of the measured" in texts["en"]
+    params = {"values": [128], "dtype": "half", "ceiling_state": "unthrottled", **shares}
+    texts = tell(finding("roofline.neither", params=params))
+    assert "reaches 10.0% to 20.0% of the measured unthrottled half matrix" in texts["en"]
     assert "複製頻寬的 1.00%；" in texts["zh_TW"]
+
+
+def test_a_small_share_of_the_bandwidth_does_not_say_that_memory_binds_nothing() -> None:
+    shares = {"matrix_low": 10.0, "matrix_high": 20.0, "copy_low": 1.0, "copy_high": 1.0}
+    params = {"values": [128], "dtype": "half", "ceiling_state": "measured", **shares}
+    text = tell(finding("roofline.neither", params=params))["en"]
+    assert text.endswith("was not measured, so what binds it is not known.")
+    assert "bound by neither" not in text
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import jsonschema
 
 from flashlab.files import read_json, write_json
 from flashlab.findings.anomalies import outliers, unstable
+from flashlab.findings.ceilings import Ceilings, read_ceilings
 from flashlab.findings.claims import claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
 from flashlab.findings.environments import environments
@@ -17,7 +18,7 @@ from flashlab.findings.exact import exact_comparisons, memory_limits
 from flashlab.findings.model import Finding
 from flashlab.findings.monotonicity import monotonicities
 from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import Ceilings, read_ceilings, rooflines
+from flashlab.findings.roofline import rooflines
 from flashlab.findings.scaling import scalings
 from flashlab.findings.selection import select
 from flashlab.published import read_claims

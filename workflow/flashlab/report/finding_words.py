@@ -104,6 +104,8 @@ class FindingWords:
             where = words.heading(metric.part or metric.labels)
             params["metric"] = words.label(metric.labels)
             params["where"] = {key: where[key] + variant[key] for key in words.languages}
+        if "ceiling_state" in finding.params:
+            params["ceiling"] = words.each(f"ceiling.{finding.params['ceiling_state']}")
         if "switched" in subject:
             params["switched"] = words.label(self.benchmark.parameter(subject["switched"]).labels)
         if finding.params.get("covaried"):
