@@ -156,7 +156,7 @@ def test_the_largest_that_fits_is_the_largest_that_was_tested() -> None:
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        ("model_agrees_at", "At N = 128, both values equal those of the exact model."),
+        ("model_agrees_at", "At N = 128, both values equal those of the exact model, the sum of"),
         ("model_differs_at", "At N = 128, at least one value differs from that of the exact model"),
     ],
 )

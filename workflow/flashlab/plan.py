@@ -328,7 +328,7 @@ def experiment_document(
             {
                 "name": name,
                 "style": order.index(name),
-                "label": implementations[name].label,
+                "label": implementations[name].label_on(device),
             }
             for name in names
         ],

@@ -26,6 +26,9 @@ METRIC_COLUMNS = (
 )
 SAMPLE_COLUMNS = ("metric", "index", "value")
 
+DIRTY = "-dirty"
+"""Ends the commit of a run that was measured with uncommitted changes."""
+
 TABLE_DIGITS = 9
 """Significant digits of a number in the tables."""
 

@@ -13,6 +13,7 @@ from flashlab.findings.anomalies import outliers, unstable
 from flashlab.findings.ceilings import Ceilings, read_ceilings
 from flashlab.findings.claims import claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
+from flashlab.findings.doubts import with_doubts
 from flashlab.findings.environments import environments
 from flashlab.findings.exact import exact_comparisons, memory_limits
 from flashlab.findings.model import Finding
@@ -73,7 +74,10 @@ def write_findings(
     """
     estimates = Estimates()
     ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
-    sweeps = [read_planned_sweep(file, tables, with_samples=True) for file in plan_files]
+    sweeps = [
+        with_doubts(read_planned_sweep(file, tables, with_samples=True), estimates)
+        for file in plan_files
+    ]
     findings = derive(sweeps, estimates, read_claims(claims_file), ceilings)
     documents = [finding.to_json() for finding in findings]
     jsonschema.validate(documents, read_json(SCHEMA))

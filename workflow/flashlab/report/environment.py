@@ -11,6 +11,7 @@ from flashlab.findings.ratios import Estimates
 from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Cell, Environment, Row, Table
 from flashlab.report.wording import Texts
+from flashlab.sweep import DIRTY
 from flashlab.sweep import Row as RunRow
 
 FACTS = {
@@ -28,6 +29,9 @@ def render_environment(data: ReportData) -> Environment:
     words, total = data.words, len(data.runs)
     changed = sorted({run["implementation"] for run in data.runs if run["source_changed"]})
     notices = [words.each("source_changed", implementation=name) for name in changed]
+    if dirty := [run for run in data.runs if str(run["commit"]).endswith(DIRTY)]:
+        numbers = _name_runs(data.number_of(run) for run in dirty).text
+        notices.append(words.each("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(words.each("environment.warned", count=warned, total=total))
     return Environment(

@@ -54,13 +54,6 @@ class _LedgerRenderer:
 
     def ledger(self, claims: Sequence[Finding]) -> Ledger:
         words = self.words
-        counts = Counter(claim.verdict for claim in claims)
-        outcome = [
-            words.each("check.verdict", verdict=words.each(f"verdict.{verdict}"), count=count)
-            for verdict in ORDER
-            if (count := counts[verdict])
-        ]
-        summary = words.each("ledger.summary", total=len(claims), outcome=words.listed(outcome))
         ordered = sorted(claims, key=lambda claim: ORDER.index(claim.verdict))
         shown = [claim for claim in ordered if claim.params["count"]]
         others = [claim for claim in ordered if not claim.params["count"]]
@@ -68,7 +61,24 @@ class _LedgerRenderer:
         columns = [words.each(f"column.{key}") for key in headings]
         table = Table(columns, [self._row(claim) for claim in shown]) if shown else None
         note = [words.each("ledger.note"), self._sources(claims)]
-        return Ledger(summary, join_sentences(note), table, self._others(others))
+        return Ledger(
+            self._summary(shown, others), join_sentences(note), table, self._others(others)
+        )
+
+    def _summary(self, tested: Sequence[Finding], others: Sequence[Finding]) -> Texts:
+        """How many claims could be compared with this dataset, and what came of it."""
+        words, total = self.words, len(tested) + len(others)
+        if not tested:
+            return words.each("ledger.summary.none", total=total)
+        counts = Counter(claim.verdict for claim in tested)
+        outcome = [
+            words.each("check.verdict", verdict=words.each(f"verdict.{verdict}"), count=count)
+            for verdict in ORDER
+            if (count := counts[verdict])
+        ]
+        return words.each(
+            "ledger.summary", total=total, tested=len(tested), outcome=words.listed(outcome)
+        )
 
     def _published(self, claim: Finding) -> Texts:
         """The published figure with its unit; what the claim calls for where it gives none."""
