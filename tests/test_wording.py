@@ -243,17 +243,27 @@ def test_a_range_whose_ends_print_alike_is_one_number(high: float, expected: str
     assert texts["zh_TW"].count("0.500 倍") == 1
 
 
+UNTHROTTLED = {
+    **{"values": [128], "dtype": "half", "ceiling_state": "unthrottled", "vendors_rate": 989.4},
+    "ceiling_rates": [
+        {"state": "unthrottled", "rate": 762.0},
+        {"state": "sustained", "rate": 705.0},
+    ],
+}
+
+
 def test_percentages_of_a_range_have_their_sign_each() -> None:
     shares = {"matrix_low": 10.0, "matrix_high": 20.0, "copy_low": 1.0, "copy_high": 1.0}
-    params = {"values": [128], "dtype": "half", "ceiling_state": "unthrottled", **shares}
+    params = {**UNTHROTTLED, **shares}
     texts = tell(finding("roofline.neither", params=params))
     assert "reaches 10.0% to 20.0% of the measured unthrottled half matrix" in texts["en"]
+    assert "rate (762 TFLOP/s; data sheet 989.4)" in texts["en"]
     assert "複製頻寬的 1.00%；" in texts["zh_TW"]
 
 
 def test_a_small_share_of_the_bandwidth_does_not_say_that_memory_binds_nothing() -> None:
     shares = {"matrix_low": 10.0, "matrix_high": 20.0, "copy_low": 1.0, "copy_high": 1.0}
-    params = {"values": [128], "dtype": "half", "ceiling_state": "measured", **shares}
+    params = {**UNTHROTTLED, "ceiling_state": "measured", "vendors_rate": None, **shares}
     text = tell(finding("roofline.neither", params=params))["en"]
     assert text.endswith("was not measured, so what binds it is not known.")
     assert "bound by neither" not in text
@@ -318,8 +328,12 @@ def test_readings_that_disagree_are_both_told_with_how_they_compare() -> None:
     terms = [term(name, n) for name in ("A", "B") for n in (256, 128)]
     figure = {"count": 1, "ours_low": 2.0, "ours_high": 2.0}
     readings = [
-        {**figure, "compare": "amounts", "protocol": "sampled", "ours": 3.46},
-        {**figure, "compare": "times", "protocol": "sampled", "ours": 0.935},
+        {**figure, "compare": way, "protocol": protocol, "leans": leans, "ours": ours}
+        for protocol in ("sampled", "lab5")
+        for way, leans, ours in (
+            ("amounts", "confirmed", 3.46),
+            ("times", "contradicted", 0.935),
+        )
     ]
     texts = claim("claim.ambiguous", terms=terms, readings=readings)
     assert "By increments: 3.46. By factors: 0.935. The claim requires" in texts["en"]
@@ -328,9 +342,12 @@ def test_readings_that_disagree_are_both_told_with_how_they_compare() -> None:
 
 def test_a_figure_by_the_documents_own_protocol_is_named_as_such() -> None:
     readings = [
-        {"count": 1, "compare": "times", "protocol": name, "ours": ours}
+        {"count": 1, "compare": "times", "protocol": name, "leans": leans, "ours": ours}
         | {"ours_low": low, "ours_high": low}
-        for name, ours, low in (("lab5", 9.1, None), ("sampled", 9.9, 9.9))
+        for name, leans, ours, low in (
+            ("lab5", "contradicted", 9.1, None),
+            ("sampled", "confirmed", 9.9, 9.9),
+        )
     ]
     text = claim("claim.ambiguous", readings=readings)["en"]
     assert "Back-to-back calls: 9.10. Single calls: 9.90." in text
@@ -373,7 +390,7 @@ def claim(sentence: str = "claim.confirmed", **params: Any) -> dict[str, str]:
         **{"wanted_least": 1.06, "wanted_most": None, "published": None},
     }
     found = {**usual, **params}
-    reading = {"compare": found["compare"], "protocol": "sampled", **found}
+    reading = {"compare": found["compare"], "protocol": "sampled", "leans": "", **found}
     found = {"readings": [reading] if found["count"] else [], **found}
     return tell(finding(sentence, subject={"claim": "a", "source": "b"}, params=found))
 

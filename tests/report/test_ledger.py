@@ -20,8 +20,8 @@ def decide(results: Any, count: int) -> None:
         finding["verdict"] = "confirmed"
         finding["params"] |= {"count": 1, "ours": 2.0, "ours_low": None, "ours_high": None}
         finding["params"] |= {"ours_lowest": 2.0, "ours_highest": 2.0, "held_count": 1}
-        reading = {"compare": "times", "protocol": "sampled", **finding["params"]}
-        finding["params"]["readings"] = [reading]
+        reading = {"compare": "times", "protocol": "sampled", "leans": "confirmed"}
+        finding["params"]["readings"] = [reading | finding["params"]]
     write_json(results.local / "findings.json", findings)
 
 

@@ -391,7 +391,12 @@ def _params(
         **(_what_is_compared(claim["test"]) if tested else {}),
         **_ours(first, digits),
         "readings": [
-            {**vars(reading), **_ours(found, digits)} for reading, found in readings.items()
+            {
+                **vars(reading),
+                "leans": _summed_up([comparison.leans for comparison in found]),
+                **_ours(found, digits),
+            }
+            for reading, found in readings.items()
         ],
     }
 

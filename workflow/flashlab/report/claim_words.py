@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
@@ -19,15 +19,10 @@ FORMULAS = {
 
 
 def word_figure(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
-    """Our figure for a claim by each way to read it; a dash for none.
-
-    Where protocols agree on a direction, one is enough.
-    """
-    readings = finding.params["readings"]
+    """Our figure for a claim by each way to read it; a dash for none."""
+    readings = _readings_to_show(finding)
     if not readings:
         return words.same("–")
-    if finding.verdict != "ambiguous" and finding.params["published"] is None:
-        readings = [each for each in readings if each["protocol"] == readings[0]["protocol"]]
     protocols = {reading["protocol"] for reading in readings}
     labels = [_label(words, finding, reading, protocols) for reading in readings]
     figures = [_reading_figure(words, benchmark, reading) for reading in readings]
@@ -45,6 +40,19 @@ def word_figure(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
             for label, figure in zip(labels, figures, strict=True)
         ]
     )
+
+
+def _readings_to_show(finding: Finding) -> Sequence[Mapping[str, Any]]:
+    """All readings by the first protocol, and by the other one where that tells anything more.
+
+    It does beside a published figure, and where a claim is ambiguous because the protocols differ.
+    """
+    readings: Sequence[Mapping[str, Any]] = finding.params["readings"]
+    first = [each for each in readings if each["protocol"] == readings[0]["protocol"]]
+    disagree = {"confirmed", "contradicted"} <= {each["leans"] for each in first}
+    if finding.params["published"] is None and (finding.verdict != "ambiguous" or disagree):
+        return first
+    return readings
 
 
 def _label(
