@@ -20,7 +20,7 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, reported_config, resolve_config
 from flashlab.implementations import Implementations, find_implementations
 from flashlab.plan_files import experiment_file, records_file
-from flashlab.published import CLAIMS, claimed_runs, read_claims
+from flashlab.published import CLAIMS, claimed_protocols, claimed_runs, read_claims
 from flashlab.runs import Run
 from flashlab.sweep import TABLES
 
@@ -163,13 +163,14 @@ def _claims_planning(
     document = read_claims(CLAIMS)
     if document["benchmark"] != benchmark.name:
         return []
+    protocols = claimed_protocols(document)
     held = [
         (
             entry.protocol["name"],
             plan.PlannedRun(entry.run, entry.path, entry.sha256 if vouched else None),
         )
         for entry in recorded.entries
-        if entry.run.implementation in implementations
+        if entry.run.implementation in implementations and entry.protocol["name"] in protocols
     ]
     return [*plan.plan_claims(benchmark, claimed_runs(document), held, planned)]
 

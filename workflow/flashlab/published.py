@@ -22,6 +22,10 @@ SCHEMA = Path(__file__).parents[1] / "schemas" / "claims.schema.json"
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, at every call
 
 
+SAMPLED = "sampled"
+"""The protocol whose records hold samples, and so have intervals."""
+
+
 class ClaimsError(Exception):
     """A file of claims that cannot be read, or is none by its schema."""
 
@@ -92,6 +96,21 @@ def asked_comparisons(
         for at, metric in itertools.product(test["at"], test["metrics"])
         for place in _places(at, benchmark)
     ]
+
+
+def claim_protocols(claim_source: Mapping[str, Any], has_figure: bool) -> list[str]:
+    """The protocols by whose records a claim of this source is tested, in order.
+
+    A published figure is compared first with the figure that the document's own way of timing
+    gives; a direction is decided by samples, which have intervals.
+    """
+    own = claim_source.get("protocol", SAMPLED)
+    return list(dict.fromkeys([own, SAMPLED] if has_figure else [SAMPLED, own]))
+
+
+def claimed_protocols(document: Mapping[str, Any]) -> set[str]:
+    """The protocols by whose records any claim is tested."""
+    return {SAMPLED, *(source.get("protocol", SAMPLED) for source in document["sources"].values())}
 
 
 def claimed_runs(document: Mapping[str, Any]) -> set[Run]:

@@ -31,16 +31,13 @@ from flashlab.findings.ratios import (
     function_of,
     rounded,
 )
-from flashlab.published import asked_comparisons
+from flashlab.published import SAMPLED, asked_comparisons, claim_protocols
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats, function_interval
 from flashlab.sweep import Row, Sweep, device_of, warning_codes
 
 ABSOLUTE_DIGITS = 6
 """Significant digits of a figure in ms, TFLOP/s or MiB; ratios have `SIGNIFICANT_DIGITS`."""
-
-SAMPLED = "sampled"
-"""The protocol whose records hold samples, and so have intervals."""
 
 DECIDED = ("confirmed", "contradicted")
 
@@ -298,17 +295,6 @@ def _verdict(readings: Readings) -> str:
     return "ambiguous" if leaning >= set(DECIDED) else decided[0]
 
 
-def _protocols(claim: Mapping[str, Any], source: Mapping[str, Any]) -> list[str]:
-    """The protocols by whose records a claim is tested, in order.
-
-    A published figure is compared first with the figure that the document's own way of timing
-    gives; a direction is decided by samples, which have intervals.
-    """
-    own = source.get("protocol", SAMPLED)
-    order = [own, SAMPLED] if "published" in claim else [SAMPLED, own]
-    return list(dict.fromkeys(order))
-
-
 def _read_claim(
     claim: Mapping[str, Any],
     asked: Sequence[tuple[str, tuple[Run, ...]]],
@@ -344,7 +330,8 @@ def _decide(
     if "test" not in claim:
         return "not_tested", {}, [Reason(claim["untested"])]
     asked = asked_comparisons(document, claim["test"])
-    protocols = _protocols(claim, document["sources"][claim["source"]])
+    source = document["sources"][claim["source"]]
+    protocols = claim_protocols(source, has_figure="published" in claim)
     readings, lacking = _read_claim(claim, asked, protocols, dataset)
     if lacking:
         return "not_tested", {}, lacking
