@@ -108,13 +108,14 @@ SENTENCES = {
         model_agrees_at model_differs_at""",
     "out_of_memory": "none none.nothing limit_found limit_found.nothing",
     "scaling": """power_law power_law.exact power_law.proportional curved flat flat.same imprecise
-        too_few_sizes too_few_sizes.one too_few_sizes.missing""",
+        covaried too_few_sizes too_few_sizes.one too_few_sizes.missing""",
     "monotonicity": """monotone.rises monotone.falls monotone.level monotone.rises.exact
         monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
-    "roofline": "memory_bound compute_bound neither model_error undecided",
+    "roofline": "memory_bound compute_bound neither model_error bytes_known undecided",
     "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
         none.outlier none.outlier.all""",
-    "claim": "confirmed contradicted inconclusive other_device other_device.missing not_tested",
+    "claim": """confirmed contradicted ambiguous inconclusive other_device other_device.missing
+        not_tested""",
 }
 """What follows the kind in the keys of the sentences that a finding may have."""
 
@@ -122,7 +123,7 @@ KEYS = {f"{kind}.{rest}" for kind, keys in SENTENCES.items() for rest in keys.sp
     "covaried"
 }
 OTHERS = re.compile(
-    r"claim\.(figure|wanted|each_of|place)\b.*|anomaly\.sign\..*"
+    r"claim\.(figure|reading|wanted|each_of|place)\b.*|anomaly\.sign\..*"
     r"|clause\.separator|crossover\.where|roofline\.label"
 )
 """Messages of other places that begin like a sentence."""

@@ -210,3 +210,13 @@ def test_the_files_are_plain_csv_with_booleans_in_words(
 
 def test_what_follows_from_the_parameters_stands_in_the_run_table(plan: dict[str, Any]) -> None:
     assert {row["head_dim"] for row in tables_of(plan).runs} == {16}
+
+
+@pytest.mark.parametrize(("dirty", "commit"), [(True, "abc-dirty"), (False, "abc"), (None, "abc")])
+def test_a_run_measured_with_uncommitted_changes_says_so(
+    run: Run, record_of: Build, planned: Planned, dirty: bool | None, commit: str
+) -> None:
+    record = record_of(run)
+    environment = {**record.environment, "commit": "abc", "dirty": dirty}
+    (row,) = tables_of(planned([replace(record, environment=environment)])).runs
+    assert row["commit"] == commit

@@ -15,6 +15,8 @@ from flashlab.findings.model import Finding
 
 MARGIN, BEND, OUTLIER = 0.05, 0.2, 1.25
 MEMORY = "peak_memory"
+L2_BYTES = 60 * 2**20
+"""Of the device that is planted, an H200."""
 
 
 def _pass(finding: Finding) -> str:
@@ -127,7 +129,7 @@ class Judge:
 
     def scaling(self, finding: Finding) -> Any:
         subject, verdict = finding.subject, finding.verdict
-        if verdict == "too_few_sizes":
+        if verdict in ("too_few_sizes", "covaried"):
             return False, None, []
         causal, memory, name = _mask(finding), finding.metric == MEMORY, subject["implementation"]
         truth = self._truth(finding)
@@ -209,7 +211,11 @@ class Judge:
             size = estimate["value"]
             shape = sweep_shape(size, causal)
             work = costs.flops(shape)[timed] / self.ceilings["rate"]
-            moved = costs.compulsory_bytes(shape, "float16")[timed] / self.ceilings["bandwidth"]
+            if subject["implementation"] == "Pytorch":
+                fewest = costs.naive_fewest_bytes(shape, "float16", L2_BYTES)[timed]
+            else:
+                fewest = costs.compulsory_bytes(shape, "float16")[timed]
+            moved = fewest / self.ceilings["bandwidth"]
             matrix, copy = (100 * share * 1e3 / truth[size] for share in (work, moved))
             right = (
                 "model_error"
@@ -265,7 +271,8 @@ def judge_claim(finding: Finding, dataset: Planted, times: dict[Key, float]) -> 
     """Whether a claim's verdict is false, whether it misses what is plain, and the intervals."""
     params, verdict = finding.params, finding.verdict
     least, most = params["wanted_least"] or 0.0, params["wanted_most"] or math.inf
-    truths, intervals = [], []
+    truths: dict[str, list[float]] = {}
+    intervals = []
     for estimate in finding.estimates:
         values = []
         for name, shape in map(_parsed, estimate["runs"]):
@@ -276,18 +283,30 @@ def judge_claim(finding: Finding, dataset: Planted, times: dict[Key, float]) -> 
                 values.append(times[name, shape, timed])
             else:
                 values.append(costs.flops(shape)[timed] / 1e9 / times[name, shape, timed])
-        truths.append(_true_figure(values, params["compare"]))
+        truth = _true_figure(values, estimate["compare"])
+        truths.setdefault(estimate["compare"], []).append(truth)
         if estimate["metric"] != MEMORY and estimate["estimate"] is not None:
-            intervals.append((truths[-1], estimate))
-    holds = all(least <= truth <= most for truth in truths)
-    false = (verdict == "confirmed" and not holds) or (verdict == "contradicted" and holds)
+            intervals.append((truth, estimate))
+    holds = {all(least <= truth <= most for truth in found) for found in truths.values()}
+    false = {
+        "confirmed": True not in holds,
+        "contradicted": False not in holds,
+        "ambiguous": len(holds) < 2,
+    }.get(verdict, False)
     missed = None
-    if verdict != "other_device" and not any(map(math.isnan, truths)):
+    known = [truth for found in truths.values() for truth in found]
+    if verdict != "other_device" and not any(map(math.isnan, known)):
         room = 1 + 2 * MARGIN
-        if all(least * room <= truth <= most / room for truth in truths):
-            missed = verdict != "confirmed"
-        elif any(truth < least / room or truth > most * room for truth in truths):
-            missed = verdict != "contradicted"
+        plain = {
+            "confirmed"
+            if all(least * room <= truth <= most / room for truth in found)
+            else "contradicted"
+            if any(truth < least / room or truth > most * room for truth in found)
+            else "open"
+            for found in truths.values()
+        }
+        if plain and "open" not in plain:
+            missed = verdict != (plain.pop() if len(plain) == 1 else "ambiguous")
     return false, missed, intervals
 
 

@@ -17,11 +17,12 @@ import numpy as np
 from findings.judging import Judge, anomalies, differences, judge_claim
 from findings.planted import DEVICE, PLANTS, lab, plant_ceilings, true_median, write_dataset
 
-from flashlab.findings.claims import claims, read_claims
+from flashlab.findings.ceilings import read_ceilings
+from flashlab.findings.claims import claims
 from flashlab.findings.derive import derive
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import read_ceilings
+from flashlab.published import read_claims
 from flashlab.sweep import read_planned_sweep
 
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"

@@ -146,3 +146,18 @@ def test_growth_is_found_for_each_implementation_variant_and_metric(sweep: Plant
     }
     found = list(scalings(sweep(runs), Estimates()))
     assert len(found) == len({canonical(finding.subject) for finding in found}) == 2 * 2 * 3
+
+
+def test_no_exponent_is_given_where_another_size_varies_along(sweep: Plant, noisy: Noisy) -> None:
+    """The batch falls as N rises: a square law of N has the slope 1, which is no exponent of N."""
+    sizes = {n: {"seq_len": n, "batch_size": 2048 // n} for n in SIZES}
+    times = {n: 1e-9 * n**2 * (2048 // n) for n in SIZES}
+    planted = sweep(timed(noisy, times, spread=0.002), sizes=sizes.__getitem__)
+    found = growth(planted)
+    assert found.verdict == "covaried"
+    assert not {"exponent", "local"} & found.params.keys()
+    assert found.params["steps"] == pytest.approx([2.0, 2.0, 2.0], rel=0.02)
+    assert found.params["times"] == pytest.approx(8, rel=0.02)
+    assert "exponent" not in found.estimates[-1]
+    assert found.sentences == ["scaling.covaried", "covaried"]
+    assert growth(planted, "peak_memory").verdict == "covaried"

@@ -7,7 +7,7 @@ up in its manifest instead.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from flashlab import identity
 from flashlab.benchmarks.model import Benchmark
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
-from flashlab.plan_files import SUMMARY
+from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY
 from flashlab.runs import Run
 
 AUTO_DTYPE = {"cuda": "float16", "cpu": "float32"}
@@ -47,7 +47,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A sweep of one parameter, as planned on one kind of device."""
+    """A sweep of one parameter, as planned on one kind of device.
+
+    `claimed` is empty but for the runs that only published claims are about (`plan_claims`): they
+    stand in place of a sweep, and no section shows them.
+    """
 
     benchmark: Benchmark
     name: str
@@ -56,9 +60,12 @@ class Experiment:
     problems: tuple[Mapping[str, Any], ...]
     implementations: tuple[str, ...]
     figures: tuple[Figure, ...]
+    claimed: tuple[Run, ...] = ()
 
     def runs(self, dtype: str, device: str) -> list[Run]:
-        """Every implementation at every set of parameters."""
+        """Every implementation at every set of parameters, or the claimed runs."""
+        if self.claimed:
+            return list(self.claimed)
         common = {"dtype": dtype, "device": device}
         return [
             Run.of(self.benchmark, {"implementation": implementation, **problem, **common})
@@ -193,9 +200,49 @@ def plan_recorded(
     return found
 
 
-def check_recorded(planned: Mapping[Run, PlannedRun], where: str) -> None:
+def plan_claims(
+    benchmark: Benchmark,
+    claimed: Collection[Run],
+    held: Iterable[tuple[str, PlannedRun]],
+    planned: Mapping[Run, PlannedRun],
+) -> list[tuple[Experiment, dict[Run, PlannedRun]]]:
+    """The records that published claims are about and no experiment plans.
+
+    Args:
+        benchmark: the benchmark that the claims are about.
+        claimed: the runs that the claims compare.
+        held: the dataset's records, each with the name of its protocol.
+        planned: the records that the experiments plan.
+
+    Returns:
+        An experiment for each protocol, since a table holds a run once, with its runs' records.
+    """
+    taken = {entry.path for entry in planned.values()}
+    by_protocol: dict[str, dict[Run, PlannedRun]] = {}
+    for protocol, entry in held:
+        if entry.run in claimed and entry.path not in taken:
+            by_protocol.setdefault(protocol, {})[entry.run] = entry
+    return [
+        (
+            Experiment(
+                benchmark=benchmark,
+                name=f"{CLAIMS_PREFIX}{protocol}",
+                title={},
+                sweep="",
+                problems=(),
+                implementations=tuple(sorted({run.implementation for run in entries})),
+                figures=(),
+                claimed=tuple(sorted(entries)),
+            ),
+            entries,
+        )
+        for protocol, entries in sorted(by_protocol.items())
+    ]
+
+
+def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:
     """PlanError listing the records in a dataset's manifest whose files are missing."""
-    missing = [entry.path.as_posix() for entry in planned.values() if not entry.path.is_file()]
+    missing = [entry.path.as_posix() for entry in planned if not entry.path.is_file()]
     if missing:
         lines = "\n  ".join(missing)
         raise PlanError(
@@ -272,7 +319,7 @@ def experiment_document(
 
     ``style`` numbers an implementation's colour and marker, the same in every experiment.
     """
-    order = styles(config)
+    order = list(dict.fromkeys([*styles(config), *experiment.implementations]))
     names = list(experiment.implementations)
     if experiment.name == SUMMARY:
         names.sort(key=order.index)
@@ -286,7 +333,7 @@ def experiment_document(
             {
                 "name": name,
                 "style": order.index(name),
-                "label": implementations[name].label,
+                "label": implementations[name].label_on(device),
             }
             for name in names
         ],

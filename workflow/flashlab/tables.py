@@ -21,6 +21,7 @@ from flashlab.records import Measurement, Record, read_record
 from flashlab.runs import Run
 from flashlab.statistics import estimate_median, function_interval, median_interval
 from flashlab.sweep import (
+    DIRTY,
     METRIC_COLUMNS,
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
@@ -139,6 +140,12 @@ def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> b
     return False
 
 
+def _commit_of(environment: Mapping[str, Any]) -> str | None:
+    """The commit that a run was measured at; ``-dirty`` after it marks uncommitted changes."""
+    commit: str | None = environment.get("commit")
+    return f"{commit}{DIRTY}" if commit and environment.get("dirty") else commit
+
+
 def _run_row(
     record: Record, benchmark: Benchmark, path: Path, source: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def _run_row(
         "provider": environment.get("provider"),
         "torch": environment.get("packages", {}).get("torch"),
         "driver": environment.get("driver"),
-        "commit": environment.get("commit"),
+        "commit": _commit_of(environment),
         "started": record.started,
         "warnings": canonical(record.warnings) if record.warnings else "",
         "source_changed": _is_source_changed(record.sources, source),

@@ -97,10 +97,16 @@ class Derived:
 
 @dataclass(frozen=True)
 class Work:
-    """What a timed metric must at least do: floating-point operations, and bytes to move."""
+    """What a timed metric must at least do: floating-point operations, and bytes to move.
+
+    `compulsory_bytes` are those of any implementation, for a dtype. `fewest_bytes` are those that
+    the implementation of a run is known to move on a device of this name: more than the compulsory
+    ones where its own intermediate results exceed the cache.
+    """
 
     operations: Callable[[Parameters], float]
     compulsory_bytes: Callable[[Parameters, str], int]
+    fewest_bytes: Callable[..., int]
 
 
 @dataclass(frozen=True)

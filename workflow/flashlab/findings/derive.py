@@ -10,16 +10,19 @@ import jsonschema
 
 from flashlab.files import read_json, write_json
 from flashlab.findings.anomalies import outliers, unstable
-from flashlab.findings.claims import claims, read_claims
+from flashlab.findings.ceilings import Ceilings, read_ceilings
+from flashlab.findings.claims import claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
+from flashlab.findings.doubts import with_doubts
 from flashlab.findings.environments import environments
 from flashlab.findings.exact import exact_comparisons, memory_limits
 from flashlab.findings.model import Finding
 from flashlab.findings.monotonicity import monotonicities
 from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import Ceilings, read_ceilings, rooflines
+from flashlab.findings.roofline import rooflines
 from flashlab.findings.scaling import scalings
 from flashlab.findings.selection import select
+from flashlab.published import read_claims
 from flashlab.sweep import Sweep, read_planned_sweep
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "finding.schema.json"
@@ -41,18 +44,20 @@ def derive(
 ) -> list[Finding]:
     """All findings: experiment by experiment in order of their names, then the dataset's.
 
-    `sweeps` are the headline's and those of the sections, in the order of the report.
+    `sweeps` are the headline's and those of the sections, in the order of the report, and those
+    that only the published claims are checked against.
     """
     found: list[Finding] = []
-    for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
+    shown = [sweep for sweep in sweeps if not sweep.is_of_claims]
+    for sweep in sorted(shown, key=lambda sweep: sweep.name):
         for kind in SUMMARY_KINDS if sweep.is_summary else SWEEP_KINDS:
             found += kind(sweep, estimates)
         if ceilings and not sweep.is_summary:
             found += rooflines(sweep, estimates, ceilings)
-    found += environments(sweeps)
+    found += environments(shown)
     found += claims(published, sweeps, estimates)
-    headline = {name for s in sweeps if s.is_summary for name in s.implementations}
-    return select(found, [sweep for sweep in sweeps if not sweep.is_summary], headline)
+    headline = {name for s in shown if s.is_summary for name in s.implementations}
+    return select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
 
 
 def write_findings(
@@ -69,7 +74,10 @@ def write_findings(
     """
     estimates = Estimates()
     ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
-    sweeps = [read_planned_sweep(file, tables, with_samples=True) for file in plan_files]
+    sweeps = [
+        with_doubts(read_planned_sweep(file, tables, with_samples=True), estimates)
+        for file in plan_files
+    ]
     findings = derive(sweeps, estimates, read_claims(claims_file), ceilings)
     documents = [finding.to_json() for finding in findings]
     jsonschema.validate(documents, read_json(SCHEMA))

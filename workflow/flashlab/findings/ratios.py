@@ -48,9 +48,10 @@ class Estimates:
 
         An exact value, and a mean without samples, count as one sample.
         """
-        if sweep.benchmark.metric(row["metric"]).exact:
+        samples = sweep.samples_of(row)
+        if sweep.benchmark.metric(row["metric"]).exact or not samples:
             return Estimate(row["value"], 1, None)
-        return self.of((*sweep.key_of(row), row["metric"]), sweep.samples_of(row) or [row["value"]])
+        return self.of((*sweep.key_of(row), row["metric"]), samples)
 
     def of_metric(self, sweep: Sweep, run: Row, name: str) -> Estimate:
         """The estimate of any metric of a run, one that follows from others by computing it."""

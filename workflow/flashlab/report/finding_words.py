@@ -104,6 +104,9 @@ class FindingWords:
             where = words.heading(metric.part or metric.labels)
             params["metric"] = words.label(metric.labels)
             params["where"] = {key: where[key] + variant[key] for key in words.languages}
+        if "ceiling_state" in finding.params:
+            params["ceiling"] = words.each(f"ceiling.{finding.params['ceiling_state']}")
+            params["ceiling_rate"] = self._ceiling_rate(finding)
         if "switched" in subject:
             params["switched"] = words.label(self.benchmark.parameter(subject["switched"]).labels)
         if finding.params.get("covaried"):
@@ -115,6 +118,12 @@ class FindingWords:
         if finding.kind == "claim":
             params |= word_claim(words, self.benchmark, finding)
         return params | self._ranges(params)
+
+    def _ceiling_rate(self, finding: Finding) -> Texts:
+        """The rate that a share is of, and the one that the vendor states."""
+        rate, vendor = finding.params["ceiling_rates"][0]["rate"], finding.params["vendors_rate"]
+        printed = self.words.printed({"rate": rate, "vendor": vendor})
+        return self.words.each("ceiling.rate" + (".vendor" if vendor else ""), **printed)
 
     def _ranges(self, params: Mapping[str, Any]) -> dict[str, Texts]:
         """The ranges among the params; `ratios` states where the ends of `low` and `high` lie."""

@@ -70,7 +70,7 @@ BACKWARD = {"zh_TW": "反向", "en": "Backward"}
 
 
 def _work(name: str) -> Work:
-    """Operations and compulsory bytes of a pass."""
+    """Operations and bytes of a pass."""
 
     def operations(parameters: Parameters) -> float:
         return costs.flops(Shape.of(parameters))[name]
@@ -78,7 +78,13 @@ def _work(name: str) -> Work:
     def compulsory_bytes(parameters: Parameters, dtype: str) -> int:
         return costs.compulsory_bytes(Shape.of(parameters), dtype)[name]
 
-    return Work(operations, compulsory_bytes)
+    def fewest_bytes(run: Run, device_name: str | None) -> int:
+        device = find_device(device_name)
+        if run.implementation != "Pytorch" or device is None:
+            return compulsory_bytes(run, run.dtype)
+        return costs.naive_fewest_bytes(Shape.of(run), run.dtype, device.l2_bytes)[name]
+
+    return Work(operations, compulsory_bytes, fewest_bytes)
 
 
 def _rate(name: str) -> Derived:
