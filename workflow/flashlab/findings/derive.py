@@ -34,9 +34,10 @@ Kind = Callable[[Sweep, Estimates], Iterator[Finding]]
 DatasetKind = Callable[[Sequence[Sweep], Estimates], Iterator[Finding]]
 
 SWEEP_KINDS: tuple[Kind, ...] = (
+    choices,
     *(variant_effects, comparisons, crossovers, exact_comparisons, memory_limits),
     *(scalings, monotonicities, unstable, outliers),
-    *(choices, balances, accounts, launch_bounds, saturations, jumps),
+    *(balances, accounts, launch_bounds, saturations, jumps),
 )
 SUMMARY_KINDS: tuple[Kind, ...] = (comparisons, exact_comparisons)
 DATASET_KINDS: tuple[DatasetKind, ...] = (

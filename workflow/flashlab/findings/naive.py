@@ -46,9 +46,9 @@ def worse_than_naive(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[
         # Where it is worse everywhere, naming the places tells nothing.
         places = [
             Reason(
-                "worse", {"implementation": name, **in_short(benchmark, mine[r.value], settings)}
+                "worse", {"implementation": name, **in_short(benchmark, mine[at.value], settings)}
             )
-            for r in (worse if len(worse) < len(found) else [])
+            for at in (worse if len(worse) < len(found) else [])
         ]
         everywhere = ".everywhere" if len(worse) == len(found) else ""
         yield dataset_finding(

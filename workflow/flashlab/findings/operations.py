@@ -129,7 +129,7 @@ def _pair_finding(
         sweeps,
         verdict,
         subject=subject,
-        sentences=[f"{kind}.{verdict}" + (".one" if len(factors) == 1 else "")],
+        sentences=[f"{kind}.{verdict}"],
         params={
             "count": len(factors),
             "low": rounded(lowest.ratio),
@@ -252,7 +252,12 @@ def derived_sizes(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Fin
                     factors,
                     factors,
                     VERDICTS.get(shared, shared),
-                    {"implementation": name, "metric": metric.name, "parameter": parameter.name},
+                    {
+                        "implementation": name,
+                        "metric": metric.name,
+                        "parameter": parameter.name,
+                        "step": f"{low} to {high}",
+                    },
                     {"from": low, "to": high},
                     f"median {metric.labels['en']} at the smaller {parameter.name} over that at "
                     "the larger, at equal operations and all else equal",

@@ -134,16 +134,16 @@ def memory_capacity(device_name: str | None) -> float | None:
 
 
 MEMORY_PARTS = {
-    "scores": {"zh_TW": "N × N 的分數矩陣", "en": "the N × N scores"},
+    "scores": {"zh_TW": "分數矩陣（N × N）", "en": "the N × N scores"},
     "inputs": {
-        "zh_TW": "q、k、v 與其梯度或副本",
+        "zh_TW": "張量 q、k、v 與其梯度或副本",
         "en": "q, k and v with their gradients or copies",
     },
     "output": {"zh_TW": "輸出與其梯度", "en": "the output and its gradient"},
-    "accumulator": {"zh_TW": "float32 的 dQ 累加器", "en": "the float32 accumulator of dQ"},
-    "statistics": {"zh_TW": "softmax 的統計量", "en": "the softmax statistics"},
+    "accumulator": {"zh_TW": "累加 dQ 的 float32 張量", "en": "the float32 accumulator of dQ"},
+    "statistics": {"zh_TW": "統計量（softmax）", "en": "the softmax statistics"},
     "generator": {"zh_TW": "亂數產生器的狀態", "en": "the random generator's state"},
-    "workspaces": {"zh_TW": "cuBLAS 的工作區", "en": "the cuBLAS workspaces"},
+    "workspaces": {"zh_TW": "工作區（cuBLAS）", "en": "the cuBLAS workspaces"},
 }
 
 
