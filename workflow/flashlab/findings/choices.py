@@ -59,6 +59,11 @@ class Place:
         return [name for name, price in self.prices.items() if price.verdict == "inconclusive"]
 
     @property
+    def is_certain(self) -> bool:
+        """Whether no other one may be better than the best median by more than the margin."""
+        return not any(price.may_be_below for price in self.prices.values())
+
+    @property
     def is_alone(self) -> bool:
         """Whether every other one is decidedly worse."""
         return all(price.verdict == "above" for price in self.prices.values())
@@ -95,7 +100,7 @@ def _verdict(places: Sequence[Place]) -> tuple[str, str | None]:
     if all(place.is_alone for place in places) and len({place.best for place in places}) == 1:
         return "one_best", places[0].best
     sufficient = sorted(name for name in names if all(name in place.level for place in places))
-    if sufficient:
+    if sufficient and all(place.is_certain for place in places):
         wins = Counter(place.best for place in places)
         return "one_suffices", max(sufficient, key=lambda name: wins[name])
     possible = [
@@ -144,7 +149,7 @@ def choices(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             sentences=[f"choice.{verdict}" + ("" if places else ".missing")],
             params={
                 **describe_range(leads),
-                "of": len({name for found in places.values() for name in found.prices}) + 1,
+                "of": len({n for each in places.values() for n in (each.best, *each.prices)}),
                 "winners": _winners(places),
                 **({"name": name} if name else {}),
             },

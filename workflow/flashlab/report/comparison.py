@@ -41,7 +41,8 @@ def _table(data: ReportData) -> Table:
 
 def _choices(data: ReportData, renderer: FindingRenderer) -> Table | None:
     """Who is best by each metric along each experiment, where there is a choice of several."""
-    words, rows, metrics = data.words, [], chosen_metrics(data.benchmark)
+    words, metrics = data.words, chosen_metrics(data.benchmark)
+    rows: list[Row] = []
     for sweep in data.sweeps:
         for variant in sweep.variants:
             title = words.label(sweep.plan["title"])
