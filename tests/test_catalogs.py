@@ -121,7 +121,7 @@ SENTENCES = {
     "derived_size": "better worse equivalent mixed inconclusive",
     "exact_account": "explained full full.others differs unexplained",
     "launch_bound": "level none inconclusive",
-    "saturation": "reached rising falls inconclusive",
+    "saturation": "reached rising uneven falls inconclusive",
     "jump": "rises falls none",
     "worse_than_naive": "worse worse.everywhere none inconclusive",
     "claim": "confirmed contradicted inconclusive other_device other_device.missing not_tested",

@@ -186,6 +186,8 @@ def saturation(judge: Judge, finding: Finding) -> Any:
             false |= bool(before) and shares[before[-1]] > 1 - MARGIN
         case "rising":
             false = shares[sizes[-2]] > 1 - MARGIN or params["best"] != sizes[-1]
+        case "uneven":
+            false = shares[sizes[-2]] > 1 - MARGIN or abs(shares[sizes[-1]] - 1) > MARGIN
         case "falls":
             false = shares[sizes[-1]] > 1 - MARGIN
         case _:

@@ -69,6 +69,7 @@ def test_a_level_time_at_level_operations_means_nothing(sweep: Plant, noisy: Noi
         ((2, 2, 2.01, 2), "reached", 128),
         ((1, 2, 3, 4), "rising", None),
         ((1, 4, 4, 3), "falls", None),
+        ((1, 4, 3, 4), "uneven", None),
         ((1, 1, 1, 2), "rising", None),
     ],
 )

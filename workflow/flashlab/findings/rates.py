@@ -150,7 +150,9 @@ def _saturation(found: Mapping[int, Ratio], best: int) -> tuple[str, int | None]
         if blocked and blocked.verdict == "inconclusive":
             return "inconclusive", None
         return "reached", reached
-    return ("rising", None) if before.verdict == "below" else ("inconclusive", None)
+    if before.verdict == "inconclusive":
+        return "inconclusive", None
+    return ("rising" if best == values[-1] else "uneven"), None
 
 
 def saturations(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
