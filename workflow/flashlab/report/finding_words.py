@@ -131,8 +131,13 @@ class FindingWords:
         return params | self._ranges(params)
 
     def winners(self, finding: Finding, symbol: str) -> Texts:
-        """Who is best along a sweep: ``SdpaCudnn at N = 128, 256; Flash4 at N = 512``."""
+        """Who is best along a sweep: ``SdpaCudnn at N = 128; Flash4 at N = 256–1024``."""
         words = self.words
+
+        def stretch(values: Sequence[int]) -> Texts:
+            ends = f"{values[0]}–{values[-1]}"
+            return words.same(ends) if len(values) > 2 else words.listed(values)
+
         return words.joined(
             "clauses.separator",
             [
@@ -140,7 +145,7 @@ class FindingWords:
                     "choice.at",
                     names=words.listed(entry["names"]),
                     symbol=symbol,
-                    values=words.listed(entry["values"]),
+                    values=stretch(entry["values"]),
                 )
                 for entry in finding.params["winners"]
             ],
