@@ -8,6 +8,7 @@ from flashlab.findings.model import Finding
 from flashlab.findings.selection import MIN_CHOICES
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table
+from flashlab.report.finding_words import ends_of_stretch
 from flashlab.report.front import SUMMARY_FIGURE, overview_figures
 from flashlab.report.statements import FindingRenderer
 from flashlab.report.wording import Texts
@@ -39,7 +40,16 @@ def _table(data: ReportData) -> Table:
 # Which to choose
 
 
-def _choices(data: ReportData, renderer: FindingRenderer) -> Table | None:
+def _winners(finding: Finding, symbol: str) -> Cell:
+    """Who is best where, the same in every language: ``N = 128–512: SdpaCudnn; 1024: Flash4``."""
+    stretches = [
+        f"{', '.join(ends_of_stretch(entry['values']))}: {', '.join(entry['names'])}"
+        for entry in finding.params["winners"]
+    ]
+    return Cell(f"{symbol} = {'; '.join(stretches)}")
+
+
+def _choices(data: ReportData) -> Table | None:
     """Who is best by each metric along each experiment, where there is a choice of several."""
     words, metrics = data.words, chosen_metrics(data.benchmark)
     rows: list[Row] = []
@@ -54,7 +64,7 @@ def _choices(data: ReportData, renderer: FindingRenderer) -> Table | None:
                 found = data.find(sweep, "choice", **about)
                 if found is None or found.params["of"] < MIN_CHOICES or not found.params["count"]:
                     break
-                cells.append(renderer.finding_words.winners(found, sweep.parameter.symbol))
+                cells.append(_winners(found, sweep.parameter.symbol))
             else:
                 if cells[1:] not in [
                     row.cells[1:] for row in rows
@@ -177,7 +187,7 @@ def render_implementations(data: ReportData, renderer: FindingRenderer) -> Imple
     rooflines = [id for id in figures if id.startswith("roofline")]
     return Implementations(
         table=_table(data),
-        choices=_choices(data, renderer),
+        choices=_choices(data),
         rooflines=[figures.pop(id) for id in rooflines],
         statements=renderer.render(_told(data), titled=True),
         roofline=_roofline(data),

@@ -40,6 +40,11 @@ CLAUSES = ("better", "worse", "equal", "undecided")
 """What a mixed finding is, each at some values of the sweep."""
 
 
+def ends_of_stretch(values: Sequence[int]) -> list[str]:
+    """Consecutive values of a sweep by their ends: ``128–1024``; one or two as they are."""
+    return [f"{values[0]}–{values[-1]}"] if len(values) > 2 else [str(value) for value in values]
+
+
 @dataclass(frozen=True)
 class FindingWords:
     """Words for the findings about a benchmark."""
@@ -130,14 +135,9 @@ class FindingWords:
             params |= word_claim(words, self.benchmark, finding)
         return params | self._ranges(params)
 
-    def winners(self, finding: Finding, symbol: str) -> Texts:
+    def _winners(self, finding: Finding, symbol: str) -> Texts:
         """Who is best along a sweep: ``SdpaCudnn at N = 128; Flash4 at N = 256–1024``."""
         words = self.words
-
-        def stretch(values: Sequence[int]) -> Texts:
-            ends = f"{values[0]}–{values[-1]}"
-            return words.same(ends) if len(values) > 2 else words.listed(values)
-
         return words.joined(
             "clauses.separator",
             [
@@ -145,7 +145,7 @@ class FindingWords:
                     "choice.at",
                     names=words.listed(entry["names"]),
                     symbol=symbol,
-                    values=stretch(entry["values"]),
+                    values=words.listed(ends_of_stretch(entry["values"])),
                 )
                 for entry in finding.params["winners"]
             ],
@@ -154,7 +154,7 @@ class FindingWords:
     def _choice(self, finding: Finding, symbol: str) -> dict[str, Texts]:
         """Who is best along a sweep, or how often each is among the best of a dataset."""
         if "winners" in finding.params:
-            return {"winners": self.winners(finding, symbol)}
+            return {"winners": self._winners(finding, symbol)}
         words, tallies = self.words, []
         for tally in finding.params["tallies"]:
             counts = [
