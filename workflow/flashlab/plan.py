@@ -146,6 +146,11 @@ def protocol_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, **measure[name], "timeout_s": measure["timeout_s"]}
 
 
+def measuring_order(benchmark: Benchmark, run: Run, protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command ``measure`` is told to measure for a record."""
+    return {"benchmark": benchmark.name, "run": run.to_json(), "protocol": dict(protocol)}
+
+
 def plan_local(
     benchmark: Benchmark,
     runs: Sequence[Run],

@@ -253,11 +253,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         {}
         if recorded
         else {
-            entry.path.name: {
-                "benchmark": benchmark.name,
-                "run": run.to_json(),
-                "protocol": protocol,
-            }
+            entry.path.name: plan.measuring_order(benchmark, run, protocol)
             for run, entry in planned.items()
         }
     )
