@@ -98,7 +98,8 @@ SCHEMA = LOCALES.parents[1] / "workflow" / "schemas" / "finding.schema.json"
 
 SENTENCES = {
     "comparison": """better better.one worse worse.one equivalent equivalent.one inconclusive
-        inconclusive.one inconclusive.missing mixed trend.widens trend.narrows""",
+        inconclusive.one inconclusive.missing mixed trend.widens trend.narrows trend.peaks
+        trend.dips""",
     "variant_effect": """better better.one worse worse.one equivalent equivalent.one inconclusive
         inconclusive.one inconclusive.missing mixed rate""",
     "crossover": """crosses none_in_range.leads none_in_range.level inconclusive

@@ -28,6 +28,11 @@ def _mask(finding: Finding) -> bool:
     return causal
 
 
+def _change(ratio: float) -> float:
+    """A ratio or its inverse, whichever is above 1."""
+    return max(ratio, 1 / ratio)
+
+
 class Judge:
     """What is true of a planted dataset, and what of its findings is not."""
 
@@ -72,16 +77,19 @@ class Judge:
         params = finding.params
         false = (
             any(truth[size] <= 1 + MARGIN for size in params["better_at"])
-            or any(truth[size] >= 1 - MARGIN for size in params["worse_at"])
-            or any(abs(truth[size] - 1) > MARGIN for size in params["equal_at"])
+            or any(truth[size] >= 1 / (1 + MARGIN) for size in params["worse_at"])
+            or any(_change(truth[size]) > 1 + MARGIN for size in params["equal_at"])
         )
         trend = params.get("trend", "none")
         if trend != "none":
-            change = truth[params["last"]] / truth[params["first"]]
-            false |= change <= 1 + MARGIN if trend == "widens" else change >= 1 - MARGIN
-        plain = bool(truth) and all(
-            ratio >= 1 + 2 * MARGIN or ratio <= 1 - 2 * MARGIN for ratio in truth.values()
-        )
+            ends = [truth[params["first"]], truth[params["last"]]]
+            false |= {
+                "widens": ends[1] / ends[0] <= 1 + MARGIN,
+                "narrows": ends[0] / ends[1] <= 1 + MARGIN,
+                "peaks": truth[params["high_at"]] <= max(ends) * (1 + MARGIN),
+                "dips": truth[params["low_at"]] * (1 + MARGIN) >= min(ends),
+            }[trend]
+        plain = bool(truth) and all(_change(r) >= (1 + MARGIN) ** 2 for r in truth.values())
         found = set(params["better_at"]) | set(params["worse_at"])
         intervals = [(truth[e["value"]], e) for e in finding.estimates]
         return false, (found != set(truth)) if plain else None, intervals
@@ -115,7 +123,7 @@ class Judge:
             )
             false |= not crosses
         elif finding.verdict == "none_in_range":
-            far = [ratio for ratio in truth.values() if abs(ratio - 1) > MARGIN]
+            far = [ratio for ratio in truth.values() if _change(ratio) > 1 + MARGIN]
             false = min(far, default=1) < 1 < max(far, default=1)
         return false, (finding.verdict != "crosses") if plain else None, intervals
 
@@ -133,7 +141,7 @@ class Judge:
         false = (
             (verdict in ("power_law", "flat") and bend > BEND)
             or (verdict == "curved" and max(local) - min(local) <= (0.1 if memory else BEND))
-            or (verdict == "flat" and max(map(abs, local)) > 0.1 + BEND)
+            or (verdict == "flat" and max(truth.values()) > min(truth.values()) * (1 + MARGIN))
         )
         missed = None
         if exponent is not None and bend <= BEND / 2:
@@ -147,7 +155,7 @@ class Judge:
     def monotonicity(self, finding: Finding) -> Any:
         verdict, params = finding.verdict, finding.params
         memory, truth = finding.metric == MEMORY, self._truth(finding)
-        margin = 0.0 if memory else MARGIN
+        edge = 1.0 if memory else 1 + MARGIN
         steps = [truth[b] / truth[a] for a, b in itertools.combinations(truth, 2)]
         falls, rises = min(steps, default=1.0), max(steps, default=1.0)
         false = False
@@ -156,15 +164,15 @@ class Judge:
                 truth[params[f"{name}_to"]] / truth[params[f"{name}_from"]]
                 for name in ("fall", "rise")
             )
-            false = fall >= 1 - margin or rise <= 1 + margin
+            false = fall >= 1 / edge or rise <= edge
         elif verdict == "monotone":
             false = {
-                "rises": falls < 1 - margin,
-                "falls": rises > 1 + margin,
-                "level": falls < 1 - margin or rises > 1 + margin,
+                "rises": falls < 1 / edge,
+                "falls": rises > edge,
+                "level": falls < 1 / edge or rises > edge,
             }[params["direction"]]
         missed = None
-        if falls < 1 - 2 * margin and rises > 1 + 2 * margin:
+        if falls < edge**-2 and rises > edge**2:
             missed = verdict != "broken"
         intervals = [(truth[e["value"]] / truth[e["start"]], e) for e in finding.estimates]
         return false, missed, [] if memory else intervals

@@ -65,6 +65,19 @@ def test_a_time_that_does_not_grow_is_flat(sweep: Plant, noisy: Noisy) -> None:
     assert found.params["exponent"] == pytest.approx(0, abs=0.05)
 
 
+def test_a_small_exponent_over_a_wide_range_is_not_flat(sweep: Plant, noisy: Noisy) -> None:
+    sizes = [128 * 2**i for i in range(6)]
+    found = growth(sweep(timed(noisy, {n: 1e-3 * n**0.08 for n in sizes}, spread=0.002)))
+    assert found.verdict == "power_law"
+    assert found.params["times"] == pytest.approx(1.32, abs=0.01)
+
+
+def test_exact_memory_that_changes_by_more_than_the_margin_is_not_flat(sweep: Plant) -> None:
+    runs = {("Flash2", False, n): {"peak": n**0.04} for n in (128, 256, 512, 1024, 2048)}
+    found = growth(sweep(runs), "peak_memory")
+    assert (found.verdict, found.params["exponent"]) == ("power_law", 0.04)
+
+
 def test_too_much_noise_is_imprecise_and_never_a_law(sweep: Plant, noisy: Noisy) -> None:
     times = {n: 1e-9 * n**2 for n in SIZES}
     found = growth(sweep(timed(noisy, times, count=12, spread=0.5)))

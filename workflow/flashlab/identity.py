@@ -124,11 +124,7 @@ def ceilings_name(device: str) -> str:
 
 # Records that older code named
 
-SAME_MEASURING = "9eda3687392ce76ca5546e5b4531c4dc602ff852e28d481c67fff53229698564"
-EQUIVALENT = {
-    "5435aa8de7df42c22043e77eaa9af3f12fdf5072475c4c7969537512bb2ebe9d": SAME_MEASURING,
-    "943b55d1017473a8825434aa937308798912e5d4860f79b6c149d31b957e2a1a": SAME_MEASURING,
-}
+EQUIVALENT: dict[str, str] = {}
 """Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's
 code that measures the same.
 

@@ -19,7 +19,7 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import canonical, open_atomically, read_json, sha256_of
 from flashlab.records import Measurement, Record, read_record
 from flashlab.runs import Run
-from flashlab.statistics import function_interval, median_interval, resampled_median
+from flashlab.statistics import estimate_median, function_interval, median_interval
 from flashlab.sweep import (
     DIRTY,
     METRIC_COLUMNS,
@@ -96,16 +96,13 @@ def _measured_estimate(metric: Metric, measured: Measurement) -> _Estimate:
 def _estimate_of_several(
     compute: Callable[..., Any], bases: Sequence[Metric], record: Record
 ) -> _Estimate:
-    """A function of several measured metrics, with its bootstrap interval."""
+    """A function of several measured metrics, with its interval."""
     measured = [record.metrics[base.name] for base in bases]
     value = float(compute(*(each.value for each in measured)))
     count = min(len(each.samples) for each in measured)
     if not count:
         return _Estimate(value, None, None, 0)
-    estimates = [
-        resampled_median(each.samples, f"{record.run} {base.name}")
-        for each, base in zip(measured, bases, strict=True)
-    ]
+    estimates = [estimate_median(each.samples) for each in measured]
     low, high = function_interval(compute, estimates) or (None, None)
     return _Estimate(value, low, high, count)
 

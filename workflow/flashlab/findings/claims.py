@@ -24,8 +24,8 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.findings.model import Evidence, Finding, Reason
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
     EVIDENCE_DIGITS,
+    INTERVALS,
     SIGNIFICANT_DIGITS,
     Estimates,
     function_of,
@@ -433,7 +433,7 @@ def _evidence(dataset: _Dataset, readings: Readings) -> Evidence:
         },
         method="ratio of the metric of the first run to that of the second, over that of the third "
         "to the fourth where there are four, or where amounts are compared the first less the "
-        f"second over the third less the fourth; {BOOTSTRAP}, exact metrics and means without "
+        f"second over the third less the fourth; {INTERVALS}, exact metrics and means without "
         "samples as they are",
         n=min((comparison.samples for comparison in found), default=0),
         estimates=[comparison.to_json() for comparison in found],

@@ -18,7 +18,7 @@ from flashlab.devices import find_device
 from flashlab.findings.ceilings import COPY, Ceiling, Ceilings
 from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
+    INTERVALS,
     Estimates,
     Ratio,
     function_of,
@@ -80,7 +80,7 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
     sweep, work, found = series.sweep, series.metric.work, []
     for row in series.measured_rows:
         time, value = estimates.of_row(sweep, row), sweep.value_of(row)
-        if time.resampled is None or row["dtype"] not in ceilings.matrix or work is None:
+        if time.quantiles is None or row["dtype"] not in ceilings.matrix or work is None:
             continue
         operations = work.operations(row)
         compulsory = work.compulsory_bytes(row, row["dtype"])
@@ -171,7 +171,7 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
                 params=params,
                 method="operations over median time as a percentage of the measured "
                 "matrix-product rate, the fewest bytes that it is known to move over median time "
-                f"as one of the measured copy bandwidth, {BOOTSTRAP}",
+                f"as one of the measured copy bandwidth, {INTERVALS}",
                 n=min(standing.matrix.samples for standing in found),
                 estimates=[standing.to_json() for standing in found],
                 reasons=[*above, *drifted],

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.stats
 
 from flashlab.findings.model import Finding, Reason
-from flashlab.findings.ratios import BOOTSTRAP, EVIDENCE_DIGITS, Estimates, rounded
+from flashlab.findings.ratios import EVIDENCE_DIGITS, INTERVALS, Estimates, Ratio, ratio, rounded
 from flashlab.findings.series import build_finding, each_series
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
 from flashlab.sweep import Sweep
@@ -28,7 +28,7 @@ Of any two, not of neighbours: exponents that go from 0.3 to 0.8 in steps of 0.1
 """
 
 FLAT = 0.1
-"""Largest exponent, in size, that is called flat."""
+"""Largest exponent, in size, that is called flat where the change is within the margin, too."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,15 @@ def _fit(sizes: Sequence[int], medians: Sequence[float]) -> tuple[float, float, 
     return float(fitted.slope), float(fitted.slope) - reach, float(fitted.slope) + reach
 
 
+def _is_level(estimates: Sequence[Estimate], exact: bool) -> bool:
+    """Whether the highest is within the margin of the lowest, interval included."""
+    highest, lowest = (choose(estimates, key=lambda found: found.median) for choose in (max, min))
+    if exact:
+        change = highest.median / lowest.median
+        return Ratio(0, change, change, change, 1).verdict == "equal"
+    return highest is lowest or ratio(0, highest, lowest).verdict == "equal"
+
+
 def _growth(by_size: Mapping[int, Estimate], exact: bool, varies_alone: bool) -> _Growth:
     if not varies_alone and len(by_size) > 1:
         return _Growth("covaried", [], None)
@@ -116,7 +125,7 @@ def _growth(by_size: Mapping[int, Estimate], exact: bool, varies_alone: bool) ->
     if shape == "unknown":
         return _Growth("imprecise", local, None)
     found = _, low, high = _fit(sizes, medians)
-    if round(low, 2) >= -FLAT and round(high, 2) <= FLAT:
+    if round(low, 2) >= -FLAT and round(high, 2) <= FLAT and _is_level(estimates, exact):
         return _Growth("flat", local, found)
     if exact and high - low > MAX_BEND:
         return _Growth("curved", local, None)
@@ -187,7 +196,7 @@ def _method(growth: _Growth, exact: bool) -> str:
         return "ratios of the medians at neighbouring values"
     return (
         "least squares on logs of per-size medians, 95% t interval; bends of the local exponents "
-        + ("exact" if exact else f"by {BOOTSTRAP}")
+        + ("exact" if exact else f"by {INTERVALS}")
     )
 
 
@@ -200,7 +209,7 @@ def scalings(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
         growth = _growth(by_size, exact, varies_alone=not sweep.covaried)
         params = _params(sweep, growth, by_size)
         decided = exact or growth.verdict == "covaried"
-        imprecise = not decided and any(found.resampled is None for found in by_size.values())
+        imprecise = not decided and any(found.quantiles is None for found in by_size.values())
         yield build_finding(
             "scaling",
             [series],
