@@ -114,6 +114,17 @@ SENTENCES = {
     "roofline": "memory_bound compute_bound neither model_error bytes_known undecided",
     "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
         none.outlier none.outlier.all""",
+    "choice": """one_best one_suffices changes inconclusive inconclusive.missing overall
+        overall.wrong""",
+    "correctness": "wrong wrong.unmeasured none",
+    "balance": "as_operations above below mixed inconclusive inconclusive.missing",
+    "variant_gain": "as_operations above below mixed inconclusive",
+    "derived_size": "better worse equivalent mixed inconclusive",
+    "exact_account": "explained full full.others differs unexplained",
+    "launch_bound": "level none inconclusive",
+    "saturation": "reached rising uneven falls inconclusive",
+    "jump": "rises falls none",
+    "worse_than_naive": "worse worse.everywhere none inconclusive",
     "claim": """confirmed contradicted ambiguous inconclusive other_device other_device.missing
         not_tested""",
 }
@@ -124,7 +135,7 @@ KEYS = {f"{kind}.{rest}" for kind, keys in SENTENCES.items() for rest in keys.sp
 }
 OTHERS = re.compile(
     r"claim\.(figure|reading|wanted|each_of|place)\b.*|anomaly\.sign\..*"
-    r"|clause\.separator|crossover\.where|roofline\.label"
+    r"|clause\.separator|crossover\.where|roofline\.label|choice\.(at|tally|count)"
 )
 """Messages of other places that begin like a sentence."""
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 from findings.judging import Judge, anomalies, differences, judge_claim
+from findings.judging_kinds import JUDGES
+from findings.judging_kinds import differences as chosen_differences
 from findings.planted import DEVICE, PLANTS, lab, plant_ceilings, true_median, write_dataset
 
 from flashlab.findings.ceilings import read_ceilings
@@ -150,13 +152,14 @@ def score(
         judge = Judge(dataset, ceilings["truth"])
         for finding in found:
             if finding.kind not in ("anomaly", "environment"):
-                judged = getattr(judge, finding.kind)(finding)
+                judge_kind = JUDGES.get(finding.kind) or getattr(Judge, finding.kind)
+                judged = judge_kind(judge, finding)
                 scores.of(finding.kind).add(finding.verdict, *judged)
         for kind, said, false, missed in anomalies(dataset, found):
             scores.of(kind).add(kind if said else "", false, missed)
         if dataset.identical:
             scores.identical_checks += sum(finding.kind != "environment" for finding in found)
-            scores.identical_differences += differences(found)
+            scores.identical_differences += differences(found) + chosen_differences(found)
     for index in range(datasets // 12):
         random = np.random.default_rng([seed, datasets + index])
         dataset = lab(random)

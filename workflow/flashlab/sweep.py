@@ -19,7 +19,7 @@ TABLES = ("runs", "metrics", "samples")
 
 RUN_COLUMNS = (
     *("status", "message", "protocol", "device_name", "provider", "torch", "driver", "commit"),
-    *("started", "warnings", "source_changed", "record", "sha256"),
+    *("started", "warnings", "gate", "source_changed", "record", "sha256"),
 )
 METRIC_COLUMNS = (
     *("metric", "unit", "status", "samples", "stopped", "value", "low", "high", "GFLOP"),
@@ -61,7 +61,7 @@ def parse_cell(column: str, cell: str, kinds: Mapping[str, type]) -> Any:
         return cell == "true"
     if column in NUMBERS:
         return float(cell)
-    if column == "warnings":
+    if column in ("warnings", "gate"):
         return json.loads(cell)
     return cell
 

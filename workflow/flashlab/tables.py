@@ -146,6 +146,13 @@ def _commit_of(environment: Mapping[str, Any]) -> str | None:
     return f"{commit}{DIRTY}" if commit and environment.get("dirty") else commit
 
 
+def _gate_cell(gate: Mapping[str, Any] | None) -> str:
+    """The errors that the correctness gate found and its tolerance; empty where it did not run."""
+    if not gate:
+        return ""
+    return canonical({"errors": gate["errors"], "tolerance": gate["tolerance"]})
+
+
 def _run_row(
     record: Record, benchmark: Benchmark, path: Path, source: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -163,6 +170,7 @@ def _run_row(
         "commit": _commit_of(environment),
         "started": record.started,
         "warnings": canonical(record.warnings) if record.warnings else "",
+        "gate": _gate_cell(record.gate),
         "source_changed": _is_source_changed(record.sources, source),
         "record": path.as_posix(),
         "sha256": sha256_of(path),

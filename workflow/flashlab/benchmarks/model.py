@@ -110,6 +110,22 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Account:
+    """What an exact metric's value consists of, by a model.
+
+    `parts` gives the value of each part by its name, from the arguments of an exact model; the
+    parts add up to the value, also where that is exact only up to the allocator's rounding. None
+    for a run that the model does not describe. `labels` name the parts within a sentence.
+    `capacity` is how much a device of this name holds, in the metric's unit, None where that is not
+    known.
+    """
+
+    parts: Callable[..., Mapping[str, float] | None]
+    labels: Mapping[str, Texts]
+    capacity: Callable[[str | None], float | None]
+
+
+@dataclass(frozen=True)
 class Metric:
     """One measured or derived quantity of a run.
 
@@ -126,6 +142,7 @@ class Metric:
     derived: Derived | None = None
     work: Work | None = None
     exact_model: Callable[..., float | None] | None = None
+    account: Account | None = None
 
     @property
     def unit(self) -> str:
@@ -149,8 +166,10 @@ class Benchmark:
 
     `measure` is the module whose function ``measure(order)`` the measuring process calls; it
     imports nothing of the declaration. `report` is the stem of the report's file name. `products`
-    are parameters that follow from one another. `top_level_keys` gives what a record holds beside
-    our own keys, for readers of another format.
+    are parameters that follow from one another. `naive` names the implementation that does nothing
+    clever, which any other should beat. `gated` are the words for what the correctness gate
+    compares, by the names in a record. `top_level_keys` gives what a record holds beside our own
+    keys, for readers of another format.
     """
 
     name: str
@@ -159,6 +178,8 @@ class Benchmark:
     metrics: tuple[Metric, ...]
     measure: str
     products: tuple[Product, ...] = ()
+    naive: str | None = None
+    gated: Mapping[str, Texts] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
 
     @cached_property
@@ -180,6 +201,18 @@ class Benchmark:
     def measured(self) -> tuple[Metric, ...]:
         """The metrics that a record holds, which findings are about; the others follow."""
         return tuple(m for m in self.metrics if m.derived is None)
+
+    @cached_property
+    def totals(self) -> tuple[Metric, ...]:
+        """The metrics that follow from several measured, sampled ones: totals of them."""
+        sampled = {metric.name for metric in self.measured if not metric.exact}
+        return tuple(
+            metric
+            for metric in self.metrics
+            if metric.derived
+            and len(metric.derived.of) > 1
+            and sampled.issuperset(metric.derived.of)
+        )
 
     @cached_property
     def quantities(self) -> dict[str, Quantity]:

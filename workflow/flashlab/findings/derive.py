@@ -9,15 +9,21 @@ from typing import Any
 import jsonschema
 
 from flashlab.files import read_json, write_json
+from flashlab.findings.accounts import accounts
 from flashlab.findings.anomalies import outliers, unstable
 from flashlab.findings.ceilings import Ceilings, read_ceilings
+from flashlab.findings.choices import choices, overall_choice
 from flashlab.findings.claims import claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
+from flashlab.findings.correctness import correctness
 from flashlab.findings.doubts import with_doubts
 from flashlab.findings.environments import environments
 from flashlab.findings.exact import exact_comparisons, memory_limits
 from flashlab.findings.model import Finding
 from flashlab.findings.monotonicity import monotonicities
+from flashlab.findings.naive import worse_than_naive
+from flashlab.findings.operations import balances, derived_sizes, variant_gains
+from flashlab.findings.rates import jumps, launch_bounds, saturations
 from flashlab.findings.ratios import Estimates
 from flashlab.findings.roofline import rooflines
 from flashlab.findings.scaling import scalings
@@ -28,12 +34,18 @@ from flashlab.sweep import Sweep, read_planned_sweep
 SCHEMA = Path(__file__).parents[2] / "schemas" / "finding.schema.json"
 
 Kind = Callable[[Sweep, Estimates], Iterator[Finding]]
+DatasetKind = Callable[[Sequence[Sweep], Estimates], Iterator[Finding]]
 
 SWEEP_KINDS: tuple[Kind, ...] = (
+    choices,
     *(variant_effects, comparisons, crossovers, exact_comparisons, memory_limits),
     *(scalings, monotonicities, unstable, outliers),
+    *(balances, accounts, launch_bounds, saturations, jumps),
 )
 SUMMARY_KINDS: tuple[Kind, ...] = (comparisons, exact_comparisons)
+DATASET_KINDS: tuple[DatasetKind, ...] = (
+    *(overall_choice, variant_gains, derived_sizes, worse_than_naive),
+)
 
 
 def derive(
@@ -54,6 +66,9 @@ def derive(
             found += kind(sweep, estimates)
         if ceilings and not sweep.is_summary:
             found += rooflines(sweep, estimates, ceilings)
+    found += correctness(shown)
+    for dataset_kind in DATASET_KINDS:
+        found += dataset_kind(shown, estimates)
     found += environments(shown)
     found += claims(published, sweeps, estimates)
     headline = {name for s in shown if s.is_summary for name in s.implementations}

@@ -15,7 +15,14 @@ import numpy as np
 import scipy.stats
 
 from flashlab.findings.model import Finding, Reason
-from flashlab.findings.ratios import EVIDENCE_DIGITS, INTERVALS, Estimates, Ratio, ratio, rounded
+from flashlab.findings.ratios import (
+    EVIDENCE_DIGITS,
+    INTERVALS,
+    Estimates,
+    Ratio,
+    ratio,
+    rounded,
+)
 from flashlab.findings.series import build_finding, each_series
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
 from flashlab.sweep import Sweep

@@ -130,14 +130,26 @@ def _flash2_statistics(shape: Shape) -> tuple[int, int, int]:
     return 4 * groups * shape.seq_len, 4 * groups * rows * columns, 4 * groups * rows
 
 
-def flash2_peak_memory(shape: Shape) -> int:
-    """Peak bytes of flash-attn 2 in float16 on CUDA, exact where `flash2_memory_is_exact`.
+def flash2_memory_parts(shape: Shape) -> dict[str, int]:
+    """Bytes of what is alive at flash-attn 2's peak in float16 on CUDA.
 
-    q, k and v with their gradients, O and dO, the log-sum-exp, the dQ accumulator, softmax_d, and
-    the random generator's state. Equal to results of an RTX 3070 and an H200.
+    They add up to the peak, to the byte where `flash2_memory_is_exact`. Equal to results of an
+    RTX 3070 and an H200.
     """
     qkv, out = _inputs_and_output(shape)
-    return 2 * qkv + 2 * out + sum(_flash2_statistics(shape)) + GENERATOR_STATE
+    log_sum_exp, accumulator, softmax_d = _flash2_statistics(shape)
+    return {
+        "inputs": 2 * qkv,
+        "output": 2 * out,
+        "accumulator": accumulator,
+        "statistics": log_sum_exp + softmax_d,
+        "generator": GENERATOR_STATE,
+    }
+
+
+def flash2_peak_memory(shape: Shape) -> int:
+    """Peak bytes of flash-attn 2 in float16 on CUDA, exact where `flash2_memory_is_exact`."""
+    return sum(flash2_memory_parts(shape).values())
 
 
 def flash2_memory_is_exact(shape: Shape) -> bool:
@@ -159,16 +171,25 @@ def naive_copies_inputs(shape: Shape) -> bool:
     return shape.batch_size > 1 and shape.num_heads > 1
 
 
-def naive_peak_memory(shape: Shape, workspaces: int) -> int:
-    """Peak bytes of the naive implementation in float16 on CUDA, where `naive_memory_is_exact`.
+def naive_memory_parts(shape: Shape, workspaces: int) -> dict[str, int]:
+    """Bytes of what is alive at the naive implementation's peak in float16 on CUDA.
 
     Four N × N score tensors, q, k and v, their copies if there are any, the output three times, and
-    `workspaces`, the bytes of PyTorch's two cuBLAS workspaces (`devices`). Equal to results of an
-    RTX 3070 and an H200.
+    `workspaces`, the bytes of PyTorch's two cuBLAS workspaces (`devices`). They add up to the peak,
+    to the byte where `naive_memory_is_exact`. Equal to results of an RTX 3070 and an H200.
     """
     qkv, out = _inputs_and_output(shape)
-    inputs = 2 * qkv if naive_copies_inputs(shape) else qkv
-    return 4 * naive_scores(shape) + inputs + 3 * out + workspaces
+    return {
+        "scores": 4 * naive_scores(shape),
+        "inputs": 2 * qkv if naive_copies_inputs(shape) else qkv,
+        "output": 3 * out,
+        "workspaces": workspaces,
+    }
+
+
+def naive_peak_memory(shape: Shape, workspaces: int) -> int:
+    """Peak bytes of the naive implementation in float16 on CUDA, where `naive_memory_is_exact`."""
+    return sum(naive_memory_parts(shape, workspaces).values())
 
 
 def naive_memory_is_exact(shape: Shape) -> bool:
