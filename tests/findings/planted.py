@@ -73,7 +73,7 @@ def mixture_median(spread: float) -> float:
 
 
 def draw(planted: Pass, random: np.random.Generator) -> list[float]:
-    """Draw samples as the measuring does: until the interval is within 1% or the time is spent.
+    """Draw samples as of long calls: until the interval is within 1% or the time is spent.
 
     A drift of 0.02 lets the last call take 2% longer than the first.
     """

@@ -294,7 +294,7 @@ NAMES = {"Flash2": "Pytorch", "Pytorch": "Flash2"}
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(st.floats(0.9, 1.11), min_size=4, max_size=4), st.integers(12, 40))
 def test_no_name_decides_a_verdict(
