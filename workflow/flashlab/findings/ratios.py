@@ -58,9 +58,10 @@ class Estimates:
         metric = sweep.benchmark.metric(name)
         if metric.derived is None:
             return self.of_row(sweep, sweep.metric_row(run, name))
-        key = (*sweep.key_of(run), name)
+        bases = [self.of_metric(sweep, run, base) for base in metric.derived.of]
+        # A dataset may hold a run by two protocols, whose medians differ.
+        key = (*sweep.key_of(run), name, *(base.median for base in bases))
         if key not in self._found:
-            bases = [self.of_metric(sweep, run, base) for base in metric.derived.of]
             parameters = {p.name: run[p.name] for p in sweep.benchmark.given}
             compute = partial(metric.derived.compute, parameters)
             self._found[key] = function_estimate(compute, bases)
