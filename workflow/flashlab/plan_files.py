@@ -25,6 +25,11 @@ def records_file(results: Path, experiment: str) -> Path:
     return results / "plan" / "records" / f"{experiment}.json"
 
 
+def counters_file(results: Path) -> Path:
+    """By which Nsight Compute counters are read here, if any are."""
+    return results / "plan" / "counters.json"
+
+
 def planned_records(results: Path) -> list[dict[str, Any]]:
     """The entries of all planned records, once for each experiment.
 

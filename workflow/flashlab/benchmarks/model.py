@@ -6,6 +6,7 @@ never name a benchmark, a parameter or a metric of their own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -143,8 +144,10 @@ class Benchmark:
 
     `measure` is the module whose function ``measure(order)`` the measuring process calls; it
     imports nothing of the declaration. `report` is the stem of the report's file name. `products`
-    are parameters that follow from one another. `top_level_keys` gives what a record holds beside
-    our own keys, for readers of another format.
+    are parameters that follow from one another. `counters` are what a GPU's hardware counters give
+    of the pass behind a timed metric, by that metric's name; ``passes(kernel, run)`` of the module
+    `measure` runs those passes. `top_level_keys` gives what a record holds beside our own keys, for
+    readers of another format.
     """
 
     name: str
@@ -153,6 +156,7 @@ class Benchmark:
     metrics: tuple[Metric, ...]
     measure: str
     products: tuple[Product, ...] = ()
+    counters: Mapping[str, tuple[Metric, ...]] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
 
     @cached_property
@@ -176,6 +180,11 @@ class Benchmark:
         return tuple(m for m in self.metrics if m.derived is None)
 
     @cached_property
+    def all_counters(self) -> tuple[Metric, ...]:
+        """The counters of every pass."""
+        return tuple(itertools.chain.from_iterable(self.counters.values()))
+
+    @cached_property
     def quantities(self) -> dict[str, Quantity]:
         """Every quantity by its name, in order of declaration."""
         return {metric.quantity.name: metric.quantity for metric in self.metrics}
@@ -185,8 +194,8 @@ class Benchmark:
         return _named(self.parameters, name, f"parameter of {self.name}")
 
     def metric(self, name: str) -> Metric:
-        """The metric of this name."""
-        return _named(self.metrics, name, f"metric of {self.name}")
+        """The metric or counter of this name."""
+        return _named((*self.metrics, *self.all_counters), name, f"metric of {self.name}")
 
     def measured_behind(self, name: str) -> tuple[str, ...]:
         """Names of the measured metrics that a metric follows from; its own if it is measured."""

@@ -57,16 +57,18 @@ def _records_folder(config: Mapping[str, Any]) -> Path:
 
 def _write_records(records: Mapping[str, Any], folder: Path) -> dict[Run, plan.PlannedRun]:
     planned: dict[Run, plan.PlannedRun] = {}
+    counters: dict[Run, plan.PlannedRun] = {}
     for name, record in records.items():
         try:
-            run = parse_record(record, name).run
+            parsed = parse_record(record, name)
         except RecordError as error:
             raise UnsoundPdfError(str(error)) from error
-        if run in planned:
+        run, known = parsed.run, counters if parsed.has_counters else planned
+        if run in known:
             raise UnsoundPdfError(f"{name}: {run} is attached twice")
         write_json(folder / name, record)
-        planned[run] = plan.PlannedRun(run, folder / name)
-    return planned
+        known[run] = plan.PlannedRun(run, folder / name)
+    return plan.with_counters(planned, counters)
 
 
 def _write_plans(

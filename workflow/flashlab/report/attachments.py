@@ -46,10 +46,12 @@ def _lines_of_records(paths: Sequence[Path]) -> bytes:
 
 
 def record_paths(config: Mapping[str, Any], results: Path) -> list[Path]:
-    """The file of every planned record once, by name."""
+    """The file of every planned record once, and of its counters, by name."""
     names = [SUMMARY, *(experiment["name"] for experiment in config["experiments"])]
     plans = [read_json(records_file(results, name)) for name in names]
-    paths = {Path(entry["path"]) for plan in plans for entry in plan["records"]}
+    entries = [entry for plan in plans for entry in plan["records"]]
+    entries += [entry["counters"] for entry in entries if "counters" in entry]
+    paths = {Path(entry["path"]) for entry in entries}
     return sorted(paths, key=lambda path: path.name)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.counters import counters_of
 from flashlab.benchmarks.model import (
     Benchmark,
     Derived,
@@ -188,6 +189,10 @@ ATTENTION = Benchmark(
     ),
     measure="flashlab.benchmarks.attention.measure",
     products=(Product("emb_dim", ("num_heads", "head_dim")),),
+    counters={
+        "forward_time": counters_of("forward", {"zh_TW": "前向", "en": "forward"}),
+        "backward_time": counters_of("backward", {"zh_TW": "反向", "en": "backward"}),
+    },
     top_level_keys=course_keys,
 )
 
