@@ -110,7 +110,9 @@ SENTENCES = {
         too_few_sizes too_few_sizes.one too_few_sizes.missing""",
     "monotonicity": """monotone.rises monotone.falls monotone.level monotone.rises.exact
         monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
-    "roofline": "memory_bound compute_bound neither model_error undecided",
+    "roofline": """memory_bound compute_bound neither model_error undecided measured_bytes
+        compulsory_bytes""",
+    "cause": "memory_bound matrix_bound launch_bound occupancy unfused none",
     "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
         none.outlier none.outlier.all""",
     "claim": "confirmed contradicted inconclusive other_device other_device.missing not_tested",

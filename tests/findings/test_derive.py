@@ -79,7 +79,7 @@ def test_every_kind_is_found_in_a_sweep_ratios_in_the_summary_and_the_rest_in_ne
     every |= {"crossover", "monotonicity", "anomaly", "roofline"}
     assert kinds == {("summary", kind) for kind in ("comparison", "exact_comparison")} | {
         ("seq_len", kind) for kind in every
-    } | {(None, "claim"), (None, "environment")}
+    } | {(None, "claim"), (None, "environment"), (None, "counters")}
 
 
 def test_there_is_no_roofline_without_ceilings_or_under_those_of_another_device(
@@ -152,7 +152,7 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(
     runs |= {("Flash2", False, 4096): "incorrect", ("Pytorch", False, 4096): "error"}
     found = findings([planted(runs)], tmp_path)
     for finding in found:
-        if finding.kind not in ("out_of_memory", "claim", "anomaly", "environment"):
+        if finding.experiment and finding.kind not in ("out_of_memory", "anomaly"):
             content = finding.to_json()
             assert 4096 not in numbers([content["params"], content["evidence"]])
             assert any(reason.run and reason.run["seq_len"] == 4096 for reason in finding.reasons)

@@ -10,6 +10,7 @@ import jsonschema
 
 from flashlab.files import read_json, write_json
 from flashlab.findings.anomalies import outliers, unstable
+from flashlab.findings.causes import causes, counted_runs
 from flashlab.findings.claims import claims, read_claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
 from flashlab.findings.environments import environments
@@ -49,7 +50,9 @@ def derive(
             found += kind(sweep, estimates)
         if ceilings and not sweep.is_summary:
             found += rooflines(sweep, estimates, ceilings)
+            found += causes(sweep, estimates, ceilings)
     found += environments(sweeps)
+    found += counted_runs(sweeps)
     found += claims(published, sweeps, estimates)
     headline = {name for s in sweeps if s.is_summary for name in s.implementations}
     return select(found, [sweep for sweep in sweeps if not sweep.is_summary], headline)

@@ -1,8 +1,8 @@
 """Where a run stands under the measured ceilings: matrix-product rate and copy bandwidth.
 
-A rate counts the operations that the definition gives a run, and a bandwidth the bytes that any
-implementation must move (`costs`), so both shares are of what the run is worth, not of what an
-implementation happens to do.
+A rate counts the operations that the definition gives a run. A bandwidth counts the bytes that
+were moved, by the hardware counters of the same run, or, where none were read, those that any
+implementation must move; which of the two a finding states.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class _Standing:
     value: int
     matrix: Ratio
     copy: Ratio
+    bytes_measured: bool
 
     @property
     def verdict(self) -> str | None:
@@ -90,6 +91,7 @@ class _Standing:
             "value": self.value,
             "matrix_percent": interval_json(self.matrix),
             "copy_percent": interval_json(self.copy),
+            "bytes_measured": self.bytes_measured,
         }
 
 
@@ -111,12 +113,14 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
         if time.resampled is None or row["dtype"] not in ceilings.matrix or work is None:
             continue
         operations = work.operations(row)
-        moved = work.compulsory_bytes(row, row["dtype"])
+        measured = sweep.counters_of(row, series.metric.name).get("dram_bytes")
+        moved = measured or work.compulsory_bytes(row, row["dtype"])
         found.append(
             _Standing(
                 value,
                 _share(value, operations, time, ceilings.matrix[row["dtype"]]),
                 _share(value, moved, time, ceilings.copy),
+                bytes_measured=bool(measured),
             )
         )
     return found
@@ -139,6 +143,16 @@ def _params(found: Sequence[_Standing], undecided: Sequence[int], dtype: str) ->
     }
 
 
+def _sentences(verdict: str, measured: bool, undecided: bool) -> list[str]:
+    """The keys of a finding's sentences, which qualify what modelled bytes cannot tell."""
+    found = [f"roofline.{verdict}"]
+    if measured:
+        found.append("roofline.measured_bytes")
+    elif verdict == "neither":
+        found.append("roofline.compulsory_bytes")
+    return found + ["roofline.undecided"] * undecided
+
+
 def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterator[Finding]:
     """How near each timed metric comes to the ceilings; a finding for each verdict.
 
@@ -154,25 +168,26 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
     drifted = [Reason("ceiling_drifted")] if {dtype, "copy"} & ceilings.drifted else []
     timed = [metric for metric in sweep.benchmark.measured if metric.work]
     for series in each_series(sweep, timed):
-        groups: dict[str, list[_Standing]] = {}
+        groups: dict[tuple[str, bool], list[_Standing]] = {}
         undecided = []
         for standing in _standings(series, ceilings, estimates):
             if standing.verdict is None:
                 undecided.append(standing.value)
             else:
-                groups.setdefault(standing.verdict, []).append(standing)
-        for verdict, found in sorted(groups.items()):
+                key = standing.verdict, standing.bytes_measured
+                groups.setdefault(key, []).append(standing)
+        for (verdict, measured), found in sorted(groups.items()):
             params = _params(found, undecided, dtype)
             above = [Reason("above_copy_rate")] if params["copy_high"] > 100 else []
             yield build_finding(
                 "roofline",
                 [series],
                 verdict,
-                sentences=[f"roofline.{verdict}", *(["roofline.undecided"] if undecided else [])],
+                sentences=_sentences(verdict, measured, bool(undecided)),
                 params=params,
                 method="operations over median time as a percentage of the measured "
-                "matrix-product rate, compulsory bytes over median time as one of the measured "
-                f"copy bandwidth, {BOOTSTRAP}",
+                f"matrix-product rate, {'counted' if measured else 'compulsory'} bytes over median "
+                f"time as one of the measured copy bandwidth, {BOOTSTRAP}",
                 n=min(standing.matrix.samples for standing in found),
                 estimates=[standing.to_json() for standing in found],
                 reasons=[*above, *drifted],

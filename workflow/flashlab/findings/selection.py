@@ -42,7 +42,7 @@ RULE_BROKEN = frozenset({"limit_found", "broken"})
 
 PROSE_KINDS = frozenset(
     {"variant_effect", "comparison", "crossover", "exact_comparison", "out_of_memory", "scaling"}
-    | {"monotonicity"}
+    | {"monotonicity", "cause"}
 )
 """What an experiment's section tells in prose; the other kinds have sections of their own."""
 
