@@ -21,7 +21,7 @@ def test_the_workflow_has_nothing_for_snakemake_to_complain_of(project: Any) -> 
 
 
 SNAKEMAKE_BRINGS_NONE_OF = """
-    PIL babel fontTools markdown_it matplotlib numpy pandas pikepdf pynvml pypdf scipy statsmodels
+    PIL babel fontTools markdown_it matplotlib numpy pandas pikepdf pynvml pypdf scipy seaborn
     torch weasyprint
 """
 

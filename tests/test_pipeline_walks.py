@@ -214,11 +214,18 @@ def folders(project: Any, tmp_path: Path) -> Iterator[Folders]:
     project.make("freeze", "--config", "name=kept")
     base = tmp_path / "base"
     base.mkdir()
-    for name in (*STATIC, "data/kept", "data/published", "results/local/records"):
+    for name in (
+        *STATIC,
+        "data/kept",
+        "data/published",
+        "data/devices.csv",
+        "results/local/records",
+    ):
         source = project.folder / name
         if source.is_dir():
             shutil.copytree(source, base / name)
         else:
+            (base / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, base / name)
     for made in base.joinpath("report").glob("*.*"):
         made.unlink()

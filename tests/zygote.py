@@ -28,7 +28,7 @@ from typing import Any
 IMPORTED = (
     *("snakemake.cli", "snakemake.workflow", "snakemake.executors.local", "snakemake.storage"),
     *("snakemake.profiles", "snakemake.report.html_reporter", "snakemake.report.rulegraph_spec"),
-    *("jsonschema", "psutil", "pynvml", "yaml", "scipy.stats", "statsmodels.api"),
+    *("jsonschema", "psutil", "pynvml", "yaml", "scipy.stats", "seaborn"),
     *("requests", "smart_open", "platformdirs", "argparse_dataclass", "statistics"),
     *("matplotlib.pyplot", "matplotlib.backends.backend_svg", "fontTools.ttLib", "pypdf"),
     *("jinja2", "weasyprint", "babel.messages.pofile", "babel.numbers", "markdown_it", "PIL.Image"),

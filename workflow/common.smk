@@ -132,6 +132,11 @@ def experiment_records(wildcards):
     return PREPARED.records[wildcards.experiment]
 
 
+def written_tables_folder(wildcards, output):
+    """The folder that an experiment's tables are written to."""
+    return str(Path(output.runs).parent)
+
+
 def all_tables_folder(wildcards, input):
     """The folder of all experiments' tables."""
     return str(Path(input.tables[0]).parents[1])

@@ -189,6 +189,11 @@ def recorded_counters(runs: Iterable[Run], dataset: Dataset) -> dict[Run, Planne
     }
 
 
+def measuring_order(benchmark: Benchmark, run: Run, protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command ``measure`` is told to measure for a record."""
+    return {"benchmark": benchmark.name, "run": run.to_json(), "protocol": dict(protocol)}
+
+
 def plan_local(
     benchmark: Benchmark,
     runs: Sequence[Run],

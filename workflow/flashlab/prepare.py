@@ -184,7 +184,7 @@ def _orders(
 ) -> dict[str, dict[str, Any]]:
     """What to measure, by record file name."""
     return {
-        entry.path.name: {"benchmark": benchmark.name, "run": run.to_json(), "protocol": protocol}
+        entry.path.name: plan.measuring_order(benchmark, run, protocol)
         for run, entry in planned.items()
     }
 

@@ -6,9 +6,7 @@ rule tables:
         plan=f"{PLAN}/records/{{experiment}}.json",
         records=experiment_records,
         sources=sources("flashlab.tables"),
-        remade=remade(
-            *(f"{HOME}/tables/{{experiment}}/{t}.csv" for t in TABLES)
-        ),
+        remade=remade(*(f"{HOME}/tables/{{experiment}}/{t}.csv" for t in TABLES)),
     output:
         runs=f"{HOME}/tables/{{experiment}}/runs.csv",
         metrics=f"{HOME}/tables/{{experiment}}/metrics.csv",
@@ -18,7 +16,7 @@ rule tables:
     conda:
         CONDA
     params:
-        tables=f"{HOME}/tables/{{experiment}}",
+        tables=written_tables_folder,
     message:
         "Tabulating {wildcards.experiment}"
     shell:

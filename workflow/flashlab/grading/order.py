@@ -197,7 +197,10 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     return Ordered(
         kind,
         path.as_posix(),
-        {e.path.name: {"run": run.to_json(), "protocol": protocol} for run, e in planned.items()},
+        {
+            entry.path.name: plan.measuring_order(ATTENTION, run, protocol)
+            for run, entry in planned.items()
+        },
         tuple(entry.path.as_posix() for entry in planned.values()),
     )
 

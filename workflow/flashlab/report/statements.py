@@ -14,6 +14,9 @@ from flashlab.sweep import Row, Sweep
 
 FRONT_MARK = "*"
 
+SHOWN_BY_RATES = frozenset({"roofline", "variant_effect"})
+"""Kinds of finding that relate times to the operations behind them."""
+
 
 def number_figures(sweeps: Iterable[Sweep]) -> dict[tuple[str, str], str]:
     """Numbers of all figures, by experiment and id: 1, 2, … and S1, S2, … for supplements."""
@@ -44,13 +47,20 @@ class FindingRenderer:
     def _quantities(self, finding: Finding) -> list[str]:
         """The quantities whose figures show a finding, the best one first.
 
-        Its metric's, then those that follow from it; all for a finding about no metric.
+        Its metric's, then those that follow from it, or the other way round for what is read off
+        rates; all for a finding about no metric, the exact ones first.
         """
-        metrics = self.data.benchmark.metrics
+        benchmark = self.data.benchmark
         if finding.metric is None:
-            return list(self.data.benchmark.quantities)
-        related = [m for m in metrics if m.derived and finding.metric in m.derived.of]
-        return [m.quantity.name for m in (self.data.benchmark.metric(finding.metric), *related)]
+            ordered = sorted(benchmark.quantities.values(), key=lambda found: not found.exact)
+            return [quantity.name for quantity in ordered]
+        own = benchmark.metric(finding.metric).quantity.name
+        following = [
+            metric.quantity.name
+            for metric in benchmark.metrics
+            if metric.derived and finding.metric in metric.derived.of
+        ]
+        return [*following, own] if finding.kind in SHOWN_BY_RATES else [own, *following]
 
     def _figure(self, finding: Finding, sweep: Sweep) -> list[Link]:
         """The first figure that shows the finding for one of its implementations."""
