@@ -58,6 +58,11 @@ class Entry:
     path: Path
     sha256: str
 
+    @property
+    def has_counters(self) -> bool:
+        """Whether it holds the run's hardware counters."""
+        return bool(self.protocol["name"] == COUNTERS)
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -78,8 +83,7 @@ class Dataset:
 
     def find_counters(self, run: Run) -> Entry | None:
         """The record of the hardware counters of `run`."""
-        found = (e for e in self.entries if e.run == run and e.protocol["name"] == COUNTERS)
-        return next(found, None)
+        return next((e for e in self.entries if e.run == run and e.has_counters), None)
 
 
 def run_of(entry: Mapping[str, Any]) -> Run:
@@ -206,32 +210,38 @@ def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str])
     write_json(folder / MANIFEST, manifest)
 
 
+SAME_CODE = ("device_name", "provider")
+"""What counters must share with the record of the same run: they tell of nothing else."""
+
+
 def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
-    """Add the counters that the plans name to the dataset ``data/<name>/``; how many there are.
+    """Add the counters that the plans name to the dataset ``data/<name>/``; how many are added.
 
-    Counters of runs that the dataset lacks, and those that failed, are left out.
+    Left out are counters of runs that the dataset lacks, those that it has, those that failed and
+    those not read yet.
 
-    DatasetError if there is no such dataset, or the counters are of another device; the dataset is
-    left as it was.
+    DatasetError if there is no such dataset, or the counters are of another device or of another
+    provider's code; the dataset is left as it was.
     """
     folder = data / name
     there = read_dataset(folder)
-    known = {entry.run: entry for entry in there.entries if entry.protocol["name"] != COUNTERS}
+    known = {entry.run: entry.path for entry in there.entries if not entry.has_counters}
     counted: dict[str, dict[str, Any]] = {}
     for plan_file in plan_files:
         for run, path in _planned_files(read_json(plan_file)):
-            if not path.name.startswith(f"{COUNTERS}-") or run not in known:
+            if path.name in counted or run not in known or not path.is_file():
                 continue
             record = read_record(path, run)
-            if record.status != "ok" or there.find_counters(run):
+            if not record.has_counters or record.status != "ok" or there.find_counters(run):
                 continue
-            own = read_record(known[run].path, run).environment.get("device_name")
-            device = record.environment.get("device_name")
-            if device != own:
-                raise DatasetError(
-                    f"{path}: the counters are of {device}, but {folder} holds {run} on {own}; "
-                    "read them on that device"
-                )
+            recorded = read_record(known[run], run).environment
+            for key in SAME_CODE:
+                if record.environment.get(key) != recorded.get(key):
+                    raise DatasetError(
+                        f"{path}: the counters of {run} have the {key} "
+                        f"{record.environment.get(key)}, but {folder} recorded it with "
+                        f"{recorded.get(key)}; read them in the same environment"
+                    )
             counted[path.name] = _entry(run, path)
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["records"] += _copy_records([counted[key] for key in sorted(counted)], folder)
