@@ -17,7 +17,7 @@ from flashlab.findings.causes import causes, counted_runs
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import Estimates
 from flashlab.findings.roofline import Ceilings, rooflines
-from flashlab.records import COUNTERS, Measurement, Record, write_record
+from flashlab.records import Record
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Words
 from flashlab.statistics import Estimate
@@ -48,45 +48,32 @@ def counters(
     return {
         **{"kernels": kernels, "busy_time": busy_time, "dram_bytes": dram_bytes},
         **{"matrix_activity": matrix_activity, "occupancy": occupancy},
-        **{"compute_share": 30.0, "memory_share": 40.0},
     }
 
 
 @pytest.fixture
 def counted(
-    record_of: Callable[..., Record], planned: Callable[..., dict[str, Any]], tmp_path: Path
+    record_of: Callable[..., Record],
+    counters_of: Callable[..., Record],
+    planned: Callable[..., dict[str, Any]],
+    tmp_path: Path,
 ) -> Plant:
-    """The sweep of runs with counters: implementation, shape, milliseconds, counters of forward.
+    """The sweep of runs with counters: implementation, shape, milliseconds, counters of a pass.
 
-    The counters are those of both passes; None plants none, a text a failure.
+    None plants no counters, a text a failure to read them.
     """
 
     def build(*runs: tuple[str, Shape, float, Any], **changes: Any) -> Sweep:
-        records, entries = [], []
+        records, counters = [], []
         for name, shape, milliseconds, found in runs:
             run = attention_run(name, shape, "float16", "cuda")
             times = [milliseconds / 1e3 * factor for factor in np.linspace(0.999, 1.001, 15)]
             records.append(record_of(run, forward=times, backward=times))
-            if found is None:
-                entries.append({})
-                continue
-            failed = isinstance(found, str)
-            metrics = {
-                metric.name: Measurement(found[metric.quantity.name])
-                for metric in (() if failed else ATTENTION.all_counters)
-            }
-            path = tmp_path / "records" / f"counters-{run.slug}.json"
-            record = replace(
-                records[-1],
-                **{"protocol": {"name": COUNTERS}, "metrics": metrics, **changes},
-                status="error" if failed else "ok",
-                message=found if failed else None,
-            )
-            write_record(path, record)
-            entries.append({"counters": {"path": str(path), "sha256": None}})
-        plan = planned(records)
-        for entry, more in zip(plan["records"], entries, strict=True):
-            entry.update(more)
+            if isinstance(found, str):
+                counters.append(counters_of(records[-1], "error", message=found))
+            elif found:
+                counters.append(counters_of(records[-1], **found, **changes))
+        plan = planned(records, counters=counters)
         write_json(tmp_path / "plan.json", plan)
         write_tables(tmp_path / "plan.json", tmp_path / "tables" / plan["name"])
         return read_sweep(plan, tmp_path / "tables", with_samples=True)

@@ -142,11 +142,10 @@ def _counters_version(config: Mapping[str, Any], device: str, kept: Path) -> str
     was = before["version"] if before.get("device") == device else None
     if wanted == "yes":
         if version is None and was is None:
-            lacking = (
-                "ncu, of Nsight Compute, is not on PATH" if device == "cuda" else "needs a GPU"
-            )
+            lacking = "ncu is not on PATH" if device == "cuda" else "runs are measured on the CPU"
             raise ConfigError(
-                f"config: counters: yes, but {lacking}; give counters: auto, or install it"
+                f"config: counters: yes needs a GPU and Nsight Compute, but {lacking}; install "
+                "what is missing, or give counters: auto"
             )
         return version or was
     if before.get("device") == device:
