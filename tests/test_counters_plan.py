@@ -32,7 +32,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
         monkeypatch.setattr(machine, "detect_device", lambda _: device)
         monkeypatch.setattr(machine, "device_name", lambda _: "H200")
         prepared = prepare(Layer(str(CONFIG), {**config, **keys}))
-        write_json(KEPT, prepared.documents[KEPT.as_posix()])
+        if KEPT.as_posix() in prepared.documents:
+            write_json(KEPT, prepared.documents[KEPT.as_posix()])
         return prepared
 
     return make
@@ -60,6 +61,7 @@ def test_auto_reads_none_without_it_or_without_a_gpu(call: Call, machine_: dict[
 @pytest.mark.parametrize("no", ["no", False])
 def test_no_reads_none(call: Call, no: Any) -> None:
     assert call(counters=no).counters == []
+    assert call().counters, "auto is still to be resolved"
 
 
 @pytest.mark.parametrize("yes", ["yes", True])

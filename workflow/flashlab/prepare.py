@@ -30,6 +30,8 @@ BUNDLED = Path(__file__).parents[2] / "data"
 """The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
 
 LOCAL = "local"
+UNWANTED = ("no", False)
+"""What `counters` may be where none are to be read; YAML takes a bare ``no`` for false."""
 REPORTS = ("pdf", "html")
 NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -131,8 +133,7 @@ def _counters_version(config: Mapping[str, Any], device: str, kept: Path) -> str
     Raises:
         ConfigError: counters were asked for where they cannot be read.
     """
-    wanted = {True: "yes", False: "no"}.get(config["counters"], config["counters"])
-    if wanted == "no":
+    if config["counters"] in UNWANTED:
         return None
     version = nsight.version() if device == "cuda" else None
     try:
@@ -140,7 +141,7 @@ def _counters_version(config: Mapping[str, Any], device: str, kept: Path) -> str
     except (OSError, ValueError):
         before = {}
     was = before["version"] if before.get("device") == device else None
-    if wanted == "yes":
+    if config["counters"] != "auto":
         if version is None and was is None:
             lacking = "ncu is not on PATH" if device == "cuda" else "runs are measured on the CPU"
             raise ConfigError(
@@ -237,11 +238,6 @@ def _documents(
             experiment, planned, implementations, *kind
         )
     return {path.as_posix(): document for path, document in documents.items()}
-
-
-def _counters_document(home: Path, device: str, version: str | None) -> dict[str, Any]:
-    """What `_counters_version` finds at the next call."""
-    return {counters_file(home).as_posix(): {"device": device, "version": version}}
 
 
 def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
@@ -380,6 +376,10 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             **_documents(
                 home, dataset, resolved, experiments, planned, implementations, (dtype, device)
             ),
-            **({} if recorded else _counters_document(home, device, version)),
+            **(
+                {}
+                if recorded or resolved["counters"] in UNWANTED
+                else {counters_file(home).as_posix(): {"device": device, "version": version}}
+            ),
         },
     )
