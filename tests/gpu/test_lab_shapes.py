@@ -18,13 +18,14 @@ import torch
 
 from flashlab import machine
 from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device
 from flashlab.implementations import find_implementations
 from flashlab.measuring.protocols import sampled
 from flashlab.measuring.supervise import measure_run
 from flashlab.processes import WORKFLOW_PID
+from flashlab.records import Record
 
 pytestmark = [
     pytest.mark.gpu,
@@ -56,38 +57,38 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("warm")
 
 
-def measured(tmp_path: Path, name: str, shape: Shape) -> dict[str, object]:
+def measured(tmp_path: Path, name: str, shape: Shape) -> Record:
     run = attention_run(name, shape, "float16", "cuda")
     implementation = find_implementations()[name]
-    return measure_run(run, LAB5, implementation, {}, tmp_path / "record.json")
+    return measure_run(ATTENTION, run, LAB5, implementation, {}, tmp_path / "record.json")
 
 
 def test_the_slides_memory_to_the_byte(tmp_path: Path) -> None:
     record = measured(tmp_path, "Flash2", SLIDE)
-    assert record["peak_memory_usage(MB)"] == 1288.00048828125
+    assert record.metrics["peak_memory"].value == 1288.00048828125
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_peak_memory_equals_the_model_to_the_byte(tmp_path: Path, shape: Shape) -> None:
-    flash2 = measured(tmp_path, "Flash2", shape)["peak_memory_usage(MB)"]
+    flash2 = measured(tmp_path, "Flash2", shape).metrics["peak_memory"].value
     assert flash2 == costs.flash2_peak_memory(shape) / costs.MIB
     device = find_device(machine.device_name("cuda"))
     if device is None or device.cublas_workspaces is None:
         pytest.fail("the cuBLAS workspaces of this GPU are not known; add them to devices.csv")
-    naive = measured(tmp_path, "Pytorch", shape)["peak_memory_usage(MB)"]
+    naive = measured(tmp_path, "Pytorch", shape).metrics["peak_memory"].value
     assert naive == costs.naive_peak_memory(shape, device.cublas_workspaces) / costs.MIB
 
 
 @pytest.mark.parametrize("name", sorted(find_implementations()))
 def test_every_implementation_is_right_or_says_why_it_cannot(tmp_path: Path, name: str) -> None:
-    record = measured(tmp_path, name, Shape(2, 512, 4, 256, causal=True))["record"]
-    assert record["status"] in ("ok", "unsupported"), record["message"]
+    record = measured(tmp_path, name, Shape(2, 512, 4, 256, causal=True))
+    assert record.status in ("ok", "unsupported"), record.message
 
 
 def test_scores_that_do_not_fit_are_out_of_memory(tmp_path: Path) -> None:
     record = measured(tmp_path, "Pytorch", Shape(8, 65536, 32, 2048, causal=False))
-    assert record["record"]["status"] == "oom"
-    assert record["forward"]["time(s)"] is None
+    assert record.status == "oom"
+    assert record.metrics == {}
 
 
 def test_what_is_imported_ahead_opens_no_device() -> None:
@@ -108,11 +109,10 @@ def test_a_fork_of_the_warm_parent_measures_as_a_fresh_interpreter_does(
     warm = measured(tmp_path, name, shape)
     monkeypatch.delenv(WORKFLOW_PID)
     cold = measured(tmp_path, name, shape)
-    assert warm["record"]["environment"]["started_warm"]
-    assert not cold["record"]["environment"]["started_warm"]
-    for key in ("status", "message"):
-        assert warm["record"][key] == cold["record"][key]
-    assert warm["peak_memory_usage(MB)"] == cold["peak_memory_usage(MB)"]
+    assert warm.environment["started_warm"]
+    assert not cold.environment["started_warm"]
+    assert (warm.status, warm.message) == (cold.status, cold.message)
+    assert warm.metrics.get("peak_memory") == cold.metrics.get("peak_memory")
 
 
 def test_a_sample_holds_no_wait_for_its_launch() -> None:
