@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flashlab import nsight
+from flashlab import machine, nsight
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -16,7 +16,13 @@ from flashlab.plan import counters_protocol
 from flashlab.records import Record
 
 NCU = nsight.version()
-pytestmark = pytest.mark.skipif(NCU is None, reason="Nsight Compute (ncu) is not on PATH")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        NCU is None or not machine.gpus() or not machine.torch_has_cuda(),
+        reason="needs a GPU, torch for CUDA and Nsight Compute (ncu) on PATH",
+    ),
+]
 
 
 def count(implementation: str, shape: Shape, folder: Path) -> dict[str, float]:
