@@ -130,8 +130,8 @@ def test_the_naive_implementation_moves_what_it_need_not(counted: Plant) -> None
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (counters(busy_time=0.5), "launch_bound"),
-        (counters(busy_time=0.5, matrix_activity=90), "launch_bound"),
+        (counters(10, busy_time=0.5), "launch_bound"),
+        (counters(10, busy_time=0.5, matrix_activity=90), "launch_bound"),
         (counters(100, 0.95), "launch_bound"),
         (counters(matrix_activity=70), "matrix_bound"),
         (counters(matrix_activity=70, occupancy=10), "matrix_bound"),
@@ -160,6 +160,13 @@ def test_each_cause_is_found_where_it_is_planted(
     ids=["matrix", "matrix and warps", "memory", "warps", "short kernels"],
 )
 def test_the_dead_zone_states_no_cause(counted: Plant, found: dict[str, float]) -> None:
+    assert verdict(counted(("Flash2", NAIVE, 1.0, found))) == "none"
+
+
+@pytest.mark.parametrize("busy_time", [0.5, 1.6])
+def test_counters_of_another_time_are_no_cause(counted: Plant, busy_time: float) -> None:
+    """No launch takes half a millisecond; no cold cache makes a long kernel half as slow again."""
+    found = counters(busy_time=busy_time, matrix_activity=70)
     assert verdict(counted(("Flash2", NAIVE, 1.0, found))) == "none"
 
 

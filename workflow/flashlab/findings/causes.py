@@ -7,6 +7,7 @@ decides nothing.
 
 In this order, the first that holds is the verdict:
 
+- ``none``: the time in kernels is not that of the timed pass (`_Counted.agrees`).
 - ``launch_bound``: no kernel runs for much of the time.
 - ``matrix_bound``, or ``unfused`` or ``memory_bound``: the matrix units, or DRAM against the
   measured copy bandwidth, are busy; the busier decides. It is unfused where several kernels move
@@ -52,8 +53,14 @@ BUSY = Limits(40.0, BOUND_SHARE)
 EXCESS = Limits(1.5, 2.0)
 """Bytes moved over those that any implementation must move."""
 
+LONGEST_GAP_MS = 0.2
+"""Longest time per kernel that launching it could take."""
+
+LONGEST_BUSY = 1.5
+"""Times the measured time that the kernels may take one by one, with cold caches."""
+
 KERNEL_MICROSECONDS = Limits(20.0, 40.0)
-"""Mean duration of a kernel beside which its launch (some 5 µs) counts, and beside which not."""
+"""Mean duration of a long kernel; beside a short one its launch (some 5 µs) counts."""
 
 OCCUPANCY = Limits(20.0, 30.0)
 """Percent of the warps that could be resident."""
@@ -80,6 +87,14 @@ class _Counted:
         return max(0.0, 100 * (1 - self.busy_ms / self.milliseconds))
 
     @property
+    def agrees(self) -> bool:
+        """Whether the time that was counted can be that of the pass that was timed."""
+        if self.busy_ms > LONGEST_BUSY * self.milliseconds:
+            return False
+        gap_ms = (self.milliseconds - self.busy_ms) / self.kernels
+        return gap_ms <= LONGEST_GAP_MS or not IDLE.holds(self.idle)
+
+    @property
     def memory(self) -> float:
         """DRAM traffic of the kernels, in percent of the measured copy bandwidth."""
         return 100 * self.dram_bytes / self.busy_ms / self.copy_bytes_per_ms
@@ -96,6 +111,8 @@ class _Counted:
 
     @property
     def verdict(self) -> str:
+        if not self.agrees:
+            return "none"
         if IDLE.holds(self.idle):
             return "launch_bound"
         busier = max(self.matrix, self.memory)
@@ -106,10 +123,10 @@ class _Counted:
             return "unfused" if unfused else "memory_bound"
         if BUSY.holds(busier) is None:
             return "none"
-        short = KERNEL_MICROSECONDS.holds(self.kernel_us)
-        if short is False:
+        long = KERNEL_MICROSECONDS.holds(self.kernel_us)
+        if long is False:
             return "launch_bound"
-        if short and OCCUPANCY.holds(self.occupancy) is False:
+        if long and OCCUPANCY.holds(self.occupancy) is False:
             return "occupancy"
         return "none"
 
