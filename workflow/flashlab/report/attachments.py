@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flashlab import plan_files
 from flashlab.files import canonical, read_json
 from flashlab.plan_files import SUMMARY, records_file
 from flashlab.remarks import Remark
@@ -49,10 +50,7 @@ def record_paths(config: Mapping[str, Any], results: Path) -> list[Path]:
     """The file of every planned record once, and of its counters, by name."""
     names = [SUMMARY, *(experiment["name"] for experiment in config["experiments"])]
     plans = [read_json(records_file(results, name)) for name in names]
-    entries = [entry for plan in plans for entry in plan["records"]]
-    entries += [entry["counters"] for entry in entries if "counters" in entry]
-    paths = {Path(entry["path"]) for entry in entries}
-    return sorted(paths, key=lambda path: path.name)
+    return plan_files.record_paths(entry for plan in plans for entry in plan["records"])
 
 
 def attached_files(
