@@ -1,13 +1,26 @@
-"""The recorded H200 dataset holds what its manifest says, and the memory that the model says."""
+"""The recorded H200 dataset holds what its manifest says, and what an expert reads in it."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import astuple
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from flashlab.benchmarks.attention.declaration import exact_peak_memory
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.datasets import read_dataset
+from flashlab.files import write_json
+from flashlab.findings.choices import overall_choice
+from flashlab.findings.correctness import correctness
+from flashlab.findings.model import Finding
+from flashlab.findings.ratios import Estimates
 from flashlab.records import read_record
+from flashlab.sweep import read_sweep
+from flashlab.tables import write_tables
 
 H200 = read_dataset(Path(__file__).parents[1] / "data" / "h200")
 TIMED = [entry for entry in H200.entries if not entry.has_counters]
@@ -46,3 +59,93 @@ def test_the_naive_implementation_runs_out_of_memory_where_the_scores_need_256_g
         and not entry.run["causal"]
     }
     assert statuses == {4096: "ok", 8192: "ok", 16384: "ok", 32768: "oom"}
+
+
+# What an expert reads in it, from the records' medians alone
+
+
+def medians() -> dict[tuple[Any, ...], dict[str, dict[str, float]]]:
+    """Milliseconds by shape, metric and implementation, of the sampled runs that are ok."""
+    found: dict[tuple[Any, ...], dict[str, dict[str, float]]] = {}
+    for entry in H200.entries:
+        record = read_record(entry.path, entry.run)
+        if record.status != "ok" or entry.protocol["name"] != "sampled":
+            continue
+        times = {name: record.metrics[f"{name}_time"].value for name in ("forward", "backward")}
+        times["total"] = sum(times.values())
+        at = found.setdefault(astuple(Shape.of(entry.run)), {})
+        for name, time in times.items():
+            at.setdefault(name, {})[entry.run.implementation] = time
+    return found
+
+
+def best(times: Mapping[str, float]) -> str:
+    return min(times, key=lambda name: times[name])
+
+
+@pytest.fixture(scope="module")
+def overall(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
+    """The findings about all runs, by kind, from tables of all shapes as one experiment."""
+    folder = tmp_path_factory.mktemp("h200")
+    entries = [
+        {"run": e.run.to_json(), "path": e.path.as_posix(), "sha256": e.sha256}
+        for e in H200.entries
+        if e.protocol["name"] == "sampled"
+    ]
+    names = sorted({entry.run.implementation for entry in H200.entries})
+    plan = {
+        "benchmark": "attention",
+        "name": "all",
+        "sweep": "seq_len",
+        "baseline": "Pytorch",
+        "implementations": [{"name": name} for name in names],
+        "records": entries,
+        "sources": {name: {} for name in names},
+    }
+    write_json(folder / "all.json", plan)
+    write_tables(folder / "all.json", folder / "all")
+    sweep = read_sweep(plan, folder, with_samples=True)
+    (choice,) = overall_choice([sweep], Estimates())
+    wrong = next(f for f in correctness([sweep]) if f.verdict == "wrong")
+    return {"choice": choice, "correctness": wrong}
+
+
+def test_who_is_best_over_all_shapes_is_who_has_the_best_medians(
+    overall: Mapping[str, Finding],
+) -> None:
+    found = medians()
+    assert len(found) == overall["choice"].params["count"] == 38
+    expected = {
+        "forward": {"SdpaCudnn": 19, "Flash4": 18, "Flex": 1},
+        "backward": {"Flash4": 34, "Flash2": 4},
+        "total": {"Flash4": 34, "Flash2": 4},
+    }
+    for name, counts in expected.items():
+        assert Counter(best(times[name]) for times in found.values()) == counts
+        metric = "forward_backward_time" if name == "total" else f"{name}_time"
+        (tally,) = (
+            t["counts"] for t in overall["choice"].params["tallies"] if t["metric"] == metric
+        )
+        assert {c["implementation"]: c["best"] for c in tally if c["best"]} == counts
+
+
+def test_the_fastest_forward_is_the_fastest_in_total_at_no_shape(
+    overall: Mapping[str, Finding],
+) -> None:
+    found, params = medians(), overall["choice"].params
+    assert (params["wrong"], params["part"]["en"]) == ("SdpaCudnn", "forward time")
+    prices = [
+        times["total"]["SdpaCudnn"] / min(times["total"].values())
+        for times in found.values()
+        if times["forward"]["SdpaCudnn"] <= 1.05 * min(times["forward"].values())
+    ]
+    assert len(prices) == params["wrong_count"]
+    assert [params["low"], params["high"]] == pytest.approx([min(prices), max(prices)], rel=0.005)
+
+
+def test_the_one_wrong_gradient_is_flash4s_at_head_dim_16(overall: Mapping[str, Finding]) -> None:
+    params = overall["correctness"].params
+    assert overall["correctness"].subject == {"implementation": "Flash4"}
+    assert (params["count"], params["error"], params["tolerance"]) == (1, 0.471, "0.005")
+    (reason,) = overall["correctness"].reasons
+    assert reason.run is not None and reason.run["head_dim"] == 16

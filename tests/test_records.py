@@ -202,3 +202,10 @@ def test_a_reader_refuses_a_time_that_is_not_a_number(
 def test_a_missing_record_is_an_error_that_names_the_run(tmp_path: Path, run: Run) -> None:
     with pytest.raises(RecordError, match="Flash2 B2 N64"):
         read_record(tmp_path / "nowhere.json", run)
+
+
+def test_an_incorrect_run_of_version_1_has_its_errors_as_data(root: Path) -> None:
+    dataset = read_dataset(root / "data" / "h200")
+    records = [read_record(entry.path, entry.run) for entry in dataset.entries]
+    (record,) = [record for record in records if record.status == "incorrect"]
+    assert record.gate == {"errors": {"dqkv": 0.471}, "tolerance": 0.005}

@@ -16,6 +16,7 @@ from flashlab.benchmarks.attention.costs import (
     forward_flops,
     has_memory_model,
     naive_memory_is_exact,
+    naive_memory_parts,
     naive_peak_memory,
 )
 from flashlab.benchmarks.attention.shape import Shape
@@ -39,6 +40,13 @@ def test_flash2_holds_at_the_headline_shape_what_was_published() -> None:
 
 def test_naive_holds_at_the_headline_shape_what_was_published() -> None:
     assert naive_peak_memory(HEADLINE, workspaces=64 * MIB) / MIB == 9408
+
+
+def test_the_naive_peak_at_the_headline_shape_is_scores_above_all() -> None:
+    parts = naive_memory_parts(HEADLINE, workspaces=64 * MIB)
+    assert {name: size / MIB for name, size in parts.items()} == {
+        **{"scores": 8192, "inputs": 768, "output": 384, "workspaces": 64}
+    }
 
 
 def test_memory_does_not_depend_on_the_mask() -> None:

@@ -175,3 +175,21 @@ def test_a_shape_that_fits_is_checked_as_it_is(shape: Shape) -> None:
 
 def test_a_long_sequence_is_cut_by_whole_tiles() -> None:
     assert gate_shape(Shape(1, 2**14 + 5, 1, 64, False), "cpu").seq_len == 31 * 128 + 5
+
+
+def test_a_wrong_result_states_its_errors_as_data() -> None:
+    with pytest.raises(IncorrectError) as caught:
+        check_correctness(future, Shape(2, 64, 2, 32, True), "float32", "cpu")
+    compared = caught.value.compared
+    assert compared is not None
+    assert compared["tolerance"] == TOLERANCES["float32"]
+    assert max(compared["errors"].values()) > TOLERANCES["float32"]
+    with pytest.raises(IncorrectError) as caught:
+        check_correctness(
+            lambda qkv, causal: naive(qkv, causal) * float("nan"),
+            Shape(2, 64, 2, 32, True),
+            "float32",
+            "cpu",
+        )
+    assert caught.value.compared is not None
+    assert caught.value.compared["errors"] == {"out": None, "dqkv": None}

@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 from findings.judging import Judge, anomalies, differences, judge_claim
+from findings.judging_kinds import JUDGES
+from findings.judging_kinds import differences as chosen_differences
 from findings.planted import DEVICE, PLANTS, lab, plant_ceilings, true_median, write_dataset
 
-from flashlab.findings.claims import claims, read_claims
+from flashlab.findings.ceilings import read_ceilings
+from flashlab.findings.claims import claims
 from flashlab.findings.derive import derive
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import read_ceilings
+from flashlab.published import read_claims
 from flashlab.sweep import read_planned_sweep
 
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
@@ -149,7 +152,8 @@ def score(
         judge = Judge(dataset, ceilings["truth"])
         for finding in found:
             if finding.kind not in ("anomaly", "environment", "counters"):
-                judged = getattr(judge, finding.kind)(finding)
+                judge_kind = JUDGES.get(finding.kind) or getattr(Judge, finding.kind)
+                judged = judge_kind(judge, finding)
                 scores.of(finding.kind).add(finding.verdict, *judged)
         for kind, said, false, missed in anomalies(dataset, found):
             scores.of(kind).add(kind if said else "", false, missed)
@@ -157,7 +161,7 @@ def score(
             scores.identical_checks += sum(
                 finding.kind not in ("environment", "counters") for finding in found
             )
-            scores.identical_differences += differences(found)
+            scores.identical_differences += differences(found) + chosen_differences(found)
     for index in range(datasets // 12):
         random = np.random.default_rng([seed, datasets + index])
         dataset = lab(random)

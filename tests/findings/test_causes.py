@@ -14,13 +14,13 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab.findings.causes import causes, counted_runs
+from flashlab.findings.ceilings import Ceiling, Ceilings
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import Ceilings, rooflines
+from flashlab.findings.roofline import rooflines
 from flashlab.records import Record
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Words
-from flashlab.statistics import Estimate
 from flashlab.sweep import Sweep, read_sweep
 from flashlab.tables import write_tables
 
@@ -29,11 +29,11 @@ NAIVE, FUSED, SHORT = (
     Shape(1, 16384, 16, 2048, False),
     Shape(16, 128, 32, 2048, False),
 )
-COPY = Estimate(2.0, 30, np.full(999, 2.0)), 2 * 4.273e9
+ESTIMATES = Estimates()
+COPY = Ceiling(2 * 4.273e9, ESTIMATES.of(("copy",), [2.0] * 30))
 """The H200's copy bandwidth, 4273 GB/s, as a time in ms and the bytes moved in it."""
-CEILINGS = Ceilings(
-    "Abacus", {"float16": (Estimate(1.5, 30, np.full(999, 1.5)), 1.1e12)}, COPY, frozenset()
-)
+PRODUCT = Ceiling(1.1e12, ESTIMATES.of(("product",), [1.5] * 30))
+CEILINGS = Ceilings("Abacus", {"float16": PRODUCT}, COPY)
 
 Plant = Callable[..., Sweep]
 
@@ -261,6 +261,6 @@ def test_the_roofline_takes_counted_bytes_and_says_which_they_are(counted: Plant
     by_verdict = {finding.verdict: finding for finding in found}
     assert by_verdict["memory_bound"].params["values"] == [1024]
     assert by_verdict["memory_bound"].params["copy_low"] == pytest.approx(62.3, rel=0.01)
-    assert by_verdict["memory_bound"].sentences[-1] == "roofline.measured_bytes"
+    assert by_verdict["memory_bound"].sentences[-1] == "roofline.memory_bound.counted"
     assert by_verdict["neither"].params["values"] == [2048]
-    assert by_verdict["neither"].sentences[-1] == "roofline.compulsory_bytes"
+    assert by_verdict["neither"].sentences[-1] == "roofline.neither"

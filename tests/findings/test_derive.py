@@ -77,9 +77,12 @@ def test_every_kind_is_found_in_a_sweep_ratios_in_the_summary_and_the_rest_in_ne
     kinds = {(finding.experiment, finding.kind) for finding in found}
     every = {"scaling", "comparison", "exact_comparison", "variant_effect", "out_of_memory"}
     every |= {"crossover", "monotonicity", "anomaly", "roofline"}
+    every |= {"choice", "balance", "launch_bound", "saturation", "jump"}
+    of_dataset = {"claim", "environment", "correctness", "choice", "variant_gain"}
+    of_dataset |= {"worse_than_naive", "counters"}
     assert kinds == {("summary", kind) for kind in ("comparison", "exact_comparison")} | {
         ("seq_len", kind) for kind in every
-    } | {(None, "claim"), (None, "environment"), (None, "counters")}
+    } | {(None, kind) for kind in of_dataset}
 
 
 def test_there_is_no_roofline_without_ceilings_or_under_those_of_another_device(
@@ -152,7 +155,7 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(
     runs |= {("Flash2", False, 4096): "incorrect", ("Pytorch", False, 4096): "error"}
     found = findings([planted(runs)], tmp_path)
     for finding in found:
-        if finding.experiment and finding.kind not in ("out_of_memory", "anomaly"):
+        if finding.experiment and finding.kind not in ("out_of_memory", "anomaly", "jump"):
             content = finding.to_json()
             assert 4096 not in numbers([content["params"], content["evidence"]])
             assert any(reason.run and reason.run["seq_len"] == 4096 for reason in finding.reasons)
@@ -193,7 +196,7 @@ def test_a_sweep_of_nothing_but_failures_still_has_its_findings_written(
     verdicts = {(f.kind, f.verdict) for f in found if f.experiment}
     assert verdicts == {
         *(("comparison", "inconclusive"), ("exact_comparison", "withheld")),
-        ("out_of_memory", "none"),
+        *(("out_of_memory", "none"), ("choice", "inconclusive"), ("balance", "inconclusive")),
     }
     for finding in found:
         if finding.kind in ("comparison", "exact_comparison"):

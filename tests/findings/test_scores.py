@@ -19,11 +19,19 @@ from flashlab.findings.model import Evidence, Finding
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Words
 
-TIMED = (
+MISSABLE_TIMED = (
     *("comparison", "variant_effect", "crossover", "scaling", "monotonicity", "roofline"),
-    "claim",
+    *("claim", "choice", "worse_than_naive", "variant_gain", "saturation"),
 )
-KINDS = (*TIMED, "exact_comparison", "out_of_memory", "anomaly: unstable", "anomaly: outlier")
+TIMED = (*MISSABLE_TIMED, "balance")
+MISSABLE = (
+    *(*MISSABLE_TIMED, "exact_comparison", "out_of_memory", "launch_bound"),
+    *("anomaly: unstable", "anomaly: outlier"),
+)
+KINDS = (*MISSABLE, "balance", "jump", "exact_account")
+UNDECIDED_KINDS = {"correctness"}
+"""Kinds that state nothing here: no planted run is incorrect."""
+
 SEEN = 60
 """Datasets whose findings are also validated and told."""
 
@@ -43,8 +51,9 @@ def scores(derived: list[list[Finding]], tmp_path_factory: pytest.TempPathFactor
 
 def test_three_hundred_datasets_are_planted_and_every_kind_is_scored(scores: Scores) -> None:
     assert sum(scores.datasets.values()) >= 300
-    assert scores.kinds.keys() == set(KINDS)
-    assert all(score.decided >= 20 for score in scores.kinds.values())
+    assert scores.kinds.keys() == set(KINDS) | UNDECIDED_KINDS
+    assert all(scores.kinds[kind].decided >= 20 for kind in KINDS)
+    assert not any(scores.kinds[kind].false for kind in UNDECIDED_KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -58,7 +67,7 @@ def test_intervals_hold_the_truth(scores: Scores, kind: str) -> None:
     assert scores.kinds[kind].held_share >= 0.93
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MISSABLE)
 def test_at_most_a_tenth_of_what_is_plain_is_missed(scores: Scores, kind: str) -> None:
     assert scores.kinds[kind].plain >= 20
     assert scores.kinds[kind].missed_share <= 0.1

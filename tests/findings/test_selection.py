@@ -216,3 +216,91 @@ def test_of_the_ceilings_errors_are_told_and_the_nearest_approach_of_each_of_the
     error = roofline(120, "Flash4", "model_error")
     found = select([*shares, error], sections, HEADLINE)
     assert [each.told for each in found] == [False, True, True, False, True]
+
+
+# Wrong results, choices, and what sections tell briefly
+
+
+def of_dataset(kind: str, verdict: str, **keys: Any) -> Finding:
+    found = finding(kind, verdict, **keys)
+    subject = {k: v for k, v in found.subject.items() if k not in ("baseline", *DROPPED[kind])}
+    return replace(found, experiment=None, subject=subject)
+
+
+DROPPED = {"correctness": ("metric",), "choice": ("implementation",), "variant_gain": ()}
+
+
+def choice(of: int = 7) -> Finding:
+    return of_dataset("choice", "changes", params={"of": of}, metric="total_time")
+
+
+def test_page_one_begins_with_what_is_wrong_and_which_to_choose() -> None:
+    wrong = of_dataset("correctness", "wrong", implementation="Flash4")
+    right = of_dataset("correctness", "none")
+    found = front_page([comparison(64.0, 65.0), choice(), right, wrong], HEADLINE, ["seq_len"])
+    assert found == [wrong, choice(), comparison(64.0, 65.0)]
+
+
+def test_beside_a_choice_neither_another_comparison_nor_a_ceiling_is_on_page_one() -> None:
+    other = comparison(16.0, 16.1, implementation="Flash4")
+    near = finding("roofline", "compute_bound", params={"matrix_high": 89.0})
+    found = front_page([other, near, choice()], HEADLINE, ["seq_len"])
+    assert found == [choice()]
+    assert front_page([other, near, choice(of=2)], HEADLINE, ["seq_len"]) == [other, near]
+
+
+def test_page_one_has_room_for_every_wrong_result() -> None:
+    wrong = [of_dataset("correctness", "wrong", implementation=f"K{i}") for i in range(STRONGEST)]
+    found = front_page([comparison(4.0, 4.1), *wrong, choice()], HEADLINE, ["seq_len"])
+    assert found == [*wrong, choice()]
+
+
+def along(kind: str, verdict: str, experiment: str, **params: Any) -> Finding:
+    metric = params.pop("metric", "forward_time")
+    found = finding(kind, verdict, params=params, experiment=experiment, metric=metric)
+    drop = ("baseline", *(("implementation",) if kind == "choice" else ()))
+    return replace(found, subject={k: v for k, v in found.subject.items() if k not in drop})
+
+
+def test_a_section_tells_the_choice_by_the_metric_that_decides_and_once(
+    sections: list[Sweep],
+) -> None:
+    total = [along("choice", "changes", e, of=7, metric="total_time") for e in ("first", "second")]
+    single = along("choice", "one_best", "second", of=7)
+    told = [each.told for each in select([*total, single, choice()], sections, HEADLINE)]
+    assert told == [False, True, False, False]  # "second" is the earlier section
+    few = [along("choice", "changes", "first", of=2, metric="total_time"), choice()]
+    assert [each.told for each in select(few, sections, HEADLINE)] == [False, False]
+
+
+def test_a_section_tells_each_new_kind_once_and_where_it_is_strongest(
+    sections: list[Sweep],
+) -> None:
+    found = [
+        along("launch_bound", "level", "second", times_work=4.0),
+        along("launch_bound", "level", "first", times_work=16.0),
+        along("launch_bound", "none", "first", times_work=1.0, metric="backward_time"),
+        along("saturation", "reached", "first", **{"from": 256, "first": 128}),
+        along("saturation", "rising", "second", metric="backward_time"),
+    ]
+    assert [each.told for each in select(found, sections, HEADLINE)] == [
+        *(False, True, False, True, False)
+    ]
+
+
+def test_a_section_tells_at_most_three_findings_of_the_new_kinds(sections: list[Sweep]) -> None:
+    found = [
+        along("jump", "rises", "first", ratio=2.0),
+        along("exact_account", "explained", "first", share=80.0),
+        along("launch_bound", "level", "first", times_work=4.0),
+        along("saturation", "falls", "first", share=50.0),
+    ]
+    told = [each.told for each in select(found, sections, HEADLINE)]
+    assert told == [True, True, True, False]
+
+
+def test_of_the_whole_dataset_the_kind_with_the_most_settings_is_told(
+    sections: list[Sweep],
+) -> None:
+    gains = [of_dataset("variant_gain", "below", params={"count": count}) for count in (3, 13, 5)]
+    assert [each.told for each in select(gains, sections, HEADLINE)] == [False, True, False]

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from flashlab import plan_files
+from flashlab import plan, plan_files
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.grading.attachments import UnsoundPdfError
-from flashlab.grading.rebuild import _write_records
+from flashlab.grading.rebuild import _planned, _write_records
 from flashlab.records import COUNTERS, Record, read_record
 from flashlab.runs import Run
 
@@ -32,11 +33,13 @@ def test_a_runs_counters_are_rebuilt_beside_its_record(
     attached: dict[str, Any], run: Run, tmp_path: Path
 ) -> None:
     assert sum(name.startswith(COUNTERS) for name in attached) == 1
-    planned = _write_records(attached, tmp_path / "rebuilt")
-    counters = planned[run].counters
+    written = _write_records(attached, tmp_path / "rebuilt")
+    block = plan.Experiment(ATTENTION, "x", {}, "seq_len", (dict(run),), ("Flash2",), ())
+    found = _planned([block], written, (run.dtype, run.device), "sampled")
+    counters = found[run].counters
     assert counters is not None
     assert read_record(counters.path, run).has_counters
-    assert not read_record(planned[run].path, run).has_counters
+    assert not read_record(found[run].path, run).has_counters
 
 
 def test_counters_that_are_attached_twice_are_refused(

@@ -131,11 +131,7 @@ def ceilings_name(device: str) -> str:
 
 # Records that older code named
 
-SAME_MEASURING = "acd82969e2bb7107138441d7caa44e9706490a45d8b032600c7738db3d8b0c07"
-EQUIVALENT = {
-    "5435aa8de7df42c22043e77eaa9af3f12fdf5072475c4c7969537512bb2ebe9d": SAME_MEASURING,
-    "943b55d1017473a8825434aa937308798912e5d4860f79b6c149d31b957e2a1a": SAME_MEASURING,
-}
+EQUIVALENT: dict[str, str] = {}
 """Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's
 code that measures the same.
 

@@ -16,7 +16,7 @@ from flashlab import identity, nsight
 from flashlab.benchmarks.model import Benchmark
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
-from flashlab.plan_files import SUMMARY
+from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
@@ -52,7 +52,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A sweep of one parameter, as planned on one kind of device."""
+    """A sweep of one parameter, as planned on one kind of device.
+
+    `claimed` is empty but for the runs that only published claims are about (`plan_claims`): they
+    stand in place of a sweep, and no section shows them.
+    """
 
     benchmark: Benchmark
     name: str
@@ -61,9 +65,12 @@ class Experiment:
     problems: tuple[Mapping[str, Any], ...]
     implementations: tuple[str, ...]
     figures: tuple[Figure, ...]
+    claimed: tuple[Run, ...] = ()
 
     def runs(self, dtype: str, device: str) -> list[Run]:
-        """Every implementation at every set of parameters."""
+        """Every implementation at every set of parameters, or the claimed runs."""
+        if self.claimed:
+            return list(self.claimed)
         return self._runs(self.problems, self.implementations, dtype, device)
 
     def counted_runs(self, names: Collection[str], dtype: str, device: str) -> list[Run]:
@@ -241,9 +248,49 @@ def record_files(planned: Iterable[PlannedRun]) -> list[Path]:
     return [part.path for entry in planned for part in (entry, entry.counters) if part is not None]
 
 
-def check_recorded(planned: Mapping[Run, PlannedRun], where: str) -> None:
+def plan_claims(
+    benchmark: Benchmark,
+    claimed: Collection[Run],
+    held: Iterable[tuple[str, PlannedRun]],
+    planned: Mapping[Run, PlannedRun],
+) -> list[tuple[Experiment, dict[Run, PlannedRun]]]:
+    """The records that published claims are about and no experiment plans.
+
+    Args:
+        benchmark: the benchmark that the claims are about.
+        claimed: the runs that the claims compare.
+        held: the dataset's records, each with the name of its protocol.
+        planned: the records that the experiments plan.
+
+    Returns:
+        An experiment for each protocol, since a table holds a run once, with its runs' records.
+    """
+    taken = {entry.path for entry in planned.values()}
+    by_protocol: dict[str, dict[Run, PlannedRun]] = {}
+    for protocol, entry in held:
+        if entry.run in claimed and entry.path not in taken:
+            by_protocol.setdefault(protocol, {})[entry.run] = entry
+    return [
+        (
+            Experiment(
+                benchmark=benchmark,
+                name=f"{CLAIMS_PREFIX}{protocol}",
+                title={},
+                sweep="",
+                problems=(),
+                implementations=tuple(sorted({run.implementation for run in entries})),
+                figures=(),
+                claimed=tuple(sorted(entries)),
+            ),
+            entries,
+        )
+        for protocol, entries in sorted(by_protocol.items())
+    ]
+
+
+def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:
     """PlanError listing the records in a dataset's manifest whose files are missing."""
-    missing = [path.as_posix() for path in record_files(planned.values()) if not path.is_file()]
+    missing = [path.as_posix() for path in record_files(planned) if not path.is_file()]
     if missing:
         lines = "\n  ".join(missing)
         raise PlanError(
@@ -327,7 +374,7 @@ def experiment_document(
 
     ``style`` numbers an implementation's colour and marker, the same in every experiment.
     """
-    order = styles(config)
+    order = list(dict.fromkeys([*styles(config), *experiment.implementations]))
     names = list(experiment.implementations)
     if experiment.name == SUMMARY:
         names.sort(key=order.index)
@@ -341,7 +388,7 @@ def experiment_document(
             {
                 "name": name,
                 "style": order.index(name),
-                "label": implementations[name].label,
+                "label": implementations[name].label_on(device),
             }
             for name in names
         ],

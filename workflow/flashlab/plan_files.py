@@ -15,6 +15,15 @@ from flashlab.files import read_json
 SUMMARY = "summary"
 """Name of the headline table, which is planned like an experiment of one shape."""
 
+CLAIMS_PREFIX = "claims-"
+"""Begins the names of the records that only published claims are about, one for each protocol."""
+
+
+def planned_experiments(results: Path) -> list[str]:
+    """The names of all planned experiments, the headline and the claims' records among them."""
+    names: list[str] = read_json(results / "plan" / "experiments.json")
+    return names
+
 
 def experiment_file(results: Path, experiment: str) -> Path:
     """What the stages after the tables need to know of an experiment."""
@@ -40,8 +49,7 @@ def planned_records(results: Path) -> list[dict[str, Any]]:
     Raises:
         OSError, ValueError, KeyError: there is no plan, or it cannot be read.
     """
-    names = read_json(results / "plan" / "experiments.json")
-    plans = [read_json(records_file(results, name)) for name in names]
+    plans = [read_json(records_file(results, name)) for name in planned_experiments(results)]
     return [
         {"benchmark": plan["benchmark"], **entry} for plan in plans for entry in plan["records"]
     ]

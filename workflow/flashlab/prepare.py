@@ -21,6 +21,7 @@ from flashlab.config import ConfigError, Layer, reported_config, resolve_config
 from flashlab.files import read_json
 from flashlab.implementations import Implementations, find_implementations
 from flashlab.plan_files import counters_file, experiment_file, records_file
+from flashlab.published import CLAIMS, claimed_protocols, claimed_runs, read_claims
 from flashlab.runs import Run
 from flashlab.sweep import TABLES
 
@@ -34,6 +35,10 @@ UNWANTED = ("no", False)
 """What `counters` may be where none are to be read; YAML takes a bare ``no`` for false."""
 REPORTS = ("pdf", "html")
 NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+Planning = tuple[plan.Experiment, Mapping[Run, plan.PlannedRun]]
+"""An experiment with the file of each of its runs' records."""
 
 
 @dataclass(frozen=True)
@@ -213,12 +218,38 @@ def _stage_damages(
     return found
 
 
+def _claims_planning(
+    benchmark: Benchmark,
+    recorded: datasets.Dataset,
+    planned: Mapping[Run, plan.PlannedRun],
+    implementations: Implementations,
+    vouched: bool,
+) -> list[Planning]:
+    """The records of a dataset that published claims are about and no experiment plans.
+
+    `vouched` says whether the manifest has the records' hashes. An implementation that is no longer
+    in `kernels/` has no table, so its records are left out.
+    """
+    document = read_claims(CLAIMS)
+    if document["benchmark"] != benchmark.name:
+        return []
+    protocols = claimed_protocols(document)
+    held = [
+        (
+            entry.protocol["name"],
+            plan.PlannedRun(entry.run, entry.path, entry.sha256 if vouched else None),
+        )
+        for entry in recorded.entries
+        if entry.run.implementation in implementations and entry.protocol["name"] in protocols
+    ]
+    return [*plan.plan_claims(benchmark, claimed_runs(document), held, planned)]
+
+
 def _documents(
     home: Path,
     dataset: str,
     resolved: Mapping[str, Any],
-    experiments: Sequence[plan.Experiment],
-    planned: Mapping[Run, plan.PlannedRun],
+    planning: Sequence[Planning],
     implementations: Implementations,
     kind: tuple[str, str],
 ) -> dict[str, Any]:
@@ -227,10 +258,10 @@ def _documents(
     documents: dict[Path, Any] = {
         folder / "config.json": {**reported_config(resolved), "dataset": dataset},
         folder / "languages.json": resolved["languages"],
-        folder / "experiments.json": [experiment.name for experiment in experiments],
+        folder / "experiments.json": [experiment.name for experiment, _ in planning],
         Path("report/dataset.json"): {"dataset": dataset},
     }
-    for experiment in experiments:
+    for experiment, planned in planning:
         documents[experiment_file(home, experiment.name)] = plan.experiment_document(
             experiment, implementations, resolved, *kind
         )
@@ -282,8 +313,8 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             They are merged into the experiments of a recorded dataset, which replace `base`'s.
 
     Raises:
-        ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
-            message: what is wrong, where, and what to do.
+        ClaimsError, ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each
+            with one message: what is wrong, where, and what to do.
     """
     implementations = find_implementations()
     layers = [base, *own]
@@ -334,11 +365,17 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     orders = {}
     if not recorded:
         orders = _orders(benchmark, planned, protocol) | _orders(benchmark, counters, counting)
-    remade = _stage_damages(home, benchmark.report, experiments)
+    planning: list[Planning] = [(experiment, planned) for experiment in experiments]
+    if recorded:
+        vouched = not imports
+        planning += _claims_planning(benchmark, recorded, planned, implementations, vouched)
+    remade = _stage_damages(home, benchmark.report, [experiment for experiment, _ in planning])
     if recorded and not imports:
-        plan.check_recorded(planned, dataset)
+        every = {entry.path: entry for _, found in planning for entry in found.values()}
+        plan.check_recorded(every.values(), dataset)
     else:
-        remade |= _record_damages(planned, protocol)
+        for found in {id(found): found for _, found in planning}.values():
+            remade |= _record_damages(found, protocol)
         remade |= _record_damages(counters, protocol)
     if ceilings and not recorded and (damage := remaking.damage(ceilings)):
         remade[ceilings.as_posix()] = damage
@@ -354,16 +391,14 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         report=benchmark.report,
         device=device,
         protocol=protocol["name"],
-        experiments=tuple(experiment.name for experiment in experiments),
+        experiments=tuple(experiment.name for experiment, _ in planning),
         drawn=tuple(experiment.name for experiment in experiments if experiment.figures),
         records={
             experiment.name: [
                 path.as_posix()
-                for path in plan.record_files(
-                    planned[run] for run in experiment.runs(dtype, device)
-                )
+                for path in plan.record_files(found[run] for run in experiment.runs(dtype, device))
             ]
-            for experiment in experiments
+            for experiment, found in planning
         },
         counters=[entry.path.as_posix() for entry in counters.values()],
         ceilings=None if ceilings is None else ceilings.as_posix(),
@@ -373,9 +408,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         remade=remade,
         config=resolved,
         documents={
-            **_documents(
-                home, dataset, resolved, experiments, planned, implementations, (dtype, device)
-            ),
+            **_documents(home, dataset, resolved, planning, implementations, (dtype, device)),
             **(
                 {}
                 if recorded or resolved["counters"] in UNWANTED

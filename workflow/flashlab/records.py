@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -179,6 +181,24 @@ def _warning_of_version_1(warning: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_GATE_OF_VERSION_1 = re.compile(
+    r"relative error against float64: (?P<errors>.+); at most (?P<tolerance>\S+) is allowed"
+)
+
+
+def _gate_of_version_1(inner: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What the gate compared; of an incorrect run, version 1 has the errors in its message only."""
+    found = _GATE_OF_VERSION_1.match(inner["message"] or "")
+    if inner["status"] != "incorrect" or not found:
+        gate: Mapping[str, Any] | None = inner["gate"]
+        return gate
+    errors = {name: float(error) for name, error in map(str.split, found["errors"].split(", "))}
+    return {
+        "tolerance": float(found["tolerance"]),
+        "errors": {k: error if math.isfinite(error) else None for k, error in errors.items()},
+    }
+
+
 def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measurement]:
     """The metrics of a record, or of a measuring process's answer, by name."""
     return {
@@ -216,12 +236,13 @@ def parse_record(document: Any, where: str) -> Record:
     if old:
         metrics = _measurements_of_version_1(document)
         warnings = [_warning_of_version_1(warning) for warning in inner["warnings"]]
+        gate = _gate_of_version_1(inner)
     else:
         counted = inner["protocol"]["name"] == COUNTERS
         declared = benchmark.all_counters if counted else benchmark.measured
         _check_metrics(inner["metrics"], declared, benchmark, where)
         metrics = read_metrics(inner["metrics"])
-        warnings = inner["warnings"]
+        warnings, gate = inner["warnings"], inner["gate"]
     record = Record(
         benchmark=benchmark.name,
         run=run,
@@ -229,7 +250,7 @@ def parse_record(document: Any, where: str) -> Record:
         message=inner["message"],
         protocol=inner["protocol"],
         metrics=metrics,
-        gate=inner["gate"],
+        gate=gate,
         warnings=tuple(warnings),
         environment=inner["environment"],
         sources=inner["sources"],

@@ -13,17 +13,21 @@ from typing import Any
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Value
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
+from flashlab.plan_files import CLAIMS_PREFIX
 
 TABLES = ("runs", "metrics", "samples")
 
 RUN_COLUMNS = (
     *("status", "message", "protocol", "device_name", "provider", "torch", "driver", "commit"),
-    *("started", "warnings", "source_changed", "record", "sha256"),
+    *("started", "warnings", "gate", "source_changed", "record", "sha256"),
 )
 METRIC_COLUMNS = (
     *("metric", "unit", "status", "samples", "stopped", "value", "low", "high", "GFLOP"),
 )
 SAMPLE_COLUMNS = ("metric", "index", "value")
+
+DIRTY = "-dirty"
+"""Ends the commit of a run that was measured with uncommitted changes."""
 
 TABLE_DIGITS = 9
 """Significant digits of a number in the tables."""
@@ -57,7 +61,7 @@ def parse_cell(column: str, cell: str, kinds: Mapping[str, type]) -> Any:
         return cell == "true"
     if column in NUMBERS:
         return float(cell)
-    if column == "warnings":
+    if column in ("warnings", "gate"):
         return json.loads(cell)
     return cell
 
@@ -125,12 +129,17 @@ class Sweep:
     @property
     def is_summary(self) -> bool:
         """Whether this is the headline's one set of parameters, where nothing is swept."""
-        return not self.plan["sweep"]
+        return not self.plan["sweep"] and not self.is_of_claims
+
+    @property
+    def is_of_claims(self) -> bool:
+        """Whether these are the records that only published claims are about."""
+        return self.name.startswith(CLAIMS_PREFIX)
 
     @cached_property
     def parameter(self) -> Parameter:
-        """The swept parameter; for the summary, the benchmark's first size."""
-        if self.is_summary:
+        """The swept parameter; where nothing is swept, the benchmark's first size."""
+        if not self.plan["sweep"]:
             return next(p for p in self.benchmark.given if not p.is_variant)
         return self.benchmark.parameter(self.plan["sweep"])
 

@@ -20,8 +20,9 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import canonical, open_atomically, read_json, sha256_of
 from flashlab.records import Measurement, Record, read_record
 from flashlab.runs import Run
-from flashlab.statistics import function_interval, median_interval, resampled_median
+from flashlab.statistics import estimate_median, function_interval, median_interval
 from flashlab.sweep import (
+    DIRTY,
     METRIC_COLUMNS,
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
@@ -96,16 +97,13 @@ def _measured_estimate(metric: Metric, measured: Measurement) -> _Estimate:
 def _estimate_of_several(
     compute: Callable[..., Any], bases: Sequence[Metric], record: Record
 ) -> _Estimate:
-    """A function of several measured metrics, with its bootstrap interval."""
+    """A function of several measured metrics, with its interval."""
     measured = [record.metrics[base.name] for base in bases]
     value = float(compute(*(each.value for each in measured)))
     count = min(len(each.samples) for each in measured)
     if not count:
         return _Estimate(value, None, None, 0)
-    estimates = [
-        resampled_median(each.samples, f"{record.run} {base.name}")
-        for each, base in zip(measured, bases, strict=True)
-    ]
+    estimates = [estimate_median(each.samples) for each in measured]
     low, high = function_interval(compute, estimates) or (None, None)
     return _Estimate(value, low, high, count)
 
@@ -166,6 +164,19 @@ def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> b
     return False
 
 
+def _commit_of(environment: Mapping[str, Any]) -> str | None:
+    """The commit that a run was measured at; ``-dirty`` after it marks uncommitted changes."""
+    commit: str | None = environment.get("commit")
+    return f"{commit}{DIRTY}" if commit and environment.get("dirty") else commit
+
+
+def _gate_cell(gate: Mapping[str, Any] | None) -> str:
+    """The errors that the correctness gate found and its tolerance; empty where it did not run."""
+    if not gate:
+        return ""
+    return canonical({"errors": gate["errors"], "tolerance": gate["tolerance"]})
+
+
 def _run_row(
     record: Record, benchmark: Benchmark, path: Path, source: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -180,9 +191,10 @@ def _run_row(
         "provider": environment.get("provider"),
         "torch": environment.get("packages", {}).get("torch"),
         "driver": environment.get("driver"),
-        "commit": environment.get("commit"),
+        "commit": _commit_of(environment),
         "started": record.started,
         "warnings": canonical(record.warnings) if record.warnings else "",
+        "gate": _gate_cell(record.gate),
         "source_changed": _is_source_changed(record.sources, source),
         "record": path.as_posix(),
         "sha256": sha256_of(path),

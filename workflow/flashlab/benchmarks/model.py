@@ -98,10 +98,32 @@ class Derived:
 
 @dataclass(frozen=True)
 class Work:
-    """What a timed metric must at least do: floating-point operations, and bytes to move."""
+    """What a timed metric must at least do: floating-point operations, and bytes to move.
+
+    `compulsory_bytes` are those of any implementation, for a dtype. `fewest_bytes` are those that
+    the implementation of a run is known to move on a device of this name: more than the compulsory
+    ones where its own intermediate results exceed the cache.
+    """
 
     operations: Callable[[Parameters], float]
     compulsory_bytes: Callable[[Parameters, str], int]
+    fewest_bytes: Callable[..., int]
+
+
+@dataclass(frozen=True)
+class Account:
+    """What an exact metric's value consists of, by a model.
+
+    `parts` gives the value of each part by its name, from the arguments of an exact model; the
+    parts add up to the value, also where that is exact only up to the allocator's rounding. None
+    for a run that the model does not describe. `labels` name the parts within a sentence.
+    `capacity` is how much a device of this name holds, in the metric's unit, None where that is not
+    known.
+    """
+
+    parts: Callable[..., Mapping[str, float] | None]
+    labels: Mapping[str, Texts]
+    capacity: Callable[[str | None], float | None]
 
 
 @dataclass(frozen=True)
@@ -121,6 +143,7 @@ class Metric:
     derived: Derived | None = None
     work: Work | None = None
     exact_model: Callable[..., float | None] | None = None
+    account: Account | None = None
 
     @property
     def unit(self) -> str:
@@ -146,8 +169,10 @@ class Benchmark:
     imports nothing of the declaration. `report` is the stem of the report's file name. `products`
     are parameters that follow from one another. `counters` are what a GPU's hardware counters give
     of the pass behind a timed metric, by that metric's name; ``passes(kernel, run)`` of the module
-    `measure` runs those passes. `top_level_keys` gives what a record holds beside our own keys, for
-    readers of another format.
+    `measure` runs those passes. `naive` names the implementation that does nothing clever, which
+    any other should beat. `gated` are the words for what the correctness gate compares, by the
+    names in a record. `top_level_keys` gives what a record holds beside our own keys, for readers
+    of another format.
     """
 
     name: str
@@ -157,6 +182,8 @@ class Benchmark:
     measure: str
     products: tuple[Product, ...] = ()
     counters: Mapping[str, tuple[Metric, ...]] = field(default_factory=dict)
+    naive: str | None = None
+    gated: Mapping[str, Texts] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
 
     @cached_property
@@ -183,6 +210,18 @@ class Benchmark:
     def all_counters(self) -> tuple[Metric, ...]:
         """The counters of every pass."""
         return tuple(itertools.chain.from_iterable(self.counters.values()))
+
+    @cached_property
+    def totals(self) -> tuple[Metric, ...]:
+        """The metrics that follow from several measured, sampled ones: totals of them."""
+        sampled = {metric.name for metric in self.measured if not metric.exact}
+        return tuple(
+            metric
+            for metric in self.metrics
+            if metric.derived
+            and len(metric.derived.of) > 1
+            and sampled.issuperset(metric.derived.of)
+        )
 
     @cached_property
     def quantities(self) -> dict[str, Quantity]:

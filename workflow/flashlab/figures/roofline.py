@@ -32,6 +32,8 @@ from flashlab.figures.style import (
     name_artists,
     place_panels,
 )
+from flashlab.findings.ceilings import read_ceilings
+from flashlab.findings.ratios import Estimates
 from flashlab.sweep import Sweep, variants_of
 
 PANEL_INCHES = 2.35
@@ -42,10 +44,14 @@ MARKER_SIZES = (3.6, 2.4)
 
 @dataclass(frozen=True)
 class Roofs:
-    """The measured ceilings: operations a second of a matrix product, bytes a second of a copy."""
+    """The measured ceilings: operations a second of a matrix product, bytes a second of a copy.
+
+    `sustained` is the matrix product's after the device lowered its clocks, None where it did not.
+    """
 
     matrix_product: float
     copy: float
+    sustained: float | None
 
     @property
     def ridge(self) -> float:
@@ -55,10 +61,11 @@ class Roofs:
 
 def read_roofs(ceilings: Mapping[str, Any], dtype: str) -> Roofs | None:
     """The ceilings of a dtype from the record of the ceilings; None if it has none of it."""
-    product = ceilings["matrix_product"].get(dtype)
+    found = read_ceilings(ceilings, Estimates())
+    product = found.matrix.get(dtype)
     if product is None:
         return None
-    return Roofs(product["rate(TFLOPs/s)"] * 1e12, ceilings["copy"]["bandwidth(GB/s)"] * 1e9)
+    return Roofs(product.rate, found.copy.rate, product.sustained_rate)
 
 
 def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
@@ -132,6 +139,9 @@ def _draw_roofs(axes: Axes, roofs: Roofs, languages: Sequence[str]) -> None:
     intensity = np.geomspace(low, high, 64)
     roof = np.minimum(intensity * roofs.copy, roofs.matrix_product) / 1e12
     axes.plot(intensity, roof, color=GREY, linewidth=1.2, zorder=1.5)
+    if roofs.sustained is not None:
+        lowered = np.where(intensity * roofs.copy < roofs.sustained, np.nan, roofs.sustained / 1e12)
+        axes.plot(intensity, lowered, color=GREY, linewidth=0.8, linestyle="--", zorder=1.5)
     ceiling = roofs.matrix_product / 1e12
     product, copy = (in_all(languages, "figures", key) for key in ("matrix_product", "copy"))
     axes.annotate(

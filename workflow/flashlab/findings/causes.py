@@ -23,9 +23,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flashlab.findings.ceilings import Ceilings
 from flashlab.findings.model import Evidence, Finding
 from flashlab.findings.ratios import EVIDENCE_DIGITS, Estimates, rounded
-from flashlab.findings.roofline import BOUND_SHARE, Ceilings
+from flashlab.findings.roofline import BOUND_SHARE
 from flashlab.findings.series import Series, build_finding, each_series
 from flashlab.sweep import Row, Sweep, device_of
 
@@ -155,7 +156,6 @@ def _counted(series: Series, row: Row, estimates: Estimates, ceilings: Ceilings)
     if work is None or not found or not found["busy_time"]:
         return None
     time = estimates.of_row(sweep, row)
-    copy_ms, copied = ceilings.copy
     return _Counted(
         value=sweep.value_of(row),
         milliseconds=time.median,
@@ -164,7 +164,7 @@ def _counted(series: Series, row: Row, estimates: Estimates, ceilings: Ceilings)
         busy_ms=found["busy_time"],
         dram_bytes=found["dram_bytes"],
         compulsory_bytes=work.compulsory_bytes(row, row["dtype"]),
-        copy_bytes_per_ms=copied / copy_ms.median,
+        copy_bytes_per_ms=ceilings.copy.rate / 1e3,
         matrix=found["matrix_activity"],
         occupancy=found["occupancy"],
     )

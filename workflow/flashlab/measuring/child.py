@@ -24,7 +24,7 @@ import torch
 
 from flashlab.files import write_json
 from flashlab.measuring import ceilings, environment
-from flashlab.measuring.failures import describe_failure
+from flashlab.measuring.failures import IncorrectError, describe_failure
 from flashlab.measuring.kernel import load_kernel
 
 
@@ -63,6 +63,8 @@ def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
             traceback.print_exc()
             reasons = [str(warning.message) for warning in caught]
             found["status"], found["message"] = describe_failure(error, reasons)
+            if isinstance(error, IncorrectError) and error.compared:
+                found["gate"] = dict(error.compared)
     return found
 
 

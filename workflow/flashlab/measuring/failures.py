@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -11,7 +12,11 @@ _ALLOCATION_FAILURES = ("can't allocate memory", "out of memory", "ALLOC_FAILED"
 
 
 class IncorrectError(Exception):
-    """An implementation whose result is wrong."""
+    """An implementation whose result is wrong; `compared` holds its errors, where it has some."""
+
+    def __init__(self, message: str, compared: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.compared = compared
 
 
 def describe_failure(error: BaseException, reasons: Sequence[str]) -> tuple[str, str]:

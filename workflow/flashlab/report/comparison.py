@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from flashlab.benchmarks.model import Metric
+from flashlab.findings.choices import chosen_metrics
 from flashlab.findings.model import Finding
+from flashlab.findings.selection import MIN_CHOICES
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table
+from flashlab.report.finding_words import ends_of_stretch
 from flashlab.report.front import SUMMARY_FIGURE, overview_figures
 from flashlab.report.statements import FindingRenderer
 from flashlab.report.wording import Texts
@@ -32,6 +35,46 @@ def _table(data: ReportData) -> Table:
     headings = ("implementation", "label", "provider", "runs", "runs_ok")
     columns = [words.each(f"column.{key}") for key in headings]
     return Table(columns, rows, numeric=range(3, 5))
+
+
+# Which to choose
+
+
+def _winners(finding: Finding, symbol: str) -> Cell:
+    """Who is best where, the same in every language: ``N = 128–512: SdpaCudnn; 1024: Flash4``."""
+    stretches = [
+        f"{', '.join(ends_of_stretch(entry['values']))}: {', '.join(entry['names'])}"
+        for entry in finding.params["winners"]
+    ]
+    return Cell(f"{symbol} = {'; '.join(stretches)}")
+
+
+def _choices(data: ReportData) -> Table | None:
+    """Who is best by each metric along each experiment, where there is a choice of several."""
+    words, metrics = data.words, chosen_metrics(data.benchmark)
+    rows: list[Row] = []
+    for sweep in data.sweeps:
+        for variant in sweep.variants:
+            title = words.label(sweep.plan["title"])
+            if len(sweep.variants) > 1:
+                title = words.each("crossover.where", title=title, variant=data.variant(variant))
+            cells: list[Cell | Texts] = [title]
+            for metric in metrics:
+                about = {"metric": metric.name, "variant": dict(variant)}
+                found = data.find(sweep, "choice", **about)
+                if found is None or found.params["of"] < MIN_CHOICES or not found.params["count"]:
+                    break
+                cells.append(_winners(found, sweep.parameter.symbol))
+            else:
+                if cells[1:] not in [
+                    row.cells[1:] for row in rows
+                ]:  # one experiment's are another's
+                    rows.append(Row(cells))
+    if not rows:
+        return None
+    columns = [words.each("column.experiment")]
+    columns += [words.heading(metric.labels) for metric in metrics]
+    return Table(columns, rows, caption=data.specialised("caption.choices"))
 
 
 # The roofline
@@ -84,10 +127,13 @@ def _roofline(data: ReportData) -> Table | None:
     )
 
 
-def _told_rooflines(data: ReportData) -> list[Finding]:
-    """What is told of the roofline, contradictions of its model first; the table has the rest."""
-    told = [finding for finding in data.findings if finding.kind == "roofline" and finding.told]
-    return sorted(told, key=lambda finding: finding.verdict != "model_error")
+def _told(data: ReportData) -> list[Finding]:
+    """What is told of the dataset as a whole and of the roofline; the tables have the rest.
+
+    Contradictions of the roofline's model come first.
+    """
+    told = [f for f in data.findings if f.told and (f.kind == "roofline" or f.experiment is None)]
+    return sorted(told, key=lambda f: (f.verdict != "model_error", f.kind == "roofline"))
 
 
 # Crossovers
@@ -141,8 +187,9 @@ def render_implementations(data: ReportData, renderer: FindingRenderer) -> Imple
     rooflines = [id for id in figures if id.startswith("roofline")]
     return Implementations(
         table=_table(data),
+        choices=_choices(data),
         rooflines=[figures.pop(id) for id in rooflines],
-        statements=renderer.render(_told_rooflines(data), titled=True),
+        statements=renderer.render(_told(data), titled=True),
         roofline=_roofline(data),
         others=list(figures.values()),
         crossovers=_crossovers(data, renderer),

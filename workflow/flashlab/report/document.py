@@ -132,6 +132,7 @@ class Implementations:
     """All implementations side by side, under the roofline, and overtaking one another."""
 
     table: Table
+    choices: Table | None
     rooflines: list[FigureEntry]
     statements: Statements
     roofline: Table | None

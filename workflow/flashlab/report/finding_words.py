@@ -39,8 +39,16 @@ RANGES = {
 }
 """Ranges: their unit, and the params of their ends. One whose ends print alike is a number."""
 
+NAMING = ("excluded", "missing", "incorrect", "worse")
+"""Reasons that name runs, in the order in which they are stated."""
+
 CLAUSES = ("better", "worse", "equal", "undecided")
 """What a mixed finding is, each at some values of the sweep."""
+
+
+def ends_of_stretch(values: Sequence[int]) -> list[str]:
+    """Consecutive values of a sweep by their ends: ``128–1024``; one or two as they are."""
+    return [f"{values[0]}–{values[-1]}"] if len(values) > 2 else [str(value) for value in values]
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ class FindingWords:
     def reasons(self, reasons: Sequence[Reason]) -> list[Texts]:
         """What to know about a verdict, and the runs that it lacks."""
         found = [self.words.each(f"reason.{r.code}") for r in reasons if r.run is None]
-        for code in ("excluded", "missing"):
+        for code in NAMING:
             runs = [self._run(r) for r in reasons if r.run is not None and r.code == code]
             if runs:
                 key = f"reason.{code}" + (".many" if len(runs) > MOST_NAMED else "")
@@ -101,7 +109,8 @@ class FindingWords:
     def _params(self, finding: Finding, symbol: str) -> dict[str, Any]:
         """What a finding's sentences may quote, in every language."""
         words, subject = self.words, finding.subject
-        params: dict[str, Any] = words.printed(finding.params)
+        plain = {k: v for k, v in finding.params.items() if k not in ("low_where", "high_where")}
+        params: dict[str, Any] = words.printed(plain)
         params |= {key: name for key, name in subject.items() if isinstance(name, str)}
         variant = self.variant(subject.get("variant", {}))
         params |= {"symbol": symbol, "variant": variant}
@@ -110,17 +119,66 @@ class FindingWords:
             where = words.heading(metric.part or metric.labels)
             params["metric"] = words.label(metric.labels)
             params["where"] = {key: where[key] + variant[key] for key in words.languages}
+        if "ceiling_state" in finding.params:
+            params["ceiling"] = words.each(f"ceiling.{finding.params['ceiling_state']}")
+            params["ceiling_rate"] = self._ceiling_rate(finding)
         if "switched" in subject:
             params["switched"] = words.label(self.benchmark.parameter(subject["switched"]).labels)
+        if "other_metric" in subject:
+            params["other_metric"] = words.label(
+                self.benchmark.metric(subject["other_metric"]).labels
+            )
+        if "parameter" in subject:
+            params["parameter"] = self.benchmark.parameter(subject["parameter"]).symbol
+        for key in finding.params.keys() - plain.keys():
+            params[key] = words.listed(words.settings(self.benchmark, finding.params[key]))
+        if finding.kind == "choice":
+            params |= self._choice(finding, symbol)
         if finding.params.get("covaried"):
             names = finding.params["covaried"]
             parameters = [words.parameter(self.benchmark.parameter(name)) for name in names]
             params["covaried"] = words.listed(parameters)
-        if finding.verdict == "mixed":
+        if finding.verdict == "mixed" and "better_at" in finding.params:
             params["clauses"] = self._clauses(finding, symbol)
         if finding.kind == "claim":
             params |= word_claim(words, self.benchmark, finding)
         return params | self._ranges(params)
+
+    def _ceiling_rate(self, finding: Finding) -> Texts:
+        """The rate that a share is of, and the one that the vendor states."""
+        rate, vendor = finding.params["ceiling_rates"][0]["rate"], finding.params["vendors_rate"]
+        printed = self.words.printed({"rate": rate, "vendor": vendor})
+        return self.words.each("ceiling.rate" + (".vendor" if vendor else ""), **printed)
+
+    def _winners(self, finding: Finding, symbol: str) -> Texts:
+        """Who is best along a sweep: ``SdpaCudnn at N = 128; Flash4 at N = 256–1024``."""
+        words = self.words
+        return words.joined(
+            "clauses.separator",
+            [
+                words.each(
+                    "choice.at",
+                    names=words.listed(entry["names"]),
+                    symbol=symbol,
+                    values=words.listed(ends_of_stretch(entry["values"])),
+                )
+                for entry in finding.params["winners"]
+            ],
+        )
+
+    def _choice(self, finding: Finding, symbol: str) -> dict[str, Texts]:
+        """Who is best along a sweep, or how often each is among the best of a dataset."""
+        if "winners" in finding.params:
+            return {"winners": self._winners(finding, symbol)}
+        words, tallies = self.words, []
+        for tally in finding.params["tallies"]:
+            counts = [
+                words.each("choice.count", name=each["implementation"], count=each["level"])
+                for each in tally["counts"]
+            ]
+            metric = words.label(self.benchmark.metric(tally["metric"]).labels)
+            tallies.append(words.each("choice.tally", metric=metric, counts=words.listed(counts)))
+        return {"tallies": words.joined("clauses.separator", tallies)}
 
     def _ranges(self, params: Mapping[str, Any]) -> dict[str, Texts]:
         """The ranges among the params; `ratios` states where the ends of `low` and `high` lie."""

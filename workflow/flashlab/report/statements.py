@@ -90,7 +90,10 @@ class FindingRenderer:
 
         On the front page the runs are one link, to the first of them, to save space.
         """
-        words, sweep = self.data.words, self.data.sweep(finding.experiment or "")
+        words = self.data.words
+        if finding.experiment is None:
+            return self._dataset_links(finding)
+        sweep = self.data.sweep(finding.experiment)
         rows = self._rows(finding, sweep)
         found = self._figure(finding, sweep)
         if rows and not sweep.is_summary:
@@ -102,6 +105,16 @@ class FindingRenderer:
             first = Link(runs[0].target, words.each("link.runs", runs=runs[0].text))
             found += [first, *runs[1:]]
         return found
+
+    def _dataset_links(self, finding: Finding) -> list[Link]:
+        """Links to the runs that the reasons of a finding about the whole dataset name."""
+        named = [reason.run.items() for reason in finding.reasons if reason.run is not None]
+        rows = [run for run in self.data.runs if any(each <= run.items() for each in named)]
+        runs = self.data.run_links(rows)
+        if not runs:
+            return []
+        first = self.data.words.each("link.runs", runs=runs[0].text)
+        return [Link(runs[0].target, first), *runs[1:]]
 
     def render(
         self, findings: Iterable[Finding], front: bool = False, titled: bool = False
@@ -117,12 +130,15 @@ class FindingRenderer:
             codes = tuple(finding.warnings)
             if codes and codes not in marks:
                 marks[codes] = FRONT_MARK if front else string.ascii_lowercase[len(marks)]
-            sweep = self.data.sweep(finding.experiment or "")
+            symbol, lead = "", words.each("dataset.all")
+            if finding.experiment is not None:
+                sweep = self.data.sweep(finding.experiment)
+                symbol, lead = sweep.parameter.symbol, words.label(sweep.plan["title"])
             entries.append(
                 Statement(
-                    text=self.finding_words.tell(finding, sweep.parameter.symbol),
+                    text=self.finding_words.tell(finding, symbol),
                     mark=marks.get(codes, ""),
-                    lead=words.label(sweep.plan["title"]) if front or titled else None,
+                    lead=lead if front or titled else None,
                     links=self.links(finding, front),
                     implementations=tuple(sorted(finding.implementations)),
                 )

@@ -24,8 +24,11 @@ LEAST_DIGITS = 3
 TWO_PLACES = ("exponent", "exponent_low", "exponent_high", "local")
 """Params that are rounded to two places, and printed with both."""
 
-AS_GIVEN = ("times_size", "wanted_least", "wanted_most")
-"""Params that nobody measured."""
+AS_GIVEN = (
+    *("times_size", "wanted_least", "wanted_most", "ideal", "times_work"),
+    *("whole", "part_size", "capacity"),
+)
+"""Params that are computed, or exact."""
 
 
 @cache

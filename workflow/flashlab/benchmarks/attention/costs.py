@@ -66,6 +66,29 @@ def compulsory_bytes(shape: Shape, dtype: str) -> dict[str, int]:
     return {name: sum(sizes) for name, sizes in tensors.items()}
 
 
+NAIVE_SCORE_PASSES = {"forward": 4, "backward": 7}
+"""How often the naive implementation reads or writes a tensor of all scores, at least.
+
+Forward: the product writes the scores, softmax reads them and writes the weights, the product with
+v reads those. Backward: dP is written; softmax's derivative reads P and dP and writes dS; the
+products for dQ and dK each read dS, that for dV reads P.
+"""
+
+
+def naive_fewest_bytes(shape: Shape, dtype: str, cache: int) -> dict[str, int]:
+    """Bytes that the naive implementation of a pass moves at least, with a cache of this size.
+
+    What one kernel writes and the next one reads stays in the cache as far as it fits, so of each
+    tensor of scores at least what exceeds the cache is moved.
+    """
+    scores = shape.batch_size * shape.num_heads * shape.seq_len**2 * ELEMENT_SIZE[dtype]
+    beyond = max(0, scores - cache)
+    return {
+        name: moved + NAIVE_SCORE_PASSES[name] * beyond
+        for name, moved in compulsory_bytes(shape, dtype).items()
+    }
+
+
 # Peak memory in float16 on CUDA
 #
 # Each formula adds up the tensors that are alive at the peak. It holds to the byte where PyTorch's
@@ -107,14 +130,26 @@ def _flash2_statistics(shape: Shape) -> tuple[int, int, int]:
     return 4 * groups * shape.seq_len, 4 * groups * rows * columns, 4 * groups * rows
 
 
-def flash2_peak_memory(shape: Shape) -> int:
-    """Peak bytes of flash-attn 2 in float16 on CUDA, exact where `flash2_memory_is_exact`.
+def flash2_memory_parts(shape: Shape) -> dict[str, int]:
+    """Bytes of what is alive at flash-attn 2's peak in float16 on CUDA.
 
-    q, k and v with their gradients, O and dO, the log-sum-exp, the dQ accumulator, softmax_d, and
-    the random generator's state. Equal to results of an RTX 3070 and an H200.
+    They add up to the peak, to the byte where `flash2_memory_is_exact`. Equal to results of an
+    RTX 3070 and an H200.
     """
     qkv, out = _inputs_and_output(shape)
-    return 2 * qkv + 2 * out + sum(_flash2_statistics(shape)) + GENERATOR_STATE
+    log_sum_exp, accumulator, softmax_d = _flash2_statistics(shape)
+    return {
+        "inputs": 2 * qkv,
+        "output": 2 * out,
+        "accumulator": accumulator,
+        "statistics": log_sum_exp + softmax_d,
+        "generator": GENERATOR_STATE,
+    }
+
+
+def flash2_peak_memory(shape: Shape) -> int:
+    """Peak bytes of flash-attn 2 in float16 on CUDA, exact where `flash2_memory_is_exact`."""
+    return sum(flash2_memory_parts(shape).values())
 
 
 def flash2_memory_is_exact(shape: Shape) -> bool:
@@ -136,16 +171,25 @@ def naive_copies_inputs(shape: Shape) -> bool:
     return shape.batch_size > 1 and shape.num_heads > 1
 
 
-def naive_peak_memory(shape: Shape, workspaces: int) -> int:
-    """Peak bytes of the naive implementation in float16 on CUDA, where `naive_memory_is_exact`.
+def naive_memory_parts(shape: Shape, workspaces: int) -> dict[str, int]:
+    """Bytes of what is alive at the naive implementation's peak in float16 on CUDA.
 
     Four N × N score tensors, q, k and v, their copies if there are any, the output three times, and
-    `workspaces`, the bytes of PyTorch's two cuBLAS workspaces (`devices`). Equal to results of an
-    RTX 3070 and an H200.
+    `workspaces`, the bytes of PyTorch's two cuBLAS workspaces (`devices`). They add up to the peak,
+    to the byte where `naive_memory_is_exact`. Equal to results of an RTX 3070 and an H200.
     """
     qkv, out = _inputs_and_output(shape)
-    inputs = 2 * qkv if naive_copies_inputs(shape) else qkv
-    return 4 * naive_scores(shape) + inputs + 3 * out + workspaces
+    return {
+        "scores": 4 * naive_scores(shape),
+        "inputs": 2 * qkv if naive_copies_inputs(shape) else qkv,
+        "output": 3 * out,
+        "workspaces": workspaces,
+    }
+
+
+def naive_peak_memory(shape: Shape, workspaces: int) -> int:
+    """Peak bytes of the naive implementation in float16 on CUDA, where `naive_memory_is_exact`."""
+    return sum(naive_memory_parts(shape, workspaces).values())
 
 
 def naive_memory_is_exact(shape: Shape) -> bool:

@@ -13,6 +13,7 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.counters import counters_of
 from flashlab.benchmarks.model import (
+    Account,
     Benchmark,
     Derived,
     Metric,
@@ -71,7 +72,7 @@ BACKWARD = {"zh_TW": "反向", "en": "Backward"}
 
 
 def _work(name: str) -> Work:
-    """Operations and compulsory bytes of a pass."""
+    """Operations and bytes of a pass."""
 
     def operations(parameters: Parameters) -> float:
         return costs.flops(Shape.of(parameters))[name]
@@ -79,7 +80,13 @@ def _work(name: str) -> Work:
     def compulsory_bytes(parameters: Parameters, dtype: str) -> int:
         return costs.compulsory_bytes(Shape.of(parameters), dtype)[name]
 
-    return Work(operations, compulsory_bytes)
+    def fewest_bytes(run: Run, device_name: str | None) -> int:
+        device = find_device(device_name)
+        if run.implementation != "Pytorch" or device is None:
+            return compulsory_bytes(run, run.dtype)
+        return costs.naive_fewest_bytes(Shape.of(run), run.dtype, device.l2_bytes)[name]
+
+    return Work(operations, compulsory_bytes, fewest_bytes)
 
 
 def _rate(name: str) -> Derived:
@@ -95,23 +102,56 @@ def _sum(parameters: Parameters, forward: Any, backward: Any) -> Any:
     return forward + backward
 
 
-def exact_peak_memory(run: Run, provider: str | None, device_name: str | None) -> float | None:
-    """Peak memory in MiB by the exact model; None for a run that the model does not cover.
+def memory_parts(
+    run: Run, provider: str | None, device_name: str | None
+) -> Mapping[str, float] | None:
+    """What peak memory consists of, in MiB; None for a run that the model does not describe.
 
-    It covers flash-attn's FlashAttention-2 and, on a device whose cuBLAS workspaces are known, the
-    naive implementation: on CUDA, in float16, in the range in which `costs` is exact.
+    It describes flash-attn's FlashAttention-2 and, on a device whose cuBLAS workspaces are known,
+    the naive implementation: on CUDA, in float16.
     """
-    if run.device != "cuda" or run.dtype != "float16":
-        return None
     shape = Shape.of(run)
+    if run.device != "cuda" or run.dtype != "float16" or not costs.has_memory_model(shape):
+        return None
     if run.implementation == "Flash2" and str(provider).startswith("flash-attn "):
-        if costs.flash2_memory_is_exact(shape):
-            return costs.flash2_peak_memory(shape) / costs.MIB
-    elif run.implementation == "Pytorch" and costs.naive_memory_is_exact(shape):
-        device = find_device(device_name)
-        if device is not None and device.cublas_workspaces is not None:
-            return costs.naive_peak_memory(shape, device.cublas_workspaces) / costs.MIB
-    return None
+        parts = costs.flash2_memory_parts(shape)
+    elif (
+        run.implementation == "Pytorch"
+        and (device := find_device(device_name)) is not None
+        and device.cublas_workspaces is not None
+    ):
+        parts = costs.naive_memory_parts(shape, device.cublas_workspaces)
+    else:
+        return None
+    return {name: size / costs.MIB for name, size in parts.items()}
+
+
+def exact_peak_memory(run: Run, provider: str | None, device_name: str | None) -> float | None:
+    """Peak memory in MiB by the exact model; None outside the range in which `costs` is exact."""
+    parts = memory_parts(run, provider, device_name)
+    flash2 = run.implementation == "Flash2"
+    is_exact = costs.flash2_memory_is_exact if flash2 else costs.naive_memory_is_exact
+    return sum(parts.values()) if parts is not None and is_exact(Shape.of(run)) else None
+
+
+def memory_capacity(device_name: str | None) -> float | None:
+    """MiB that a device holds, the vendor's GB read as 10⁹ bytes: never more than there are."""
+    device = find_device(device_name)
+    return None if device is None else device.memory_gb * 1e9 / costs.MIB
+
+
+MEMORY_PARTS = {
+    "scores": {"zh_TW": "分數矩陣（N × N）", "en": "the N × N scores"},
+    "inputs": {
+        "zh_TW": "張量 q、k、v 與其梯度或副本",
+        "en": "q, k and v with their gradients or copies",
+    },
+    "output": {"zh_TW": "輸出與其梯度", "en": "the output and its gradient"},
+    "accumulator": {"zh_TW": "累加 dQ 的 float32 張量", "en": "the float32 accumulator of dQ"},
+    "statistics": {"zh_TW": "統計量（softmax）", "en": "the softmax statistics"},
+    "generator": {"zh_TW": "亂數產生器的狀態", "en": "the random generator's state"},
+    "workspaces": {"zh_TW": "工作區（cuBLAS）", "en": "the cuBLAS workspaces"},
+}
 
 
 def course_keys(parameters: Parameters, metrics: Mapping[str, float | None]) -> dict[str, Any]:
@@ -185,6 +225,7 @@ ATTENTION = Benchmark(
             MEMORY,
             {"zh_TW": "峰值記憶體", "en": "peak memory"},
             exact_model=exact_peak_memory,
+            account=Account(memory_parts, MEMORY_PARTS, memory_capacity),
         ),
     ),
     measure="flashlab.benchmarks.attention.measure",
@@ -192,6 +233,11 @@ ATTENTION = Benchmark(
     counters={
         "forward_time": counters_of("forward", {"zh_TW": "前向", "en": "forward"}),
         "backward_time": counters_of("backward", {"zh_TW": "反向", "en": "backward"}),
+    },
+    naive="Pytorch",
+    gated={
+        "out": {"zh_TW": "前向輸出", "en": "forward output"},
+        "dqkv": {"zh_TW": "反向梯度", "en": "gradient"},
     },
     top_level_keys=course_keys,
 )

@@ -93,7 +93,7 @@ def check_correctness(
     """Compare an implementation's output and gradient with the reference on fresh inputs.
 
     Returns what was compared, for the record: the shape, the seed, the tolerance, the relative
-    errors of ``out`` (B, N, H, D) and ``dqkv`` (B, N, 3, H, D).
+    errors of ``out`` (B, N, H, D) and ``dqkv`` (B, N, 3, H, D), None for one that is not finite.
 
     Raises:
         IncorrectError: an error above the tolerance, NaN, or an output of the wrong form.
@@ -120,20 +120,22 @@ def check_correctness(
         "dqkv": relative_error(qkv.grad, dqkv_reference),
     }
     tolerance = TOLERANCES[dtype]
-    wrong = [name for name, error in errors.items() if not error <= tolerance]
-    if wrong:
-        found = ", ".join(f"{name} {errors[name]:.3g}" for name in wrong)
-        raise IncorrectError(
-            f"relative error against float64: {found}; at most {tolerance:g} is allowed "
-            f"(batch_size {checked.batch_size}, seq_len {checked.seq_len}, "
-            f"num_heads {checked.num_heads}, head_dim {checked.head_dim}, seed {seed})"
-        )
-    return {
+    compared = {
         "reference": "float64",
         "batch_size": checked.batch_size,
         "seq_len": checked.seq_len,
         "num_heads": checked.num_heads,
         "seed": seed,
         "tolerance": tolerance,
-        "errors": errors,
+        "errors": {k: error if math.isfinite(error) else None for k, error in errors.items()},
     }
+    wrong = [name for name, error in errors.items() if not error <= tolerance]
+    if wrong:
+        found = ", ".join(f"{name} {errors[name]:.3g}" for name in wrong)
+        raise IncorrectError(
+            f"relative error against float64: {found}; at most {tolerance:g} is allowed "
+            f"(batch_size {checked.batch_size}, seq_len {checked.seq_len}, "
+            f"num_heads {checked.num_heads}, head_dim {checked.head_dim}, seed {seed})",
+            compared,
+        )
+    return compared

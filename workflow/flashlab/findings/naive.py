@@ -1,0 +1,85 @@
+"""Where an implementation is worse than the naive one, which it should beat everywhere."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from flashlab.findings.choices import chosen_metrics
+from flashlab.findings.model import Finding, Reason
+from flashlab.findings.ratios import (
+    INTERVALS,
+    Estimates,
+    advantages,
+    interval_json,
+    rounded,
+    with_verdict,
+    without_samples,
+)
+from flashlab.findings.settings import dataset_finding, in_short, settings_of
+from flashlab.sweep import Sweep
+
+
+def worse_than_naive(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Finding]:
+    """For each other implementation and sampled metric: where it is worse than the naive one.
+
+    Only where the plan's baseline is the one that the benchmark declares as naive.
+    """
+    benchmark, naive = sweeps[0].benchmark, sweeps[0].benchmark.naive
+    if naive is None or any(sweep.baseline != naive for sweep in sweeps):
+        return
+    settings = [setting for setting in settings_of(sweeps) if naive in setting.runs]
+    others = sorted({name for setting in settings for name in setting.runs} - {naive})
+    for name, metric in itertools.product(others, chosen_metrics(benchmark)):
+        mine = [setting for setting in settings if name in setting.runs]
+        found = [
+            advantages(
+                {position: setting.estimate(estimates, name, metric)},
+                {position: setting.estimate(estimates, naive, metric)},
+                metric.higher_is_better,
+            )[0]
+            for position, setting in enumerate(mine)
+        ]
+        worse = [ratio for ratio in found if ratio.verdict == "below"]
+        open_at = with_verdict(found, "inconclusive")
+        verdict = "worse" if worse else "inconclusive" if open_at else "none"
+        # Where it is worse everywhere, naming the places tells nothing.
+        places = [
+            Reason(
+                "worse", {"implementation": name, **in_short(benchmark, mine[at.value], settings)}
+            )
+            for at in (worse if len(worse) < len(found) else [])
+        ]
+        everywhere = ".everywhere" if len(worse) == len(found) else ""
+        yield dataset_finding(
+            "worse_than_naive",
+            sweeps,
+            verdict,
+            subject={"implementation": name, "baseline": naive, "metric": metric.name},
+            sentences=[f"worse_than_naive.{verdict}{everywhere}"],
+            params={
+                "count": len(worse),
+                "of": len(found),
+                **(
+                    {
+                        "low": rounded(min(ratio.ratio for ratio in worse)),
+                        "high": rounded(max(ratio.ratio for ratio in worse)),
+                    }
+                    if worse
+                    else {}
+                ),
+            },
+            method=f"median {metric.labels['en']} against that of the naive implementation, as a "
+            f"factor below 1 where worse, {INTERVALS}",
+            n=min(ratio.samples for ratio in found),
+            estimates=[
+                {
+                    "setting": benchmark.all_parameters(mine[ratio.value].parameters),
+                    **interval_json(ratio),
+                    "verdict": ratio.verdict,
+                }
+                for ratio in found
+            ],
+            runs=[setting.runs[who][1] for setting in mine for who in (name, naive)],
+            reasons=[*places, *without_samples(found)],
+        )
