@@ -170,10 +170,10 @@ def _commit_of(environment: Mapping[str, Any]) -> str | None:
     return f"{commit}{DIRTY}" if commit and environment.get("dirty") else commit
 
 
-def _gate_cell(gate: Mapping[str, Any] | None) -> str:
-    """The errors that the correctness gate found and its tolerance; empty where it did not run."""
+def _gate_cell(gate: Mapping[str, Any] | None) -> str | None:
+    """The errors that the correctness gate found and its tolerance; None where it did not run."""
     if not gate:
-        return ""
+        return None
     return canonical({"errors": gate["errors"], "tolerance": gate["tolerance"]})
 
 

@@ -58,11 +58,13 @@ class Estimates:
         metric = sweep.benchmark.metric(name)
         if metric.derived is None:
             return self.of_row(sweep, sweep.metric_row(run, name))
+        bases = [self.of_metric(sweep, run, base) for base in metric.derived.of]
+        parameters = {p.name: run[p.name] for p in sweep.benchmark.given}
+        compute = partial(metric.derived.compute, parameters)
+        if any(base.quantiles is None for base in bases):
+            return function_estimate(compute, bases)  # of means, which are another record's
         key = (*sweep.key_of(run), name)
         if key not in self._found:
-            bases = [self.of_metric(sweep, run, base) for base in metric.derived.of]
-            parameters = {p.name: run[p.name] for p in sweep.benchmark.given}
-            compute = partial(metric.derived.compute, parameters)
             self._found[key] = function_estimate(compute, bases)
         return self._found[key]
 

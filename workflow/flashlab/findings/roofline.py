@@ -155,7 +155,10 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
     devices = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
     if devices != {ceilings.device_name}:
         return
-    dtype = sweep.runs[0]["dtype"]
+    dtypes = [row["dtype"] for row in sweep.runs if row["dtype"] in ceilings.matrix]
+    if not dtypes:
+        return
+    dtype = dtypes[0]
     drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & ceilings.drifted else []
     timed = [metric for metric in sweep.benchmark.measured if metric.work]
     for series in each_series(sweep, timed):
