@@ -111,7 +111,9 @@ SENTENCES = {
         covaried too_few_sizes too_few_sizes.one too_few_sizes.missing""",
     "monotonicity": """monotone.rises monotone.falls monotone.level monotone.rises.exact
         monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
-    "roofline": "memory_bound compute_bound neither model_error bytes_known undecided",
+    "roofline": """memory_bound memory_bound.counted compute_bound compute_bound.counted neither
+        neither.counted model_error model_error.counted bytes_known undecided""",
+    "cause": "memory_bound matrix_bound launch_bound occupancy unfused none",
     "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
         none.outlier none.outlier.all""",
     "choice": """one_best one_suffices changes inconclusive inconclusive.missing overall

@@ -106,7 +106,7 @@ def test_what_decides_no_number_decides_no_name(
 
 
 MEASURING_SOURCES = sorted(
-    {*sources_of(identity.MEASURING_PROCESS), *sources_of(ATTENTION.measure)}
+    {*sources_of(*identity.MEASURING_PROCESS), *sources_of(ATTENTION.measure)}
 )
 
 

@@ -177,7 +177,7 @@ def test_what_is_written_is_read_back_cell_by_cell(plan: dict[str, Any], tmp_pat
             assert tuple(read) == columns
             for column in columns:
                 expected = row[column]
-                if column == "warnings":
+                if column in ("warnings", "gate"):
                     expected = json.loads(expected) if expected else None
                 if isinstance(expected, float):
                     expected = float(f"{expected:.9g}")
@@ -220,3 +220,37 @@ def test_a_run_measured_with_uncommitted_changes_says_so(
     environment = {**record.environment, "commit": "abc", "dirty": dirty}
     (row,) = tables_of(planned([replace(record, environment=environment)])).runs
     assert row["commit"] == commit
+
+
+# Hardware counters
+
+
+def test_counters_follow_the_metrics_of_their_run(
+    run: Run, record_of: Build, planned: Planned, counters_of: Build
+) -> None:
+    record = record_of(run)
+    rows = tables_of(planned([record], counters=[counters_of(record, dram_bytes=4.87e9)])).metrics
+    names = [metric.name for metric in (*ATTENTION.metrics, *ATTENTION.all_counters)]
+    assert [row["metric"] for row in rows] == names
+    found = next(row for row in rows if row["metric"] == "forward_dram_bytes")
+    assert (found["value"], found["unit"], found["status"]) == (4.87e9, "B", "ok")
+    assert found["low"] is found["high"] is found["samples"] is None
+
+
+def test_counters_that_could_not_be_read_have_empty_cells(
+    run: Run, record_of: Build, planned: Planned, counters_of: Build
+) -> None:
+    record = record_of(run)
+    rows = tables_of(planned([record], counters=[counters_of(record, "error")])).metrics
+    counted = [row for row in rows if row["metric"].startswith("forward_dram")]
+    assert [(row["status"], row["value"]) for row in counted] == [("error", None)]
+
+
+@pytest.mark.parametrize("key", ["device_name", "provider"])
+def test_counters_of_another_device_or_code_are_left_out(
+    run: Run, record_of: Build, planned: Planned, counters_of: Build, key: str
+) -> None:
+    record = record_of(run)
+    counters = counters_of(record, environment={**record.environment, key: "other"})
+    rows = tables_of(planned([record], counters=[counters])).metrics
+    assert len(rows) == len(ATTENTION.metrics)

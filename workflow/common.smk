@@ -165,6 +165,11 @@ def measure_order(wildcards):
     return json.dumps(ORDERS[f"{wildcards.record}.json"])
 
 
+def counters_order(wildcards):
+    """Which counters to read for a record: the run and the protocol."""
+    return json.dumps(ORDERS[f"counters-{wildcards.record}.json"])
+
+
 def import_entry(wildcards):
     """What to convert into a record: the run, the protocol and the original file."""
     return json.dumps(PREPARED.imports[f"{wildcards.record}.json"])

@@ -145,7 +145,7 @@ def test_the_headline_quotes_the_findings_with_their_verdicts(
 
 def test_the_baseline_is_defined_on_page_one(results: Any) -> None:
     facts = {label["en"]: value for label, value in results.compose().front.facts}
-    assert "builds the causal mask anew at every call" in facts["Baseline"]["en"]
+    assert "whose causal path builds its mask at every call" in facts["Baseline"]["en"]
     assert "每次呼叫都重建遮罩" in facts["Baseline"]["zh_TW"]
 
 

@@ -6,6 +6,7 @@ machine, the kernels and the recorded datasets: an edit to those reruns no stage
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,16 @@ def records_file(results: Path, experiment: str) -> Path:
     return results / "plan" / "records" / f"{experiment}.json"
 
 
+def counters_file(results: Path) -> Path:
+    """By which Nsight Compute counters are read here, if any are."""
+    return results / "plan" / "counters.json"
+
+
 def planned_records(results: Path) -> list[dict[str, Any]]:
     """The entries of all planned records, once for each experiment.
 
-    Each holds ``benchmark``, ``run``, ``path`` and ``sha256``.
+    Each holds ``benchmark``, ``run``, ``path`` and ``sha256``, and ``counters`` with another path
+    and hash where the run has any.
 
     Raises:
         OSError, ValueError, KeyError: there is no plan, or it cannot be read.
@@ -46,3 +53,9 @@ def planned_records(results: Path) -> list[dict[str, Any]]:
     return [
         {"benchmark": plan["benchmark"], **entry} for plan in plans for entry in plan["records"]
     ]
+
+
+def record_paths(entries: Iterable[Mapping[str, Any]]) -> list[Path]:
+    """The files of the records and counters that entries of plans name, each once, by name."""
+    parts = [part for entry in entries for part in (entry, entry.get("counters")) if part]
+    return sorted({Path(part["path"]) for part in parts}, key=lambda path: path.name)

@@ -234,6 +234,17 @@ class Sweep:
         """The row of one metric of a run."""
         return self._metric_by_run[(*self.key_of(run), metric)]
 
+    def counters_of(self, run: Row, timed: str) -> dict[str, float]:
+        """The hardware counters of the pass behind a timed metric, by their quantities' names.
+
+        Empty where they were not read.
+        """
+        rows = {
+            metric.quantity.name: self._metric_by_run.get((*self.key_of(run), metric.name))
+            for metric in self.benchmark.counters.get(timed, ())
+        }
+        return {name: row["value"] for name, row in rows.items() if row and row["status"] == "ok"}
+
     def run_at(self, implementation: str, variant: Variant, value: int) -> Row | None:
         """The run at a value of the sweep, None where none was asked for."""
         rows = self.run_rows(implementation, variant)

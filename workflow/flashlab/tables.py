@@ -1,8 +1,9 @@
 """Records to tidy CSV: for each experiment a row a run, a row a metric, and a row a sample.
 
 The columns are those that the benchmark declares. Each row of the metric table states its unit,
-which is also that of the metric's samples. A run that is not ``ok`` has its status and empty cells,
-never a zero. Numbers are rounded to `TABLE_DIGITS` before they are written.
+which is also that of the metric's samples; after a run's metrics come its hardware counters, if
+they were read. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
+rounded to `TABLE_DIGITS` before they are written.
 """
 
 from __future__ import annotations
@@ -129,6 +130,29 @@ def _metric_row(metric: Metric, record: Record, benchmark: Benchmark) -> dict[st
     }
 
 
+def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list[dict[str, Any]]:
+    """A row for each hardware counter; none if they are of another device or provider.
+
+    They tell of a run only where the same code ran on the same device.
+    """
+    if counted.status == "ok" and any(
+        counted.environment.get(key) != record.environment.get(key)
+        for key in ("device_name", "provider")
+    ):
+        return []
+    return [
+        {
+            **dict.fromkeys(METRIC_COLUMNS),
+            **record.run.to_json(),
+            "metric": metric.name,
+            "unit": metric.unit,
+            "status": counted.status,
+            "value": counted.metrics[metric.name].value if counted.metrics else None,
+        }
+        for metric in benchmark.all_counters
+    ]
+
+
 def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
     """Whether a kernel's source differs from the one that a record was measured with.
 
@@ -146,10 +170,10 @@ def _commit_of(environment: Mapping[str, Any]) -> str | None:
     return f"{commit}{DIRTY}" if commit and environment.get("dirty") else commit
 
 
-def _gate_cell(gate: Mapping[str, Any] | None) -> str:
-    """The errors that the correctness gate found and its tolerance; empty where it did not run."""
+def _gate_cell(gate: Mapping[str, Any] | None) -> str | None:
+    """The errors that the correctness gate found and its tolerance; None where it did not run."""
     if not gate:
-        return ""
+        return None
     return canonical({"errors": gate["errors"], "tolerance": gate["tolerance"]})
 
 
@@ -191,6 +215,9 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
         source = plan["sources"][run.implementation]
         tables.runs.append(_run_row(record, benchmark, path, source))
         tables.metrics.extend(_metric_row(m, record, benchmark) for m in benchmark.metrics)
+        if counters := entry.get("counters"):
+            counted = read_record(Path(counters["path"]), run, counters["sha256"])
+            tables.metrics.extend(_counter_rows(record, counted, benchmark))
         tables.samples.extend(
             {**run.to_json(), "metric": name, "index": index, "value": value}
             for name, measured in record.metrics.items()

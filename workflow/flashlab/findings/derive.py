@@ -11,6 +11,7 @@ import jsonschema
 from flashlab.files import read_json, write_json
 from flashlab.findings.accounts import accounts
 from flashlab.findings.anomalies import outliers, unstable
+from flashlab.findings.causes import causes, counted_runs
 from flashlab.findings.ceilings import Ceilings, read_ceilings
 from flashlab.findings.choices import choices, overall_choice
 from flashlab.findings.claims import claims
@@ -66,10 +67,12 @@ def derive(
             found += kind(sweep, estimates)
         if ceilings and not sweep.is_summary:
             found += rooflines(sweep, estimates, ceilings)
+            found += causes(sweep, estimates, ceilings)
     found += correctness(shown)
     for dataset_kind in DATASET_KINDS:
         found += dataset_kind(shown, estimates)
     found += environments(shown)
+    found += counted_runs(shown)
     found += claims(published, sweeps, estimates)
     headline = {name for s in shown if s.is_summary for name in s.implementations}
     return select(found, [sweep for sweep in shown if not sweep.is_summary], headline)

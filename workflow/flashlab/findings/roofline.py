@@ -1,9 +1,10 @@
 """Where a run stands under the measured ceilings: matrix-product rate and copy bandwidth.
 
-A rate counts the operations that the definition gives a run, and a bandwidth the fewest bytes that
-the implementation is known to move: those that any must move, and what the benchmark declares for
-one that moves more. An implementation may move more than that still, so a small share of the
-bandwidth does not say that memory does not bind it.
+A rate counts the operations that the definition gives a run. A bandwidth counts the bytes that
+were moved, by the hardware counters of the same run. Where none were read it counts the fewest
+bytes that the implementation is known to move: those that any must move, and what the benchmark
+declares for one that moves more. An implementation may move more than that still, so a small share
+of the bandwidth does not say that memory does not bind it. A finding states which bytes it counts.
 
 Both shares are of the ceilings before the device lowered its clocks, where it did (`ceilings`).
 """
@@ -38,12 +39,14 @@ BOUND_SHARE = 50.0
 class _Standing:
     """A run's shares of the two ceilings, in percent.
 
+    `bytes_counted` says whether hardware counters gave the bytes of the second; where they did not,
     `moves_more` says whether the implementation is known to move more than the compulsory bytes.
     """
 
     value: int
     matrix: Ratio
     copy: Ratio
+    bytes_counted: bool
     moves_more: bool
 
     @property
@@ -63,6 +66,7 @@ class _Standing:
             "value": self.value,
             "matrix_percent": interval_json(self.matrix),
             "copy_percent": interval_json(self.copy),
+            "bytes_counted": self.bytes_counted,
         }
 
 
@@ -84,13 +88,15 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
             continue
         operations = work.operations(row)
         compulsory = work.compulsory_bytes(row, row["dtype"])
-        moved = work.fewest_bytes(Run.of(sweep.benchmark, row), ceilings.device_name)
+        fewest = work.fewest_bytes(Run.of(sweep.benchmark, row), ceilings.device_name)
+        counted = sweep.counters_of(row, series.metric.name).get("dram_bytes")
         found.append(
             _Standing(
                 value,
                 _share(value, operations, time, ceilings.matrix[row["dtype"]]),
-                _share(value, moved, time, ceilings.copy),
-                moves_more=moved > compulsory,
+                _share(value, counted or fewest, time, ceilings.copy),
+                bytes_counted=bool(counted),
+                moves_more=not counted and fewest > compulsory,
             )
         )
     return found
@@ -130,7 +136,7 @@ def _vendors_rate(device_name: str | None, dtype: str) -> float | None:
 
 def _sentences(verdict: str, params: Mapping[str, Any]) -> list[str]:
     """The verdict, what the bytes are, and where none is given."""
-    keys = [f"roofline.{verdict}"]
+    keys = [f"roofline.{verdict}" + (".counted" if params["bytes_counted"] else "")]
     if params["bytes_known_at"]:
         keys.append("roofline.bytes_known")
     if params["undecided_at"]:
@@ -149,19 +155,23 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
     devices = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
     if devices != {ceilings.device_name}:
         return
-    dtype = sweep.runs[0]["dtype"]
+    dtypes = [row["dtype"] for row in sweep.runs if row["dtype"] in ceilings.matrix]
+    if not dtypes:
+        return
+    dtype = dtypes[0]
     drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & ceilings.drifted else []
     timed = [metric for metric in sweep.benchmark.measured if metric.work]
     for series in each_series(sweep, timed):
-        groups: dict[str, list[_Standing]] = {}
+        groups: dict[tuple[str, bool], list[_Standing]] = {}
         undecided = []
         for standing in _standings(series, ceilings, estimates):
             if standing.verdict is None:
                 undecided.append(standing.value)
             else:
-                groups.setdefault(standing.verdict, []).append(standing)
-        for verdict, found in sorted(groups.items()):
-            params = _params(found, undecided, dtype, ceilings)
+                key = standing.verdict, standing.bytes_counted
+                groups.setdefault(key, []).append(standing)
+        for (verdict, counted), found in sorted(groups.items()):
+            params = _params(found, undecided, dtype, ceilings) | {"bytes_counted": counted}
             above = [Reason("above_copy_rate")] if params["copy_high"] > 100 else []
             yield build_finding(
                 "roofline",
@@ -170,8 +180,9 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
                 sentences=_sentences(verdict, params),
                 params=params,
                 method="operations over median time as a percentage of the measured "
-                "matrix-product rate, the fewest bytes that it is known to move over median time "
-                f"as one of the measured copy bandwidth, {INTERVALS}",
+                "matrix-product rate, the bytes counted in DRAM or, where none were, the fewest "
+                f"that it is known to move over median time as one of the measured copy bandwidth, "
+                f"{INTERVALS}",
                 n=min(standing.matrix.samples for standing in found),
                 estimates=[standing.to_json() for standing in found],
                 reasons=[*above, *drifted],

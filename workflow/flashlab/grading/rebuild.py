@@ -30,7 +30,7 @@ from flashlab.grading.attachments import (
 from flashlab.implementations import find_implementations
 from flashlab.plan_files import experiment_file, records_file
 from flashlab.published import CLAIMS, claimed_runs, read_claims
-from flashlab.records import RecordError, parse_record
+from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report import write_report
 from flashlab.runs import Run
 from flashlab.sweep import TABLES
@@ -80,13 +80,18 @@ def _planned(
     kind: tuple[str, str],
     protocol: str,
 ) -> dict[Run, plan.PlannedRun]:
-    """The record of each run of the experiments, by this protocol where it is attached by it."""
-    found = {}
+    """The record of each run of the experiments, by this protocol where it is attached by it.
+
+    Its counters come with it.
+    """
+    found, counters = {}, {}
     for run in {run for experiment in experiments for run in experiment.runs(*kind)}:
-        by_protocol = {name: entry for (own, name), entry in attached.items() if own == run}
+        by_protocol = {name: entry for (of, name), entry in attached.items() if of == run}
+        if own := by_protocol.pop(COUNTERS, None):
+            counters[run] = own
         if by_protocol:
             found[run] = by_protocol.get(protocol) or next(iter(by_protocol.values()))
-    return found
+    return plan.with_counters(found, counters)
 
 
 def _write_plans(
@@ -104,11 +109,11 @@ def _write_plans(
     benchmark = find_benchmark(config["benchmark"])
     experiments = plan.experiments(config, benchmark, device)
     planned = _planned(experiments, attached, kind, config["measure"]["protocol"])
-    held = [(protocol, entry) for (_, protocol), entry in attached.items()]
+    held = [(name, entry) for (_, name), entry in attached.items() if name != COUNTERS]
     of_claims = plan.plan_claims(benchmark, claimed_runs(read_claims(CLAIMS)), held, planned)
     planning = [*((experiment, planned) for experiment in experiments), *of_claims]
     wanted = {run for experiment in experiments for run in experiment.runs(*kind)}
-    used = {entry.path for _, entries in planning for entry in entries.values()}
+    used = {path for _, entries in planning for path in plan.record_files(entries.values())}
     extra = {entry.run for entry in attached.values() if entry.path not in used}
     if differing := (wanted - planned.keys()) | extra:
         lacking = ", ".join(map(str, sorted(differing)[:3]))

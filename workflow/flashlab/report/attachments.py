@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashlab import plan_files
 from flashlab.files import canonical, read_json
 from flashlab.plan_files import planned_experiments, planned_records
 from flashlab.remarks import Remark
@@ -45,9 +46,8 @@ def _lines_of_records(paths: Sequence[Path]) -> bytes:
 
 
 def record_paths(results: Path) -> list[Path]:
-    """The file of every planned record once, by name."""
-    paths = {Path(entry["path"]) for entry in planned_records(results)}
-    return sorted(paths, key=lambda path: path.name)
+    """The file of every planned record once, and of its counters, by name."""
+    return plan_files.record_paths(planned_records(results))
 
 
 def attached_files(

@@ -34,6 +34,11 @@ def render_environment(data: ReportData) -> Environment:
         notices.append(words.each("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(words.each("environment.warned", count=warned, total=total))
+    notices += [
+        words.each(f"counters.{finding.verdict}", **finding.params)
+        for finding in data.findings
+        if finding.kind == "counters"
+    ]
     return Environment(
         facts=list(_facts(data)),
         peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data),

@@ -30,6 +30,12 @@ RANGES = {
     "rates": ("times", "rate_low", "rate_high"),
     "matrix": ("percent", "matrix_low", "matrix_high"),
     "copy": ("percent", "copy_low", "copy_high"),
+    "idle": ("percent", "idle_low", "idle_high"),
+    "occupancy": ("percent", "occupancy_low", "occupancy_high"),
+    "kernels": ("kernels", "kernels_low", "kernels_high"),
+    "kernel_time": ("microseconds", "kernel_us_low", "kernel_us_high"),
+    "traffic": ("gigabytes", "gigabytes_low", "gigabytes_high"),
+    "excess": ("times", "excess_low", "excess_high"),
 }
 """Ranges: their unit, and the params of their ends. One whose ends print alike is a number."""
 

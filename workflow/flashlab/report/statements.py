@@ -14,7 +14,7 @@ from flashlab.sweep import Row, Sweep
 
 FRONT_MARK = "*"
 
-SHOWN_BY_RATES = frozenset({"roofline", "variant_effect"})
+SHOWN_BY_RATES = frozenset({"roofline", "variant_effect", "saturation", "jump"})
 """Kinds of finding that relate times to the operations behind them."""
 
 

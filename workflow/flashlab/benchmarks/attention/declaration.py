@@ -11,6 +11,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.counters import counters_of
 from flashlab.benchmarks.model import (
     Account,
     Benchmark,
@@ -229,6 +230,10 @@ ATTENTION = Benchmark(
     ),
     measure="flashlab.benchmarks.attention.measure",
     products=(Product("emb_dim", ("num_heads", "head_dim")),),
+    counters={
+        "forward_time": counters_of("forward", {"zh_TW": "前向", "en": "forward"}),
+        "backward_time": counters_of("backward", {"zh_TW": "反向", "en": "backward"}),
+    },
     naive="Pytorch",
     gated={
         "out": {"zh_TW": "前向輸出", "en": "forward output"},
