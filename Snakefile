@@ -3,6 +3,7 @@
 #   snakemake --cores 1 report/lab5.pdf                          measure here, then report
 #   snakemake --cores 1 report/lab5.pdf --config dataset=h200    report a recorded dataset
 #   snakemake --cores 1 records                                  measure only
+#   snakemake --cores 1 counters                                 read the GPU's counters only
 #   snakemake --cores 1 freeze --config name=NAME                keep the records as data/NAME
 #   snakemake --cores 1 report/grades.pdf --config submissions=DIR   grade a class
 #   snakemake --cores 1 verify --config pdf=PATH                 check a report against its data
@@ -29,6 +30,7 @@ rule report_target:
 
 
 include: "workflow/rules/records.smk"
+include: "workflow/rules/counters.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/findings.smk"
 include: "workflow/rules/figures.smk"

@@ -11,6 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 NAME = "Flash2"
 LABEL = {"zh_TW": "FlashAttention-2", "en": "FlashAttention-2"}
+LABEL_CPU = {"zh_TW": "PyTorch 的 CPU flash 核心", "en": "PyTorch's CPU flash kernel"}
 PACKAGES = ("flash-attn", "torch")
 PRELOADS = ("flash_attn",)
 

@@ -23,10 +23,10 @@ import pytest
 import yaml
 from zygote import STAGES
 
-from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import canonical
-from flashlab.records import Measurement, Record, write_record
+from flashlab.records import COUNTERS, Measurement, Record, write_record
 from flashlab.runs import Run
 
 ROOT = Path(__file__).parents[1]
@@ -115,6 +115,38 @@ def record_of() -> Callable[..., Record]:
     return build
 
 
+COUNTED = {
+    **{"kernels": 1.0, "busy_time": 1.0, "dram_bytes": 1e8, "matrix_activity": 20.0},
+    **{"occupancy": 60.0, "compute_share": 30.0, "memory_share": 40.0},
+}
+"""The counters of a pass where nothing else is stated."""
+
+
+@pytest.fixture
+def counters_of() -> Callable[..., Record]:
+    """Builds the record of the hardware counters of a record's run, alike for both passes."""
+
+    def build(record: Record, status: str = "ok", **counted: Any) -> Record:
+        found = COUNTED | {name: counted.pop(name) for name in COUNTED.keys() & counted.keys()}
+        metrics = {
+            metric.name: Measurement(found[metric.quantity.name])
+            for metric in ATTENTION.all_counters
+        }
+        return replace(
+            record,
+            status=status,
+            **{
+                "message": None if status == "ok" else f"it was {status}",
+                "protocol": {"name": COUNTERS},
+                "metrics": metrics if status == "ok" else {},
+                "details": {"kernels": {}} if status == "ok" else None,
+                **counted,
+            },
+        )
+
+    return build
+
+
 @pytest.fixture
 def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Writes records under `tmp_path` and builds the plan document that names them."""
@@ -124,6 +156,7 @@ def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         name: str = "seq_len",
         sweep: str = "seq_len",
         figures: Sequence[dict[str, Any]] = (),
+        counters: Sequence[Record] = (),
     ) -> dict[str, Any]:
         runs = [record.run for record in records]
         entries = []
@@ -132,6 +165,11 @@ def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
             path = tmp_path / "records" / f"{run.slug}-{digest}.json"
             write_record(path, record)
             entries.append({"run": run.to_json(), "path": str(path), "sha256": None})
+        for record in counters:
+            path = tmp_path / "records" / f"{COUNTERS}-{record.run.slug}.json"
+            write_record(path, record)
+            entry = entries[runs.index(record.run)]
+            entry["counters"] = {"path": str(path), "sha256": None}
         return {
             "benchmark": "attention",
             "name": name,

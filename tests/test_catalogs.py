@@ -98,7 +98,8 @@ SCHEMA = LOCALES.parents[1] / "workflow" / "schemas" / "finding.schema.json"
 
 SENTENCES = {
     "comparison": """better better.one worse worse.one equivalent equivalent.one inconclusive
-        inconclusive.one inconclusive.missing mixed trend.widens trend.narrows""",
+        inconclusive.one inconclusive.missing mixed trend.widens trend.narrows trend.peaks
+        trend.dips""",
     "variant_effect": """better better.one worse worse.one equivalent equivalent.one inconclusive
         inconclusive.one inconclusive.missing mixed rate""",
     "crossover": """crosses none_in_range.leads none_in_range.level inconclusive
@@ -107,10 +108,12 @@ SENTENCES = {
         model_agrees_at model_differs_at""",
     "out_of_memory": "none none.nothing limit_found limit_found.nothing",
     "scaling": """power_law power_law.exact power_law.proportional curved flat flat.same imprecise
-        too_few_sizes too_few_sizes.one too_few_sizes.missing""",
+        covaried too_few_sizes too_few_sizes.one too_few_sizes.missing""",
     "monotonicity": """monotone.rises monotone.falls monotone.level monotone.rises.exact
         monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
-    "roofline": "memory_bound compute_bound neither model_error undecided",
+    "roofline": """memory_bound memory_bound.counted compute_bound compute_bound.counted neither
+        neither.counted model_error model_error.counted bytes_known undecided""",
+    "cause": "memory_bound matrix_bound launch_bound occupancy unfused none",
     "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
         none.outlier none.outlier.all""",
     "choice": """one_best one_suffices changes inconclusive inconclusive.missing overall
@@ -124,7 +127,8 @@ SENTENCES = {
     "saturation": "reached rising uneven falls inconclusive",
     "jump": "rises falls none",
     "worse_than_naive": "worse worse.everywhere none inconclusive",
-    "claim": "confirmed contradicted inconclusive other_device other_device.missing not_tested",
+    "claim": """confirmed contradicted ambiguous inconclusive other_device other_device.missing
+        not_tested""",
 }
 """What follows the kind in the keys of the sentences that a finding may have."""
 
@@ -132,7 +136,7 @@ KEYS = {f"{kind}.{rest}" for kind, keys in SENTENCES.items() for rest in keys.sp
     "covaried"
 }
 OTHERS = re.compile(
-    r"claim\.(figure|wanted|each_of|place)\b.*|anomaly\.sign\..*"
+    r"claim\.(figure|reading|wanted|each_of|place)\b.*|anomaly\.sign\..*"
     r"|clause\.separator|crossover\.where|roofline\.label|choice\.(at|tally|count)"
 )
 """Messages of other places that begin like a sentence."""

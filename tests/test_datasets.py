@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 from flashlab.datasets import (
     DatasetError,
     freeze,
+    freeze_counters,
     read_dataset,
 )
 from flashlab.records import RecordError, read_record
@@ -23,9 +24,9 @@ Build = Callable[..., dict[str, Any]]
 def frozen(tmp_path: Path, planned: Build) -> Callable[..., Path]:
     """Plans some records and freezes them as data/mine."""
 
-    def build(*records: dict[str, Any], data: str = "data") -> Path:
+    def build(*records: Any, data: str = "data", counters: Sequence[Any] = ()) -> Path:
         plan, config, ceilings = (tmp_path / f"{name}.json" for name in ("plan", "config", "top"))
-        plan.write_text(json.dumps(planned(records)))
+        plan.write_text(json.dumps(planned(records, counters=counters)))
         ceilings.write_text("{}")
         kept = {"baseline": "Pytorch", "summary": {}, "experiments": [], "device": "auto"}
         config.write_text(json.dumps({"measure": {"protocol": "sampled"}, **kept}))
@@ -86,6 +87,79 @@ def test_a_dataset_takes_the_records_of_a_further_protocol(
         entry = dataset.find(run, name)
         assert entry is not None
         assert read_record(entry.path, run, entry.sha256) == record
+
+
+# Counters
+
+
+@pytest.fixture
+def add_counters(tmp_path: Path, planned: Build) -> Callable[..., int]:
+    """Adds the planned counters of these records to data/mine."""
+
+    def add(records: list[Any], counters: list[Any]) -> int:
+        plan = tmp_path / "counted.json"
+        plan.write_text(json.dumps(planned(records, counters=counters)))
+        return freeze_counters("mine", [plan, plan], tmp_path / "data")
+
+    return add
+
+
+def test_counters_are_frozen_with_their_records(
+    frozen: Callable[..., Path], run: Run, record_of: Build, counters_of: Build
+) -> None:
+    record = record_of(run)
+    dataset = read_dataset(frozen(record, counters=[counters_of(record)]))
+    entry = dataset.find_counters(run)
+    assert entry is not None
+    assert read_record(entry.path, run, entry.sha256).has_counters
+    timed = dataset.find(run, "sampled")
+    assert timed is not None and not timed.has_counters
+
+
+def test_counters_are_added_to_a_dataset_once_and_those_that_failed_not_at_all(
+    frozen: Callable[..., Path],
+    run: Run,
+    record_of: Build,
+    counters_of: Build,
+    add_counters: Callable[..., int],
+) -> None:
+    record, other = record_of(run), record_of(replace(run, implementation="Pytorch"))
+    folder = frozen(record, other)
+    counters = [counters_of(record), counters_of(other, "error")]
+    assert add_counters([record, other], counters) == 1
+    before = contents(folder)
+    assert add_counters([record, other], counters) == 0
+    assert contents(folder) == before
+    dataset = read_dataset(folder)
+    assert dataset.find_counters(run) and not dataset.find_counters(other.run)
+
+
+def test_counters_of_a_run_that_the_dataset_lacks_are_left_out(
+    frozen: Callable[..., Path],
+    run: Run,
+    record_of: Build,
+    counters_of: Build,
+    add_counters: Callable[..., int],
+) -> None:
+    other = record_of(replace(run, implementation="Pytorch"))
+    frozen(record_of(run))
+    assert add_counters([other], [counters_of(other)]) == 0
+
+
+def test_counters_of_another_device_are_refused(
+    frozen: Callable[..., Path],
+    run: Run,
+    record_of: Build,
+    counters_of: Build,
+    add_counters: Callable[..., int],
+) -> None:
+    record = record_of(run)
+    folder = frozen(record)
+    before = contents(folder)
+    counters = counters_of(record, environment={"device_name": "Other"})
+    with pytest.raises(DatasetError, match=r"device_name Other, but .* recorded it with Abacus"):
+        add_counters([record], [counters])
+    assert contents(folder) == before
 
 
 def test_a_missing_record_freezes_nothing(

@@ -37,6 +37,25 @@ def test_a_kernel_is_read_without_being_run(tmp_path: Path) -> None:
     assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_a_kernel_may_have_another_label_on_a_cpu(tmp_path: Path) -> None:
+    """The label is the report's: digest and hash, which tell whether to measure again, stay."""
+    plain = read_implementation(kernel(tmp_path, KERNEL))
+    label = 'LABEL_CPU = {"zh_TW": "處理器", "en": "On the CPU"}\n'
+    marked = read_implementation(
+        kernel(tmp_path, KERNEL.replace("PACKAGES", label + "PACKAGES", 1))
+    )
+    assert (marked.label_on("cuda"), marked.label_on("cpu")["en"]) == (plain.label, "On the CPU")
+    assert plain.label_on("cpu") == plain.label
+    assert (marked.digest, marked.sha256) == (plain.digest, plain.sha256)
+
+
+def test_what_flash2_runs_on_a_cpu_is_called_by_its_own_name() -> None:
+    flash2 = find_implementations()["Flash2"]
+    assert "FlashAttention-2" in flash2.label_on("cuda")["en"]
+    for text in flash2.label_on("cpu").values():
+        assert "PyTorch" in text and "CPU" in text and "FlashAttention-2" not in text
+
+
 def test_a_kernel_depends_on_torch_if_it_does_not_say(tmp_path: Path) -> None:
     source = KERNEL.replace('PACKAGES = ("triton", "torch")', "")
     assert read_implementation(kernel(tmp_path, source)).packages == ("torch",)
@@ -50,6 +69,7 @@ def test_a_kernel_depends_on_torch_if_it_does_not_say(tmp_path: Path) -> None:
         ('NAME = "Mine"', "NAME = name()", "NAME"),
         ('"zh_TW": "我的", ', "", "zh_TW"),
         ('"我的"', "3", "LABEL"),
+        ("PACKAGES =", "LABEL_CPU = 3; PACKAGES =", "LABEL_CPU"),
         ("def attention", "def attend", "attention"),
         ("def attention", "def", "line 7"),
         ('("triton", "torch")', '"torch"', "PACKAGES"),

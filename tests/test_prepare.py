@@ -94,7 +94,8 @@ def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
 ) -> None:
     def planned(**overrides: Any) -> dict[str, int]:
         records = prepared_from(config, {"dataset": "h200", **overrides}).records
-        return {name: len(paths) for name, paths in records.items()}
+        shown = [name for name in records if not name.startswith("claims")]
+        return {name: len(records[name]) for name in shown}
 
     experiments = ["one_sequence", {"use": "causal", "name": "mask"}]
     assert planned(experiments=experiments) == {"summary": 2, "one_sequence": 28, "mask": 56}
@@ -167,3 +168,24 @@ def test_a_missing_remarks_file_is_named(config: dict[str, Any]) -> None:
     config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
     with pytest.raises(ConfigError, match="there is no file remarks"):
         prepared_from(config)
+
+
+def test_a_datasets_records_that_only_claims_are_about_reach_the_findings(
+    config: dict[str, Any],
+) -> None:
+    """The slide's shape was recorded by the course's protocol, and no experiment asks for it."""
+    prepared = prepared_from(config, {"dataset": "h200"})
+    assert prepared.experiments[-1] == "claims-lab5"
+    plan = prepared.documents["results/h200/plan/records/claims-lab5.json"]
+    slide = {"implementation": "Flash2", "batch_size": 32, "seq_len": 1024, "causal": False}
+    assert any(slide.items() <= entry["run"].items() for entry in plan["records"])
+    paths = [path for paths in prepared.records.values() for path in set(paths)]
+    claimed = set(prepared.records["claims-lab5"])
+    assert len(claimed) == 35 and all(paths.count(path) == 1 for path in claimed)
+    assert "claims-lab5" not in prepared.drawn
+
+
+def test_what_was_measured_here_is_planned_for_the_experiments_alone(
+    config: dict[str, Any],
+) -> None:
+    assert not any(name.startswith("claims") for name in prepared_from(config).experiments)

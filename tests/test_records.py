@@ -93,11 +93,37 @@ def test_a_record_that_is_not_of_its_benchmark_is_refused_by_name(
         parse_record(changed(record_of(run).to_json(), path, value), "here")
 
 
+# Counters
+
+
+def test_counters_may_be_0_and_give_other_readers_no_result(
+    run: Run, record_of: Build, counters_of: Build, tmp_path: Path
+) -> None:
+    record = counters_of(record_of(run), matrix_activity=0.0)
+    write_record(tmp_path / "r.json", record)
+    found = read_record(tmp_path / "r.json", run)
+    assert found == record
+    assert found.has_counters and not record_of(run).has_counters
+    assert found.metrics["forward_matrix_activity"].value == 0
+    assert read_json(tmp_path / "r.json").keys() == {"record"}
+
+
+def test_neither_counters_nor_times_stand_for_the_other(
+    run: Run, record_of: Build, counters_of: Build
+) -> None:
+    times, counters = (record.to_json() for record in (record_of(run), counters_of(record_of(run))))
+    for document, other in ((times, counters), (counters, times)):
+        mixed = changed(document, "record.metrics", other["record"]["metrics"])
+        with pytest.raises(RecordError, match=r"record\.metrics"):
+            parse_record(mixed, "here")
+
+
 # Version 1
 
 
 def former(root: Path) -> list[Path]:
-    return [entry.path for entry in read_dataset(root / "data" / "h200").entries]
+    entries = read_dataset(root / "data" / "h200").entries
+    return [entry.path for entry in entries if not entry.has_counters]
 
 
 def test_a_record_of_version_1_reads_like_the_present_one(root: Path) -> None:

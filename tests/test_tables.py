@@ -73,10 +73,10 @@ def test_a_time_has_its_median_and_its_interval_and_a_rate_follows(
     forward, backward, both = (found[name] for name in TIMES)
     rate, flops = found["forward_rate"], costs.flops(Shape.of(run))["forward"]
     assert (forward["value"], forward["unit"]) == (pytest.approx(1.05), "ms")
-    assert (forward["low"], forward["high"]) == pytest.approx((1.01, 1.09))
+    assert (forward["low"], forward["high"]) == pytest.approx((1.01, 1.09), abs=0.002)
     assert (rate["value"], rate["unit"]) == (pytest.approx(flops / 1.05e-3 / 1e12), "TFLOP/s")
-    assert rate["low"] == pytest.approx(flops / 1.09e-3 / 1e12)
-    assert rate["high"] == pytest.approx(flops / 1.01e-3 / 1e12)
+    assert rate["low"] == pytest.approx(flops / (forward["high"] / 1e3) / 1e12)
+    assert rate["high"] == pytest.approx(flops / (forward["low"] / 1e3) / 1e12)
     assert (rate["samples"], rate["stopped"]) == (11, None)
     assert forward["GFLOP"] == flops / 1e9
     assert (forward["samples"], forward["stopped"]) == (11, "interval")
@@ -210,3 +210,47 @@ def test_the_files_are_plain_csv_with_booleans_in_words(
 
 def test_what_follows_from_the_parameters_stands_in_the_run_table(plan: dict[str, Any]) -> None:
     assert {row["head_dim"] for row in tables_of(plan).runs} == {16}
+
+
+@pytest.mark.parametrize(("dirty", "commit"), [(True, "abc-dirty"), (False, "abc"), (None, "abc")])
+def test_a_run_measured_with_uncommitted_changes_says_so(
+    run: Run, record_of: Build, planned: Planned, dirty: bool | None, commit: str
+) -> None:
+    record = record_of(run)
+    environment = {**record.environment, "commit": "abc", "dirty": dirty}
+    (row,) = tables_of(planned([replace(record, environment=environment)])).runs
+    assert row["commit"] == commit
+
+
+# Hardware counters
+
+
+def test_counters_follow_the_metrics_of_their_run(
+    run: Run, record_of: Build, planned: Planned, counters_of: Build
+) -> None:
+    record = record_of(run)
+    rows = tables_of(planned([record], counters=[counters_of(record, dram_bytes=4.87e9)])).metrics
+    names = [metric.name for metric in (*ATTENTION.metrics, *ATTENTION.all_counters)]
+    assert [row["metric"] for row in rows] == names
+    found = next(row for row in rows if row["metric"] == "forward_dram_bytes")
+    assert (found["value"], found["unit"], found["status"]) == (4.87e9, "B", "ok")
+    assert found["low"] is found["high"] is found["samples"] is None
+
+
+def test_counters_that_could_not_be_read_have_empty_cells(
+    run: Run, record_of: Build, planned: Planned, counters_of: Build
+) -> None:
+    record = record_of(run)
+    rows = tables_of(planned([record], counters=[counters_of(record, "error")])).metrics
+    counted = [row for row in rows if row["metric"].startswith("forward_dram")]
+    assert [(row["status"], row["value"]) for row in counted] == [("error", None)]
+
+
+@pytest.mark.parametrize("key", ["device_name", "provider"])
+def test_counters_of_another_device_or_code_are_left_out(
+    run: Run, record_of: Build, planned: Planned, counters_of: Build, key: str
+) -> None:
+    record = record_of(run)
+    counters = counters_of(record, environment={**record.environment, key: "other"})
+    rows = tables_of(planned([record], counters=[counters])).metrics
+    assert len(rows) == len(ATTENTION.metrics)

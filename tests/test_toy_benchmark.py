@@ -95,6 +95,8 @@ CONFIG: dict[str, Any] = {
 }
 CLAIMS = {
     "benchmark": "sorting",
+    "dtype": "float16",
+    "device": "cuda",
     "sources": {"book": {"title": {"zh_TW": "書", "en": "Book"}, "statistic": "not_stated"}},
     "claims": [
         {
@@ -172,6 +174,7 @@ def make_results() -> Path:
     plans, tables = [], home / "tables"
     languages, config = home / "plan" / "languages.json", home / "plan" / "config.json"
     write_json(languages, CONFIG["languages"])
+    write_json(home / "plan" / "experiments.json", [each.name for each in experiments])
     write_json(config, CONFIG)
     for experiment in experiments:
         name = experiment.name
@@ -264,7 +267,7 @@ def test_its_sections_have_its_numbers(results: Path) -> None:
         "en": "How does each of these change with number of items n: throughput, scratch space?",
     }
     assert "Fixed: t = 4." in items.setting["en"]
-    assert "Varied with it: number of threads t." in both.setting["en"]
+    assert "Varied with it: number of threads t (1, 2, 4, 8)." in both.setting["en"]
     headings = ["Implementation", "n", "t", "Throughput (Mitem/s)", "Scratch space (KiB)", "Run"]
     assert [column["en"] for column in both.table.columns] == headings
     assert cells(both.table, "Radix") == [["Radix", "1024", "1", "32", "2", "16"]]

@@ -146,10 +146,17 @@ def test_what_varies_along_is_named_with_its_symbol() -> None:
     assert texts["zh_TW"] == "與 N 一同變動的有：批次大小 B。"
 
 
+def test_the_largest_that_fits_is_the_largest_that_was_tested() -> None:
+    params = {"failed": [32768], "largest": 16384}
+    texts = tell(finding("out_of_memory.limit_found", params=params))
+    assert texts["en"].endswith("the largest value tested that fits is N = 16384.")
+    assert "測過的值中" in texts["zh_TW"]
+
+
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        ("model_agrees_at", "At N = 128, both values equal those of the exact model."),
+        ("model_agrees_at", "At N = 128, both values equal those of the exact model, the sum of"),
         ("model_differs_at", "At N = 128, at least one value differs from that of the exact model"),
     ],
 )
@@ -236,11 +243,30 @@ def test_a_range_whose_ends_print_alike_is_one_number(high: float, expected: str
     assert texts["zh_TW"].count("0.500 倍") == 1
 
 
+UNTHROTTLED = {
+    **{"values": [128], "dtype": "half", "ceiling_state": "unthrottled", "vendors_rate": 989.4},
+    "ceiling_rates": [
+        {"state": "unthrottled", "rate": 762.0},
+        {"state": "sustained", "rate": 705.0},
+    ],
+}
+
+
 def test_percentages_of_a_range_have_their_sign_each() -> None:
     shares = {"matrix_low": 10.0, "matrix_high": 20.0, "copy_low": 1.0, "copy_high": 1.0}
-    texts = tell(finding("roofline.neither", params={"values": [128], "dtype": "half", **shares}))
-    assert "reaches 10.0% to 20.0% of the measured" in texts["en"]
+    params = {**UNTHROTTLED, **shares}
+    texts = tell(finding("roofline.neither", params=params))
+    assert "reaches 10.0% to 20.0% of the measured unthrottled half matrix" in texts["en"]
+    assert "rate (762 TFLOP/s; data sheet 989.4)" in texts["en"]
     assert "複製頻寬的 1.00%；" in texts["zh_TW"]
+
+
+def test_a_small_share_of_the_bandwidth_does_not_say_that_memory_binds_nothing() -> None:
+    shares = {"matrix_low": 10.0, "matrix_high": 20.0, "copy_low": 1.0, "copy_high": 1.0}
+    params = {**UNTHROTTLED, "ceiling_state": "measured", "vendors_rate": None, **shares}
+    text = tell(finding("roofline.neither", params=params))["en"]
+    assert text.endswith("was not measured, so what binds it is not known.")
+    assert "bound by neither" not in text
 
 
 @pytest.mark.parametrize(
@@ -263,9 +289,17 @@ def test_growth_is_told_in_the_form_that_the_finding_names(sentence: str, expect
     [(0, "none wholly in the range"), (1, "of which 1 lie"), (2, "all in the range")],
 )
 def test_of_several_comparisons_it_is_told_how_many_hold(held: int, expected: str) -> None:
-    figure = claim(count=2, ours_lowest=0.9, ours_highest=2.0, held_count=held)["en"]
+    figure = claim(count=2, interval_count=2, ours_lowest=0.9, ours_highest=2.0, held_count=held)[
+        "en"
+    ]
     assert "0.900 to 2.00 (2 comparisons, " in figure
     assert expected in figure
+
+
+def test_a_range_of_means_says_that_it_has_no_intervals() -> None:
+    means = {"count": 2, "interval_count": 0, "held_count": 0}
+    figure = claim(**means, ours_lowest=0.9, ours_highest=2.0)["en"]
+    assert "0.900 to 2.00 (2 comparisons of means, without intervals)" in figure
 
 
 def test_of_several_metrics_each_has_its_own_figure() -> None:
@@ -288,6 +322,35 @@ def test_a_claim_about_amounts_subtracts() -> None:
     terms = [term(name, n) for name in ("A", "B") for n in (256, 128)]
     text = claim(compare="amounts", terms=terms)["en"]
     assert "(A [N = 256] − A [N = 128]) ÷ (B [N = 256] − B [N = 128])" in text
+
+
+def test_readings_that_disagree_are_both_told_with_how_they_compare() -> None:
+    terms = [term(name, n) for name in ("A", "B") for n in (256, 128)]
+    figure = {"count": 1, "ours_low": 2.0, "ours_high": 2.0}
+    readings = [
+        {**figure, "compare": way, "protocol": protocol, "leans": leans, "ours": ours}
+        for protocol in ("sampled", "lab5")
+        for way, leans, ours in (
+            ("amounts", "confirmed", 3.46),
+            ("times", "contradicted", 0.935),
+        )
+    ]
+    texts = claim("claim.ambiguous", terms=terms, readings=readings)
+    assert "By increments: 3.46. By factors: 0.935. The claim requires" in texts["en"]
+    assert "以增加量比較：3.46。以倍數比較：0.935。" in texts["zh_TW"]
+
+
+def test_a_figure_by_the_documents_own_protocol_is_named_as_such() -> None:
+    readings = [
+        {"count": 1, "compare": "times", "protocol": name, "leans": leans, "ours": ours}
+        | {"ours_low": low, "ours_high": low}
+        for name, leans, ours, low in (
+            ("lab5", "contradicted", 9.1, None),
+            ("sampled", "confirmed", 9.9, 9.9),
+        )
+    ]
+    text = claim("claim.ambiguous", readings=readings)["en"]
+    assert "Back-to-back calls: 9.10. Single calls: 9.90." in text
 
 
 def test_a_claim_names_its_places_by_the_declared_symbols_and_variants() -> None:
@@ -324,10 +387,12 @@ def claim(sentence: str = "claim.confirmed", **params: Any) -> dict[str, str]:
         **{"says": text, "source_title": text, "metrics": ["peak_memory"], "compare": "times"},
         **{"terms": [term("A", 128)], "each_of": [], "at": [{"batch_size": [2]}]},
         **{"count": 1, "ours": 2.0, "ours_low": 2.0, "ours_high": 2.0},
-        **{"wanted_least": 1.06, "wanted_most": None},
+        **{"wanted_least": 1.06, "wanted_most": None, "published": None},
     }
-    subject = {"claim": "a", "source": "b"}
-    return tell(finding(sentence, subject=subject, params={**usual, **params}))
+    found = {**usual, **params}
+    reading = {"compare": found["compare"], "protocol": "sampled", "leans": "", **found}
+    found = {"readings": [reading] if found["count"] else [], **found}
+    return tell(finding(sentence, subject={"claim": "a", "source": "b"}, params=found))
 
 
 # The margin

@@ -16,13 +16,21 @@ from flashlab.machine import MachineError
 from flashlab.plan import PlanError
 from flashlab.prepare import DATA, LOCAL, prepare
 from flashlab.processes import WORKFLOW_PID
+from flashlab.published import ClaimsError
 from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.sources import sources_of
 from flashlab.sweep import TABLES
 from snakemake.exceptions import WorkflowError
 
 # What the call's preparation raises with one message for the user.
-PREPARATION_ERRORS = (ConfigError, DatasetError, ImplementationError, MachineError, PlanError)
+PREPARATION_ERRORS = (
+    ClaimsError,
+    ConfigError,
+    DatasetError,
+    ImplementationError,
+    MachineError,
+    PlanError,
+)
 
 BEGAN = time.time()
 CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
@@ -155,6 +163,11 @@ def ceilings_option(wildcards):
 def measure_order(wildcards):
     """What to measure for a record: the run and the protocol."""
     return json.dumps(ORDERS[f"{wildcards.record}.json"])
+
+
+def counters_order(wildcards):
+    """Which counters to read for a record: the run and the protocol."""
+    return json.dumps(ORDERS[f"counters-{wildcards.record}.json"])
 
 
 def import_entry(wildcards):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +29,9 @@ Build = Callable[..., Any]
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = (128, 256, 512, 1024)
 CEILINGS = {
-    "matrix_product": {"float32": {"rate(TFLOPs/s)": 2.0}},
-    "copy": {"bandwidth(GB/s)": 100.0},
+    "matrix_product": {"float32": {"time(s)": 1e-3, "samples": [], "size": 1000}},
+    "copy": {"time(s)": 0.02, "samples": [], "bytes": 10**9},
+    "environment": {},
 }
 
 
@@ -78,11 +80,16 @@ def findings(*names: str, missing: int = 1024) -> list[Finding]:
 
 
 @pytest.fixture
-def overview(tmp_path: Path, planned: Build, record_of: Build, run: Run) -> Callable[..., Path]:
+def overview(
+    tmp_path: Path, planned: Build, record_of: Build, counters_of: Build, run: Run
+) -> Callable[..., Path]:
     """Draws the overview of one experiment with Pytorch and these implementations."""
 
     def drawn(
-        *names: str, ceilings: bool = True, languages: tuple[str, ...] = ("zh_TW", "en")
+        *names: str,
+        ceilings: bool = True,
+        languages: tuple[str, ...] = ("zh_TW", "en"),
+        counted: int = 0,
     ) -> Path:
         records = [
             record_of(
@@ -93,7 +100,8 @@ def overview(tmp_path: Path, planned: Build, record_of: Build, run: Run) -> Call
             for size in SIZES
         ]
         plan = tmp_path / "plan.json"
-        plan.write_text(json.dumps(planned(records)), encoding="utf-8")
+        counters = [counters_of(record) for record in records[:counted]]
+        plan.write_text(json.dumps(planned(records, counters=counters)), encoding="utf-8")
         write_tables(plan, tmp_path / "tables" / "seq_len")
         for name, document in {
             "findings": [finding.to_json() for finding in findings(*names)],
@@ -177,6 +185,35 @@ def test_the_roofline_says_what_its_roofs_are(overview: Callable[..., Path]) -> 
     found = " ".join(texts(overview("Flash2") / "roofline-float32.svg"))
     for said in ("Matrix product 2 TFLOP/s", "100 GB/s", "運算強度 Arithmetic intensity"):
         assert said in found
+
+
+def faces(svg: Path, implementation: str) -> Counter[bool]:
+    """How many groups of an implementation's points are hollow."""
+    groups = [
+        node
+        for node in ElementTree.parse(svg).iter(f"{SVG}g")
+        if node.get("id", "").startswith(f"implementation:{implementation}")
+    ]
+    looks = [[use.get("style", "") for use in group.iter(f"{SVG}use")] for group in groups]
+    return Counter("fill: #ffffff" in look[0] for look in looks if look)
+
+
+def test_points_by_counted_bytes_are_filled_and_those_by_the_least_bytes_hollow(
+    overview: Callable[..., Path],
+) -> None:
+    svg = overview("Flash2", counted=2) / "roofline-float32.svg"
+    assert faces(svg, "Pytorch") == {True: 2, False: 2}  # in both panels
+    assert faces(svg, "Flash2") == {True: 2}
+    found = " ".join(texts(svg))
+    assert "bytes counted in DRAM" in found and "least bytes to move" in found
+
+
+def test_where_nothing_was_counted_the_roofline_does_not_speak_of_it(
+    overview: Callable[..., Path],
+) -> None:
+    svg = overview("Flash2") / "roofline-float32.svg"
+    assert faces(svg, "Pytorch") == faces(svg, "Flash2") == {False: 2}
+    assert "counted" not in " ".join(texts(svg))
 
 
 def test_roofs_meet_where_a_byte_brings_as_many_operations_as_the_rates_allow() -> None:

@@ -15,6 +15,8 @@ from flashlab.findings.model import Finding
 
 MARGIN, BEND, OUTLIER = 0.05, 0.2, 1.25
 MEMORY = "peak_memory"
+L2_BYTES = 60 * 2**20
+"""Of the device that is planted, an H200."""
 
 
 def _pass(finding: Finding) -> str:
@@ -24,6 +26,11 @@ def _pass(finding: Finding) -> str:
 def _mask(finding: Finding) -> bool:
     causal: bool = finding.subject["variant"]["causal"]
     return causal
+
+
+def _change(ratio: float) -> float:
+    """A ratio or its inverse, whichever is above 1."""
+    return max(ratio, 1 / ratio)
 
 
 class Judge:
@@ -70,16 +77,19 @@ class Judge:
         params = finding.params
         false = (
             any(truth[size] <= 1 + MARGIN for size in params["better_at"])
-            or any(truth[size] >= 1 - MARGIN for size in params["worse_at"])
-            or any(abs(truth[size] - 1) > MARGIN for size in params["equal_at"])
+            or any(truth[size] >= 1 / (1 + MARGIN) for size in params["worse_at"])
+            or any(_change(truth[size]) > 1 + MARGIN for size in params["equal_at"])
         )
         trend = params.get("trend", "none")
         if trend != "none":
-            change = truth[params["last"]] / truth[params["first"]]
-            false |= change <= 1 + MARGIN if trend == "widens" else change >= 1 - MARGIN
-        plain = bool(truth) and all(
-            ratio >= 1 + 2 * MARGIN or ratio <= 1 - 2 * MARGIN for ratio in truth.values()
-        )
+            ends = [truth[params["first"]], truth[params["last"]]]
+            false |= {
+                "widens": ends[1] / ends[0] <= 1 + MARGIN,
+                "narrows": ends[0] / ends[1] <= 1 + MARGIN,
+                "peaks": truth[params["high_at"]] <= max(ends) * (1 + MARGIN),
+                "dips": truth[params["low_at"]] * (1 + MARGIN) >= min(ends),
+            }[trend]
+        plain = bool(truth) and all(_change(r) >= (1 + MARGIN) ** 2 for r in truth.values())
         found = set(params["better_at"]) | set(params["worse_at"])
         intervals = [(truth[e["value"]], e) for e in finding.estimates]
         return false, (found != set(truth)) if plain else None, intervals
@@ -113,13 +123,13 @@ class Judge:
             )
             false |= not crosses
         elif finding.verdict == "none_in_range":
-            far = [ratio for ratio in truth.values() if abs(ratio - 1) > MARGIN]
+            far = [ratio for ratio in truth.values() if _change(ratio) > 1 + MARGIN]
             false = min(far, default=1) < 1 < max(far, default=1)
         return false, (finding.verdict != "crosses") if plain else None, intervals
 
     def scaling(self, finding: Finding) -> Any:
         subject, verdict = finding.subject, finding.verdict
-        if verdict == "too_few_sizes":
+        if verdict in ("too_few_sizes", "covaried"):
             return False, None, []
         causal, memory, name = _mask(finding), finding.metric == MEMORY, subject["implementation"]
         truth = self._truth(finding)
@@ -131,7 +141,7 @@ class Judge:
         false = (
             (verdict in ("power_law", "flat") and bend > BEND)
             or (verdict == "curved" and max(local) - min(local) <= (0.1 if memory else BEND))
-            or (verdict == "flat" and max(map(abs, local)) > 0.1 + BEND)
+            or (verdict == "flat" and max(truth.values()) > min(truth.values()) * (1 + MARGIN))
         )
         missed = None
         if exponent is not None and bend <= BEND / 2:
@@ -145,7 +155,7 @@ class Judge:
     def monotonicity(self, finding: Finding) -> Any:
         verdict, params = finding.verdict, finding.params
         memory, truth = finding.metric == MEMORY, self._truth(finding)
-        margin = 0.0 if memory else MARGIN
+        edge = 1.0 if memory else 1 + MARGIN
         steps = [truth[b] / truth[a] for a, b in itertools.combinations(truth, 2)]
         falls, rises = min(steps, default=1.0), max(steps, default=1.0)
         false = False
@@ -154,15 +164,15 @@ class Judge:
                 truth[params[f"{name}_to"]] / truth[params[f"{name}_from"]]
                 for name in ("fall", "rise")
             )
-            false = fall >= 1 - margin or rise <= 1 + margin
+            false = fall >= 1 / edge or rise <= edge
         elif verdict == "monotone":
             false = {
-                "rises": falls < 1 - margin,
-                "falls": rises > 1 + margin,
-                "level": falls < 1 - margin or rises > 1 + margin,
+                "rises": falls < 1 / edge,
+                "falls": rises > edge,
+                "level": falls < 1 / edge or rises > edge,
             }[params["direction"]]
         missed = None
-        if falls < 1 - 2 * margin and rises > 1 + 2 * margin:
+        if falls < edge**-2 and rises > edge**2:
             missed = verdict != "broken"
         intervals = [(truth[e["value"]] / truth[e["start"]], e) for e in finding.estimates]
         return false, missed, [] if memory else intervals
@@ -201,7 +211,11 @@ class Judge:
             size = estimate["value"]
             shape = sweep_shape(size, causal)
             work = costs.flops(shape)[timed] / self.ceilings["rate"]
-            moved = costs.compulsory_bytes(shape, "float16")[timed] / self.ceilings["bandwidth"]
+            if subject["implementation"] == "Pytorch":
+                fewest = costs.naive_fewest_bytes(shape, "float16", L2_BYTES)[timed]
+            else:
+                fewest = costs.compulsory_bytes(shape, "float16")[timed]
+            moved = fewest / self.ceilings["bandwidth"]
             matrix, copy = (100 * share * 1e3 / truth[size] for share in (work, moved))
             right = (
                 "model_error"
@@ -257,7 +271,8 @@ def judge_claim(finding: Finding, dataset: Planted, times: dict[Key, float]) -> 
     """Whether a claim's verdict is false, whether it misses what is plain, and the intervals."""
     params, verdict = finding.params, finding.verdict
     least, most = params["wanted_least"] or 0.0, params["wanted_most"] or math.inf
-    truths, intervals = [], []
+    truths: dict[str, list[float]] = {}
+    intervals = []
     for estimate in finding.estimates:
         values = []
         for name, shape in map(_parsed, estimate["runs"]):
@@ -268,18 +283,30 @@ def judge_claim(finding: Finding, dataset: Planted, times: dict[Key, float]) -> 
                 values.append(times[name, shape, timed])
             else:
                 values.append(costs.flops(shape)[timed] / 1e9 / times[name, shape, timed])
-        truths.append(_true_figure(values, params["compare"]))
+        truth = _true_figure(values, estimate["compare"])
+        truths.setdefault(estimate["compare"], []).append(truth)
         if estimate["metric"] != MEMORY and estimate["estimate"] is not None:
-            intervals.append((truths[-1], estimate))
-    holds = all(least <= truth <= most for truth in truths)
-    false = (verdict == "confirmed" and not holds) or (verdict == "contradicted" and holds)
+            intervals.append((truth, estimate))
+    holds = {all(least <= truth <= most for truth in found) for found in truths.values()}
+    false = {
+        "confirmed": True not in holds,
+        "contradicted": False not in holds,
+        "ambiguous": len(holds) < 2,
+    }.get(verdict, False)
     missed = None
-    if verdict != "other_device" and not any(map(math.isnan, truths)):
+    known = [truth for found in truths.values() for truth in found]
+    if verdict != "other_device" and not any(map(math.isnan, known)):
         room = 1 + 2 * MARGIN
-        if all(least * room <= truth <= most / room for truth in truths):
-            missed = verdict != "confirmed"
-        elif any(truth < least / room or truth > most * room for truth in truths):
-            missed = verdict != "contradicted"
+        plain = {
+            "confirmed"
+            if all(least * room <= truth <= most / room for truth in found)
+            else "contradicted"
+            if any(truth < least / room or truth > most * room for truth in found)
+            else "open"
+            for found in truths.values()
+        }
+        if plain and "open" not in plain:
+            missed = verdict != (plain.pop() if len(plain) == 1 else "ambiguous")
     return false, missed, intervals
 
 

@@ -19,11 +19,12 @@ from findings.judging_kinds import JUDGES
 from findings.judging_kinds import differences as chosen_differences
 from findings.planted import DEVICE, PLANTS, lab, plant_ceilings, true_median, write_dataset
 
-from flashlab.findings.claims import claims, read_claims
+from flashlab.findings.ceilings import read_ceilings
+from flashlab.findings.claims import claims
 from flashlab.findings.derive import derive
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import read_ceilings
+from flashlab.published import read_claims
 from flashlab.sweep import read_planned_sweep
 
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
@@ -150,14 +151,16 @@ def score(
         scores.datasets[dataset.kind] = scores.datasets.get(dataset.kind, 0) + 1
         judge = Judge(dataset, ceilings["truth"])
         for finding in found:
-            if finding.kind not in ("anomaly", "environment"):
+            if finding.kind not in ("anomaly", "environment", "counters"):
                 judge_kind = JUDGES.get(finding.kind) or getattr(Judge, finding.kind)
                 judged = judge_kind(judge, finding)
                 scores.of(finding.kind).add(finding.verdict, *judged)
         for kind, said, false, missed in anomalies(dataset, found):
             scores.of(kind).add(kind if said else "", false, missed)
         if dataset.identical:
-            scores.identical_checks += sum(finding.kind != "environment" for finding in found)
+            scores.identical_checks += sum(
+                finding.kind not in ("environment", "counters") for finding in found
+            )
             scores.identical_differences += differences(found) + chosen_differences(found)
     for index in range(datasets // 12):
         random = np.random.default_rng([seed, datasets + index])

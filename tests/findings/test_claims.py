@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from flashlab.findings.claims import ClaimsError, claims, read_claims, wanted_range
+from flashlab.findings.claims import claims, wanted_range
 from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import Estimates
+from flashlab.published import ClaimsError, read_claims
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
@@ -22,6 +24,8 @@ RATIO = {
     "terms": [{"implementation": "Flash2"}, {"implementation": "Pytorch"}],
     "at": [{**AT, "seq_len": [128, 256]}],
 }
+MEMORY = {**RATIO, "metrics": ["peak_memory"]}
+NAMES = ("Flash2", "Pytorch")
 ON_CUDA = {"dtype": "float16", "device": "cuda"}
 TEXTS = {"zh_TW": "快", "en": "fast"}
 
@@ -29,7 +33,8 @@ TEXTS = {"zh_TW": "快", "en": "fast"}
 def document(**claim: Any) -> dict[str, Any]:
     return {
         "benchmark": "attention",
-        "sources": {"paper": {"title": TEXTS, "statistic": "mean_of_30"}},
+        **ON_CUDA,
+        "sources": {"paper": {"title": TEXTS, "statistic": "mean_of_30", "protocol": "lab5"}},
         "claims": [
             {
                 "id": "claim",
@@ -57,9 +62,9 @@ def twice_as_fast(sweep: Plant, noisy: Noisy) -> Sweep:
     )
 
 
-def checked(claim: dict[str, Any], sweep: Sweep) -> Finding:
+def checked(claim: dict[str, Any], *sweeps: Sweep) -> Finding:
     """The finding on a claim."""
-    (found,) = claims(document(**claim), [sweep], Estimates())
+    (found,) = claims(document(**claim), sweeps, Estimates())
     return found
 
 
@@ -163,6 +168,95 @@ def test_a_dataset_of_a_cpu_is_another_device(sweep: Plant) -> None:
         assert (found.verdict, found.params["count"]) == ("other_device", 0)
 
 
+# Growth that can be compared in two ways
+
+
+def growing(noisy: Noisy, **rates: tuple[float, float]) -> dict[Any, Any]:
+    """Each implementation's times in µs at N = 128 and at N = 256."""
+    return {
+        (name, False, n): {"forward": noisy(time * 1e-6)}
+        for name, times in rates.items()
+        for n, time in zip((128, 256), times, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("pytorch", "flash", "verdict"),
+    [
+        # 1700 µs more against 400 µs, but 18.0 times against 21.0 times.
+        ((100, 1800), (20, 420), "ambiguous"),
+        ((100, 1800), (100, 500), "confirmed"),
+        ((100, 200), (20, 420), "contradicted"),
+    ],
+)
+def test_a_claim_of_growth_is_ambiguous_where_amounts_and_factors_disagree(
+    sweep: Plant,
+    noisy: Noisy,
+    pytorch: tuple[float, float],
+    flash: tuple[float, float],
+    verdict: str,
+) -> None:
+    planted = sweep(growing(noisy, Pytorch=pytorch, Flash2=flash), **ON_CUDA)
+    test = {"metrics": ["forward_time"], "terms": RISES, "at": [AT], "wanted": {"least": 1.06}}
+    found = checked({"test": {**test, "compare": ["amounts", "times"]}}, planted)
+    assert found.verdict == verdict
+    by_way = {reading["compare"]: reading["ours"] for reading in found.params["readings"]}
+    (a, b), (c, d) = pytorch, flash
+    assert by_way["amounts"] == pytest.approx((b - a) / (d - c), rel=0.05)
+    assert by_way["times"] == pytest.approx((b / a) / (d / c), rel=0.05)
+    assert [each["compare"] for each in found.evidence.estimates] == ["amounts", "times"]
+
+
+# Records by the document's own protocol
+
+
+def by_lab5(planted: Sweep) -> Sweep:
+    """The same runs as records of the course's protocol: means, without samples."""
+    runs = [{**row, "protocol": "lab5", "record": f"{row['record']}-lab5"} for row in planted.runs]
+    plan = {**planted.plan, "name": "claims-lab5"}
+    return replace(planted, plan=plan, runs=runs, samples={})
+
+
+def test_a_claim_takes_the_records_of_its_own_protocol(twice_as_fast: Sweep) -> None:
+    """Exact memory decides by any protocol; means without an interval decide nothing."""
+    found = checked({"test": {**MEMORY, "wanted": {"most": 0.6}}}, by_lab5(twice_as_fast))
+    assert (found.verdict, found.reasons) == ("confirmed", [])
+    (record,) = {name[-5:] for name in found.evidence.rows["record"]}
+    assert record == "-lab5"
+    timed = checked({"test": {**RATIO, "wanted": {"least": 1.5}}}, by_lab5(twice_as_fast))
+    assert (timed.verdict, timed.reasons) == ("inconclusive", [Reason("no_samples")])
+    assert timed.params["ours_lowest"] == pytest.approx(2, rel=0.02)
+
+
+def test_a_published_figure_is_compared_with_the_documents_own_protocol_first(
+    twice_as_fast: Sweep,
+) -> None:
+    published = {"figure": 2.0, "unit": "ratio", "tolerance": 0.1}
+    found = checked({"test": RATIO, "published": published}, twice_as_fast, by_lab5(twice_as_fast))
+    assert [reading["protocol"] for reading in found.params["readings"]] == ["lab5", "sampled"]
+    assert (found.verdict, found.reasons) == ("confirmed", [])
+
+
+def test_a_claim_is_ambiguous_where_the_protocols_disagree(
+    sweep: Plant, noisy: Noisy, twice_as_fast: Sweep
+) -> None:
+    """Launches count in back-to-back calls: there both take as long."""
+    alike = {(n, False, s): {"forward": noisy(1e-4)} for n in NAMES for s in (128, 256)}
+    looped = by_lab5(sweep(alike, name="looped", **ON_CUDA))
+    found = checked({"test": {**RATIO, "wanted": {"least": 1.5}}}, twice_as_fast, looped)
+    assert found.verdict == "ambiguous"
+    near = checked({"test": {**RATIO, "wanted": {"least": 1.02}}}, twice_as_fast, looped)
+    assert near.verdict == "confirmed"  # 1.00 without an interval may be 1.02
+
+
+def test_what_a_claim_is_about_is_in_its_file(twice_as_fast: Sweep) -> None:
+    claim = document(test={**RATIO, "wanted": {"least": 1}})
+    (found,) = claims({**claim, "dtype": "bfloat16"}, [twice_as_fast], Estimates())
+    assert found.verdict == "not_tested"
+    (found,) = claims({**claim, "device": "cpu"}, [twice_as_fast], Estimates())
+    assert found.verdict == "other_device"
+
+
 # What is not tested
 
 
@@ -198,13 +292,6 @@ def test_every_run_that_a_claim_lacks_is_named(twice_as_fast: Sweep) -> None:
     assert [(run["implementation"], run["seq_len"]) for run in lacking] == [
         *(("Flash2", 512), ("Flash2", 1024), ("Pytorch", 512), ("Pytorch", 1024))
     ]
-
-
-def test_claims_are_checked_against_sampled_records_alone(twice_as_fast: Sweep) -> None:
-    for row in twice_as_fast.runs:
-        row["protocol"] = "lab5"  # type: ignore[index]
-    found = checked({"test": {**RATIO, "wanted": {"least": 1}}}, twice_as_fast)
-    assert (found.verdict, found.reasons) == ("not_tested", [Reason("not_sampled")])
 
 
 def test_a_claim_about_training_is_not_tested(twice_as_fast: Sweep) -> None:

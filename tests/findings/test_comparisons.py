@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from findings.lookups import excluded_run, the_one
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
 from flashlab.findings.model import Reason
-from flashlab.findings.ratios import Estimates, Ratio
+from flashlab.findings.ratios import Estimates, Ratio, rounded, rounded_off_margin
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
@@ -30,9 +33,12 @@ def pair(noisy: Noisy, factors: dict[int, float], **options: Any) -> dict[Any, A
     ("low", "high", "verdict"),
     [
         (1.06, 2.0, "above"),
+        (1.0501, 2.0, "above"),
         (0.5, 0.94, "below"),
+        (0.5, 1 / 1.0501, "below"),
         (0.96, 1.04, "equal"),
-        (0.95, 1.05, "equal"),
+        (1 / 1.05, 1.05, "equal"),
+        (0.95, 1.05, "inconclusive"),
         (1.04, 1.5, "inconclusive"),
         (0.5, 1.5, "inconclusive"),
         (None, None, "inconclusive"),
@@ -42,6 +48,35 @@ def test_a_ratio_counts_only_where_its_interval_lies_beyond_five_percent(
     low: float | None, high: float | None, verdict: str
 ) -> None:
     assert Ratio(128, 1.0, low, high, 30).verdict == verdict
+
+
+OPPOSITE = {"above": "below", "below": "above"}
+factors = st.floats(0.8, 1.25) | st.sampled_from([1.05, 1 / 1.05, 1.0])
+
+
+@given(factors, factors, factors)
+def test_the_inverse_of_a_ratio_has_the_opposite_verdict(a: float, b: float, c: float) -> None:
+    low, estimate, high = sorted((a, b, c))
+    found = Ratio(128, estimate, low, high, 30)
+    inverse = Ratio(128, 1 / estimate, 1 / high, 1 / low, 30)
+    assert inverse.verdict == OPPOSITE.get(found.verdict, found.verdict)
+    assert (inverse.may_be_above, inverse.may_be_below) == (found.may_be_below, found.may_be_above)
+
+
+@given(factors)
+def test_a_printed_ratio_is_on_the_side_of_the_margin_that_decided(ratio: float) -> None:
+    assume(ratio in (1.05, 1 / 1.05) or abs(abs(math.log(ratio)) - math.log(1.05)) > 1e-6)
+    printed = rounded_off_margin(ratio)
+    assert printed == pytest.approx(ratio, rel=5e-3)
+    assert (printed > 1.05) == (ratio > 1.05)
+    assert (printed < rounded(1 / 1.05, 9)) == (ratio < 1 / 1.05)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "printed"), [(1.0512, 1.051), (1.0488, 1.049), (1.0573, 1.06), (0.9521, 0.952)]
+)
+def test_more_digits_are_printed_beside_the_margin_alone(ratio: float, printed: float) -> None:
+    assert rounded_off_margin(ratio) == printed
 
 
 # Comparisons
@@ -69,6 +104,30 @@ def test_a_kernel_that_is_faster_everywhere_is_faster(sweep: Plant, noisy: Noisy
 def test_a_kernel_that_is_slower_everywhere_is_slower(sweep: Plant, noisy: Noisy) -> None:
     found = the_one(comparisons(sweep(pair(noisy, {128: 0.5, 256: 0.4})), Estimates()))
     assert (found.verdict, found.params["trend"]) == ("worse", "narrows")
+
+
+@pytest.mark.parametrize(
+    ("factors", "trend"),
+    [
+        ((2.0, 2.0, 2.2, 2.3), "widens"),
+        ((2.0, 1.9, 1.8, 1.7), "narrows"),
+        ((2.0, 2.1, 2.1, 2.15), "none"),  # beyond one margin, not beyond that of four medians
+        ((2.0, 2.6, 2.3, 1.7), "peaks"),
+        ((1.5, 2.6, 2.2, 2.0), "peaks"),
+        ((2.0, 1.5, 1.6, 2.3), "dips"),
+        ((2.0, 2.5, 2.0, 2.5), "none"),
+    ],
+)
+def test_a_trend_is_stated_where_the_ratio_goes_one_way_else_its_extremum(
+    sweep: Plant, noisy: Noisy, factors: tuple[float, ...], trend: str
+) -> None:
+    planted = sweep(pair(noisy, dict(zip(SIZES, factors, strict=True)), spread=0.002))
+    found = the_one(comparisons(planted, Estimates()))
+    assert found.params["trend"] == trend
+    keys = [key for key in found.sentences if ".trend." in key]
+    assert keys == ([] if trend == "none" else [f"comparison.trend.{trend}"])
+    if trend == "peaks":
+        assert found.params["high_at"] == 256
 
 
 def test_identical_code_with_a_percent_of_drift_is_equivalent(sweep: Plant, noisy: Noisy) -> None:
@@ -229,6 +288,51 @@ def test_noise_that_allows_either_to_be_faster_decides_no_crossover(
 ) -> None:
     planted = sweep(pair(noisy, {128: 1.0, 256: 1.01}, count=12, spread=0.3))
     assert the_one(crossovers(planted, Estimates())).verdict == "inconclusive"
+
+
+NAMES = {"Flash2": "Pytorch", "Pytorch": "Flash2"}
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(st.floats(0.9, 1.11), min_size=4, max_size=4), st.integers(12, 40))
+def test_no_name_decides_a_verdict(
+    sweep: Plant, noisy: Noisy, speeds: list[float], count: int
+) -> None:
+    """To exchange two names exchanges them in what is found, and nothing else."""
+    speeds_at = dict(zip(SIZES, speeds, strict=True))
+    runs = pair(noisy, speeds_at, count=count, spread=0.03)
+    exchanged = {(NAMES[name], *rest): run for (name, *rest), run in runs.items()}
+
+    def summary(runs: dict[Any, Any]) -> list[dict[str, Any]]:
+        found = (f for f in crossovers(sweep(runs), Estimates()) if f.metric == "forward_time")
+        return [{**f.params, "verdict": f.verdict} for f in found]
+
+    def named_otherwise(finding: dict[str, Any]) -> dict[str, Any]:
+        return {k: NAMES.get(v, v) if isinstance(v, str) else v for k, v in finding.items()}
+
+    assert summary(exchanged) == [named_otherwise(finding) for finding in summary(runs)]
+
+    def sides(runs: dict[Any, Any]) -> list[list[int]]:
+        params = the_one(comparisons(sweep(runs), Estimates())).params
+        return [params[key] for key in ("better_at", "worse_at", "equal_at", "undecided_at")]
+
+    better, worse, equal, undecided = sides(runs)
+    assert sides(exchanged) == [worse, better, equal, undecided]
+
+
+def test_another_name_changes_no_number(sweep: Plant, noisy: Noisy) -> None:
+    runs = pair(noisy, dict.fromkeys(SIZES, 1.05), count=20, spread=0.03)
+    renamed = {
+        ("Flex" if name == "Flash2" else name, *rest): r for (name, *rest), r in runs.items()
+    }
+    found, again = (
+        the_one(comparisons(sweep(each, name=name), Estimates()))
+        for each, name in ((runs, "seq_len"), (renamed, "another"))
+    )
+    assert (found.verdict, found.params) == (again.verdict, again.params)
+    assert found.estimates == again.estimates
 
 
 def test_every_pair_of_implementations_is_looked_at(sweep: Plant, noisy: Noisy) -> None:

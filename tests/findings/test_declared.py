@@ -13,12 +13,13 @@ from findings.lookups import the_one
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.findings.anomalies import outliers, unstable
+from flashlab.findings.ceilings import Ceiling, Ceilings
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
 from flashlab.findings.exact import exact_comparisons
 from flashlab.findings.model import Finding
 from flashlab.findings.monotonicity import monotonicities
 from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import Ceilings, rooflines
+from flashlab.findings.roofline import rooflines
 from flashlab.findings.scaling import scalings
 from flashlab.records import Record
 from flashlab.statistics import Estimate
@@ -212,8 +213,8 @@ def test_any_exact_metric_is_compared_without_an_interval(
 
 
 def test_a_metric_without_declared_work_has_no_roofline(toy_sweep: Callable[..., Sweep]) -> None:
-    second = (Estimate(1.0, 30, None), 1.0)
-    ceilings = Ceilings("Abacus", {"float32": second}, second, frozenset())
+    second = Ceiling(1.0, Estimate(1.0, 30, None))
+    ceilings = Ceilings("Abacus", {"float32": second}, second)
     planted = toy_sweep(Fast={8: 100.0})
     assert list(rooflines(planted, Estimates(), ceilings)) == []
 

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.findings.ceilings import Ceilings, read_ceilings
 from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import Ceilings, read_ceilings, rooflines
+from flashlab.findings.roofline import rooflines
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
@@ -33,14 +37,16 @@ def at_shares(sweep: Plant, noisy: Noisy) -> Callable[..., list[Finding]]:
     return build
 
 
-def ceilings(noisy: Noisy, rate: float, bandwidth: float, dtype: str = "float32") -> Ceilings:
+def ceilings(
+    noisy: Noisy, rate: float, bandwidth: float, dtype: str = "float32", name: str = "Abacus"
+) -> Ceilings:
     def timed(seconds: float, **size: int) -> dict[str, Any]:
         return {"samples": noisy(seconds, spread=0.002), "time(s)": seconds, **size}
 
     document = {
         "matrix_product": {dtype: timed(2 * SIZE**3 / rate, size=SIZE)},
         "copy": timed(2 * COPIED / bandwidth, bytes=COPIED),
-        "environment": {"device_name": "Abacus"},
+        "environment": {"device_name": name},
     }
     return read_ceilings(document, Estimates())
 
@@ -74,25 +80,121 @@ def test_what_stays_in_a_cache_may_pass_the_copy_rate(
     assert (found.verdict, found.reasons) == ("memory_bound", [Reason("above_copy_rate")])
 
 
-@pytest.mark.parametrize(("later", "drifted"), [(1.0, set()), (1.04, set()), (1.08, {"float32"})])
-def test_a_ceiling_that_changed_while_it_was_measured_is_told(
-    sweep: Plant, noisy: Noisy, later: float, drifted: set[str]
-) -> None:
-    planted = sweep({("Flash2", False, 128): {"forward": noisy(1e-3)}})
-    samples = [*noisy(1e-3, spread=0.002), *(later * s for s in noisy(1e-3, spread=0.002))]
-    timed = {"samples": samples, "time(s)": 1e-3, "size": SIZE}
+# The states of a ceiling
+
+
+def ceilings_of(noisy: Noisy, samples: Sequence[float], name: str = "Abacus") -> Ceilings:
+    """Ceilings whose float32 product took these seconds, beside a steady copy."""
     steady = {"samples": noisy(1e-3, spread=0.002), "time(s)": 1e-3, "bytes": COPIED}
-    found = read_ceilings(
-        {
-            "matrix_product": {"float32": timed},
-            "copy": steady,
-            "environment": {"device_name": "Abacus"},
-        },
-        Estimates(),
+    timed = {"samples": samples, "time(s)": 1e-3, "size": SIZE}
+    document = {"matrix_product": {"float32": timed}, "copy": steady}
+    return read_ceilings({**document, "environment": {"device_name": name}}, Estimates())
+
+
+def calls(noisy: Noisy, factors: Sequence[float]) -> list[float]:
+    """Calls of 1 ms, 5% of them slow, each made longer by a factor."""
+    samples = noisy(1e-3, count=len(factors), spread=0.002)
+    return [factor * sample for factor, sample in zip(factors, samples, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("factors", "state", "drifted"),
+    [
+        ([1.0] * 40, "measured", False),
+        ([1.0] * 14 + [1.08] * 36, "unthrottled", False),  # the H200's float16
+        ([1.0] * 40 + [1.08] * 12, "unthrottled", False),
+        ([1.0] * 20 + [1.04] * 20, "measured", False),  # within the margin
+        ([1.08] * 20 + [1.0] * 20, "measured", True),  # it became faster
+        ([1 + 0.2 * i / 60 for i in range(60)], "measured", True),  # steadily, without a step
+    ],
+)
+def test_a_ceiling_that_fell_has_two_states(
+    noisy: Noisy, factors: list[float], state: str, drifted: bool
+) -> None:
+    ceiling = ceilings_of(noisy, calls(noisy, factors)).matrix["float32"]
+    assert (ceiling.state, ceiling.has_drifted) == (state, drifted)
+    if state == "unthrottled":
+        assert ceiling.time.median == pytest.approx(1.0, rel=0.01)
+        assert ceiling.sustained_rate == pytest.approx(ceiling.rate / 1.08, rel=0.01)
+        assert ceiling.time.count == factors.count(1.0)
+
+
+def test_steady_calls_have_one_state_whatever_their_noise() -> None:
+    random = np.random.default_rng(12)
+    for spread, slow in itertools.product((0.001, 0.01, 0.05), (0.0, 0.05, 0.2)):
+        for _ in range(40):
+            drawn = random.lognormal(sigma=spread, size=50)
+            samples = drawn * np.where(random.random(50) < slow, 1.2, 1.0) * 1e-3
+            ceiling = read_ceilings(
+                {
+                    "matrix_product": {},
+                    "copy": {"samples": list(samples), "time(s)": 1e-3, "bytes": COPIED},
+                    "environment": {},
+                },
+                Estimates(),
+            ).copy
+            assert ceiling.state == "measured"
+
+
+def test_a_share_is_one_of_the_unthrottled_ceiling_and_says_so(sweep: Plant, noisy: Noisy) -> None:
+    planted = sweep({("Flash2", False, 128): {"forward": noisy(1e-3)}})
+    found = ceilings_of(noisy, calls(noisy, [1.0] * 20 + [1.1] * 30))
+    (finding,) = [f for f in rooflines(planted, Estimates(), found) if f.metric == "forward_time"]
+    assert finding.params["ceiling_state"] == "unthrottled"
+    assert finding.params["vendors_rate"] is None
+    first, sustained = finding.params["ceiling_rates"]
+    assert (first["state"], sustained["state"]) == ("unthrottled", "sustained")
+    assert first["rate"] == pytest.approx(1.1 * sustained["rate"], rel=0.01)
+    flops = costs.flops(Shape.of(planted.runs[0]))["forward"]
+    share = 100 * flops / 1e-3 / found.matrix["float32"].rate
+    assert finding.params["matrix_low"] == pytest.approx(share, rel=0.02)
+    assert finding.reasons == []
+
+
+def test_a_share_of_a_ceiling_that_drifted_says_so(sweep: Plant, noisy: Noisy) -> None:
+    planted = sweep({("Flash2", False, 128): {"forward": noisy(1e-3)}})
+    drifted = ceilings_of(noisy, calls(noisy, [1.08] * 20 + [1.0] * 20))
+    for finding in rooflines(planted, Estimates(), drifted):
+        assert finding.reasons == [Reason("ceiling_drifted")]
+
+
+# The bytes that an implementation moves
+
+
+def test_the_scores_that_exceed_the_cache_count_as_moved_by_the_naive_implementation() -> None:
+    shape, cache = Shape(16, 1024, 32, 2048, False), 60 * 2**20
+    compulsory = costs.compulsory_bytes(shape, "float16")["forward"]
+    assert compulsory == 2**28
+    moved = costs.naive_fewest_bytes(shape, "float16", cache)
+    assert moved["forward"] == compulsory + 4 * (2**30 - cache)  # an H200 counted 4.87e9
+    small = Shape(16, 128, 32, 2048, False)
+    compulsory_of_small = costs.compulsory_bytes(small, "float16")
+    assert costs.naive_fewest_bytes(small, "float16", cache) == compulsory_of_small
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("Pytorch", "memory_bound"), ("Flash2", "neither")])
+def test_a_run_that_moves_its_scores_is_bound_by_memory(
+    sweep: Plant, noisy: Noisy, name: str, verdict: str
+) -> None:
+    """Compulsory bytes alone come to 2% of the bandwidth; the scores make it 70%."""
+    big = {"batch_size": 16, "num_heads": 32, "emb_dim": 2048}
+    shape, h200 = Shape(16, 1024, 32, 2048, False), "NVIDIA H200"
+    moved = costs.naive_fewest_bytes(shape, "float32", 60 * 2**20)["forward"]
+    planted = sweep(
+        {(name, False, 1024): {"forward": noisy(moved / 4e12 / 0.7)}},
+        sizes=lambda n: {**big, "seq_len": n},
     )
-    assert found.drifted == drifted
-    for finding in rooflines(planted, Estimates(), found):
-        assert finding.reasons == [Reason("ceiling_drifted")] * bool(drifted)
+    runs = [{**row, "device_name": h200} for row in planted.runs]
+    rate = costs.flops(shape)["forward"] / (moved / 4e12 / 0.7) / 0.3
+    found = ceilings(noisy, rate, 4e12, name=h200)
+    (finding,) = [
+        finding
+        for finding in rooflines(replace(planted, runs=runs), Estimates(), found)
+        if finding.metric == "forward_time"
+    ]
+    assert finding.verdict == verdict
+    assert ("roofline.bytes_known" in finding.sentences) is (name == "Pytorch")
+    assert finding.params["vendors_rate"] == 66.9
 
 
 @pytest.mark.parametrize("matrix", [50.0, 106.0])

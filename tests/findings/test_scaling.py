@@ -65,6 +65,19 @@ def test_a_time_that_does_not_grow_is_flat(sweep: Plant, noisy: Noisy) -> None:
     assert found.params["exponent"] == pytest.approx(0, abs=0.05)
 
 
+def test_a_small_exponent_over_a_wide_range_is_not_flat(sweep: Plant, noisy: Noisy) -> None:
+    sizes = [128 * 2**i for i in range(6)]
+    found = growth(sweep(timed(noisy, {n: 1e-3 * n**0.08 for n in sizes}, spread=0.002)))
+    assert found.verdict == "power_law"
+    assert found.params["times"] == pytest.approx(1.32, abs=0.01)
+
+
+def test_exact_memory_that_changes_by_more_than_the_margin_is_not_flat(sweep: Plant) -> None:
+    runs = {("Flash2", False, n): {"peak": n**0.04} for n in (128, 256, 512, 1024, 2048)}
+    found = growth(sweep(runs), "peak_memory")
+    assert (found.verdict, found.params["exponent"]) == ("power_law", 0.04)
+
+
 def test_too_much_noise_is_imprecise_and_never_a_law(sweep: Plant, noisy: Noisy) -> None:
     times = {n: 1e-9 * n**2 for n in SIZES}
     found = growth(sweep(timed(noisy, times, count=12, spread=0.5)))
@@ -133,3 +146,18 @@ def test_growth_is_found_for_each_implementation_variant_and_metric(sweep: Plant
     }
     found = list(scalings(sweep(runs), Estimates()))
     assert len(found) == len({canonical(finding.subject) for finding in found}) == 2 * 2 * 3
+
+
+def test_no_exponent_is_given_where_another_size_varies_along(sweep: Plant, noisy: Noisy) -> None:
+    """The batch falls as N rises: a square law of N has the slope 1, which is no exponent of N."""
+    sizes = {n: {"seq_len": n, "batch_size": 2048 // n} for n in SIZES}
+    times = {n: 1e-9 * n**2 * (2048 // n) for n in SIZES}
+    planted = sweep(timed(noisy, times, spread=0.002), sizes=sizes.__getitem__)
+    found = growth(planted)
+    assert found.verdict == "covaried"
+    assert not {"exponent", "local"} & found.params.keys()
+    assert found.params["steps"] == pytest.approx([2.0, 2.0, 2.0], rel=0.02)
+    assert found.params["times"] == pytest.approx(8, rel=0.02)
+    assert "exponent" not in found.estimates[-1]
+    assert found.sentences == ["scaling.covaried", "covaried"]
+    assert growth(planted, "peak_memory").verdict == "covaried"

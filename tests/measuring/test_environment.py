@@ -45,6 +45,13 @@ def test_a_fifth_of_slow_samples_are_too_many_outliers_and_one_is_not() -> None:
     assert codes([*steady(), 2.0]) == []
 
 
+def test_a_clock_that_goes_between_two_states_is_in_doubt() -> None:
+    between = [time * (1.08 if i // 5 % 2 else 1) for i, time in enumerate(steady())]
+    (warning,) = sample_warnings("forward", between)
+    assert (warning["code"], warning["metric"]) == ("states", "forward")
+    assert warning["share"] == pytest.approx(0.08, abs=0.001)
+
+
 def test_too_few_samples_show_nothing() -> None:
     assert codes([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) == []
 

@@ -2,11 +2,19 @@ from __future__ import annotations
 
 import statistics
 import time
+from random import Random
 from typing import Any
 
 import pytest
 
-from flashlab.measuring.protocols import MIN_CALLS, PROTOCOLS, WARM_UP_CALLS, lab5, sampled
+from flashlab.measuring.protocols import (
+    ENOUGH_CALLS,
+    MIN_CALLS,
+    PROTOCOLS,
+    WARM_UP_CALLS,
+    lab5,
+    sampled,
+)
 from flashlab.statistics import median_interval
 
 
@@ -32,21 +40,42 @@ def test_sampling_stops_once_the_interval_is_narrow_enough() -> None:
     timing = sampled(Counted(), limits(relative_interval=0.5), "cpu")
     assert timing.stopped == "interval"
     assert median_interval(timing.samples).relative_half_width <= 0.5
-    assert len(sampled(Counted(), limits(relative_interval=99), "cpu").samples) == MIN_CALLS
+    assert len(sampled(Counted(), limits(relative_interval=99), "cpu").samples) == ENOUGH_CALLS
 
 
 def test_sampling_stops_when_its_time_is_spent() -> None:
     begin = time.perf_counter()
-    timing = sampled(Counted(1.0, 3.0), limits(relative_interval=1e-9, max_seconds=0.1), "cpu")
+    timing = sampled(Counted(1.0, 3.0), limits(relative_interval=1e-9, max_seconds=0.3), "cpu")
     assert timing.stopped == "time"
-    assert 0.1 < time.perf_counter() - begin < 2
+    assert 0.3 < time.perf_counter() - begin < 3
     assert len(timing.samples) > MIN_CALLS
-    assert sum(timing.samples) > 0.1
+    assert sum(timing.samples) > 0.3
 
 
 def test_there_are_enough_samples_however_slow_a_call_is() -> None:
     timing = sampled(Counted(10.0, 20.0), limits(relative_interval=1e-9, max_seconds=1e-6), "cpu")
     assert (timing.stopped, len(timing.samples)) == ("time", MIN_CALLS)
+
+
+def test_a_narrow_interval_counts_although_the_time_ended_the_sampling() -> None:
+    timing = sampled(Counted(5.0), limits(relative_interval=0.5, max_seconds=1e-6), "cpu")
+    assert (timing.stopped, len(timing.samples)) == ("interval", MIN_CALLS)
+
+
+def test_dependent_calls_are_sampled_for_longer() -> None:
+    random = Random(2)
+    level, taken = 0.0, 0
+
+    def call() -> None:
+        nonlocal level, taken
+        level = 0.95 * level + 0.4 * random.gauss(0, 1)
+        taken += 1
+        end = time.perf_counter() + 1e-4 * 1.05**level
+        while time.perf_counter() < end:
+            pass
+
+    timing = sampled(call, limits(relative_interval=0.01, max_seconds=2.0), "cpu")
+    assert len(timing.samples) > ENOUGH_CALLS
 
 
 def test_the_time_is_the_median_of_samples_that_each_time_one_call() -> None:
@@ -58,7 +87,9 @@ def test_the_time_is_the_median_of_samples_that_each_time_one_call() -> None:
 
 
 def test_samples_stay_in_the_order_of_measurement() -> None:
-    timing = sampled(Counted(1.0, 1.0, 1.0, 1.0, 60.0), limits(relative_interval=99), "cpu")
+    timing = sampled(
+        Counted(1.0, 1.0, 1.0, 1.0, 60.0), limits(relative_interval=99, max_seconds=0.01), "cpu"
+    )
     slow = [index for index, sample in enumerate(timing.samples) if sample > 0.05]
     assert slow == list(range(slow[0], MIN_CALLS, 5))
     assert slow[0] < 5

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from flashlab.devices import known_devices
+from flashlab.files import read_json, write_json
 from flashlab.report.data import stretches
 from flashlab.report.document import Cell, Environment, Report
 
@@ -113,6 +114,33 @@ def test_on_a_gpu_the_vendors_peaks_stand_below_the_ceilings(results: Any) -> No
     assert len(peaks.rows) == 1 + len(known_devices())
     (own,) = (row for row in peaks.rows if str(row.cells[0]).count("●"))
     assert [cell.text for cell in own.cells[:4]] == ["● H100 PCIe", "756", "51.2", "2,039"]
+
+
+def test_runs_with_uncommitted_changes_are_named(results: Any) -> None:
+    results.change_all_runs({"commit": "abc"})
+    assert not any("uncommitted" in notice["en"] for notice in notices(results))
+    results.change_runs("num_heads", {"commit": "abc-dirty"}, first=2)
+    (named,) = (notice for notice in notices(results) if "uncommitted" in notice["en"])
+    assert named["en"].startswith("2 runs were measured with uncommitted changes")
+    assert "未提交的修改" in named["zh_TW"]
+
+
+def notices(results: Any) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = results.compose().environment.notices
+    return found
+
+
+def test_both_states_of_a_ceiling_are_listed(results: Any) -> None:
+    ceilings = read_json(results.ceilings)
+    product = ceilings["matrix_product"]["float32"]
+    product["samples"] = [1e-3 * (1 + i % 3 / 1000) * (1.1 if i > 20 else 1) for i in range(50)]
+    write_json(results.ceilings, ceilings)
+    unthrottled, sustained = results.compose().environment.peaks.rows
+    assert unthrottled.cells[0]["en"].startswith("Measured, unthrottled:")
+    assert sustained.cells[0]["en"].startswith("Measured, sustained:")
+    rates = [float(row.cells[1].text.replace(",", "")) for row in (unthrottled, sustained)]
+    assert rates[0] / rates[1] == pytest.approx(1.1, rel=0.01)
+    assert unthrottled.cells[2].text == sustained.cells[2].text  # the copy did not fall
 
 
 def test_numbers_are_told_in_stretches() -> None:

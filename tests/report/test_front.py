@@ -143,6 +143,18 @@ def test_the_headline_quotes_the_findings_with_their_verdicts(
     assert said["Forward rate (TFLOP/s)"] == Cell("")
 
 
+def test_the_baseline_is_defined_on_page_one(results: Any) -> None:
+    facts = {label["en"]: value for label, value in results.compose().front.facts}
+    assert "whose causal path builds its mask at every call" in facts["Baseline"]["en"]
+    assert "每次呼叫都重建遮罩" in facts["Baseline"]["zh_TW"]
+
+
+def test_on_a_cpu_flash2_is_called_what_it_runs_there(results: Any) -> None:
+    subtitle = results.compose().front.subtitle
+    assert "PyTorch's CPU flash kernel" in subtitle["en"]
+    assert "FlashAttention-2" not in "".join(subtitle.values())
+
+
 def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) -> None:
     report = results.compose()
     drawn = read_json(results.local / "overview" / "drawn.json")

@@ -20,6 +20,8 @@ def decide(results: Any, count: int) -> None:
         finding["verdict"] = "confirmed"
         finding["params"] |= {"count": 1, "ours": 2.0, "ours_low": None, "ours_high": None}
         finding["params"] |= {"ours_lowest": 2.0, "ours_highest": 2.0, "held_count": 1}
+        reading = {"compare": "times", "protocol": "sampled", "leans": "confirmed"}
+        finding["params"]["readings"] = [reading | finding["params"]]
     write_json(results.local / "findings.json", findings)
 
 
@@ -38,7 +40,7 @@ def test_a_claim_that_is_decided_on_a_cpu_stays(results: Any) -> None:
     found = ledger(results)
     assert found.table is not None and len(found.table.rows) == 2
     assert found.note is not None and found.others == []
-    assert found.summary["en"].startswith("2 published claims")
+    assert found.summary["en"].startswith("2 of 2 published claims")
     assert "data/published/claims.yaml" in found.summary["en"]
 
 
@@ -47,4 +49,5 @@ def test_on_a_gpu_every_claim_is_listed(results: Any) -> None:
     found = ledger(results)
     assert found.table is None
     claims = [finding for finding in results.findings() if finding["kind"] == "claim"]
+    assert found.summary["en"].startswith(f"None of the {len(claims)} published claims could be")
     assert sum(len(members) for _, members in found.others) == len(claims)

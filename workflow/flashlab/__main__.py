@@ -117,6 +117,13 @@ def _freeze(arguments: Arguments) -> None:
     print(f"{folder} now holds these records; render it with --config dataset={folder.name}")
 
 
+def _freeze_counters(arguments: Arguments) -> None:
+    from flashlab.datasets import freeze_counters
+
+    count = freeze_counters(arguments.name, arguments.plans, arguments.data)
+    print(f"{arguments.data / arguments.name} now holds {count} more records of counters")
+
+
 def _tables(arguments: Arguments) -> None:
     from flashlab.tables import write_tables
 
@@ -267,6 +274,11 @@ def _parser() -> argparse.ArgumentParser:
     freeze.add_argument("--ceilings", type=Path, required=True, help="the device's ceilings")
     freeze.add_argument("--data", type=Path, required=True, help="folder of the datasets")
     freeze.add_argument("plans", type=Path, nargs="+", help="plan/records/*.json")
+
+    counters = command("freeze-counters", _freeze_counters, "Add counters to a recorded dataset.")
+    counters.add_argument("--name", required=True, help="the dataset's name")
+    counters.add_argument("--data", type=Path, required=True, help="folder of the datasets")
+    counters.add_argument("plans", type=Path, nargs="+", help="plan/records/*.json")
 
     tables = command("tables", _tables, "Aggregate an experiment's records into CSV.")
     tables.add_argument("--plan", type=Path, required=True, help="plan/records/<experiment>.json")

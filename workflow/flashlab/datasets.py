@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from flashlab.course import (
     read_runs_csv,
 )
 from flashlab.files import read_json, sha256_of, write_json
-from flashlab.records import Measurement, Record, RecordError, read_record, write_record
+from flashlab.records import COUNTERS, Measurement, Record, RecordError, read_record, write_record
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_bounded, read_within
 
@@ -58,6 +58,11 @@ class Entry:
     path: Path
     sha256: str
 
+    @property
+    def has_counters(self) -> bool:
+        """Whether it holds the run's hardware counters."""
+        return bool(self.protocol["name"] == COUNTERS)
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -75,6 +80,10 @@ class Dataset:
         """The record of `run` under the protocol of that name, or under the dataset's own."""
         found = {e.protocol["name"]: e for e in self.entries if e.run == run}
         return found.get(protocol) or found.get(self.protocol)
+
+    def find_counters(self, run: Run) -> Entry | None:
+        """The record of the hardware counters of `run`."""
+        return next((e for e in self.entries if e.run == run and e.has_counters), None)
 
 
 def run_of(entry: Mapping[str, Any]) -> Run:
@@ -138,24 +147,36 @@ def _manifest(
     }
 
 
+def _planned_files(plan: Mapping[str, Any]) -> Iterator[tuple[Run, Path]]:
+    """Each run of a plan with its record, and with its counters where there are any."""
+    benchmark = find_benchmark(plan["benchmark"])
+    for entry in plan["records"]:
+        run = Run.of(benchmark, entry["run"])
+        yield run, Path(entry["path"])
+        if "counters" in entry:
+            yield run, Path(entry["counters"]["path"])
+
+
+def _entry(run: Run, path: Path) -> dict[str, Any]:
+    """The manifest's entry of a record, with its path."""
+    record = read_record(path, run)
+    return {
+        "benchmark": record.benchmark,
+        "run": run.to_json(),
+        "protocol": dict(record.protocol),
+        "file": f"records/{path.name}",
+        "sha256": sha256_of(path),
+        "source": path,
+    }
+
+
 def _collect(plan_files: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """The manifest's entries of all planned records, with their paths, by file name."""
-    records: dict[str, dict[str, Any]] = {}
-    for plan_file in plan_files:
-        plan = read_json(plan_file)
-        benchmark = find_benchmark(plan["benchmark"])
-        for entry in plan["records"]:
-            path = Path(entry["path"])
-            record = read_record(path, Run.of(benchmark, entry["run"]))
-            records[path.name] = {
-                "benchmark": benchmark.name,
-                "run": entry["run"],
-                "protocol": dict(record.protocol),
-                "file": f"records/{path.name}",
-                "sha256": sha256_of(path),
-                "source": path,
-            }
-    return records
+    return {
+        path.name: _entry(run, path)
+        for plan_file in plan_files
+        for run, path in _planned_files(read_json(plan_file))
+    }
 
 
 def _copy_records(records: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
@@ -187,6 +208,45 @@ def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str])
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["records"] += _copy_records(records, folder)
     write_json(folder / MANIFEST, manifest)
+
+
+SAME_CODE = ("device_name", "provider")
+"""What counters must share with the record of the same run: they tell of nothing else."""
+
+
+def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
+    """Add the counters that the plans name to the dataset ``data/<name>/``; how many are added.
+
+    Left out are counters of runs that the dataset lacks, those that it has, those that failed and
+    those not read yet.
+
+    DatasetError if there is no such dataset, or the counters are of another device or of another
+    provider's code; the dataset is left as it was.
+    """
+    folder = data / name
+    there = read_dataset(folder)
+    known = {entry.run: entry.path for entry in there.entries if not entry.has_counters}
+    counted: dict[str, dict[str, Any]] = {}
+    for plan_file in plan_files:
+        for run, path in _planned_files(read_json(plan_file)):
+            if path.name in counted or run not in known or not path.is_file():
+                continue
+            record = read_record(path, run)
+            if not record.has_counters or record.status != "ok" or there.find_counters(run):
+                continue
+            recorded = read_record(known[run], run).environment
+            for key in SAME_CODE:
+                if record.environment.get(key) != recorded.get(key):
+                    raise DatasetError(
+                        f"{path}: the counters of {run} have the {key} "
+                        f"{record.environment.get(key)}, but {folder} recorded it with "
+                        f"{recorded.get(key)}; read them in the same environment"
+                    )
+            counted[path.name] = _entry(run, path)
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest["records"] += _copy_records([counted[key] for key in sorted(counted)], folder)
+    write_json(folder / MANIFEST, manifest)
+    return len(counted)
 
 
 def freeze(

@@ -27,13 +27,14 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.model import Benchmark
 from flashlab.files import canonical, open_atomically
 from flashlab.implementations import Implementation
-from flashlab.records import Record, RecordError, read_record
+from flashlab.records import COUNTERS, Record, RecordError, read_record
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of
 from flashlab.syntax import syntax_digest
 
 SCHEME = 2
-MEASURING_PROCESS = "flashlab.measuring.child"
+MEASURING_PROCESS = ("flashlab.measuring.child",)
+COUNTING_PROCESS = ("flashlab.measuring.counters", "flashlab.nsight")
 
 WITHOUT_EFFECT = ("timeout_s",)
 """Keys of a protocol that decide no number."""
@@ -43,12 +44,15 @@ DIGITS = 12
 
 
 @cache
-def measuring_digest(measure: str | None = None) -> str:
+def measuring_digest(
+    measure: str | None = None, process: tuple[str, ...] = MEASURING_PROCESS
+) -> str:
     """SHA-256 over the syntax trees of all the code that a measuring process imports.
 
     `measure` is the module that measures a benchmark; without it, the code that every process has.
+    `process` are the modules behind the process itself.
     """
-    modules = [MEASURING_PROCESS, *([measure] if measure else [])]
+    modules = [*process, *([measure] if measure else [])]
     trees = {
         path.relative_to(PACKAGE.parent).as_posix(): syntax_digest(path.read_bytes(), str(path))
         for module in modules
@@ -74,15 +78,17 @@ def identity(
     benchmark: Benchmark, run: Run, protocol: Mapping[str, Any], implementation: Implementation
 ) -> dict[str, Any]:
     """Everything that decides the numbers of a local record, on this machine as it is now."""
+    counters = protocol["name"] == COUNTERS
+    process = COUNTING_PROCESS if counters else MEASURING_PROCESS
     return {
         "scheme": SCHEME,
         "benchmark": benchmark.name,
         "run": run.to_json(),
         "protocol": _deciding(protocol),
         "process": 0,
-        "counters": False,
+        "counters": counters,
         "implementation": implementation.digest,
-        "measuring": measuring_digest(benchmark.measure),
+        "measuring": measuring_digest(benchmark.measure, process),
         "device": machine.device_name(run.device),
         "versions": _versions(run, implementation),
     }
@@ -108,7 +114,8 @@ def _digits(identity: Mapping[str, Any]) -> str:
 
 def record_name(run: Run, identity: Mapping[str, Any]) -> str:
     """File name of a local record: the run in words and the digits of its identity."""
-    return f"{run.slug}-{_digits(identity)}.json"
+    prefix = f"{COUNTERS}-" if identity["counters"] else ""
+    return f"{prefix}{run.slug}-{_digits(identity)}.json"
 
 
 def ceilings_name(device: str) -> str:
@@ -124,11 +131,7 @@ def ceilings_name(device: str) -> str:
 
 # Records that older code named
 
-SAME_MEASURING = "22b3caa3e7a3115fe647bf676aa98592c7ad7f19a23b7f9b4363911e80077695"
-EQUIVALENT = {
-    "5435aa8de7df42c22043e77eaa9af3f12fdf5072475c4c7969537512bb2ebe9d": SAME_MEASURING,
-    "943b55d1017473a8825434aa937308798912e5d4860f79b6c149d31b957e2a1a": SAME_MEASURING,
-}
+EQUIVALENT: dict[str, str] = {}
 """Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's
 code that measures the same.
 

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from flashlab.kernel_sources import KernelSourceError, kernel_digest
 
@@ -31,8 +31,11 @@ class Implementation:
     measured again when one of them changes. `preloads` are modules that are slow to import and
     touch no device, which the warm parent imports once for all runs.
 
+    `cpu_label` is its label where it is measured on a CPU, None where it is the same.
+
     `digest` covers everything that decides what the kernel computes: the file, what it imports
-    below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file.
+    below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file
+    but for ``LABEL_CPU``, which came after the recorded datasets that know nothing else of it.
     """
 
     name: str
@@ -42,6 +45,11 @@ class Implementation:
     path: Path
     sha256: str
     digest: str
+    cpu_label: dict[str, str] | None = None
+
+    def label_on(self, device: str) -> dict[str, str]:
+        """What it is called in the report of a kind of device (``cuda`` or ``cpu``)."""
+        return self.cpu_label if device == "cpu" and self.cpu_label else self.label
 
 
 def _literals(tree: ast.Module) -> dict[str, Any]:
@@ -63,11 +71,30 @@ def _words(literals: dict[str, Any], key: str, default: tuple[str, ...], path: P
     return words
 
 
+def _is_label(label: Any) -> TypeGuard[dict[str, str]]:
+    """Whether a literal is a text for each language."""
+    return (
+        isinstance(label, dict)
+        and {"zh_TW", "en"} <= label.keys()
+        and all(isinstance(text, str) for text in label.values())
+    )
+
+
+def _sha256(source: bytes, tree: ast.Module) -> str:
+    """Hex SHA-256 of a kernel's file without the lines of its LABEL_CPU."""
+    lines = source.splitlines(keepends=True)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LABEL_CPU":
+            for index in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[index] = b""
+    return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
 def read_implementation(path: Path) -> Implementation:
     """Read what a kernel file declares.
 
-    NAME, LABEL (one for each language), PACKAGES (default: torch), PRELOADS and SOURCES (default:
-    none).
+    NAME, LABEL (one for each language), LABEL_CPU (default: LABEL), PACKAGES (default: torch),
+    PRELOADS and SOURCES (default: none).
 
     ImplementationError where one is missing, there is no function ``attention(qkv, causal)``, or a
     file that the kernel imports or names cannot be read.
@@ -83,12 +110,11 @@ def read_implementation(path: Path) -> Implementation:
     name, label = literals.get("NAME"), literals.get("LABEL")
     if not isinstance(name, str) or not name.isidentifier():
         raise ImplementationError(f'{path}: needs a line such as NAME = "MyKernel" (a word)')
-    if (
-        not isinstance(label, dict)
-        or not {"zh_TW", "en"} <= label.keys()
-        or not all(isinstance(text, str) for text in label.values())
-    ):
+    if not _is_label(label):
         raise ImplementationError(f'{path}: needs LABEL = {{"zh_TW": …, "en": …}}')
+    cpu_label = literals.get("LABEL_CPU")
+    if "LABEL_CPU" in literals and not _is_label(cpu_label):
+        raise ImplementationError(f'{path}: LABEL_CPU must be {{"zh_TW": …, "en": …}}')
     if not any(isinstance(n, ast.FunctionDef) and n.name == "attention" for n in tree.body):
         raise ImplementationError(f"{path}: needs a function attention(qkv, causal)")
     packages = _words(literals, "PACKAGES", ("torch",), path)
@@ -97,8 +123,8 @@ def read_implementation(path: Path) -> Implementation:
         digest = kernel_digest(path, _words(literals, "SOURCES", (), path))
     except KernelSourceError as error:
         raise ImplementationError(str(error)) from error
-    sha256 = hashlib.sha256(source).hexdigest()
-    return Implementation(name, label, packages, preloads, path, sha256, digest)
+    sha256 = _sha256(source, tree)
+    return Implementation(name, label, packages, preloads, path, sha256, digest, cpu_label)
 
 
 class Implementations(dict[str, Implementation]):

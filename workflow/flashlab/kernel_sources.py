@@ -15,6 +15,9 @@ from pathlib import Path
 
 from flashlab.syntax import canonical_tree
 
+LABELS = ("LABEL", "LABEL_CPU")
+"""What a kernel's file declares for the report alone."""
+
 PACKAGE = "kernels"
 """The package from which kernels are imported, whatever their folder is called."""
 
@@ -51,9 +54,9 @@ def _module_files(name: Sequence[str], folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _without_label(tree: ast.Module) -> ast.Module:
-    """The module without its LABEL, which only the report shows."""
-    body = [node for node in tree.body if not _assigns(node, "LABEL")]
+def _without_labels(tree: ast.Module) -> ast.Module:
+    """The module without its labels, which only the report shows."""
+    body = [node for node in tree.body if not any(_assigns(node, name) for name in LABELS)]
     return ast.Module(body=body, type_ignores=[])
 
 
@@ -95,7 +98,7 @@ def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
     }
     # The kernel itself under no name: renaming its file changes nothing that it computes.
     del content[kernel.name]
-    content[""] = canonical_tree(_without_label(trees[kernel]))
+    content[""] = canonical_tree(_without_labels(trees[kernel]))
     for source in sources:
         path = folder / source
         if not path.resolve().is_relative_to(folder.resolve()):

@@ -7,16 +7,17 @@ up in its manifest instead.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab import identity
+from flashlab import identity, nsight
 from flashlab.benchmarks.model import Benchmark
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
-from flashlab.plan_files import SUMMARY
+from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY
+from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
 AUTO_DTYPE = {"cuda": "float16", "cpu": "float32"}
@@ -28,11 +29,15 @@ class PlanError(Exception):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run and the file of its record; `sha256` only where a manifest vouches for the file."""
+    """A run and the file of its record; `sha256` only where a manifest vouches for the file.
+
+    `counters` is the file of its counters, where they are planned.
+    """
 
     run: Run
     path: Path
     sha256: str | None = None
+    counters: PlannedRun | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A sweep of one parameter, as planned on one kind of device."""
+    """A sweep of one parameter, as planned on one kind of device.
+
+    `claimed` is empty but for the runs that only published claims are about (`plan_claims`): they
+    stand in place of a sweep, and no section shows them.
+    """
 
     benchmark: Benchmark
     name: str
@@ -56,14 +65,33 @@ class Experiment:
     problems: tuple[Mapping[str, Any], ...]
     implementations: tuple[str, ...]
     figures: tuple[Figure, ...]
+    claimed: tuple[Run, ...] = ()
 
     def runs(self, dtype: str, device: str) -> list[Run]:
-        """Every implementation at every set of parameters."""
+        """Every implementation at every set of parameters, or the claimed runs."""
+        if self.claimed:
+            return list(self.claimed)
+        return self._runs(self.problems, self.implementations, dtype, device)
+
+    def counted_runs(self, names: Collection[str], dtype: str, device: str) -> list[Run]:
+        """The runs to read counters of: the ends and the middle of the sweep, of these names."""
+        variants = [tuple(p[v.name] for v in self.benchmark.variants) for p in self.problems]
+        chosen: list[Mapping[str, Any]] = []
+        for variant in dict.fromkeys(variants):
+            along = [p for p, own in zip(self.problems, variants, strict=True) if own == variant]
+            positions = {0, len(along) // 2, len(along) - 1}
+            chosen += [along[position] for position in sorted(positions)]
+        own = [name for name in self.implementations if name in names]
+        return self._runs(chosen, own, dtype, device)
+
+    def _runs(
+        self, problems: Iterable[Mapping[str, Any]], names: Sequence[str], dtype: str, device: str
+    ) -> list[Run]:
         common = {"dtype": dtype, "device": device}
         return [
-            Run.of(self.benchmark, {"implementation": implementation, **problem, **common})
-            for problem in self.problems
-            for implementation in self.implementations
+            Run.of(self.benchmark, {"implementation": name, **problem, **common})
+            for problem in problems
+            for name in names
         ]
 
 
@@ -146,6 +174,28 @@ def protocol_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, **measure[name], "timeout_s": measure["timeout_s"]}
 
 
+def counters_protocol(version: str, timeout_s: float) -> dict[str, Any]:
+    """The protocol by which this version of Nsight Compute reads counters."""
+    metrics = sorted(nsight.METRICS.values())
+    return {"name": COUNTERS, "ncu": version, "metrics": metrics, "timeout_s": timeout_s}
+
+
+def with_counters(
+    planned: Mapping[Run, PlannedRun], counters: Mapping[Run, PlannedRun]
+) -> dict[Run, PlannedRun]:
+    """The planned runs, each with its planned counters if it has any."""
+    return {run: replace(entry, counters=counters.get(run)) for run, entry in planned.items()}
+
+
+def recorded_counters(runs: Iterable[Run], dataset: Dataset) -> dict[Run, PlannedRun]:
+    """The counters that a dataset holds of any of these runs."""
+    return {
+        run: PlannedRun(run, entry.path, entry.sha256)
+        for run in dict.fromkeys(runs)
+        if (entry := dataset.find_counters(run))
+    }
+
+
 def measuring_order(benchmark: Benchmark, run: Run, protocol: Mapping[str, Any]) -> dict[str, Any]:
     """What the command ``measure`` is told to measure for a record."""
     return {"benchmark": benchmark.name, "run": run.to_json(), "protocol": dict(protocol)}
@@ -193,9 +243,54 @@ def plan_recorded(
     return found
 
 
-def check_recorded(planned: Mapping[Run, PlannedRun], where: str) -> None:
+def record_files(planned: Iterable[PlannedRun]) -> list[Path]:
+    """The files of these runs' records and counters."""
+    return [part.path for entry in planned for part in (entry, entry.counters) if part is not None]
+
+
+def plan_claims(
+    benchmark: Benchmark,
+    claimed: Collection[Run],
+    held: Iterable[tuple[str, PlannedRun]],
+    planned: Mapping[Run, PlannedRun],
+) -> list[tuple[Experiment, dict[Run, PlannedRun]]]:
+    """The records that published claims are about and no experiment plans.
+
+    Args:
+        benchmark: the benchmark that the claims are about.
+        claimed: the runs that the claims compare.
+        held: the dataset's records, each with the name of its protocol.
+        planned: the records that the experiments plan.
+
+    Returns:
+        An experiment for each protocol, since a table holds a run once, with its runs' records.
+    """
+    taken = {entry.path for entry in planned.values()}
+    by_protocol: dict[str, dict[Run, PlannedRun]] = {}
+    for protocol, entry in held:
+        if entry.run in claimed and entry.path not in taken:
+            by_protocol.setdefault(protocol, {})[entry.run] = entry
+    return [
+        (
+            Experiment(
+                benchmark=benchmark,
+                name=f"{CLAIMS_PREFIX}{protocol}",
+                title={},
+                sweep="",
+                problems=(),
+                implementations=tuple(sorted({run.implementation for run in entries})),
+                figures=(),
+                claimed=tuple(sorted(entries)),
+            ),
+            entries,
+        )
+        for protocol, entries in sorted(by_protocol.items())
+    ]
+
+
+def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:
     """PlanError listing the records in a dataset's manifest whose files are missing."""
-    missing = [entry.path.as_posix() for entry in planned.values() if not entry.path.is_file()]
+    missing = [path.as_posix() for path in record_files(planned) if not path.is_file()]
     if missing:
         lines = "\n  ".join(missing)
         raise PlanError(
@@ -222,6 +317,18 @@ def _source(implementation: Implementation, recorded: bool) -> dict[str, str]:
     return {**digest, "sha256": implementation.sha256} if recorded else digest
 
 
+def _record_entry(entry: PlannedRun) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "run": entry.run.to_json(),
+        "path": entry.path.as_posix(),
+        "sha256": entry.sha256,
+    }
+    if entry.counters:
+        path = entry.counters.path.as_posix()
+        found["counters"] = {"path": path, "sha256": entry.counters.sha256}
+    return found
+
+
 def records_document(
     experiment: Experiment,
     planned: Mapping[Run, PlannedRun],
@@ -241,12 +348,7 @@ def records_document(
             for name in sorted(experiment.implementations)
         },
         "records": [
-            {
-                "run": run.to_json(),
-                "path": planned[run].path.as_posix(),
-                "sha256": planned[run].sha256,
-            }
-            for run in _by_parameters(experiment.runs(dtype, device))
+            _record_entry(planned[run]) for run in _by_parameters(experiment.runs(dtype, device))
         ],
     }
 
@@ -272,7 +374,7 @@ def experiment_document(
 
     ``style`` numbers an implementation's colour and marker, the same in every experiment.
     """
-    order = styles(config)
+    order = list(dict.fromkeys([*styles(config), *experiment.implementations]))
     names = list(experiment.implementations)
     if experiment.name == SUMMARY:
         names.sort(key=order.index)
@@ -286,7 +388,7 @@ def experiment_document(
             {
                 "name": name,
                 "style": order.index(name),
-                "label": implementations[name].label,
+                "label": implementations[name].label_on(device),
             }
             for name in names
         ],

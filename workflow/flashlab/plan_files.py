@@ -6,6 +6,7 @@ machine, the kernels and the recorded datasets: an edit to those reruns no stage
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,15 @@ from flashlab.files import read_json
 
 SUMMARY = "summary"
 """Name of the headline table, which is planned like an experiment of one shape."""
+
+CLAIMS_PREFIX = "claims-"
+"""Begins the names of the records that only published claims are about, one for each protocol."""
+
+
+def planned_experiments(results: Path) -> list[str]:
+    """The names of all planned experiments, the headline and the claims' records among them."""
+    names: list[str] = read_json(results / "plan" / "experiments.json")
+    return names
 
 
 def experiment_file(results: Path, experiment: str) -> Path:
@@ -25,16 +35,27 @@ def records_file(results: Path, experiment: str) -> Path:
     return results / "plan" / "records" / f"{experiment}.json"
 
 
+def counters_file(results: Path) -> Path:
+    """By which Nsight Compute counters are read here, if any are."""
+    return results / "plan" / "counters.json"
+
+
 def planned_records(results: Path) -> list[dict[str, Any]]:
     """The entries of all planned records, once for each experiment.
 
-    Each holds ``benchmark``, ``run``, ``path`` and ``sha256``.
+    Each holds ``benchmark``, ``run``, ``path`` and ``sha256``, and ``counters`` with another path
+    and hash where the run has any.
 
     Raises:
         OSError, ValueError, KeyError: there is no plan, or it cannot be read.
     """
-    names = read_json(results / "plan" / "experiments.json")
-    plans = [read_json(records_file(results, name)) for name in names]
+    plans = [read_json(records_file(results, name)) for name in planned_experiments(results)]
     return [
         {"benchmark": plan["benchmark"], **entry} for plan in plans for entry in plan["records"]
     ]
+
+
+def record_paths(entries: Iterable[Mapping[str, Any]]) -> list[Path]:
+    """The files of the records and counters that entries of plans name, each once, by name."""
+    parts = [part for entry in entries for part in (entry, entry.get("counters")) if part]
+    return sorted({Path(part["path"]) for part in parts}, key=lambda path: path.name)

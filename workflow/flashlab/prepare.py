@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flashlab import datasets, identity, machine, plan, remaking
+from flashlab import datasets, identity, machine, nsight, plan, remaking
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, reported_config, resolve_config
+from flashlab.files import read_json
 from flashlab.implementations import Implementations, find_implementations
-from flashlab.plan_files import experiment_file, records_file
+from flashlab.plan_files import counters_file, experiment_file, records_file
+from flashlab.published import CLAIMS, claimed_protocols, claimed_runs, read_claims
 from flashlab.runs import Run
 from flashlab.sweep import TABLES
 
@@ -29,15 +31,22 @@ BUNDLED = Path(__file__).parents[2] / "data"
 """The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
 
 LOCAL = "local"
+UNWANTED = ("no", False)
+"""What `counters` may be where none are to be read; YAML takes a bare ``no`` for false."""
 REPORTS = ("pdf", "html")
 NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+Planning = tuple[plan.Experiment, Mapping[Run, plan.PlannedRun]]
+"""An experiment with the file of each of its runs' records."""
 
 
 @dataclass(frozen=True)
 class Prepared:
     """What the rules look up: the dataset, its experiments, and what makes each record.
 
-    `home` is the folder of the results, `report` the stem of the report's file name. `orders` is
+    `home` is the folder of the results, `report` the stem of the report's file name. `records` are
+    each experiment's, with those of its `counters`. `orders` is
     what to measure and `imports` what to convert, by record file name; both are empty for a
     recorded dataset. `remade` holds the planned files that must be made again, each with the
     reason. `config` is the resolved configuration. Paths are relative to the working directory.
@@ -51,6 +60,7 @@ class Prepared:
     experiments: Sequence[str]
     drawn: Sequence[str]
     records: Mapping[str, Sequence[str]]
+    counters: Sequence[str]
     ceilings: str | None
     orders: Mapping[str, dict[str, Any]]
     imports: Mapping[str, dict[str, Any]]
@@ -119,6 +129,71 @@ def results_of(dataset: str, benchmark: Benchmark) -> Path:
     return RESULTS / name
 
 
+def _counters_version(config: Mapping[str, Any], device: str, kept: Path) -> str | None:
+    """The version of Nsight Compute by which local counters are read; None if none are.
+
+    `auto` is resolved once: what it was found to be on a kind of device is read from `kept`, so
+    that installing ncu later reruns nothing. Counters that were read stay where ncu is gone.
+
+    Raises:
+        ConfigError: counters were asked for where they cannot be read.
+    """
+    if config["counters"] in UNWANTED:
+        return None
+    version = nsight.version() if device == "cuda" else None
+    try:
+        before = read_json(kept)
+    except (OSError, ValueError):
+        before = {}
+    was = before["version"] if before.get("device") == device else None
+    if config["counters"] != "auto":
+        if version is None and was is None:
+            lacking = "ncu is not on PATH" if device == "cuda" else "runs are measured on the CPU"
+            raise ConfigError(
+                f"config: counters: yes needs a GPU and Nsight Compute, but {lacking}; install "
+                "what is missing, or give counters: auto"
+            )
+        return version or was
+    if before.get("device") == device:
+        return (version or was) if was else None
+    return version
+
+
+def _plan_counters(
+    config: Mapping[str, Any],
+    experiments: Sequence[plan.Experiment],
+    implementations: Implementations,
+    kind: tuple[str, str],
+    version: str,
+    records: Path,
+) -> tuple[dict[Run, plan.PlannedRun], dict[str, Any]]:
+    """The counters to read here, and their protocol.
+
+    Where ncu is gone, those that were read before.
+    """
+    protocol = plan.counters_protocol(version, config["measure"]["timeout_s"])
+    runs = [
+        run
+        for experiment in experiments
+        if experiment.sweep
+        for run in experiment.counted_runs(config["counted"], *kind)
+    ]
+    planned = plan.plan_local(experiments[0].benchmark, runs, protocol, implementations, records)
+    if nsight.version() is None:
+        planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
+    return planned, protocol
+
+
+def _orders(
+    benchmark: Benchmark, planned: Mapping[Run, plan.PlannedRun], protocol: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """What to measure, by record file name."""
+    return {
+        entry.path.name: plan.measuring_order(benchmark, run, protocol)
+        for run, entry in planned.items()
+    }
+
+
 def _stage_damages(
     home: Path, report: str, experiments: Sequence[plan.Experiment]
 ) -> dict[str, str]:
@@ -143,12 +218,38 @@ def _stage_damages(
     return found
 
 
+def _claims_planning(
+    benchmark: Benchmark,
+    recorded: datasets.Dataset,
+    planned: Mapping[Run, plan.PlannedRun],
+    implementations: Implementations,
+    vouched: bool,
+) -> list[Planning]:
+    """The records of a dataset that published claims are about and no experiment plans.
+
+    `vouched` says whether the manifest has the records' hashes. An implementation that is no longer
+    in `kernels/` has no table, so its records are left out.
+    """
+    document = read_claims(CLAIMS)
+    if document["benchmark"] != benchmark.name:
+        return []
+    protocols = claimed_protocols(document)
+    held = [
+        (
+            entry.protocol["name"],
+            plan.PlannedRun(entry.run, entry.path, entry.sha256 if vouched else None),
+        )
+        for entry in recorded.entries
+        if entry.run.implementation in implementations and entry.protocol["name"] in protocols
+    ]
+    return [*plan.plan_claims(benchmark, claimed_runs(document), held, planned)]
+
+
 def _documents(
     home: Path,
     dataset: str,
     resolved: Mapping[str, Any],
-    experiments: Sequence[plan.Experiment],
-    planned: Mapping[Run, plan.PlannedRun],
+    planning: Sequence[Planning],
     implementations: Implementations,
     kind: tuple[str, str],
 ) -> dict[str, Any]:
@@ -157,10 +258,10 @@ def _documents(
     documents: dict[Path, Any] = {
         folder / "config.json": {**reported_config(resolved), "dataset": dataset},
         folder / "languages.json": resolved["languages"],
-        folder / "experiments.json": [experiment.name for experiment in experiments],
+        folder / "experiments.json": [experiment.name for experiment, _ in planning],
         Path("report/dataset.json"): {"dataset": dataset},
     }
-    for experiment in experiments:
+    for experiment, planned in planning:
         documents[experiment_file(home, experiment.name)] = plan.experiment_document(
             experiment, implementations, resolved, *kind
         )
@@ -212,8 +313,8 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             They are merged into the experiments of a recorded dataset, which replace `base`'s.
 
     Raises:
-        ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each with one
-            message: what is wrong, where, and what to do.
+        ClaimsError, ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each
+            with one message: what is wrong, where, and what to do.
     """
     implementations = find_implementations()
     layers = [base, *own]
@@ -249,23 +350,38 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
                 identity.adopt(
                     entry.path, benchmark, run, protocol, implementations[run.implementation]
                 )
-    orders = (
-        {}
-        if recorded
-        else {
-            entry.path.name: plan.measuring_order(benchmark, run, protocol)
-            for run, entry in planned.items()
-        }
-    )
-    remade = _stage_damages(home, benchmark.report, experiments)
-    if recorded and not imports:
-        plan.check_recorded(planned, dataset)
+    counters: dict[Run, plan.PlannedRun] = {}
+    counting: dict[str, Any] = {}
+    version = None
+    if recorded:
+        counters = plan.recorded_counters(planned, recorded)
     else:
-        remade |= _record_damages(planned, protocol)
+        version = _counters_version(resolved, device, counters_file(home))
+        if version:
+            counters, counting = _plan_counters(
+                resolved, experiments, implementations, (dtype, device), version, home / "records"
+            )
+    planned = plan.with_counters(planned, counters)
+    orders = {}
+    if not recorded:
+        orders = _orders(benchmark, planned, protocol) | _orders(benchmark, counters, counting)
+    planning: list[Planning] = [(experiment, planned) for experiment in experiments]
+    if recorded:
+        vouched = not imports
+        planning += _claims_planning(benchmark, recorded, planned, implementations, vouched)
+    remade = _stage_damages(home, benchmark.report, [experiment for experiment, _ in planning])
+    if recorded and not imports:
+        every = {entry.path: entry for _, found in planning for entry in found.values()}
+        plan.check_recorded(every.values(), dataset)
+    else:
+        for found in {id(found): found for _, found in planning}.values():
+            remade |= _record_damages(found, protocol)
+        remade |= _record_damages(counters, protocol)
     if ceilings and not recorded and (damage := remaking.damage(ceilings)):
         remade[ceilings.as_posix()] = damage
     if resolved["again"]:
-        measured = {} if recorded else {e.path.as_posix(): run for run, e in planned.items()}
+        both = () if recorded else (*planned.items(), *counters.items())
+        measured = {entry.path.as_posix(): run for run, entry in both}
         remade |= remaking.runs_asked_for(resolved["again"], measured)
         if ceilings and not recorded and resolved["again"] == remaking.ALL:
             remade[ceilings.as_posix()] = remaking.ASKED_FOR
@@ -275,21 +391,28 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         report=benchmark.report,
         device=device,
         protocol=protocol["name"],
-        experiments=tuple(experiment.name for experiment in experiments),
+        experiments=tuple(experiment.name for experiment, _ in planning),
         drawn=tuple(experiment.name for experiment in experiments if experiment.figures),
         records={
             experiment.name: [
-                planned[run].path.as_posix() for run in experiment.runs(dtype, device)
+                path.as_posix()
+                for path in plan.record_files(found[run] for run in experiment.runs(dtype, device))
             ]
-            for experiment in experiments
+            for experiment, found in planning
         },
+        counters=[entry.path.as_posix() for entry in counters.values()],
         ceilings=None if ceilings is None else ceilings.as_posix(),
         orders=orders,
         imports=imports,
         remarks=_remark_files(resolved),
         remade=remade,
         config=resolved,
-        documents=_documents(
-            home, dataset, resolved, experiments, planned, implementations, (dtype, device)
-        ),
+        documents={
+            **_documents(home, dataset, resolved, planning, implementations, (dtype, device)),
+            **(
+                {}
+                if recorded or resolved["counters"] in UNWANTED
+                else {counters_file(home).as_posix(): {"device": device, "version": version}}
+            ),
+        },
     )

@@ -7,7 +7,8 @@ History of the format:
        both passes in seconds.
     2: any benchmark. Under ``record`` its name and ``metrics``, each with unit, value, samples and
        why sampling stopped; warnings name a metric. What the benchmark adds at the top level, such
-       as the course's keys, is for other readers.
+       as the course's keys, is for other readers. Under the protocol ``counters`` a record holds
+       the benchmark's counters in the place of its metrics, and `details`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any
 
 import jsonschema
 
-from flashlab.benchmarks.model import Benchmark, UnknownNameError
+from flashlab.benchmarks.model import Benchmark, Metric, UnknownNameError
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import write_json
 from flashlab.runs import Run
@@ -39,6 +40,9 @@ SCHEMA_OF_VERSION = {1: "record-1.schema.json", 2: "record.schema.json"}
 
 BENCHMARK_OF_VERSION_1 = "attention"
 PASSES_OF_VERSION_1 = ("forward", "backward")
+
+COUNTERS = "counters"
+"""Name of the protocol by which a GPU's hardware counters are read, rather than times."""
 
 REMEDY = "./run report measures this run again"
 
@@ -67,7 +71,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Record:
-    """The record of a run, of whichever version; `metrics` is empty unless `status` is ``ok``."""
+    """The record of a run, of whichever version; `metrics` is empty unless `status` is ``ok``.
+
+    `details` is what a protocol gives beside metrics: for counters, each pass's kernels.
+    """
 
     benchmark: str
     run: Run
@@ -80,11 +87,17 @@ class Record:
     environment: Mapping[str, Any]
     sources: Mapping[str, Any]
     started: str
+    details: Mapping[str, Any] | None = None
+
+    @property
+    def has_counters(self) -> bool:
+        """Whether it holds hardware counters rather than the benchmark's metrics."""
+        return bool(self.protocol["name"] == COUNTERS)
 
     def top_level_keys(self) -> dict[str, Any]:
         """What the benchmark adds at the top level, for readers of another format."""
         benchmark = find_benchmark(self.benchmark)
-        if benchmark.top_level_keys is None:
+        if benchmark.top_level_keys is None or self.has_counters:
             return {}
         values = {
             metric.name: self.metrics[metric.name].value if self.metrics else None
@@ -113,6 +126,7 @@ class Record:
                 "environment": dict(self.environment),
                 "sources": dict(self.sources),
                 "started": self.started,
+                **({"details": dict(self.details)} if self.details else {}),
             },
         }
 
@@ -195,9 +209,11 @@ def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measure
     }
 
 
-def _check_metrics(found: Mapping[str, Any], benchmark: Benchmark, where: str) -> None:
-    """The metrics of a record must be those that its benchmark measures, in its units."""
-    units = {metric.name: metric.unit for metric in benchmark.measured}
+def _check_metrics(
+    found: Mapping[str, Any], declared: Sequence[Metric], benchmark: Benchmark, where: str
+) -> None:
+    """The metrics of a record must be those that are declared, in their units."""
+    units = {metric.name: metric.unit for metric in declared}
     stated = {name: measured["unit"] for name, measured in found.items()}
     if found and stated != units:
         raise RecordError(
@@ -222,7 +238,9 @@ def parse_record(document: Any, where: str) -> Record:
         warnings = [_warning_of_version_1(warning) for warning in inner["warnings"]]
         gate = _gate_of_version_1(inner)
     else:
-        _check_metrics(inner["metrics"], benchmark, where)
+        counted = inner["protocol"]["name"] == COUNTERS
+        declared = benchmark.all_counters if counted else benchmark.measured
+        _check_metrics(inner["metrics"], declared, benchmark, where)
         metrics = read_metrics(inner["metrics"])
         warnings, gate = inner["warnings"], inner["gate"]
     record = Record(
@@ -237,6 +255,7 @@ def parse_record(document: Any, where: str) -> Record:
         environment=inner["environment"],
         sources=inner["sources"],
         started=inner["started"],
+        details=inner.get("details"),
     )
     expected = {"record", *record.top_level_keys()}
     if different := sorted(document.keys() ^ expected):

@@ -13,6 +13,7 @@ from typing import Any
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Value
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
+from flashlab.plan_files import CLAIMS_PREFIX
 
 TABLES = ("runs", "metrics", "samples")
 
@@ -24,6 +25,9 @@ METRIC_COLUMNS = (
     *("metric", "unit", "status", "samples", "stopped", "value", "low", "high", "GFLOP"),
 )
 SAMPLE_COLUMNS = ("metric", "index", "value")
+
+DIRTY = "-dirty"
+"""Ends the commit of a run that was measured with uncommitted changes."""
 
 TABLE_DIGITS = 9
 """Significant digits of a number in the tables."""
@@ -125,12 +129,17 @@ class Sweep:
     @property
     def is_summary(self) -> bool:
         """Whether this is the headline's one set of parameters, where nothing is swept."""
-        return not self.plan["sweep"]
+        return not self.plan["sweep"] and not self.is_of_claims
+
+    @property
+    def is_of_claims(self) -> bool:
+        """Whether these are the records that only published claims are about."""
+        return self.name.startswith(CLAIMS_PREFIX)
 
     @cached_property
     def parameter(self) -> Parameter:
-        """The swept parameter; for the summary, the benchmark's first size."""
-        if self.is_summary:
+        """The swept parameter; where nothing is swept, the benchmark's first size."""
+        if not self.plan["sweep"]:
             return next(p for p in self.benchmark.given if not p.is_variant)
         return self.benchmark.parameter(self.plan["sweep"])
 
@@ -224,6 +233,17 @@ class Sweep:
     def metric_row(self, run: Row, metric: str) -> Row:
         """The row of one metric of a run."""
         return self._metric_by_run[(*self.key_of(run), metric)]
+
+    def counters_of(self, run: Row, timed: str) -> dict[str, float]:
+        """The hardware counters of the pass behind a timed metric, by their quantities' names.
+
+        Empty where they were not read.
+        """
+        rows = {
+            metric.quantity.name: self._metric_by_run.get((*self.key_of(run), metric.name))
+            for metric in self.benchmark.counters.get(timed, ())
+        }
+        return {name: row["value"] for name, row in rows.items() if row and row["status"] == "ok"}
 
     def run_at(self, implementation: str, variant: Variant, value: int) -> Row | None:
         """The run at a value of the sweep, None where none was asked for."""

@@ -1,8 +1,9 @@
 """Records to tidy CSV: for each experiment a row a run, a row a metric, and a row a sample.
 
 The columns are those that the benchmark declares. Each row of the metric table states its unit,
-which is also that of the metric's samples. A run that is not ``ok`` has its status and empty cells,
-never a zero. Numbers are rounded to `TABLE_DIGITS` before they are written.
+which is also that of the metric's samples; after a run's metrics come its hardware counters, if
+they were read. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
+rounded to `TABLE_DIGITS` before they are written.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import canonical, open_atomically, read_json, sha256_of
 from flashlab.records import Measurement, Record, read_record
 from flashlab.runs import Run
-from flashlab.statistics import function_interval, median_interval, resampled_median
+from flashlab.statistics import estimate_median, function_interval, median_interval
 from flashlab.sweep import (
+    DIRTY,
     METRIC_COLUMNS,
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
@@ -95,16 +97,13 @@ def _measured_estimate(metric: Metric, measured: Measurement) -> _Estimate:
 def _estimate_of_several(
     compute: Callable[..., Any], bases: Sequence[Metric], record: Record
 ) -> _Estimate:
-    """A function of several measured metrics, with its bootstrap interval."""
+    """A function of several measured metrics, with its interval."""
     measured = [record.metrics[base.name] for base in bases]
     value = float(compute(*(each.value for each in measured)))
     count = min(len(each.samples) for each in measured)
     if not count:
         return _Estimate(value, None, None, 0)
-    estimates = [
-        resampled_median(each.samples, f"{record.run} {base.name}")
-        for each, base in zip(measured, bases, strict=True)
-    ]
+    estimates = [estimate_median(each.samples) for each in measured]
     low, high = function_interval(compute, estimates) or (None, None)
     return _Estimate(value, low, high, count)
 
@@ -131,6 +130,29 @@ def _metric_row(metric: Metric, record: Record, benchmark: Benchmark) -> dict[st
     }
 
 
+def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list[dict[str, Any]]:
+    """A row for each hardware counter; none if they are of another device or provider.
+
+    They tell of a run only where the same code ran on the same device.
+    """
+    if counted.status == "ok" and any(
+        counted.environment.get(key) != record.environment.get(key)
+        for key in ("device_name", "provider")
+    ):
+        return []
+    return [
+        {
+            **dict.fromkeys(METRIC_COLUMNS),
+            **record.run.to_json(),
+            "metric": metric.name,
+            "unit": metric.unit,
+            "status": counted.status,
+            "value": counted.metrics[metric.name].value if counted.metrics else None,
+        }
+        for metric in benchmark.all_counters
+    ]
+
+
 def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
     """Whether a kernel's source differs from the one that a record was measured with.
 
@@ -142,10 +164,16 @@ def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> b
     return False
 
 
-def _gate_cell(gate: Mapping[str, Any] | None) -> str:
-    """The errors that the correctness gate found and its tolerance; empty where it did not run."""
+def _commit_of(environment: Mapping[str, Any]) -> str | None:
+    """The commit that a run was measured at; ``-dirty`` after it marks uncommitted changes."""
+    commit: str | None = environment.get("commit")
+    return f"{commit}{DIRTY}" if commit and environment.get("dirty") else commit
+
+
+def _gate_cell(gate: Mapping[str, Any] | None) -> str | None:
+    """The errors that the correctness gate found and its tolerance; None where it did not run."""
     if not gate:
-        return ""
+        return None
     return canonical({"errors": gate["errors"], "tolerance": gate["tolerance"]})
 
 
@@ -163,7 +191,7 @@ def _run_row(
         "provider": environment.get("provider"),
         "torch": environment.get("packages", {}).get("torch"),
         "driver": environment.get("driver"),
-        "commit": environment.get("commit"),
+        "commit": _commit_of(environment),
         "started": record.started,
         "warnings": canonical(record.warnings) if record.warnings else "",
         "gate": _gate_cell(record.gate),
@@ -187,6 +215,9 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
         source = plan["sources"][run.implementation]
         tables.runs.append(_run_row(record, benchmark, path, source))
         tables.metrics.extend(_metric_row(m, record, benchmark) for m in benchmark.metrics)
+        if counters := entry.get("counters"):
+            counted = read_record(Path(counters["path"]), run, counters["sha256"])
+            tables.metrics.extend(_counter_rows(record, counted, benchmark))
         tables.samples.extend(
             {**run.to_json(), "metric": name, "index": index, "value": value}
             for name, measured in record.metrics.items()

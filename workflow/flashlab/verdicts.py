@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flashlab.files import canonical, read_json, write_json
 from flashlab.findings.model import Finding, read_findings
-from flashlab.plan_files import planned_records
+from flashlab.plan_files import planned_records, record_paths
 
 CHANGED = "changed: "
 """Prefix of a line about a changed verdict."""
@@ -44,8 +44,8 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str
 
 def _records(results: Path) -> dict[str, int]:
     """The planned records by path, each with its modification time in ns."""
-    paths = {entry["path"] for entry in planned_records(results)}
-    return {path: Path(path).stat().st_mtime_ns for path in sorted(paths)}
+    paths = record_paths(planned_records(results))
+    return {path.as_posix(): path.stat().st_mtime_ns for path in paths}
 
 
 def compare_verdicts(results: Path) -> list[str]:

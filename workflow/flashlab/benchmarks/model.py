@@ -6,6 +6,7 @@ never name a benchmark, a parameter or a metric of their own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -97,10 +98,16 @@ class Derived:
 
 @dataclass(frozen=True)
 class Work:
-    """What a timed metric must at least do: floating-point operations, and bytes to move."""
+    """What a timed metric must at least do: floating-point operations, and bytes to move.
+
+    `compulsory_bytes` are those of any implementation, for a dtype. `fewest_bytes` are those that
+    the implementation of a run is known to move on a device of this name: more than the compulsory
+    ones where its own intermediate results exceed the cache.
+    """
 
     operations: Callable[[Parameters], float]
     compulsory_bytes: Callable[[Parameters, str], int]
+    fewest_bytes: Callable[..., int]
 
 
 @dataclass(frozen=True)
@@ -160,10 +167,12 @@ class Benchmark:
 
     `measure` is the module whose function ``measure(order)`` the measuring process calls; it
     imports nothing of the declaration. `report` is the stem of the report's file name. `products`
-    are parameters that follow from one another. `naive` names the implementation that does nothing
-    clever, which any other should beat. `gated` are the words for what the correctness gate
-    compares, by the names in a record. `top_level_keys` gives what a record holds beside our own
-    keys, for readers of another format.
+    are parameters that follow from one another. `counters` are what a GPU's hardware counters give
+    of the pass behind a timed metric, by that metric's name; ``passes(kernel, run)`` of the module
+    `measure` runs those passes. `naive` names the implementation that does nothing clever, which
+    any other should beat. `gated` are the words for what the correctness gate compares, by the
+    names in a record. `top_level_keys` gives what a record holds beside our own keys, for readers
+    of another format.
     """
 
     name: str
@@ -172,6 +181,7 @@ class Benchmark:
     metrics: tuple[Metric, ...]
     measure: str
     products: tuple[Product, ...] = ()
+    counters: Mapping[str, tuple[Metric, ...]] = field(default_factory=dict)
     naive: str | None = None
     gated: Mapping[str, Texts] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
@@ -197,6 +207,11 @@ class Benchmark:
         return tuple(m for m in self.metrics if m.derived is None)
 
     @cached_property
+    def all_counters(self) -> tuple[Metric, ...]:
+        """The counters of every pass."""
+        return tuple(itertools.chain.from_iterable(self.counters.values()))
+
+    @cached_property
     def totals(self) -> tuple[Metric, ...]:
         """The metrics that follow from several measured, sampled ones: totals of them."""
         sampled = {metric.name for metric in self.measured if not metric.exact}
@@ -218,8 +233,8 @@ class Benchmark:
         return _named(self.parameters, name, f"parameter of {self.name}")
 
     def metric(self, name: str) -> Metric:
-        """The metric of this name."""
-        return _named(self.metrics, name, f"metric of {self.name}")
+        """The metric or counter of this name."""
+        return _named((*self.metrics, *self.all_counters), name, f"metric of {self.name}")
 
     def measured_behind(self, name: str) -> tuple[str, ...]:
         """Names of the measured metrics that a metric follows from; its own if it is measured."""

@@ -25,7 +25,7 @@ from flashlab.implementations import available
 from flashlab.strict_yaml import StrictYamlError, parse_yaml
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "config.schema.json"
-RESERVED_EXPERIMENT_NAMES = ("summary",)
+RESERVED_EXPERIMENT_NAMES = ("summary", "claims-lab5", "claims-sampled")
 
 # YAML has numbers that JSON does not have: infinities. And 16.0 is no size.
 _Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]

@@ -37,7 +37,11 @@ def draw_overview(
     report shows each of them.
     """
     languages = read_json(languages_file)
-    sweeps = [read_sweep(legible_plan(read_json(path)), tables) for path in plan_files]
+    sweeps = [
+        sweep
+        for path in plan_files
+        if not (sweep := read_sweep(legible_plan(read_json(path)), tables)).is_of_claims
+    ]
     compared = compare(sweeps, read_findings(findings_file))
     with drawing():
         figures: list[tuple[str, Figure]] = []

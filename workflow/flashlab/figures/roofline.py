@@ -1,7 +1,8 @@
 """The roofline: every run's rate over its arithmetic intensity, under the measured ceilings.
 
-The intensity counts the operations that the definition gives a run over the bytes that any
-implementation must move (`Work`), as the findings on the roofline do.
+The intensity counts the operations that the definition gives a run over the bytes that were
+counted in DRAM or, where none were, those that any implementation must move (`Work`), as the
+findings on the roofline do.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flashlab.catalogs import in_all
@@ -30,17 +32,26 @@ from flashlab.figures.style import (
     name_artists,
     place_panels,
 )
+from flashlab.findings.ceilings import read_ceilings
+from flashlab.findings.ratios import Estimates
 from flashlab.sweep import Sweep, variants_of
 
 PANEL_INCHES = 2.35
 
+MARKER_SIZES = (3.6, 2.4)
+"""Points; the second is the second variant's where filled and hollow tell something else."""
+
 
 @dataclass(frozen=True)
 class Roofs:
-    """The measured ceilings: operations a second of a matrix product, bytes a second of a copy."""
+    """The measured ceilings: operations a second of a matrix product, bytes a second of a copy.
+
+    `sustained` is the matrix product's after the device lowered its clocks, None where it did not.
+    """
 
     matrix_product: float
     copy: float
+    sustained: float | None
 
     @property
     def ridge(self) -> float:
@@ -50,10 +61,11 @@ class Roofs:
 
 def read_roofs(ceilings: Mapping[str, Any], dtype: str) -> Roofs | None:
     """The ceilings of a dtype from the record of the ceilings; None if it has none of it."""
-    product = ceilings["matrix_product"].get(dtype)
+    found = read_ceilings(ceilings, Estimates())
+    product = found.matrix.get(dtype)
     if product is None:
         return None
-    return Roofs(product["rate(TFLOPs/s)"] * 1e12, ceilings["copy"]["bandwidth(GB/s)"] * 1e9)
+    return Roofs(product.rate, found.copy.rate, product.sustained_rate)
 
 
 def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
@@ -66,25 +78,60 @@ def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
             if metric.work is None or row["status"] != "ok":
                 continue
             operations = metric.work.operations(row)
+            counted = sweep.counters_of(row, metric.name).get("dram_bytes")
+            moved = counted or metric.work.compulsory_bytes(row, row["dtype"])
             found[(*sweep.key_of(row), metric.name)] = {
                 "implementation": row["implementation"],
                 "variant": variants.index(sweep.variant_of(row)),
                 "metric": metric.name,
                 "dtype": row["dtype"],
-                "intensity": operations / metric.work.compulsory_bytes(row, row["dtype"]),
+                "counted": bool(counted),
+                "intensity": operations / moved,
                 "rate": operations / row["value"] / 1e9,  # from ms
             }
     return pd.DataFrame(found.values())
 
 
-def _draw_points(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
+def _counted_style(counted: bool, variant: int, color: str) -> dict[str, Any]:
+    """How a point is drawn where bytes were counted: filled by those, hollow by the least bytes.
+
+    Hollow no longer tells the variants apart then; their size does.
+    """
+    size = MARKER_SIZES[variant % len(MARKER_SIZES)]
+    face = color if counted else "white"
+    return {"color": color, "markerfacecolor": face, "markersize": size}
+
+
+def _each_counted(data: pd.DataFrame, color: str) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
+    """The rows of each variant, by counted and by least bytes, and how their points are drawn."""
+    for counted in (False, True):
+        for variant in sorted(set(data["variant"])):
+            runs = data[(data["counted"] == counted) & (data["variant"] == variant)]
+            if not runs.empty:
+                yield runs, _counted_style(counted, variant, color)
+
+
+def _draw_points(
+    data: pd.DataFrame, color: str, marker: str, label: str, *, any_counted: bool
+) -> None:
     """The runs of an implementation in the current panel."""
-    for runs, style in each_variant(data, color):
+    for runs, style in (_each_counted if any_counted else each_variant)(data, color):
+        style = {"markersize": MARKER_SIZES[0], **style}
         style |= {"linestyle": "none", "markeredgecolor": color}
-        drawn = plt.gca().plot(
-            runs["intensity"], runs["rate"], marker=marker, markersize=3.6, **style
-        )
+        drawn = plt.gca().plot(runs["intensity"], runs["rate"], marker=marker, **style)
         name_artists(label, drawn)
+
+
+def _counted_entries(variants: Sequence[str], languages: Sequence[str]) -> list[Line2D]:
+    """The legend's entries for variants, counted and least bytes."""
+    looks = [(in_all(languages, "figures", "bytes_counted"), _counted_style(True, 0, GREY))]
+    looks.append((in_all(languages, "figures", "bytes_least"), _counted_style(False, 0, GREY)))
+    if len(variants) > 1:
+        looks += [(label, _counted_style(True, i, GREY)) for i, label in enumerate(variants)]
+    return [
+        Line2D([], [], label=label, marker="o", linestyle="none", markeredgecolor=GREY, **style)
+        for label, style in looks
+    ]
 
 
 def _draw_roofs(axes: Axes, roofs: Roofs, languages: Sequence[str]) -> None:
@@ -92,6 +139,9 @@ def _draw_roofs(axes: Axes, roofs: Roofs, languages: Sequence[str]) -> None:
     intensity = np.geomspace(low, high, 64)
     roof = np.minimum(intensity * roofs.copy, roofs.matrix_product) / 1e12
     axes.plot(intensity, roof, color=GREY, linewidth=1.2, zorder=1.5)
+    if roofs.sustained is not None:
+        lowered = np.where(intensity * roofs.copy < roofs.sustained, np.nan, roofs.sustained / 1e12)
+        axes.plot(intensity, lowered, color=GREY, linewidth=0.8, linestyle="--", zorder=1.5)
     ceiling = roofs.matrix_product / 1e12
     product, copy = (in_all(languages, "figures", key) for key in ("matrix_product", "copy"))
     axes.annotate(
@@ -119,13 +169,14 @@ def _draw_roofs(axes: Axes, roofs: Roofs, languages: Sequence[str]) -> None:
 def draw_roofline(
     data: pd.DataFrame, sweeps: Sequence[Sweep], roofs: Roofs, languages: Sequence[str]
 ) -> Figure:
-    """A panel for each metric whose work is declared: the first variant filled, the next hollow."""
+    """A panel for each metric whose work is declared."""
     benchmark = sweeps[0].benchmark
     metrics = [metric for metric in benchmark.metrics if metric.work]
     by_name = {e["name"]: e for s in sweeps for e in s.plan["implementations"]}
     entries = sorted(by_name.values(), key=lambda entry: entry["style"])
     grid = facet_grid(data, entries, col="metric", col_order=[metric.name for metric in metrics])
-    grid.map_dataframe(_draw_points)
+    any_counted = bool(data["counted"].any())
+    grid.map_dataframe(_draw_points, any_counted=any_counted)
     first = grid.axes.flat[0]
     first.set_yscale("log")
     first.set_xscale("log", base=2)
@@ -141,7 +192,10 @@ def draw_roofline(
         _draw_roofs(axes, roofs, languages)
     variants = [label_variant(benchmark, variant, languages) for variant in variants_of(sweeps)]
     points = {"linestyle": "none", "markeredgecolor": None}
-    legend = draw_legend(grid.figure, entries, variants, languages, **points)
+    more = _counted_entries(variants, languages) if any_counted else []
+    legend = draw_legend(
+        grid.figure, entries, [] if any_counted else variants, languages, more, **points
+    )
     margins = 0.62, 0.08, 0.45 + legend, 0.22
     place_panels(grid.figure, PAGE_INCHES, PANEL_INCHES, margins, wspace=0.06)
     figure: Figure = grid.figure

@@ -176,11 +176,12 @@ def draw_legend(
     entries: Sequence[Mapping[str, Any]],
     variants: Sequence[str],
     languages: Sequence[str],
+    more: Sequence[Line2D] = (),
     **changes: Any,
 ) -> float:
     """A legend of implementations, and of variants if there are several; its height in inches.
 
-    `changes` are properties of the lines that stand in it.
+    `more` are further entries at its end, `changes` are properties of the lines that stand in it.
     """
     looks = [
         (in_languages(entry["label"], languages), marker(entry), variant_style(0, colour(entry)))
@@ -192,6 +193,7 @@ def draw_legend(
         Line2D([], [], label=label, marker=shape, markersize=4, linewidth=1.1, **style | changes)
         for label, shape, style in looks
     ]
+    handles += more
     figure.legend(
         handles=handles,
         loc="lower center",

@@ -90,7 +90,7 @@ def draw_summary(compared: Comparisons, languages: Sequence[str]) -> Figure:
         _scale_ratios(row[0], data[data["metric"] == metric.name])
         row[0].set_ylabel(title_metric(metric, languages, "\n"), fontsize=SMALL_POINTS + 0.5)
         for axes, sweep in zip(row, sweeps, strict=True):
-            axes.axhspan(1 - MARGIN, 1 + MARGIN, color="#DDDDDD", linewidth=0, zorder=0.5)
+            axes.axhspan(1 / (1 + MARGIN), 1 + MARGIN, color="#DDDDDD", linewidth=0, zorder=0.5)
             axes.axhline(1, color=GREY, linewidth=0.7, zorder=0.6)
             scale_sizes(axes, sweep.values, [str(value) for value in sweep.values])
             axes.tick_params(labelsize=SMALL_POINTS - 0.5, pad=1.5)

@@ -12,9 +12,10 @@ import numpy as np
 from flashlab import statistics
 from flashlab.findings.model import Evidence, Finding
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
+    INTERVALS,
     Estimates,
     Ratio,
+    exceeds_margin,
     function_of,
     interval_json,
     ratio,
@@ -28,11 +29,11 @@ from flashlab.sweep import Row, Sweep, metrics_of
 OUTLIER_FACTOR = 1.25
 """Least factor between a record and the power law of its neighbours that makes it an outlier."""
 
-SPREAD = "half the width of the median's 95% interval from order statistics, over the median"
-DRIFT = f"median of the second half of the samples over that of the first, {BOOTSTRAP}"
+SPREAD = "half the width of the median's 95% interval, over the median"
+DRIFT = f"median of the second half of the samples over that of the first, {INTERVALS}"
 NEIGHBOURS = (
     "median over what the power law between its two neighbours gives, where the neighbours within "
-    f"two steps are stable and follow one power (local exponents within 0.2), {BOOTSTRAP}"
+    f"two steps are stable and follow one power (local exponents within 0.2), {INTERVALS}"
 )
 
 
@@ -89,7 +90,8 @@ def _drift(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimate
     if middle < MIN_SAMPLES:
         return None
     halves = (samples[:middle], samples[-middle:])
-    if abs(rounded(float(np.median(halves[1]) / np.median(halves[0]))) - 1) <= statistics.MARGIN:
+    change = float(np.median(halves[1]) / np.median(halves[0]))
+    if not exceeds_margin(max(change, 1 / change)):
         return None  # no interval around this lies beyond the margin, so resampling is pointless
     first, second = (
         estimates.of((*sweep.key_of(row), row["metric"], half), part)

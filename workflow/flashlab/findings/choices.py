@@ -12,7 +12,7 @@ from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.findings.comparisons import describe_range
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
+    INTERVALS,
     Estimates,
     Ratio,
     advantages,
@@ -27,7 +27,7 @@ from flashlab.sweep import Sweep, metrics_of
 
 METHOD = (
     "at each setting the best median over that of every other implementation, as a factor above 1; "
-    f"level within the margin, {BOOTSTRAP}"
+    f"level within the margin, {INTERVALS}"
 )
 
 

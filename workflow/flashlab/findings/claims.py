@@ -2,85 +2,44 @@
 
 Every test comes down to ratios: of a metric of one run to that of another, to that ratio elsewhere,
 or of one rise to another. Each must lie in the range that the claim states.
+
+A claim may be read in several ways (`Reading`): where a document compares the growth of two
+quantities and does not say how, by what they grow and by what factor; and where the dataset holds
+the runs by more than one protocol, by the document's own way of timing and by samples. The first
+reading that decides gives the verdict; where another one points the other way, the claim is
+``ambiguous``.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import jsonschema
-import jsonschema.exceptions
 import numpy as np
-import yaml
 
-from flashlab.benchmarks.model import Benchmark, UnknownNameError
+from flashlab import statistics
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.findings.model import Evidence, Finding, Reason
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
     EVIDENCE_DIGITS,
+    INTERVALS,
     SIGNIFICANT_DIGITS,
     Estimates,
     function_of,
     rounded,
 )
+from flashlab.published import SAMPLED, asked_comparisons, claim_protocols
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats, function_interval
 from flashlab.sweep import Row, Sweep, device_of, warning_codes
 
-SCHEMA = Path(__file__).parents[2] / "schemas" / "claims.schema.json"
-
 ABSOLUTE_DIGITS = 6
 """Significant digits of a figure in ms, TFLOP/s or MiB; ratios have `SIGNIFICANT_DIGITS`."""
 
-DTYPE, DEVICE = "float16", "cuda"
-"""What every published claim was measured on."""
-
-
-class ClaimsError(Exception):
-    """A file of claims that cannot be read, or is none by its schema."""
-
-
-def read_claims(path: Path) -> dict[str, Any]:
-    """The published claims and their sources, checked against their schema."""
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ClaimsError(f"{path}: the published claims cannot be read: {error}") from error
-    problem = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(schema).iter_errors(document)
-    )
-    if problem is not None:
-        key = ".".join(str(part) for part in problem.absolute_path) or "the document"
-        raise ClaimsError(f"{path}: {key}: {problem.message}")
-    try:
-        _check_names(document, find_benchmark(document["benchmark"]))
-    except UnknownNameError as error:
-        raise ClaimsError(f"{path}: {error}") from error
-    names = [claim["id"] for claim in document["claims"]]
-    for claim in document["claims"]:
-        if claim["source"] not in document["sources"]:
-            raise ClaimsError(f"{path}: {claim['id']}: there is no source {claim['source']}")
-        if names.count(claim["id"]) > 1:
-            raise ClaimsError(f"{path}: {claim['id']} names two claims; rename one")
-    found: dict[str, Any] = document
-    return found
-
-
-def _check_names(document: Mapping[str, Any], benchmark: Benchmark) -> None:
-    """UnknownNameError for a metric or parameter that the claims' benchmark does not declare."""
-    for test in (claim["test"] for claim in document["claims"] if "test" in claim):
-        for name in test["metrics"]:
-            benchmark.metric(name)
-        for keys in (*test["terms"], *test["at"]):
-            for name in keys.keys() - {"implementation"}:
-                benchmark.parameter(name)
+DECIDED = ("confirmed", "contradicted")
 
 
 @dataclass(frozen=True)
@@ -91,16 +50,35 @@ class _Measured:
     row: Row
 
 
-Index = Mapping[Run, _Measured]
+@dataclass(frozen=True)
+class _Dataset:
+    """What the claims are checked against: each run by protocol, in the first sweep that has it."""
+
+    benchmark: Benchmark
+    runs: Mapping[tuple[Run, str], _Measured]
+    device: str
+    estimates: Estimates
 
 
-def _index(sweeps: Sequence[Sweep]) -> dict[Run, _Measured]:
-    """Each run of the dataset with the first sweep, in order of their names, that holds it."""
-    found: dict[Run, _Measured] = {}
+def _read_dataset(sweeps: Sequence[Sweep], benchmark: Benchmark, estimates: Estimates) -> _Dataset:
+    found: dict[tuple[Run, str], _Measured] = {}
     for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
         for row in sweep.runs:
-            found.setdefault(Run.of(sweep.benchmark, row), _Measured(sweep, row))
-    return found
+            key = Run.of(benchmark, row), str(row["protocol"])
+            found.setdefault(key, _Measured(sweep, row))
+    device = device_of(row for sweep in sweeps for row in sweep.runs)
+    return _Dataset(benchmark, found, device, estimates)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read a claim: how its terms are compared, and by records of which protocol.
+
+    `compare` is ``times`` (a / b over c / d) or ``amounts`` (a − b over c − d).
+    """
+
+    compare: str
+    protocol: str
 
 
 def _rounded_or_none(value: float | None, digits: int) -> float | None:
@@ -109,20 +87,28 @@ def _rounded_or_none(value: float | None, digits: int) -> float | None:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """One ratio that a test asks for, and what came of it; no estimate where nothing rises."""
+    """One ratio that a test asks for, and what came of it; no estimate where nothing rises.
+
+    `holds` is decided by the interval. `leans` also by an estimate without one, where it lies
+    farther than the margin from the ends of the range.
+    """
 
     metric: str
     runs: tuple[Run, ...]
+    reading: Reading
     estimate: float | None
     low: float | None
     high: float | None
     samples: int
     holds: str
+    leans: str
 
     def to_json(self) -> dict[str, Any]:
         return {
             "metric": self.metric,
             "runs": [str(run) for run in self.runs],
+            "compare": self.reading.compare,
+            "protocol": self.reading.protocol,
             "estimate": _rounded_or_none(self.estimate, EVIDENCE_DIGITS),
             "low": _rounded_or_none(self.low, EVIDENCE_DIGITS),
             "high": _rounded_or_none(self.high, EVIDENCE_DIGITS),
@@ -131,34 +117,14 @@ class _Comparison:
         }
 
 
-def _places(at: Mapping[str, Any], benchmark: Benchmark) -> list[dict[str, Any]]:
-    """The combinations of a test's values: lists of sizes go together, variants cross them."""
-    variants = {parameter.name for parameter in benchmark.variants}
-    lists = {key: value for key, value in at.items() if isinstance(value, list)}
-    crossed = {key: lists.pop(key) for key in sorted(variants & lists.keys())}
-    count = max(map(len, lists.values()), default=1)
-    places = [{**at, **{key: values[i] for key, values in lists.items()}} for i in range(count)]
-    return [
-        {**place, **dict(zip(crossed, values, strict=True))}
-        for place in places
-        for values in itertools.product(*crossed.values())
-    ]
-
-
-def _why_incomparable(index: Index, run: Run) -> Reason | None:
+def _why_incomparable(dataset: _Dataset, run: Run, protocol: str) -> Reason | None:
     """Why a run cannot be compared, None where it can be."""
-    found = index.get(run)
+    found = dataset.runs.get((run, protocol))
     if found is None:
         return Reason("missing", run.to_json())
     if found.row["status"] != "ok":
         return Reason("excluded", run.to_json(), found.row["status"])
-    return None if found.row["protocol"] == "sampled" else Reason("not_sampled")
-
-
-def _estimate(index: Index, run: Run, metric: str, estimates: Estimates) -> Estimate:
-    """The metric of a run, in its unit."""
-    found = index[run]
-    return estimates.of_metric(found.sweep, found.row, metric)
+    return None
 
 
 def _times(*values: Floats) -> Floats:
@@ -198,43 +164,6 @@ def _digits(claim: Mapping[str, Any]) -> int:
     return ABSOLUTE_DIGITS if len(terms) == 1 else SIGNIFICANT_DIGITS
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """The dataset that the claims are checked against."""
-
-    benchmark: Benchmark
-    index: Index
-    device: str
-    estimates: Estimates
-
-    def run(self, keys: Mapping[str, Any]) -> Run:
-        """The run that a claim's keys name."""
-        return Run.of(self.benchmark, {"dtype": DTYPE, "device": DEVICE, **keys})
-
-
-def _comparison(
-    judge: _Judge,
-    metric: str,
-    runs: Sequence[Run],
-    test: Mapping[str, Any],
-    wanted: Mapping[str, float],
-    digits: int,
-) -> _Comparison:
-    values = [_estimate(judge.index, run, metric, judge.estimates) for run in runs]
-    amounts = test.get("compare") == "amounts"
-    if amounts and not _rises(values[3], values[2]):
-        samples = min(value.count for value in values)
-        return _Comparison(metric, tuple(runs), None, None, None, samples, "undecided")
-    found = function_of(0, _amounts if amounts else _times, values)
-    low, high = found.low, found.high
-    if judge.benchmark.metric(metric).exact:
-        low = high = found.ratio
-    holds = "undecided"
-    if low is not None and high is not None:
-        holds = _judged(low, high, wanted, digits)
-    return _Comparison(metric, tuple(runs), found.ratio, low, high, found.samples, holds)
-
-
 def wanted_range(claim: Mapping[str, Any]) -> dict[str, float]:
     """Where a claim's ratio must lie: as its test says, or its figure give or take the tolerance.
 
@@ -247,13 +176,32 @@ def wanted_range(claim: Mapping[str, Any]) -> dict[str, float]:
     return {"least": rounded(figure / room, digits), "most": rounded(figure * room, digits)}
 
 
-def _asked(judge: _Judge, test: Mapping[str, Any]) -> list[tuple[str, list[Run]]]:
-    """The comparisons that a test asks for: a metric, and one, two or four runs."""
-    return [
-        (metric, [judge.run({**place, **term}) for term in test["terms"]])
-        for at, metric in itertools.product(test["at"], test["metrics"])
-        for place in _places(at, judge.benchmark)
-    ]
+def _compare(
+    dataset: _Dataset,
+    metric: str,
+    runs: tuple[Run, ...],
+    reading: Reading,
+    wanted: Mapping[str, float],
+    digits: int,
+) -> _Comparison:
+    measured = [dataset.runs[run, reading.protocol] for run in runs]
+    values = [dataset.estimates.of_metric(each.sweep, each.row, metric) for each in measured]
+    amounts = reading.compare == "amounts"
+    if amounts and not _rises(values[3], values[2]):
+        samples = min(value.count for value in values)
+        nothing = (None, None, None, samples, "undecided", "undecided")
+        return _Comparison(metric, runs, reading, *nothing)
+    found = function_of(0, _amounts if amounts else _times, values)
+    low, high = found.low, found.high
+    if dataset.benchmark.metric(metric).exact:
+        low = high = found.ratio
+    if low is None or high is None:
+        holds, room = "undecided", 1 + statistics.MARGIN
+        least, most = sorted((found.ratio / room, found.ratio * room))
+        leans = _judged(least, most, wanted, digits)
+    else:
+        holds = leans = _judged(low, high, wanted, digits)
+    return _Comparison(metric, runs, reading, found.ratio, low, high, found.samples, holds, leans)
 
 
 def _given(keys: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -265,7 +213,13 @@ def _given(keys: Mapping[str, Any]) -> dict[str, list[Any]]:
     }
 
 
-def _compared(test: Mapping[str, Any]) -> dict[str, Any]:
+def _ways_to_compare(test: Mapping[str, Any]) -> list[str]:
+    """How a test's terms are compared, the document's most likely sense first."""
+    ways = test.get("compare", "times")
+    return [ways] if isinstance(ways, str) else list(ways)
+
+
+def _what_is_compared(test: Mapping[str, Any]) -> dict[str, Any]:
     """What a test compares, and where: the runs' names and parameters as far as they are given.
 
     A test of several implementations in turn names them in `each_of`, and none in its terms.
@@ -274,7 +228,7 @@ def _compared(test: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "each_of": sorted({at["implementation"] for at in test["at"] if "implementation" in at}),
         "metrics": test["metrics"],
-        "compare": test.get("compare", "times"),
+        "compare": _ways_to_compare(test)[0],
         "terms": [
             {"name": term.get("implementation", ""), "given": _given(term)}
             for term in test["terms"]
@@ -288,6 +242,7 @@ def _figures(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
     estimates = [each.estimate for each in found if each.estimate is not None]
     ours: dict[str, Any] = {
         "count": len(found),
+        "interval_count": sum(each.low is not None for each in found),
         "ours_lowest": _rounded_or_none(min(estimates, default=None), digits),
         "ours_highest": _rounded_or_none(max(estimates, default=None), digits),
         **{
@@ -319,42 +274,97 @@ def _ours(found: Sequence[_Comparison], digits: int) -> dict[str, Any]:
     return ours
 
 
-def _verdict(found: Sequence[_Comparison]) -> str:
-    holds = {comparison.holds for comparison in found}
-    if "no" in holds:
+def _summed_up(judged: Sequence[str]) -> str:
+    """The verdict of comparisons of which each holds (``yes``), fails (``no``), or neither."""
+    if "no" in judged:
         return "contradicted"
-    return "confirmed" if holds == {"yes"} else "inconclusive"
+    return "confirmed" if set(judged) == {"yes"} else "inconclusive"
 
 
-def _sentence(verdict: str, found: Sequence[_Comparison]) -> str:
-    missing = verdict == "other_device" and not found
-    return f"claim.{verdict}" + (".missing" if missing else "")
+Readings = Mapping[Reading, Sequence[_Comparison]]
+"""The comparisons by each way to read a claim, the one to show first at the front."""
 
 
-def _decide(claim: Mapping[str, Any], judge: _Judge) -> tuple[str, list[_Comparison], list[Reason]]:
-    """Verdict, comparisons and reasons."""
-    index = judge.index
-    if not any(run.device == DEVICE for run in index):
-        return "other_device", [], []
-    if "test" not in claim:
-        return "not_tested", [], [Reason(claim["untested"])]
-    asked = _asked(judge, claim["test"])
+def _verdict(readings: Readings) -> str:
+    """What the first reading that decides comes to, unless another one points the other way."""
+    held = [_summed_up([c.holds for c in found]) for found in readings.values()]
+    leaning = {_summed_up([c.leans for c in found]) for found in readings.values()}
+    decided = [verdict for verdict in held if verdict in DECIDED]
+    if not decided:
+        return "inconclusive"
+    return "ambiguous" if leaning >= set(DECIDED) else decided[0]
+
+
+def _read_claim(
+    claim: Mapping[str, Any],
+    asked: Sequence[tuple[str, tuple[Run, ...]]],
+    protocols: Sequence[str],
+    dataset: _Dataset,
+) -> tuple[Readings, list[Reason]]:
+    """The comparisons by each reading for which the dataset holds the runs; else what it lacks."""
     needed = sorted({run for _, runs in asked for run in runs})
-    lacking = [reason for run in needed if (reason := _why_incomparable(index, run))]
-    if lacking:
-        return "not_tested", [], [r for i, r in enumerate(lacking) if r not in lacking[:i]]
+    lacking = {
+        protocol: [r for run in needed if (r := _why_incomparable(dataset, run, protocol))]
+        for protocol in protocols
+    }
+    complete = [protocol for protocol in protocols if not lacking[protocol]]
+    if not complete:
+        reasons = min(lacking.values(), key=len)
+        return {}, [reason for i, reason in enumerate(reasons) if reason not in reasons[:i]]
+    if all(dataset.benchmark.metric(metric).exact for metric, _ in asked):
+        complete = complete[:1]  # the same by every protocol
     wanted, digits = wanted_range(claim), _digits(claim)
-    found = [
-        _comparison(judge, metric, runs, claim["test"], wanted, digits) for metric, runs in asked
+    return {
+        reading: [_compare(dataset, *pair, reading, wanted, digits) for pair in asked]
+        for protocol, compare in itertools.product(complete, _ways_to_compare(claim["test"]))
+        for reading in [Reading(compare, protocol)]
+    }, []
+
+
+def _decide(
+    document: Mapping[str, Any], claim: Mapping[str, Any], dataset: _Dataset
+) -> tuple[str, Readings, list[Reason]]:
+    """Verdict, comparisons by each reading, and reasons."""
+    if not any(run.device == document["device"] for run, _ in dataset.runs):
+        return "other_device", {}, []
+    if "test" not in claim:
+        return "not_tested", {}, [Reason(claim["untested"])]
+    asked = asked_comparisons(document, claim["test"])
+    source = document["sources"][claim["source"]]
+    protocols = claim_protocols(source, has_figure="published" in claim)
+    readings, lacking = _read_claim(claim, asked, protocols, dataset)
+    if lacking:
+        return "not_tested", {}, lacking
+    if claim["bound_to_device"] and claim["device"] not in dataset.device:
+        return "other_device", readings, []
+    return _verdict(readings), readings, []
+
+
+def _caveats(
+    readings: Readings, source: Mapping[str, Any], benchmark: Benchmark
+) -> Iterator[Reason]:
+    """What to know of the figures: means without samples, or published means beside medians."""
+    sampled = [
+        comparison
+        for found in readings.values()
+        for comparison in found
+        if not benchmark.metric(comparison.metric).exact
     ]
-    if claim["bound_to_device"] and claim["device"] not in judge.device:
-        return "other_device", found, []
-    return _verdict(found), found, []
+    if not sampled:
+        return
+    protocols = {comparison.reading.protocol for comparison in sampled}
+    if source.get("protocol", SAMPLED) not in protocols:
+        yield Reason("published_mean")
+    if all(comparison.low is None for comparison in sampled if comparison.estimate is not None):
+        yield Reason("no_samples")
 
 
-def _params(claim: Mapping[str, Any], source: Mapping[str, Any], ours: dict[str, Any]) -> Any:
+def _params(
+    claim: Mapping[str, Any], source: Mapping[str, Any], readings: Readings
+) -> dict[str, Any]:
     published, tested = claim.get("published", {}), "test" in claim
     wanted = wanted_range(claim) if tested else {}
+    digits, (first, *_) = _digits(claim), (*readings.values(), [])
     return {
         "says": claim["says"],
         "source_title": source["title"],
@@ -365,8 +375,16 @@ def _params(claim: Mapping[str, Any], source: Mapping[str, Any], ours: dict[str,
         "tolerance": published.get("tolerance"),
         "wanted_least": wanted.get("least"),
         "wanted_most": wanted.get("most"),
-        **(_compared(claim["test"]) if tested else {}),
-        **ours,
+        **(_what_is_compared(claim["test"]) if tested else {}),
+        **_ours(first, digits),
+        "readings": [
+            {
+                **vars(reading),
+                "leans": _summed_up([comparison.leans for comparison in found]),
+                **_ours(found, digits),
+            }
+            for reading, found in readings.items()
+        ],
     }
 
 
@@ -378,46 +396,56 @@ def claims(
     sweeps = [sweep for sweep in sweeps if sweep.benchmark == benchmark]
     if not sweeps:
         return
-    device = device_of(row for sweep in sweeps for row in sweep.runs)
-    judge = _Judge(benchmark, _index(sweeps), device, estimates)
+    dataset = _read_dataset(sweeps, benchmark, estimates)
     for claim in document["claims"]:
         source = document["sources"][claim["source"]]
-        verdict, found, reasons = _decide(claim, judge)
-        sampled = [each for each in found if not benchmark.metric(each.metric).exact]
-        if sampled and source["statistic"] == "mean_of_30":
-            reasons = [*reasons, Reason("published_mean")]
+        verdict, readings, reasons = _decide(document, claim, dataset)
+        missing = verdict == "other_device" and not readings
         yield Finding(
             kind="claim",
             experiment=None,
-            device=device,
+            device=dataset.device,
             subject={"claim": claim["id"], "source": claim["source"]},
             verdict=verdict,
-            sentences=[_sentence(verdict, found)],
-            params=_params(claim, source, _ours(found, _digits(claim))),
-            evidence=_evidence(judge, found, "samples" if sampled else "metrics"),
-            reasons=reasons,
-            warnings=_warnings(judge, sampled),
+            sentences=[f"claim.{verdict}" + (".missing" if missing else "")],
+            params=_params(claim, source, readings),
+            evidence=_evidence(dataset, readings),
+            reasons=[*reasons, *_caveats(readings, source, benchmark)],
+            warnings=_warnings(dataset, readings),
         )
 
 
-def _evidence(judge: _Judge, found: Sequence[_Comparison], table: str) -> Evidence:
-    runs = sorted({run for comparison in found for run in comparison.runs})
-    folders = sorted({judge.index[run].sweep.name for run in runs})
+def _evidence(dataset: _Dataset, readings: Readings) -> Evidence:
+    found = [comparison for comparisons in readings.values() for comparison in comparisons]
+    measured = {
+        (run, c.reading.protocol): dataset.runs[run, c.reading.protocol]
+        for c in found
+        for run in c.runs
+    }
+    is_sampled = any(not dataset.benchmark.metric(c.metric).exact for c in found)
+    table = "samples" if is_sampled else "metrics"
+    folders = sorted({each.sweep.name for each in measured.values()})
     return Evidence(
         table=", ".join(f"tables/{folder}/{table}.csv" for folder in folders),
-        rows={"runs": [str(run) for run in runs]},
+        rows={
+            "runs": sorted({str(run) for run, _ in measured}),
+            "record": sorted({each.row["record"] for each in measured.values()}),
+        },
         method="ratio of the metric of the first run to that of the second, over that of the third "
         "to the fourth where there are four, or where amounts are compared the first less the "
-        f"second over the third less the fourth; {BOOTSTRAP}, exact metrics as they are",
+        f"second over the third less the fourth; {INTERVALS}, exact metrics and means without "
+        "samples as they are",
         n=min((comparison.samples for comparison in found), default=0),
         estimates=[comparison.to_json() for comparison in found],
     )
 
 
-def _warnings(judge: _Judge, sampled: Sequence[_Comparison]) -> list[str]:
+def _warnings(dataset: _Dataset, readings: Readings) -> list[str]:
     """The codes of the warnings on the runs compared, by the measured metrics behind theirs."""
     found: set[str] = set()
-    for comparison in sampled:
-        rows = [judge.index[run].row for run in comparison.runs]
-        found.update(warning_codes(rows, *judge.benchmark.measured_behind(comparison.metric)))
+    for comparison in (c for comparisons in readings.values() for c in comparisons):
+        if not dataset.benchmark.metric(comparison.metric).exact:
+            rows = [dataset.runs[run, comparison.reading.protocol].row for run in comparison.runs]
+            measured = dataset.benchmark.measured_behind(comparison.metric)
+            found.update(warning_codes(rows, *measured))
     return sorted(found)

@@ -6,16 +6,17 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab import statistics
 from flashlab.benchmarks.model import Metric
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
+    INTERVALS,
     Estimates,
     Ratio,
     advantages,
     counted,
+    exceeds_margin,
     rounded,
+    rounded_off_margin,
     shared_verdict,
     with_verdict,
     without_samples,
@@ -36,9 +37,9 @@ def describe_range(found: Sequence[Ratio]) -> dict[str, Any]:
         "first": found[0].value,
         "last": found[-1].value,
         "count": len(found),
-        "low": rounded(lowest.ratio),
+        "low": rounded_off_margin(lowest.ratio),
         "low_at": lowest.value,
-        "high": rounded(highest.ratio),
+        "high": rounded_off_margin(highest.ratio),
         "high_at": highest.value,
     }
 
@@ -53,17 +54,38 @@ def _values_by_verdict(found: Sequence[Ratio]) -> dict[str, list[int]]:
     }
 
 
+def _is_higher(one: Ratio, other: Ratio) -> bool:
+    """Whether a ratio is higher than another: both intervals apart by the margin of four medians.
+
+    Each ratio is one of two medians and has the margin once.
+    """
+    if one.low is None or other.high is None:
+        return False
+    return exceeds_margin(one.low / other.high, margins=2)
+
+
 def _trend(found: Sequence[Ratio]) -> str:
-    """Whether the ratio grows from first to last: beyond both intervals and the margin."""
+    """How the ratio goes along the sweep: it ``widens``, ``narrows``, ``peaks`` or ``dips``.
+
+    It widens or narrows from the first value to the last where no two ratios go against that. Else
+    it peaks or dips where the highest or the lowest lies in between, beyond those at both ends.
+    Otherwise ``none``.
+    """
     if len(found) < 2:
         return "none"
+    pairs = list(itertools.combinations(found, 2))
+    rises = any(_is_higher(later, earlier) for earlier, later in pairs)
+    falls = any(_is_higher(earlier, later) for earlier, later in pairs)
     first, last = found[0], found[-1]
-    if first.low is None or first.high is None or last.low is None or last.high is None:
-        return "none"
-    if rounded(last.low) > rounded(first.high) * (1 + statistics.MARGIN):
+    if _is_higher(last, first) and not falls:
         return "widens"
-    if rounded(last.high) < rounded(first.low) * (1 - statistics.MARGIN):
+    if _is_higher(first, last) and not rises:
         return "narrows"
+    highest, lowest = (choose(found, key=lambda ratio: ratio.ratio) for choose in (max, min))
+    if all(_is_higher(highest, end) for end in (first, last)):
+        return "peaks"
+    if all(_is_higher(end, lowest) for end in (first, last)):
+        return "dips"
     return "none"
 
 
@@ -89,7 +111,7 @@ def _build_finding(
         verdict,
         sentences=sentences,
         params=params,
-        method=f"median {pair[0].metric.labels['en']} {method}, {BOOTSTRAP}",
+        method=f"median {pair[0].metric.labels['en']} {method}, {INTERVALS}",
         n=min((ratio.samples for ratio in found), default=0),
         estimates=[ratio.to_json() for ratio in found],
         reasons=without_samples(found),

@@ -11,10 +11,13 @@ import jsonschema
 from flashlab.files import read_json, write_json
 from flashlab.findings.accounts import accounts
 from flashlab.findings.anomalies import outliers, unstable
+from flashlab.findings.causes import causes, counted_runs
+from flashlab.findings.ceilings import Ceilings, read_ceilings
 from flashlab.findings.choices import choices, overall_choice
-from flashlab.findings.claims import claims, read_claims
+from flashlab.findings.claims import claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
 from flashlab.findings.correctness import correctness
+from flashlab.findings.doubts import with_doubts
 from flashlab.findings.environments import environments
 from flashlab.findings.exact import exact_comparisons, memory_limits
 from flashlab.findings.model import Finding
@@ -23,9 +26,10 @@ from flashlab.findings.naive import worse_than_naive
 from flashlab.findings.operations import balances, derived_sizes, variant_gains
 from flashlab.findings.rates import jumps, launch_bounds, saturations
 from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import Ceilings, read_ceilings, rooflines
+from flashlab.findings.roofline import rooflines
 from flashlab.findings.scaling import scalings
 from flashlab.findings.selection import select
+from flashlab.published import read_claims
 from flashlab.sweep import Sweep, read_planned_sweep
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "finding.schema.json"
@@ -53,21 +57,25 @@ def derive(
 ) -> list[Finding]:
     """All findings: experiment by experiment in order of their names, then the dataset's.
 
-    `sweeps` are the headline's and those of the sections, in the order of the report.
+    `sweeps` are the headline's and those of the sections, in the order of the report, and those
+    that only the published claims are checked against.
     """
     found: list[Finding] = []
-    for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
+    shown = [sweep for sweep in sweeps if not sweep.is_of_claims]
+    for sweep in sorted(shown, key=lambda sweep: sweep.name):
         for kind in SUMMARY_KINDS if sweep.is_summary else SWEEP_KINDS:
             found += kind(sweep, estimates)
         if ceilings and not sweep.is_summary:
             found += rooflines(sweep, estimates, ceilings)
-    found += correctness(sweeps)
+            found += causes(sweep, estimates, ceilings)
+    found += correctness(shown)
     for dataset_kind in DATASET_KINDS:
-        found += dataset_kind(sweeps, estimates)
-    found += environments(sweeps)
+        found += dataset_kind(shown, estimates)
+    found += environments(shown)
+    found += counted_runs(shown)
     found += claims(published, sweeps, estimates)
-    headline = {name for s in sweeps if s.is_summary for name in s.implementations}
-    return select(found, [sweep for sweep in sweeps if not sweep.is_summary], headline)
+    headline = {name for s in shown if s.is_summary for name in s.implementations}
+    return select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
 
 
 def write_findings(
@@ -84,7 +92,10 @@ def write_findings(
     """
     estimates = Estimates()
     ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
-    sweeps = [read_planned_sweep(file, tables, with_samples=True) for file in plan_files]
+    sweeps = [
+        with_doubts(read_planned_sweep(file, tables, with_samples=True), estimates)
+        for file in plan_files
+    ]
     findings = derive(sweeps, estimates, read_claims(claims_file), ceilings)
     documents = [finding.to_json() for finding in findings]
     jsonschema.validate(documents, read_json(SCHEMA))

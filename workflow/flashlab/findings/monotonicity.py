@@ -9,7 +9,7 @@ from typing import Any
 from flashlab.benchmarks.model import Metric
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
+    INTERVALS,
     Estimates,
     Ratio,
     ratio,
@@ -126,7 +126,7 @@ def monotonicities(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                 **params,
             },
             method="each value over the highest and over the lowest before it, "
-            + ("exact, to three digits" if metric.exact else BOOTSTRAP),
+            + ("exact, to three digits" if metric.exact else INTERVALS),
             n=min((ratio.samples for ratio in found), default=0),
             estimates=[
                 {"against": against, "start": step.start, **step.ratio.to_json()}

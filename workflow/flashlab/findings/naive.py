@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from flashlab.findings.choices import chosen_metrics
 from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
+    INTERVALS,
     Estimates,
     advantages,
     interval_json,
@@ -70,7 +70,7 @@ def worse_than_naive(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[
                 ),
             },
             method=f"median {metric.labels['en']} against that of the naive implementation, as a "
-            f"factor below 1 where worse, {BOOTSTRAP}",
+            f"factor below 1 where worse, {INTERVALS}",
             n=min(ratio.samples for ratio in found),
             estimates=[
                 {

@@ -10,7 +10,7 @@ from flashlab.benchmarks.model import Benchmark, Metric, Parameter
 from flashlab.findings.comparisons import VERDICTS, describe_range
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
+    INTERVALS,
     Estimates,
     Ratio,
     function_of,
@@ -81,7 +81,7 @@ def balances(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                 sentences=[f"balance.{verdict}" + ("" if found else ".missing")],
                 params={**describe_range(found), "ideal": rounded(ideal)},
                 method=f"median {second.labels['en']} over median {first.labels['en']}, judged as "
-                f"a share of the ratio of their operations, {BOOTSTRAP}",
+                f"a share of the ratio of their operations, {INTERVALS}",
                 n=min((ratio.samples for ratio in found), default=0),
                 estimates=[
                     {"value": ratio.value, **interval_json(ratio), "verdict": share.verdict}
@@ -138,7 +138,7 @@ def _pair_finding(
             "high_where": in_short(benchmark, firsts[highest.value], firsts),
             **params,
         },
-        method=f"{method}, {BOOTSTRAP}",
+        method=f"{method}, {INTERVALS}",
         n=min(factor.samples for factor in factors),
         estimates=[
             {

@@ -11,7 +11,7 @@ from flashlab.benchmarks.model import Metric
 from flashlab.findings.model import Evidence, Finding
 from flashlab.findings.operations import timed_metrics
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
+    INTERVALS,
     Estimates,
     Ratio,
     function_of,
@@ -34,12 +34,12 @@ MIN_SATURATION_SIZES = 3
 
 LEVEL_METHOD = (
     "median at each value over that at the smallest, from there on while each is within the "
-    f"margin, {BOOTSTRAP}"
+    f"margin, {INTERVALS}"
 )
-SATURATION_METHOD = f"rate at each value over the highest rate of the sweep, {BOOTSTRAP}"
+SATURATION_METHOD = f"rate at each value over the highest rate of the sweep, {INTERVALS}"
 JUMP_METHOD = (
     f"rate over that at the value before: beyond a factor of {JUMP} with its whole interval, while "
-    f"that of every other implementation is within it, {BOOTSTRAP}"
+    f"that of every other implementation is within it, {INTERVALS}"
 )
 
 

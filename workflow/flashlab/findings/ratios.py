@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from flashlab import statistics
 from flashlab.findings.model import Reason
 from flashlab.findings.series import Series
-from flashlab.statistics import Estimate, Floats, function_interval, resampled_median
+from flashlab.statistics import (
+    Estimate,
+    Floats,
+    estimate_median,
+    function_estimate,
+    function_interval,
+)
 from flashlab.sweep import Row, Sweep
 
 SIGNIFICANT_DIGITS = 3
 EVIDENCE_DIGITS = 9
 
-BOOTSTRAP = "95% percentile bootstrap of the medians, 999 resamples"
+INTERVALS = (
+    "95% interval from the medians' confidence distributions, by sign tests of blocks of calls"
+)
 
 
 class Estimates:
-    """Medians with their bootstrap distributions: of each metric of each run once a dataset."""
+    """Medians with their distributions: of each metric of each run once a dataset.
+
+    So the same run on both sides of a function is the same median, and varies as one.
+    """
 
     def __init__(self) -> None:
         self._found: dict[tuple[Any, ...], Estimate] = {}
@@ -27,7 +40,7 @@ class Estimates:
     def of(self, key: tuple[Any, ...], samples: Sequence[float]) -> Estimate:
         """The estimate of these samples; `key` is what tells them from all others."""
         if key not in self._found:
-            self._found[key] = resampled_median(samples, repr(key))
+            self._found[key] = estimate_median(samples)
         return self._found[key]
 
     def of_row(self, sweep: Sweep, row: Row) -> Estimate:
@@ -35,9 +48,10 @@ class Estimates:
 
         An exact value, and a mean without samples, count as one sample.
         """
-        if sweep.benchmark.metric(row["metric"]).exact:
+        samples = sweep.samples_of(row)
+        if sweep.benchmark.metric(row["metric"]).exact or not samples:
             return Estimate(row["value"], 1, None)
-        return self.of((*sweep.key_of(row), row["metric"]), sweep.samples_of(row) or [row["value"]])
+        return self.of((*sweep.key_of(row), row["metric"]), samples)
 
     def of_metric(self, sweep: Sweep, run: Row, name: str) -> Estimate:
         """The estimate of any metric of a run, one that follows from others by computing it."""
@@ -46,14 +60,13 @@ class Estimates:
             return self.of_row(sweep, sweep.metric_row(run, name))
         bases = [self.of_metric(sweep, run, base) for base in metric.derived.of]
         parameters = {p.name: run[p.name] for p in sweep.benchmark.given}
-        medians = [base.median for base in bases]
-        distributions = [base.resampled for base in bases if base.resampled is not None]
-        known = len(distributions) == len(bases)
-        return Estimate(
-            float(metric.derived.compute(parameters, *medians)),
-            min(base.count for base in bases),
-            metric.derived.compute(parameters, *distributions) if known else None,
-        )
+        compute = partial(metric.derived.compute, parameters)
+        if any(base.quantiles is None for base in bases):
+            return function_estimate(compute, bases)  # of means, which are another record's
+        key = (*sweep.key_of(run), name)
+        if key not in self._found:
+            self._found[key] = function_estimate(compute, bases)
+        return self._found[key]
 
     def along(self, series: Series) -> dict[int, Estimate]:
         """A series by sweep value. Only runs that are ok are in it."""
@@ -64,8 +77,31 @@ class Estimates:
 
 
 def rounded(value: float, digits: int = SIGNIFICANT_DIGITS) -> float:
-    """To a number of significant digits: what is printed, and so what is compared."""
+    """To a number of significant digits: what is printed."""
     return float(f"{value:.{digits}g}")
+
+
+ROUNDING_ERROR = 1e-12
+"""What a ratio and the inverse of its inverse may differ by."""
+
+
+def exceeds_margin(ratio: float, margins: int = 1) -> bool:
+    """Whether a ratio is above 1 by more than so many margins, which multiply.
+
+    It is below 1 by more than the margin where its inverse exceeds it. So the margin is symmetric
+    in the logarithm, and to exchange two names exchanges "above" and "below".
+    """
+    return math.log(ratio) > margins * math.log1p(statistics.MARGIN) + ROUNDING_ERROR
+
+
+def rounded_off_margin(ratio: float) -> float:
+    """As printed: with more digits where the fewest would put it on the margin or across it."""
+    ends = (1 + statistics.MARGIN, 1 / (1 + statistics.MARGIN))
+    for digits in range(SIGNIFICANT_DIGITS, EVIDENCE_DIGITS):
+        printed = rounded(ratio, digits)
+        if all((printed > end, printed < end) == (ratio > end, ratio < end) for end in ends):
+            return printed
+    return rounded(ratio, EVIDENCE_DIGITS)
 
 
 @dataclass(frozen=True)
@@ -82,28 +118,25 @@ class Ratio:
     def verdict(self) -> str:
         """``above``, ``below`` or ``equal`` by the margin, else ``inconclusive``.
 
-        The interval is rounded to what is printed before it is compared with the margin.
+        The interval itself decides, not what is printed of it.
         """
         if self.low is None or self.high is None:
             return "inconclusive"
-        low, high = rounded(self.low), rounded(self.high)
-        if low > 1 + statistics.MARGIN:
+        if exceeds_margin(self.low):
             return "above"
-        if high < 1 - statistics.MARGIN:
+        if exceeds_margin(1 / self.high):
             return "below"
-        if low >= 1 - statistics.MARGIN and high <= 1 + statistics.MARGIN:
-            return "equal"
-        return "inconclusive"
+        return "inconclusive" if self.may_be_above or self.may_be_below else "equal"
 
     @property
     def may_be_above(self) -> bool:
         """Whether the interval, or the lack of one, leaves room for more than the margin above."""
-        return self.high is None or rounded(self.high) > 1 + statistics.MARGIN
+        return self.high is None or exceeds_margin(self.high)
 
     @property
     def may_be_below(self) -> bool:
         """Whether the interval, or the lack of one, leaves room for more than the margin below."""
-        return self.low is None or rounded(self.low) < 1 - statistics.MARGIN
+        return self.low is None or exceeds_margin(1 / self.low)
 
     def to_json(self) -> dict[str, Any]:
         """The ratio as evidence, rounded to nine significant digits."""

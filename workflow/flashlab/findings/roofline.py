@@ -1,8 +1,12 @@
 """Where a run stands under the measured ceilings: matrix-product rate and copy bandwidth.
 
-A rate counts the operations that the definition gives a run, and a bandwidth the bytes that any
-implementation must move (`costs`), so both shares are of what the run is worth, not of what an
-implementation happens to do.
+A rate counts the operations that the definition gives a run. A bandwidth counts the bytes that
+were moved, by the hardware counters of the same run. Where none were read it counts the fewest
+bytes that the implementation is known to move: those that any must move, and what the benchmark
+declares for one that moves more. An implementation may move more than that still, so a small share
+of the bandwidth does not say that memory does not bind it. A finding states which bytes it counts.
+
+Both shares are of the ceilings before the device lowered its clocks, where it did (`ceilings`).
 """
 
 from __future__ import annotations
@@ -11,17 +15,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashlab.devices import find_device
+from flashlab.findings.ceilings import COPY, Ceiling, Ceilings
 from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import (
-    BOOTSTRAP,
+    INTERVALS,
     Estimates,
     Ratio,
     function_of,
     interval_json,
-    ratio,
     rounded,
 )
 from flashlab.findings.series import Series, build_finding, each_series
+from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats
 from flashlab.sweep import Sweep
 
@@ -30,48 +36,18 @@ BOUND_SHARE = 50.0
 
 
 @dataclass(frozen=True)
-class Ceilings:
-    """A device's measured ceilings: the time of each dtype's matrix product and of a large copy.
-
-    `drifted` names those that took decidedly longer or shorter in the last third of their calls
-    than in the first: dtypes, and ``copy``.
-    """
-
-    device_name: str | None
-    matrix: Mapping[str, tuple[Estimate, float]]
-    copy: tuple[Estimate, float]
-    drifted: frozenset[str]
-
-
-def read_ceilings(document: Mapping[str, Any], estimates: Estimates) -> Ceilings:
-    """The ceilings of a record by ``flashlab.measuring.ceilings``; times become milliseconds."""
-    drifted = set()
-
-    def timed(name: str, found: Mapping[str, Any]) -> Estimate:
-        samples = [seconds * 1e3 for seconds in found["samples"] or [found["time(s)"]]]
-        third = max(1, len(samples) // 3)
-        first, last = (
-            estimates.of(("ceiling", name, part), calls)
-            for part, calls in (("first", samples[:third]), ("last", samples[-third:]))
-        )
-        if ratio(0, last, first).verdict in ("above", "below"):
-            drifted.add(name)
-        return estimates.of(("ceiling", name), samples)
-
-    copy, products = document["copy"], document["matrix_product"]
-    matrix = {d: (timed(d, found), 2.0 * found["size"] ** 3) for d, found in products.items()}
-    copied = (timed("copy", copy), 2.0 * copy["bytes"])
-    device_name = document["environment"].get("device_name")
-    return Ceilings(device_name, matrix, copied, frozenset(drifted))
-
-
-@dataclass(frozen=True)
 class _Standing:
-    """A run's shares of the two ceilings, in percent."""
+    """A run's shares of the two ceilings, in percent.
+
+    `bytes_counted` says whether hardware counters gave the bytes of the second; where they did not,
+    `moves_more` says whether the implementation is known to move more than the compulsory bytes.
+    """
 
     value: int
     matrix: Ratio
     copy: Ratio
+    bytes_counted: bool
+    moves_more: bool
 
     @property
     def verdict(self) -> str | None:
@@ -90,17 +66,17 @@ class _Standing:
             "value": self.value,
             "matrix_percent": interval_json(self.matrix),
             "copy_percent": interval_json(self.copy),
+            "bytes_counted": self.bytes_counted,
         }
 
 
-def _share(value: int, work: float, time: Estimate, ceiling: tuple[Estimate, float]) -> Ratio:
+def _share(value: int, work: float, time: Estimate, ceiling: Ceiling) -> Ratio:
     """Work over time, as a percentage of a ceiling's work over its time."""
-    ceiling_time, ceiling_work = ceiling
 
     def percent(mine: Floats, theirs: Floats) -> Floats:
-        return 100 * work / ceiling_work * theirs / mine
+        return 100 * work / ceiling.work * theirs / mine
 
-    return function_of(value, percent, (time, ceiling_time))
+    return function_of(value, percent, (time, ceiling.time))
 
 
 def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list[_Standing]:
@@ -108,21 +84,27 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
     sweep, work, found = series.sweep, series.metric.work, []
     for row in series.measured_rows:
         time, value = estimates.of_row(sweep, row), sweep.value_of(row)
-        if time.resampled is None or row["dtype"] not in ceilings.matrix or work is None:
+        if time.quantiles is None or row["dtype"] not in ceilings.matrix or work is None:
             continue
         operations = work.operations(row)
-        moved = work.compulsory_bytes(row, row["dtype"])
+        compulsory = work.compulsory_bytes(row, row["dtype"])
+        fewest = work.fewest_bytes(Run.of(sweep.benchmark, row), ceilings.device_name)
+        counted = sweep.counters_of(row, series.metric.name).get("dram_bytes")
         found.append(
             _Standing(
                 value,
                 _share(value, operations, time, ceilings.matrix[row["dtype"]]),
-                _share(value, moved, time, ceilings.copy),
+                _share(value, counted or fewest, time, ceilings.copy),
+                bytes_counted=bool(counted),
+                moves_more=not counted and fewest > compulsory,
             )
         )
     return found
 
 
-def _params(found: Sequence[_Standing], undecided: Sequence[int], dtype: str) -> dict[str, Any]:
+def _params(
+    found: Sequence[_Standing], undecided: Sequence[int], dtype: str, ceilings: Ceilings
+) -> dict[str, Any]:
     matrix = [rounded(standing.matrix.ratio) for standing in found]
     copy = [rounded(standing.copy.ratio) for standing in found]
     return {
@@ -136,7 +118,30 @@ def _params(found: Sequence[_Standing], undecided: Sequence[int], dtype: str) ->
         "copy_low": min(copy),
         "copy_high": max(copy),
         "dtype": dtype,
+        "ceiling_state": ceilings.matrix[dtype].state,
+        "ceiling_rates": [
+            {"state": state, "rate": rounded(rate / 1e12)}
+            for state, rate in ceilings.matrix[dtype].rates.items()
+        ],
+        "vendors_rate": _vendors_rate(ceilings.device_name, dtype),
+        "bytes_known_at": [standing.value for standing in found if standing.moves_more],
     }
+
+
+def _vendors_rate(device_name: str | None, dtype: str) -> float | None:
+    """The peak rate that the vendor states, in TFLOP/s."""
+    device = find_device(device_name)
+    return None if device is None else device.peak_tflops.get(dtype)
+
+
+def _sentences(verdict: str, params: Mapping[str, Any]) -> list[str]:
+    """The verdict, what the bytes are, and where none is given."""
+    keys = [f"roofline.{verdict}" + (".counted" if params["bytes_counted"] else "")]
+    if params["bytes_known_at"]:
+        keys.append("roofline.bytes_known")
+    if params["undecided_at"]:
+        keys.append("roofline.undecided")
+    return keys
 
 
 def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterator[Finding]:
@@ -150,29 +155,34 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
     devices = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
     if devices != {ceilings.device_name}:
         return
-    dtype = sweep.runs[0]["dtype"]
-    drifted = [Reason("ceiling_drifted")] if {dtype, "copy"} & ceilings.drifted else []
+    dtypes = [row["dtype"] for row in sweep.runs if row["dtype"] in ceilings.matrix]
+    if not dtypes:
+        return
+    dtype = dtypes[0]
+    drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & ceilings.drifted else []
     timed = [metric for metric in sweep.benchmark.measured if metric.work]
     for series in each_series(sweep, timed):
-        groups: dict[str, list[_Standing]] = {}
+        groups: dict[tuple[str, bool], list[_Standing]] = {}
         undecided = []
         for standing in _standings(series, ceilings, estimates):
             if standing.verdict is None:
                 undecided.append(standing.value)
             else:
-                groups.setdefault(standing.verdict, []).append(standing)
-        for verdict, found in sorted(groups.items()):
-            params = _params(found, undecided, dtype)
+                key = standing.verdict, standing.bytes_counted
+                groups.setdefault(key, []).append(standing)
+        for (verdict, counted), found in sorted(groups.items()):
+            params = _params(found, undecided, dtype, ceilings) | {"bytes_counted": counted}
             above = [Reason("above_copy_rate")] if params["copy_high"] > 100 else []
             yield build_finding(
                 "roofline",
                 [series],
                 verdict,
-                sentences=[f"roofline.{verdict}", *(["roofline.undecided"] if undecided else [])],
+                sentences=_sentences(verdict, params),
                 params=params,
                 method="operations over median time as a percentage of the measured "
-                "matrix-product rate, compulsory bytes over median time as one of the measured "
-                f"copy bandwidth, {BOOTSTRAP}",
+                "matrix-product rate, the bytes counted in DRAM or, where none were, the fewest "
+                f"that it is known to move over median time as one of the measured copy bandwidth, "
+                f"{INTERVALS}",
                 n=min(standing.matrix.samples for standing in found),
                 estimates=[standing.to_json() for standing in found],
                 reasons=[*above, *drifted],

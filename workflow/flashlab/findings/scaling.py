@@ -1,4 +1,7 @@
-"""How time and memory grow along a sweep: one exponent where it fits, else the local ones."""
+"""How time and memory grow along a sweep: one exponent where it fits, else the local ones.
+
+No exponent is given where another size varies along with the swept one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,14 @@ import numpy as np
 import scipy.stats
 
 from flashlab.findings.model import Finding, Reason
-from flashlab.findings.ratios import BOOTSTRAP, EVIDENCE_DIGITS, Estimates, rounded
+from flashlab.findings.ratios import (
+    EVIDENCE_DIGITS,
+    INTERVALS,
+    Estimates,
+    Ratio,
+    ratio,
+    rounded,
+)
 from flashlab.findings.series import build_finding, each_series
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
 from flashlab.sweep import Sweep
@@ -25,11 +35,13 @@ Of any two, not of neighbours: exponents that go from 0.3 to 0.8 in steps of 0.1
 """
 
 FLAT = 0.1
-"""Largest exponent, in size, that is called flat."""
+"""Largest exponent, in size, that is called flat where the change is within the margin, too."""
 
 
 @dataclass(frozen=True)
 class _Growth:
+    """How a quantity grows; `local` are its local exponents, none where other sizes vary along."""
+
     verdict: str
     local: list[float]
     exponent: tuple[float, float, float] | None
@@ -97,7 +109,18 @@ def _fit(sizes: Sequence[int], medians: Sequence[float]) -> tuple[float, float, 
     return float(fitted.slope), float(fitted.slope) - reach, float(fitted.slope) + reach
 
 
-def _growth(by_size: Mapping[int, Estimate], exact: bool) -> _Growth:
+def _is_level(estimates: Sequence[Estimate], exact: bool) -> bool:
+    """Whether the highest is within the margin of the lowest, interval included."""
+    highest, lowest = (choose(estimates, key=lambda found: found.median) for choose in (max, min))
+    if exact:
+        change = highest.median / lowest.median
+        return Ratio(0, change, change, change, 1).verdict == "equal"
+    return highest is lowest or ratio(0, highest, lowest).verdict == "equal"
+
+
+def _growth(by_size: Mapping[int, Estimate], exact: bool, varies_alone: bool) -> _Growth:
+    if not varies_alone and len(by_size) > 1:
+        return _Growth("covaried", [], None)
     sizes, estimates = list(by_size), list(by_size.values())
     medians = [estimate.median for estimate in estimates]
     local = [round(value, 2) for value in local_exponents(sizes, medians)]
@@ -109,7 +132,7 @@ def _growth(by_size: Mapping[int, Estimate], exact: bool) -> _Growth:
     if shape == "unknown":
         return _Growth("imprecise", local, None)
     found = _, low, high = _fit(sizes, medians)
-    if round(low, 2) >= -FLAT and round(high, 2) <= FLAT:
+    if round(low, 2) >= -FLAT and round(high, 2) <= FLAT and _is_level(estimates, exact):
         return _Growth("flat", local, found)
     if exact and high - low > MAX_BEND:
         return _Growth("curved", local, None)
@@ -144,11 +167,15 @@ def _params(sweep: Sweep, growth: _Growth, by_size: Mapping[int, Estimate]) -> d
     if sizes:
         params |= {"first": sizes[0], "last": sizes[-1]}
     if len(sizes) > 1:
+        medians = [found.median for found in by_size.values()]
         params |= {
-            "local": growth.local,
-            "times": rounded(by_size[sizes[-1]].median / by_size[sizes[0]].median),
+            "times": rounded(medians[-1] / medians[0]),
             "times_size": rounded(sizes[-1] / sizes[0]),
         }
+        if growth.verdict == "covaried":
+            params["steps"] = [rounded(b / a) for a, b in itertools.pairwise(medians)]
+        else:
+            params["local"] = growth.local
     if growth.exponent:
         estimate, low, high = growth.exponent
         params |= {
@@ -171,23 +198,32 @@ def _estimates(growth: _Growth, by_size: Mapping[int, Estimate]) -> list[dict[st
     return [*medians, {"exponent": estimate, "low": low, "high": high}]
 
 
+def _method(growth: _Growth, exact: bool) -> str:
+    if growth.verdict == "covaried":
+        return "ratios of the medians at neighbouring values"
+    return (
+        "least squares on logs of per-size medians, 95% t interval; bends of the local exponents "
+        + ("exact" if exact else f"by {INTERVALS}")
+    )
+
+
 def scalings(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """How each metric grows along the sweep, for each implementation and variant."""
     if len(sweep.values) < 2:
         return
     for series in each_series(sweep, sweep.benchmark.measured):
         by_size, exact = estimates.along(series), series.metric.exact
-        growth = _growth(by_size, exact)
+        growth = _growth(by_size, exact, varies_alone=not sweep.covaried)
         params = _params(sweep, growth, by_size)
-        imprecise = not exact and any(found.resampled is None for found in by_size.values())
+        decided = exact or growth.verdict == "covaried"
+        imprecise = not decided and any(found.quantiles is None for found in by_size.values())
         yield build_finding(
             "scaling",
             [series],
             growth.verdict,
             sentences=_sentences(growth, list(by_size), params),
             params=params,
-            method="least squares on logs of per-size medians, 95% t interval; bends of the "
-            "local exponents " + ("exact" if exact else f"by {BOOTSTRAP}"),
+            method=_method(growth, exact),
             n=len(by_size),
             estimates=_estimates(growth, by_size),
             reasons=[Reason("no_samples")] if imprecise else [],

@@ -62,6 +62,7 @@ RULE_BROKEN = frozenset({"limit_found", "broken"})
 PROSE_KINDS = frozenset(
     {"variant_effect", "comparison", "crossover", "exact_comparison", "out_of_memory", "scaling"}
     | {"monotonicity", "choice", "balance", "exact_account", "launch_bound", "saturation", "jump"}
+    | {"cause"}
 )
 """What an experiment's section tells in prose; the other kinds have sections of their own."""
 

@@ -29,7 +29,8 @@ from flashlab.grading.attachments import (
 )
 from flashlab.implementations import find_implementations
 from flashlab.plan_files import experiment_file, records_file
-from flashlab.records import RecordError, parse_record
+from flashlab.published import CLAIMS, claimed_runs, read_claims
+from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report import write_report
 from flashlab.runs import Run
 from flashlab.sweep import TABLES
@@ -37,7 +38,6 @@ from flashlab.tables import write_tables
 
 LOCAL = "local"
 LANGUAGES = Path("plan", "languages.json")
-CLAIMS = Path(__file__).parents[3] / "data" / "published" / "claims.yaml"
 
 
 @dataclass(frozen=True)
@@ -55,51 +55,85 @@ def _records_folder(config: Mapping[str, Any]) -> Path:
     return home.joinpath(dataset, "records")
 
 
-def _write_records(records: Mapping[str, Any], folder: Path) -> dict[Run, plan.PlannedRun]:
-    planned: dict[Run, plan.PlannedRun] = {}
-    for name, record in records.items():
+Attached = Mapping[tuple[Run, str], plan.PlannedRun]
+"""The attached records, by run and protocol."""
+
+
+def _write_records(records: Mapping[str, Any], folder: Path) -> Attached:
+    attached: dict[tuple[Run, str], plan.PlannedRun] = {}
+    for name, document in records.items():
         try:
-            run = parse_record(record, name).run
+            record = parse_record(document, name)
         except RecordError as error:
             raise UnsoundPdfError(str(error)) from error
-        if run in planned:
-            raise UnsoundPdfError(f"{name}: {run} is attached twice")
-        write_json(folder / name, record)
-        planned[run] = plan.PlannedRun(run, folder / name)
-    return planned
+        key = record.run, str(record.protocol["name"])
+        if key in attached:
+            raise UnsoundPdfError(f"{name}: {record.run} is attached twice")
+        write_json(folder / name, document)
+        attached[key] = plan.PlannedRun(record.run, folder / name)
+    return attached
+
+
+def _planned(
+    experiments: Sequence[plan.Experiment],
+    attached: Attached,
+    kind: tuple[str, str],
+    protocol: str,
+) -> dict[Run, plan.PlannedRun]:
+    """The record of each run of the experiments, by this protocol where it is attached by it.
+
+    Its counters come with it.
+    """
+    found, counters = {}, {}
+    for run in {run for experiment in experiments for run in experiment.runs(*kind)}:
+        by_protocol = {name: entry for (of, name), entry in attached.items() if of == run}
+        if own := by_protocol.pop(COUNTERS, None):
+            counters[run] = own
+        if by_protocol:
+            found[run] = by_protocol.get(protocol) or next(iter(by_protocol.values()))
+    return plan.with_counters(found, counters)
 
 
 def _write_plans(
-    config: Mapping[str, Any], planned: Mapping[Run, plan.PlannedRun], results: Path
+    config: Mapping[str, Any], attached: Attached, results: Path
 ) -> list[plan.Experiment]:
     implementations = find_implementations()
-    kinds = {(run.dtype, run.device) for run in planned}
+    kinds = {(run.dtype, run.device) for run, _ in attached}
     if len(kinds) != 1:
         raise UnsoundPdfError(
             "the records must be of one device and one number format; found "
             + (" and ".join(f"{dtype} on {device}" for dtype, device in sorted(kinds)) or "none")
         )
     ((dtype, device),) = kinds
-    experiments = plan.experiments(config, find_benchmark(config["benchmark"]), device)
-    wanted = {run for experiment in experiments for run in experiment.runs(dtype, device)}
-    if wanted != planned.keys():
-        lacking = ", ".join(map(str, sorted(wanted ^ planned.keys())[:3]))
+    kind = dtype, device
+    benchmark = find_benchmark(config["benchmark"])
+    experiments = plan.experiments(config, benchmark, device)
+    planned = _planned(experiments, attached, kind, config["measure"]["protocol"])
+    held = [(name, entry) for (_, name), entry in attached.items() if name != COUNTERS]
+    of_claims = plan.plan_claims(benchmark, claimed_runs(read_claims(CLAIMS)), held, planned)
+    planning = [*((experiment, planned) for experiment in experiments), *of_claims]
+    wanted = {run for experiment in experiments for run in experiment.runs(*kind)}
+    used = {path for _, entries in planning for path in plan.record_files(entries.values())}
+    extra = {entry.run for entry in attached.values() if entry.path not in used}
+    if differing := (wanted - planned.keys()) | extra:
+        lacking = ", ".join(map(str, sorted(differing)[:3]))
         raise UnsoundPdfError(
             f"the attached records are not the runs that {CONFIG} asks for; they differ in "
             f"{lacking}"
         )
-    for experiment in experiments:
-        kind = (dtype, device)
+    for experiment, entries in planning:
         write_json(
             experiment_file(results, experiment.name),
             plan.experiment_document(experiment, implementations, config, *kind),
         )
         write_json(
             records_file(results, experiment.name),
-            plan.records_document(experiment, planned, implementations, *kind),
+            plan.records_document(experiment, entries, implementations, *kind),
         )
     write_json(results / LANGUAGES, config["languages"])
-    return experiments
+    names = [experiment.name for experiment, _ in planning]
+    write_json(results / "plan" / "experiments.json", names)
+    return [experiment for experiment, _ in planning]
 
 
 def _run_stages(
@@ -131,12 +165,12 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
     remarks = attached_remarks(attachments, config)
     results = Path("results") / config["dataset"]
     with chdir(folder):
-        planned = _write_records(records, _records_folder(config))
+        attached = _write_records(records, _records_folder(config))
         ceilings = None
         if CEILINGS in attachments:
             ceilings = Path(CEILINGS)
             write_json(ceilings, attached_json(attachments, CEILINGS))
-        experiments = _write_plans(config, planned, results)
+        experiments = _write_plans(config, attached, results)
         _run_stages(experiments, results, ceilings)
         config_file, output = Path(CONFIG), Path("report.pdf")
         write_json(config_file, config)

@@ -34,8 +34,12 @@ def _provider(kernel: ModuleType, device: str) -> str:
     return provider(device) if provider else f"torch {torch.__version__}"
 
 
-def measure(order: Mapping[str, Any]) -> dict[str, Any]:
-    """Measure an order's run in this process; the measured part of its record.
+Part = Callable[[ModuleType, ModuleType, dict[str, Any]], dict[str, Any]]
+"""What is done with the benchmark's module, the kernel and the order."""
+
+
+def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
+    """Do `part` with an order's kernel in this process; what is found, with the environment.
 
     Every failure of the implementation is answered with its status; only an
     interpreter that dies gives none.
@@ -54,7 +58,7 @@ def measure(order: Mapping[str, Any]) -> dict[str, Any]:
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 found["environment"]["provider"] = _provider(kernel, run["device"])
             benchmark = importlib.import_module(order["measure"])
-            found |= benchmark.measure(kernel, run, order["protocol"])
+            found |= part(benchmark, kernel, dict(order))
         except Exception as error:  # the kernel is another's code: what it raises is its result
             traceback.print_exc()
             reasons = [str(warning.message) for warning in caught]
@@ -62,6 +66,14 @@ def measure(order: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(error, IncorrectError) and error.compared:
                 found["gate"] = dict(error.compared)
     return found
+
+
+def measure(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Measure an order's run in this process; the measured part of its record."""
+    return attempt(
+        order,
+        lambda benchmark, kernel, order: benchmark.measure(kernel, order["run"], order["protocol"]),
+    )
 
 
 def answer(order: Mapping[str, Any], path: Path, started_warm: bool) -> None:

@@ -13,7 +13,7 @@ import torch
 from flashlab import machine
 from flashlab.measuring.protocols import Timing
 from flashlab.measuring.surroundings import surroundings
-from flashlab.statistics import MARGIN
+from flashlab.statistics import MARGIN, visible_states
 
 OUTLIER_SHARE = 0.1
 """Largest share of samples outside Tukey's fences (1.5 quartile ranges) that needs no warning."""
@@ -88,9 +88,10 @@ class LoadMeter:
 
 
 def sample_warnings(name: str, samples: Sequence[float]) -> list[dict[str, Any]]:
-    """Warnings about one metric's samples: they drift by more than the margin, or scatter.
+    """Warnings about one metric's samples: they drift, change between two states, or scatter.
 
-    Drift is the change of the median from the first third of the samples to the last.
+    Drift is the change of the median from the first third of the samples to the last. Both count
+    beyond the margin.
     """
     values = np.asarray(samples)
     third = len(values) // 3
@@ -100,6 +101,10 @@ def sample_warnings(name: str, samples: Sequence[float]) -> list[dict[str, Any]]
     drift = float(np.median(values[-third:]) / np.median(values[:third])) - 1
     if abs(drift) > MARGIN:
         warnings.append({"code": "drift", "metric": name, "share": round(drift, 4)})
+    states = visible_states(samples)
+    if states:
+        apart = states[1] / states[0] - 1
+        warnings.append({"code": "states", "metric": name, "share": round(apart, 4)})
     low, high = np.quantile(values, [0.25, 0.75])
     reach = 1.5 * (high - low)
     outside = int(np.sum((values < low - reach) | (values > high + reach)))

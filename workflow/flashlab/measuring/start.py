@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from flashlab import machine
+from flashlab import machine, nsight
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.sources import sources_of
 
@@ -133,6 +133,35 @@ class _Cold:
         os.close(self._lifeline)
 
 
+class _Counted:
+    """A process under Nsight Compute, which does not hand down a pipe: it is ended as a group."""
+
+    def __init__(
+        self, arguments: list[str], log: Path, variables: Mapping[str, str], errors: Path
+    ) -> None:
+        program = [sys.executable, "-m", "flashlab.measuring.counters", *arguments]
+        with errors.open("ab") as output:
+            self._child = subprocess.Popen(
+                nsight.command(str(log), program),
+                env={**job_environment(), **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def wait(self, seconds: float) -> int | None:
+        try:
+            return self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
+
+
 class _Warm:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -229,6 +258,32 @@ def _start_warm(
         connection.close()
         return None
     return _Warm(connection)
+
+
+def counters_log(answer: Path) -> Path:
+    """Where Nsight Compute writes its table for a process that answers to `answer`."""
+    return answer.with_suffix(".csv")
+
+
+def start_counting(
+    _workflow: psutil.Process | None,
+    order: Mapping[str, Any],
+    variables: Mapping[str, str],
+    answer: Path,
+    errors: Path,
+) -> Started:
+    """Start running an order's passes under Nsight Compute, which writes to `counters_log`.
+
+    The arguments are those of `start`; there is no warm start, as a program is profiled whole.
+
+    Raises:
+        NsightError: it is not on PATH.
+    """
+    arguments = [json.dumps(order), str(answer)]
+    try:
+        return _Counted(arguments, counters_log(answer), variables, errors)
+    except FileNotFoundError as error:
+        raise nsight.NsightError(f"Nsight Compute ({nsight.PROGRAM}) is not on PATH") from error
 
 
 def start(

@@ -11,25 +11,34 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from flashlab import machine
+from flashlab import machine, nsight
 from flashlab.benchmarks.model import Benchmark
 from flashlab.files import write_json
 from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.start import POLL_SECONDS, Started, start
+from flashlab.measuring.start import (
+    POLL_SECONDS,
+    Started,
+    counters_log,
+    start,
+    start_counting,
+)
 from flashlab.measuring.surroundings import surroundings
 from flashlab.processes import WorkflowGoneError, has_ended, workflow_process
-from flashlab.records import Record, read_metrics, time_out_message, write_record
+from flashlab.records import COUNTERS, Record, read_metrics, time_out_message, write_record
 from flashlab.runs import Run
 
 CEILINGS_TIMEOUT_SECONDS = 300.0
+
+Begin = Callable[[psutil.Process | None, Mapping[str, Any], Mapping[str, str], Path, Path], Started]
+"""What starts a measuring process, as `flashlab.measuring.start.start` does."""
 
 
 class MeasuringError(Exception):
@@ -73,7 +82,7 @@ def _wait(started: Started, workflow: psutil.Process | None, timeout_s: float) -
 
 
 def _run_child(
-    order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
+    begin: Begin, order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
 ) -> dict[str, Any]:
     """Run the measuring process to its end, its time-out, or the workflow's death."""
     workflow = workflow_process()
@@ -82,16 +91,44 @@ def _run_child(
         answer, errors = Path(folder, "answer.json"), Path(folder, "errors")
         errors.touch()
         try:
-            started = start(workflow, order, variables, answer, errors)
+            started = begin(workflow, order, variables, answer, errors)
             returncode = _wait(started, workflow, timeout_s)
         finally:
             sys.stderr.write(errors.read_text(errors="replace"))
         if returncode is None:
             return {"status": "error", "message": time_out_message(timeout_s)}
         if answer.exists():
-            answered: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-            return answered
-        return _ended_without_answer(returncode, _kernel_oom_kills() - before, errors)
+            found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+        else:
+            found = _ended_without_answer(returncode, _kernel_oom_kills() - before, errors)
+        if (log := counters_log(answer)).exists():
+            found["counters_log"] = log.read_text(encoding="utf-8", errors="replace")
+        return found
+
+
+def _count(
+    benchmark: Benchmark,
+    order: Mapping[str, Any],
+    variables: Mapping[str, str],
+    timeout_s: float,
+) -> dict[str, Any]:
+    """The counters of a run's passes; a status and a message where they cannot be had."""
+    try:
+        found = _run_child(start_counting, order, variables, timeout_s)
+        log = found.get("counters_log", "")
+        nsight.check_permission(log)
+        if found["status"] != "ok":
+            return found
+        passes = nsight.split_passes(nsight.read_kernels(log), found["passes"])
+    except nsight.NsightError as error:
+        return {"status": "error", "message": str(error)}
+    counted = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}
+    metrics = {
+        metric.name: {"value": counted[name][metric.quantity.name]}
+        for name, declared in benchmark.counters.items()
+        for metric in declared
+    }
+    return {**found, "metrics": metrics, "details": nsight.details(passes)}
 
 
 def _device_name(device: str, variables: Mapping[str, str]) -> str:
@@ -112,8 +149,9 @@ def measure_run(
 ) -> Record:
     """Measure `run` in a process of its own and write its record to `output`.
 
-    The device is claimed for as long as the process runs; waiting for it is not part of the
-    time limit. Returns the record.
+    Under the protocol ``counters`` the GPU's counters are read, by Nsight Compute. The device is
+    claimed for as long as the process runs; waiting for it is not part of the time limit. Returns
+    the record.
 
     Raises:
         WorkflowGoneError: the Snakemake call that ordered the run has ended; nothing is written.
@@ -130,7 +168,10 @@ def measure_run(
         # Read before the run, since a GPU that crashed may no longer tell its name.
         device_name = _device_name(run.device, variables)
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        found = _run_child(order, variables, protocol["timeout_s"])
+        if protocol["name"] == COUNTERS:
+            found = _count(benchmark, order, variables, protocol["timeout_s"])
+        else:
+            found = _run_child(start, order, variables, protocol["timeout_s"])
     record = Record(
         benchmark=benchmark.name,
         run=run,
@@ -143,6 +184,7 @@ def measure_run(
         environment=found.get("environment") or surroundings(device_name),
         sources=sources,
         started=started,
+        details=found.get("details"),
     )
     write_record(output, record)
     return record
@@ -157,7 +199,7 @@ def measure_ceilings(device: str, output: Path) -> None:
     """
     with claimed(device) as variables:
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        found = _run_child({"ceilings": device}, variables, CEILINGS_TIMEOUT_SECONDS)
+        found = _run_child(start, {"ceilings": device}, variables, CEILINGS_TIMEOUT_SECONDS)
     if "message" in found:
         raise MeasuringError(f"the ceilings could not be measured: {found['message']}")
     write_json(output, {"version": 1, "device": device, **found, "started": started})

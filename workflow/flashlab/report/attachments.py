@@ -14,13 +14,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from flashlab import plan_files
 from flashlab.files import canonical, read_json
-from flashlab.plan_files import SUMMARY, records_file
+from flashlab.plan_files import planned_experiments, planned_records
 from flashlab.remarks import Remark
 from flashlab.sweep import TABLES
 
@@ -45,12 +45,9 @@ def _lines_of_records(paths: Sequence[Path]) -> bytes:
     return gzip.compress("".join(lines).encode(), mtime=0)
 
 
-def record_paths(config: Mapping[str, Any], results: Path) -> list[Path]:
-    """The file of every planned record once, by name."""
-    names = [SUMMARY, *(experiment["name"] for experiment in config["experiments"])]
-    plans = [read_json(records_file(results, name)) for name in names]
-    paths = {Path(entry["path"]) for plan in plans for entry in plan["records"]}
-    return sorted(paths, key=lambda path: path.name)
+def record_paths(results: Path) -> list[Path]:
+    """The file of every planned record once, and of its counters, by name."""
+    return plan_files.record_paths(planned_records(results))
 
 
 def attached_files(
@@ -58,13 +55,13 @@ def attached_files(
 ) -> list[AttachedFile]:
     """Every attachment of the report of the dataset in `results`, by name."""
     config = read_json(config_file)
-    source = {"records.jsonl.gz": _lines_of_records(record_paths(config, results))}
+    source = {"records.jsonl.gz": _lines_of_records(record_paths(results))}
     if ceilings:
         source["ceilings.json"] = ceilings.read_bytes()
     for remark in remarks:
         source |= remark.attachments()
     data = {"findings.json": (results / "findings.json").read_bytes()}
-    for name in (SUMMARY, *(experiment["name"] for experiment in config["experiments"])):
+    for name in planned_experiments(results):
         for table in TABLES:
             path = results / "tables" / name / f"{table}.csv"
             data[f"{name}-{table}.csv"] = path.read_bytes()

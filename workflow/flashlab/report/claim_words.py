@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.findings.model import Finding
-from flashlab.report.wording import Texts, Words
+from flashlab.report.wording import Texts, Words, join_sentences
 
 FORMULAS = {
     (1, "times"): "{0}",
@@ -19,12 +19,58 @@ FORMULAS = {
 
 
 def word_figure(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
-    """Our figure for a claim, with its interval, or the range of several; a dash for none."""
-    params = finding.params
-    if not params["count"]:
+    """Our figure for a claim by each way to read it; a dash for none."""
+    readings = _readings_to_show(finding)
+    if not readings:
         return words.same("–")
-    if "by_metric" not in params:
-        return _figure(words, params)
+    protocols = {reading["protocol"] for reading in readings}
+    labels = [_label(words, finding, reading, protocols) for reading in readings]
+    figures = [_reading_figure(words, benchmark, reading) for reading in readings]
+    if not any(labels):
+        (figure,) = figures
+        return figure
+    return join_sentences(
+        [
+            {
+                language: text[:1].upper() + text[1:]
+                for language, text in words.each(
+                    "claim.reading", how=words.listed(label), figure=figure
+                ).items()
+            }
+            for label, figure in zip(labels, figures, strict=True)
+        ]
+    )
+
+
+def _readings_to_show(finding: Finding) -> Sequence[Mapping[str, Any]]:
+    """All readings by the first protocol, and by the other one where that tells anything more.
+
+    It does beside a published figure, and where a claim is ambiguous because the protocols differ.
+    """
+    readings: Sequence[Mapping[str, Any]] = finding.params["readings"]
+    first = [each for each in readings if each["protocol"] == readings[0]["protocol"]]
+    disagree = {"confirmed", "contradicted"} <= {each["leans"] for each in first}
+    if finding.params["published"] is None and (finding.verdict != "ambiguous" or disagree):
+        return first
+    return readings
+
+
+def _label(
+    words: Words, finding: Finding, reading: Mapping[str, Any], protocols: Collection[str]
+) -> list[Texts]:
+    """What sets a reading apart: how rises are compared, and the protocol of the records."""
+    label = []
+    if len(finding.params["terms"]) == 4:
+        label.append(words.each(f"claim.reading.{reading['compare']}"))
+    if set(protocols) != {"sampled"}:
+        label.append(words.each(f"claim.reading.{reading['protocol']}"))
+    return label
+
+
+def _reading_figure(words: Words, benchmark: Benchmark, reading: Mapping[str, Any]) -> Texts:
+    """The figure of a reading with its interval, or the range of several; of each metric."""
+    if "by_metric" not in reading:
+        return _figure(words, reading)
     return words.joined(
         "claim.place.separator",
         [
@@ -33,7 +79,7 @@ def word_figure(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
                 metric=words.label(benchmark.metric(ours["metric"]).labels),
                 figure=_figure(words, ours),
             )
-            for ours in params["by_metric"]
+            for ours in reading["by_metric"]
         ],
     )
 
@@ -42,6 +88,8 @@ def _figure(words: Words, params: Mapping[str, Any]) -> Texts:
     if params["count"] > 1:
         held = params["held_count"]
         key = f"range.{'none' if not held else 'all' if held == params['count'] else 'some'}"
+        if not params["interval_count"]:
+            key = "range.means"
     else:
         key = "exact" if params["ours_low"] == params["ours_high"] else "interval"
     return words.each(f"claim.figure.{key}", **words.printed(params))
@@ -62,8 +110,12 @@ def word_claim(words: Words, benchmark: Benchmark, finding: Finding) -> dict[str
     The last three only of a claim with a test.
     """
     params = finding.params
+    readings = params["readings"]
+    is_read_alike = finding.verdict != "ambiguous" and readings
     found = {
-        "figure": word_figure(words, benchmark, finding),
+        "figure": _reading_figure(words, benchmark, readings[0])
+        if is_read_alike
+        else word_figure(words, benchmark, finding),
         "wanted": word_wanted(words, finding),
     }
     if "terms" not in params:

@@ -16,7 +16,7 @@ from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.findings.model import Finding, read_findings
 from flashlab.glyphs import legible, legible_plan
-from flashlab.plan_files import SUMMARY, experiment_file
+from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, planned_experiments
 from flashlab.report.document import Cell, Link
 from flashlab.report.wording import Texts, Words, measured, number
 from flashlab.sweep import Row, Sweep, Variant, read_planned_sweep
@@ -46,7 +46,8 @@ def read_legible_sweep(results: Path, name: str) -> Sweep:
 class ReportData:
     """All that the report's parts look up.
 
-    `sweeps` are the sections in order, `summary` the headline's; `ceilings` is the document of the
+    `sweeps` are the sections in order, `summary` the headline's, `of_claims` the records that only
+    published claims are about; `ceilings` is the document of the
     device's measured ceilings, None where there is none.
     """
 
@@ -60,6 +61,11 @@ class ReportData:
             config["summary"]["implementations"]
         )
         self.benchmark = self.summary.benchmark
+        self.of_claims = [
+            read_legible_sweep(results, name)
+            for name in planned_experiments(results)
+            if name.startswith(CLAIMS_PREFIX)
+        ]
         self.sweeps = [read_legible_sweep(results, e["name"]) for e in config["experiments"]]
         order = {sweep.name: position for position, sweep in enumerate(self.sweeps)}
         # In the order of the sections; those about no experiment of the report come last.
@@ -72,7 +78,7 @@ class ReportData:
     def runs(self) -> list[Row]:
         """Every run once, in order of its number."""
         found: dict[str, Row] = {}
-        for sweep in (*self.sweeps, self.summary):
+        for sweep in (*self.sweeps, self.summary, *self.of_claims):
             for row in sweep.ordered:
                 found.setdefault(row["record"], row)
         return list(found.values())

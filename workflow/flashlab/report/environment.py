@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.devices import find_device, known_devices
+from flashlab.findings.ceilings import read_ceilings
+from flashlab.findings.ratios import Estimates
 from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Cell, Environment, Row, Table
 from flashlab.report.wording import Texts
+from flashlab.sweep import DIRTY
 from flashlab.sweep import Row as RunRow
 
 FACTS = {
@@ -26,8 +29,16 @@ def render_environment(data: ReportData) -> Environment:
     words, total = data.words, len(data.runs)
     changed = sorted({run["implementation"] for run in data.runs if run["source_changed"]})
     notices = [words.each("source_changed", implementation=name) for name in changed]
+    if dirty := [run for run in data.runs if str(run["commit"]).endswith(DIRTY)]:
+        numbers = _name_runs(data.number_of(run) for run in dirty).text
+        notices.append(words.each("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(words.each("environment.warned", count=warned, total=total))
+    notices += [
+        words.each(f"counters.{finding.verdict}", **finding.params)
+        for finding in data.findings
+        if finding.kind == "counters"
+    ]
     return Environment(
         facts=list(_facts(data)),
         peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data),
@@ -64,24 +75,34 @@ def _columns(data: ReportData, *keys: str) -> list[Texts]:
 # Ceilings
 
 
-def _ceilings(data: ReportData, dtypes: Iterable[str]) -> list[Cell]:
-    """The measured rate of each dtype's matrix product and the copy bandwidth."""
+def _ceilings(data: ReportData, dtypes: Sequence[str]) -> Iterator[tuple[Texts, list[Cell]]]:
+    """Each state that a ceiling was measured in: its name, each dtype's rate, the bandwidth.
+
+    A ceiling whose rate did not fall has the same figure in every state.
+    """
     assert data.ceilings is not None
-    rates = data.ceilings["matrix_product"]
-    figures = [rates[dtype]["rate(TFLOPs/s)"] if dtype in rates else None for dtype in dtypes]
-    figures.append(data.ceilings["copy"]["bandwidth(GB/s)"])
-    return [Cell(data.number(figure, 3)) for figure in figures]
+    ceilings = read_ceilings(data.ceilings, Estimates())
+    products = [ceilings.matrix.get(dtype) for dtype in dtypes]
+    found = [(ceiling, 1e12) for ceiling in products] + [(ceilings.copy, 1e9)]
+    falling = any(ceiling is not None and ceiling.sustained for ceiling, _ in found)
+    for state in ("unthrottled", "sustained") if falling else ("measured",):
+        rates = [
+            None if ceiling is None else ceiling.rates.get(state, ceiling.rate) / unit
+            for ceiling, unit in found
+        ]
+        devices = ", ".join(data.distinct("device_name"))
+        name = data.words.each(f"peaks.{state}", device=devices)
+        yield name, [Cell(data.number(rate, 3)) for rate in rates]
 
 
 def _measured_peaks(data: ReportData) -> Table | None:
-    """The ceilings measured on this device, in one row."""
+    """The ceilings measured on this device, a row for each state."""
     if data.ceilings is None:
         return None
     dtypes = list(data.ceilings["matrix_product"])
-    device = Cell(", ".join(data.distinct("device_name")))
     return Table(
         _columns(data, "gpu", *dtypes, "bandwidth"),
-        [Row([device, *_ceilings(data, dtypes)])],
+        [Row([name, *rates]) for name, rates in _ceilings(data, dtypes)],
         numeric=range(1, 2 + len(dtypes)),
         caption=data.words.each("caption.ceilings"),
     )
@@ -89,10 +110,10 @@ def _measured_peaks(data: ReportData) -> Table | None:
 
 def _vendors_peaks(data: ReportData) -> Table:
     """The measured ceilings above the peak figures that vendors publish of their GPUs."""
-    devices, rows = data.distinct("device_name"), []
+    devices, rows = data.distinct("device_name"), list[Row]()
     if data.ceilings is not None:
-        name = data.words.each("peaks.measured", device=", ".join(devices))
-        rows.append(Row([name, *_ceilings(data, VENDORS_DTYPES), Cell("–")], first=True))
+        for name, rates in _ceilings(data, VENDORS_DTYPES):
+            rows.append(Row([name, *rates, Cell("–")], first=not rows))
     own = {device.name for device in map(find_device, devices) if device is not None}
     for device in known_devices():
         figures = (*(device.peak_tflops[dtype] for dtype in VENDORS_DTYPES), device.bandwidth)

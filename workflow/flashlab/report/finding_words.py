@@ -30,6 +30,12 @@ RANGES = {
     "rates": ("times", "rate_low", "rate_high"),
     "matrix": ("percent", "matrix_low", "matrix_high"),
     "copy": ("percent", "copy_low", "copy_high"),
+    "idle": ("percent", "idle_low", "idle_high"),
+    "occupancy": ("percent", "occupancy_low", "occupancy_high"),
+    "kernels": ("kernels", "kernels_low", "kernels_high"),
+    "kernel_time": ("microseconds", "kernel_us_low", "kernel_us_high"),
+    "traffic": ("gigabytes", "gigabytes_low", "gigabytes_high"),
+    "excess": ("times", "excess_low", "excess_high"),
 }
 """Ranges: their unit, and the params of their ends. One whose ends print alike is a number."""
 
@@ -113,6 +119,9 @@ class FindingWords:
             where = words.heading(metric.part or metric.labels)
             params["metric"] = words.label(metric.labels)
             params["where"] = {key: where[key] + variant[key] for key in words.languages}
+        if "ceiling_state" in finding.params:
+            params["ceiling"] = words.each(f"ceiling.{finding.params['ceiling_state']}")
+            params["ceiling_rate"] = self._ceiling_rate(finding)
         if "switched" in subject:
             params["switched"] = words.label(self.benchmark.parameter(subject["switched"]).labels)
         if "other_metric" in subject:
@@ -134,6 +143,12 @@ class FindingWords:
         if finding.kind == "claim":
             params |= word_claim(words, self.benchmark, finding)
         return params | self._ranges(params)
+
+    def _ceiling_rate(self, finding: Finding) -> Texts:
+        """The rate that a share is of, and the one that the vendor states."""
+        rate, vendor = finding.params["ceiling_rates"][0]["rate"], finding.params["vendors_rate"]
+        printed = self.words.printed({"rate": rate, "vendor": vendor})
+        return self.words.each("ceiling.rate" + (".vendor" if vendor else ""), **printed)
 
     def _winners(self, finding: Finding, symbol: str) -> Texts:
         """Who is best along a sweep: ``SdpaCudnn at N = 128; Flash4 at N = 256–1024``."""

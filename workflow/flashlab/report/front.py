@@ -64,7 +64,16 @@ def _facts(data: ReportData) -> list[tuple[Texts, Texts]]:
         (words.each("measured"), data.same(span)),
         (words.each("dataset"), words.each("dataset.local") if dataset == "local" else named),
         (words.each("dtype"), data.same(", ".join(data.distinct("dtype")))),
+        (words.each("baseline"), _baseline(data)),
     ]
+
+
+def _baseline(data: ReportData) -> Texts:
+    """What every ratio is relative to, in the benchmark's words for it if it has any."""
+    key = f"{data.benchmark.name}.baseline.{data.baseline}"
+    if key in data.words.keys_below(f"{data.benchmark.name}.baseline"):
+        return data.words.each(key)
+    return data.same(data.baseline)
 
 
 # The headline table

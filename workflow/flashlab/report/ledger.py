@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from flashlab.findings.model import Finding
@@ -14,9 +13,8 @@ from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Ledger, Row, Table
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Texts, Words, join_sentences
-from flashlab.runs import Run
 
-ORDER = ("confirmed", "contradicted", "inconclusive", "other_device", "not_tested")
+ORDER = ("confirmed", "contradicted", "ambiguous", "inconclusive", "other_device", "not_tested")
 SIGNS = {"confirmed": ("✓", "up"), "contradicted": ("×", "down")}
 
 
@@ -54,21 +52,8 @@ class _LedgerRenderer:
     def words(self) -> Words:
         return self.data.words
 
-    @cached_property
-    def _runs(self) -> dict[str, int]:
-        """The number of each run in the appendix, by the run as evidence names it."""
-        benchmark = self.data.benchmark
-        return {str(Run.of(benchmark, row)): self.data.number_of(row) for row in self.data.runs}
-
     def ledger(self, claims: Sequence[Finding]) -> Ledger:
         words = self.words
-        counts = Counter(claim.verdict for claim in claims)
-        outcome = [
-            words.each("check.verdict", verdict=words.each(f"verdict.{verdict}"), count=count)
-            for verdict in ORDER
-            if (count := counts[verdict])
-        ]
-        summary = words.each("ledger.summary", total=len(claims), outcome=words.listed(outcome))
         ordered = sorted(claims, key=lambda claim: ORDER.index(claim.verdict))
         shown = [claim for claim in ordered if claim.params["count"]]
         others = [claim for claim in ordered if not claim.params["count"]]
@@ -76,7 +61,24 @@ class _LedgerRenderer:
         columns = [words.each(f"column.{key}") for key in headings]
         table = Table(columns, [self._row(claim) for claim in shown]) if shown else None
         note = [words.each("ledger.note"), self._sources(claims)]
-        return Ledger(summary, join_sentences(note), table, self._others(others))
+        return Ledger(
+            self._summary(shown, others), join_sentences(note), table, self._others(others)
+        )
+
+    def _summary(self, tested: Sequence[Finding], others: Sequence[Finding]) -> Texts:
+        """How many claims could be compared with this dataset, and what came of it."""
+        words, total = self.words, len(tested) + len(others)
+        if not tested:
+            return words.each("ledger.summary.none", total=total)
+        counts = Counter(claim.verdict for claim in tested)
+        outcome = [
+            words.each("check.verdict", verdict=words.each(f"verdict.{verdict}"), count=count)
+            for verdict in ORDER
+            if (count := counts[verdict])
+        ]
+        return words.each(
+            "ledger.summary", total=total, tested=len(tested), outcome=words.listed(outcome)
+        )
 
     def _published(self, claim: Finding) -> Texts:
         """The published figure with its unit; what the claim calls for where it gives none."""
@@ -104,7 +106,8 @@ class _LedgerRenderer:
         words = self.words
         sign, tone = SIGNS.get(claim.verdict, ("○", ""))
         verdict = words.each(f"verdict.{claim.verdict}")
-        runs = sorted(self._runs[run] for run in claim.evidence.rows["runs"])
+        records = claim.evidence.rows["record"]
+        runs = sorted(self.data.number_of({"record": record}) for record in records)
         return Row(
             [
                 self._claim(claim),

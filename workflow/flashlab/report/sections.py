@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from flashlab.benchmarks.model import Metric
+from flashlab.benchmarks.model import Metric, Parameter
 from flashlab.findings.model import Finding
 from flashlab.findings.selection import NOTHING_FOUND, PROSE_KINDS
 from flashlab.remarks import Remark
@@ -54,8 +54,17 @@ def _setting(data: ReportData, sweep: Sweep) -> Texts:
     )
     if not others:
         return setting
-    varied = words.listed([words.parameter(parameter) for parameter in others])
+    varied = words.listed([_values_along(data, sweep, parameter) for parameter in others])
     return join_sentences([setting, words.each("setting.varied", parameters=varied)])
+
+
+def _values_along(data: ReportData, sweep: Sweep, parameter: Parameter) -> Texts:
+    """A size that varies along with the swept one, with its values in order of the sweep's."""
+    at = {sweep.value_of(row): str(row[parameter.name]) for row in sweep.runs}
+    values = data.words.listed([at[value] for value in sweep.values])
+    return data.words.each(
+        "setting.varied.values", parameter=data.words.parameter(parameter), values=values
+    )
 
 
 def _question(data: ReportData, sweep: Sweep) -> Texts:
@@ -220,6 +229,8 @@ def _growth_cell(data: ReportData, finding: Finding | None) -> Cell | Texts:
         case "curved":
             local = params["local"]
             return Cell(f"{data.number(local[0])} → {data.number(local[-1])}")
+        case "covaried":
+            return data.words.each("growth.covaried", times=data.ratio(params["times"]))
         case "too_few_sizes":
             return data.words.each("growth.too_few_sizes")
     return Cell("○")

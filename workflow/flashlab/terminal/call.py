@@ -38,6 +38,7 @@ VERIFY = "verify"
 
 STAGES = {
     "ceilings": "Peak rate and bandwidth of this machine",
+    "measure_counters": "Hardware counters",
     "import_record": "Import",
     "tables": "Tables",
     "figures": "Figures of the experiments",
@@ -48,6 +49,7 @@ STAGES = {
     "page": "HTML page",
     "publish_page": "",
     "freeze": "Recorded dataset",
+    "freeze_counters": "Recorded counters",
     "grades": "Grades",
     "publish_grades": "",
     "grades_pdf": "Grades as a PDF",
@@ -55,7 +57,7 @@ STAGES = {
 }
 """What each rule makes. The jobs write only to their logs, never to the terminal."""
 
-RESULT_IN_LOG = ("freeze", "grades")
+RESULT_IN_LOG = ("freeze", "freeze_counters", "grades")
 """Rules whose log ends in a line with the result."""
 
 MEASURED_WIDTH = 11

@@ -11,6 +11,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.counters import counters_of
 from flashlab.benchmarks.model import (
     Account,
     Benchmark,
@@ -71,7 +72,7 @@ BACKWARD = {"zh_TW": "反向", "en": "Backward"}
 
 
 def _work(name: str) -> Work:
-    """Operations and compulsory bytes of a pass."""
+    """Operations and bytes of a pass."""
 
     def operations(parameters: Parameters) -> float:
         return costs.flops(Shape.of(parameters))[name]
@@ -79,7 +80,13 @@ def _work(name: str) -> Work:
     def compulsory_bytes(parameters: Parameters, dtype: str) -> int:
         return costs.compulsory_bytes(Shape.of(parameters), dtype)[name]
 
-    return Work(operations, compulsory_bytes)
+    def fewest_bytes(run: Run, device_name: str | None) -> int:
+        device = find_device(device_name)
+        if run.implementation != "Pytorch" or device is None:
+            return compulsory_bytes(run, run.dtype)
+        return costs.naive_fewest_bytes(Shape.of(run), run.dtype, device.l2_bytes)[name]
+
+    return Work(operations, compulsory_bytes, fewest_bytes)
 
 
 def _rate(name: str) -> Derived:
@@ -223,6 +230,10 @@ ATTENTION = Benchmark(
     ),
     measure="flashlab.benchmarks.attention.measure",
     products=(Product("emb_dim", ("num_heads", "head_dim")),),
+    counters={
+        "forward_time": counters_of("forward", {"zh_TW": "前向", "en": "forward"}),
+        "backward_time": counters_of("backward", {"zh_TW": "反向", "en": "backward"}),
+    },
     naive="Pytorch",
     gated={
         "out": {"zh_TW": "前向輸出", "en": "forward output"},

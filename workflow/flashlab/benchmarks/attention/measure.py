@@ -6,7 +6,7 @@ costs, is not imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -36,27 +36,25 @@ def peak_memory(attention: gate.Attention, shape: Shape, dtype: str, device: str
     return memory.peak_memory(both_passes, device)
 
 
-def _time_passes(
-    attention: gate.Attention,
-    shape: Shape,
-    dtype: str,
-    device: str,
-    protocol: Mapping[str, Any],
-) -> dict[str, protocols.Timing]:
-    qkv = _inputs(shape, dtype, device)
-    time_pass = protocols.PROTOCOLS[protocol["name"]]
-    forward = time_pass(lambda: attention(qkv, shape.causal), protocol, device)
-    out = attention(qkv, shape.causal)
+def passes(
+    kernel: ModuleType, run: Mapping[str, Any]
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Each timed metric with what runs its pass once, any number of times.
+
+    One is to be done with before the next is taken, so that the backward pass's graph is not held
+    while the forward pass runs.
+    """
+    shape = Shape.of(run)
+    qkv = _inputs(shape, run["dtype"], run["device"])
+    yield "forward_time", lambda: kernel.attention(qkv, shape.causal)
+    out = kernel.attention(qkv, shape.causal)
     grad = torch.randn_like(out)
 
     def backward() -> None:
         qkv.grad = None
         out.backward(grad, retain_graph=True)
 
-    return {
-        "forward_time": forward,
-        "backward_time": time_pass(backward, protocol, device),
-    }
+    yield "backward_time", backward
 
 
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
@@ -70,7 +68,8 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     checked = gate.check_correctness(attention, shape, dtype, device)
     peak = peak_memory(attention, shape, dtype, device)
     load, states = environment.LoadMeter(), environment.gpu_states(device)
-    timings = _time_passes(attention, shape, dtype, device, protocol)
+    time_pass = protocols.PROTOCOLS[protocol["name"]]
+    timings = {name: time_pass(call, protocol, device) for name, call in passes(kernel, run)}
     states += environment.gpu_states(device)
     return {
         "metrics": {

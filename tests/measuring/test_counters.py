@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nsight_csv
+import psutil
+import pytest
+import torch
+
+from flashlab.benchmarks.attention import measure
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.implementations import Implementation
+from flashlab.measuring import counters
+from flashlab.measuring.supervise import measure_run
+from flashlab.records import COUNTERS, Record, read_record
+
+Kernel = Callable[[str], Implementation]
+RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
+PROTOCOL = {"name": COUNTERS, "ncu": "2025.3.1.0", "metrics": ["m"], "timeout_s": 60}
+
+
+@pytest.fixture
+def counted(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Record]:
+    """Counts a run with a program in the place of Nsight Compute; reads the record."""
+
+    def count(timeout_s: float = 60, **program: Any) -> Record:
+        nsight_csv.install(tmp_path / "bin", **program)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        output = tmp_path / "records" / "r.json"
+        protocol = {**PROTOCOL, "timeout_s": timeout_s}
+        mine = kernel("return naive(qkv, causal)")
+        record = measure_run(ATTENTION, RUN, protocol, mine, {"counters": True}, output)
+        assert read_record(output, RUN) == record
+        return record
+
+    return count
+
+
+def test_a_record_holds_the_counters_of_both_passes(counted: Callable[..., Record]) -> None:
+    record = counted()
+    assert (record.status, record.message) == ("ok", None)
+    assert record.has_counters
+    assert record.metrics.keys() == {metric.name for metric in ATTENTION.all_counters}
+    values = {name: measured.value for name, measured in record.metrics.items()}
+    assert values["forward_kernels"] == 1
+    assert values["backward_kernels"] == 3
+    assert values["forward_dram_bytes"] == pytest.approx(318e6)
+    assert values["backward_busy_time"] == pytest.approx(17.2)
+    assert values["forward_matrix_activity"] == pytest.approx(63)
+    assert record.to_json().keys() == {"record"}  # a reader of the course's keys finds no result
+
+
+def test_a_record_keeps_each_kernels_name_and_counters(counted: Callable[..., Record]) -> None:
+    details = counted().details
+    assert details is not None
+    kernels = details["kernels"]
+    assert [kernel["name"] for kernel in kernels["backward_time"]] == [
+        f"flash_bwd_kernel_{i}" for i in range(3)
+    ]
+    assert kernels["backward_time"][1]["busy_time"] == pytest.approx(17.1)
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ({"printed": "==ERROR== ERR_NVGPUCTRPERM - no permission\n"}, "ERR_NVGPUCTRPERM"),
+        (
+            {"printed": "==ERROR== ERR_NVGPUCTRPERM\n", "answer": None, "status": 1},
+            "ERR_NVGPUCTRPERM",
+        ),
+        ({"printed": ""}, "counted no kernel"),
+        ({"answer": None, "status": 9}, "ended with status 9"),
+        ({"extra": "os.kill(os.getpid(), 11)"}, "crashed: ended by signal SIGSEGV"),
+        (
+            {"answer": {**nsight_csv.ANSWER, "status": "oom", "message": "no room"}},
+            "no room",
+        ),
+    ],
+    ids=["refused", "refused and ended", "no table", "ended", "crashed", "out of memory"],
+)
+def test_whatever_goes_wrong_becomes_a_record(
+    counted: Callable[..., Record], program: dict[str, Any], told: str
+) -> None:
+    record = counted(**program)
+    assert record.status == ("oom" if told == "no room" else "error")
+    assert told in str(record.message)
+    assert (record.metrics, record.details) == ({}, None)
+
+
+def test_one_that_hangs_is_ended_with_all_that_it_started(
+    counted: Callable[..., Record], tmp_path: Path
+) -> None:
+    child = "import subprocess; p = subprocess.Popen(['sleep', '600'])"
+    note = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid)); time.sleep(600)"
+    record = counted(timeout_s=2, extra=f"{child}; {note}")
+    assert record.message == "timed out after 2 s"
+    pid = int((tmp_path / "pid").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_without_nsight_compute_the_record_says_so(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    mine = kernel("return naive(qkv, causal)")
+    record = measure_run(ATTENTION, RUN, PROTOCOL, mine, {}, tmp_path / "r.json")
+    assert (record.status, record.message) == ("error", "Nsight Compute (ncu) is not on PATH")
+
+
+def test_the_program_is_told_what_to_run(counted: Callable[..., Record], tmp_path: Path) -> None:
+    counted()
+    called = json.loads((tmp_path / "bin" / "called").read_text())
+    program = called[called.index("-m") :]
+    assert program[1] == "flashlab.measuring.counters"
+    assert json.loads(program[2])["measure"] == ATTENTION.measure
+
+
+def test_each_pass_runs_once_unseen_and_once_counted_after_its_marker(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda _: steps.append("marker"))
+    monkeypatch.setattr(torch.cuda.profiler, "start", lambda: steps.append("start"))
+    monkeypatch.setattr(torch.cuda.profiler, "stop", lambda: steps.append("stop"))
+
+    def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+        steps.append("forward")
+        out = qkv.unbind(2)[0] * 2
+        if out.requires_grad:
+            out.register_hook(lambda _: steps.append("backward"))
+        return out
+
+    mine: Any = SimpleNamespace(attention=attention)
+    found = counters.run_passes(measure, mine, {"run": RUN.to_json()})
+    assert found == {"passes": list(ATTENTION.counters)}
+    assert steps == [
+        *("forward", "start", "marker", "forward", "stop", "forward"),
+        *("backward", "start", "marker", "backward", "stop"),
+    ]

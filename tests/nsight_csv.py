@@ -1,0 +1,129 @@
+"""What Nsight Compute prints of a forward and a backward pass, and a program that prints it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from flashlab import nsight
+
+MARKER = "at::cuda::<unnamed>::spin_kernel(long)"
+HEADER = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size",'
+    '"Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"'
+)
+PREAMBLE = """\
+==PROF== Connected to process 4242 (/usr/bin/python3.12)
+==PROF== Profiling "spin_kernel": 0%....50%....100% - 7 passes
+==PROF== Disconnected from process 4242
+"""
+
+Cells = tuple[tuple[str, str], ...]
+"""Unit and value of each metric, in the order of `nsight.METRICS`."""
+
+SPIN: Cells = (
+    *(("nsecond", "1,120"), ("byte", "2,048"), ("%", "0"), ("%", "1.56")),
+    *(("%", "0.01"), ("%", "0.1")),
+)
+NAIVE = {
+    "copy": (
+        *(("usecond", "45.12"), ("Mbyte", "201.33"), ("%", "0"), ("%", "88.1")),
+        *(("%", "12.5"), ("%", "91.2")),
+    ),
+    "product": (
+        *(("usecond", "333"), ("Gbyte", "1.14"), ("%", "22"), ("%", "18.2")),
+        *(("%", "24.1"), ("%", "74.3")),
+    ),
+    "softmax": (
+        *(("usecond", "787"), ("Gbyte", "2.15"), ("%", "0"), ("%", "79.9")),
+        *(("%", "31"), ("%", "65.0")),
+    ),
+    "last product": (
+        *(("usecond", "303"), ("Gbyte", "1.01"), ("%", "25"), ("%", "18.4")),
+        *(("%", "26.0"), ("%", "71.0")),
+    ),
+}
+"""The kernels of the naive implementation at B 16, N 1024, d 64, as on an H200."""
+
+FORWARD = ("copy", "copy", "product", "softmax", "copy", "last product")
+FLASH2_FORWARD: Cells = (
+    *(("msecond", "6.90"), ("Mbyte", "318.00"), ("%", "63"), ("%", "12.4")),
+    *(("%", "63.5"), ("%", "41.0")),
+)
+FLASH2_BACKWARD: tuple[Cells, ...] = (
+    (
+        *(("usecond", "40.0"), ("Mbyte", "268.00"), ("%", "0"), ("%", "70")),
+        *(("%", "10"), ("%", "80")),
+    ),
+    (
+        *(("msecond", "17.1"), ("Gbyte", "1.00"), ("%", "51"), ("%", "12.1")),
+        *(("%", "52"), ("%", "60")),
+    ),
+    (
+        *(("usecond", "60.0"), ("Mbyte", "132.00"), ("%", "0"), ("%", "66")),
+        *(("%", "11"), ("%", "82")),
+    ),
+)
+
+
+def table(kernels: Sequence[tuple[str, Cells]]) -> str:
+    """The CSV of these kernels, by name, with the lines around it."""
+    lines = []
+    for number, (name, cells) in enumerate(kernels):
+        for metric, (unit, value) in zip(nsight.METRICS.values(), cells, strict=True):
+            fixed = f'"{number}","4242","python3.12","127.0.0.1","{name}","1","7"'
+            place = '"(128, 1, 1)","(512, 1, 1)","0","9.0"'
+            what = f'"Command line profiler metrics","{metric}","{unit}","{value}"'
+            lines.append(f"{fixed},{place},{what}")
+    return PREAMBLE + "\n".join([HEADER, *lines]) + "\n"
+
+
+def flash2() -> str:
+    """Both passes of Flash2 at B 1, N 16384, d 128, each after its marker."""
+    forward = [(MARKER, SPIN), ("void flash_fwd_kernel<Flash_fwd_traits<128>>", FLASH2_FORWARD)]
+    backward = [(f"flash_bwd_kernel_{i}", cells) for i, cells in enumerate(FLASH2_BACKWARD)]
+    return table([*forward, (MARKER, SPIN), *backward])
+
+
+FAKE = """\
+#!{python}
+import json, os, sys, time
+if "--version" in sys.argv:
+    print("NVIDIA (R) Nsight Compute Command Line Profiler")
+    print("Version 2025.3.1.0 (build 36398880) (public-release)")
+    sys.exit()
+order, answer = sys.argv[-2:]
+open({folder!r} + "/called", "a").write(json.dumps(sys.argv) + "\\n")
+{extra}
+log = sys.argv[sys.argv.index("--log-file") + 1]
+open(log, "w").write(open({folder!r} + "/printed.csv").read())
+found = json.loads(open({folder!r} + "/answer.json").read())
+if found is not None:
+    open(answer, "w").write(json.dumps(found))
+sys.exit({status})
+"""
+
+ANSWER = {
+    "environment": {"device_name": "Abacus", "provider": "torch 2"},
+    "status": "ok",
+    "message": None,
+    "passes": ["forward_time", "backward_time"],
+}
+
+
+def install(
+    folder: Path,
+    printed: str | None = None,
+    answer: dict[str, object] | None = ANSWER,
+    extra: str = "",
+    status: int = 0,
+) -> None:
+    """Write a program `ncu` into a folder, which prints this table and answers for its child."""
+    folder.mkdir(exist_ok=True)
+    (folder / "printed.csv").write_text(flash2() if printed is None else printed)
+    (folder / "answer.json").write_text(json.dumps(answer))
+    text = FAKE.format(python=sys.executable, folder=str(folder), extra=extra, status=status)
+    (folder / "ncu").write_text(text)
+    (folder / "ncu").chmod(0o755)

@@ -1,0 +1,145 @@
+"""Which counters a call plans to read: where, of which runs, and what is kept of that decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flashlab import machine, nsight
+from flashlab.config import ConfigError, Layer
+from flashlab.files import write_json
+from flashlab.prepare import Prepared, prepare
+from flashlab.records import COUNTERS
+
+CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
+KEPT = Path("results/local/plan/counters.json")
+
+Call = Callable[..., Prepared]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """A call on a machine with or without a GPU and Nsight Compute; its decision is kept."""
+    monkeypatch.chdir(tmp_path)
+    config = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
+
+    def make(ncu: str | None = "2025.3", device: str = "cuda", **keys: Any) -> Prepared:
+        monkeypatch.setattr(nsight, "version", lambda: ncu)
+        monkeypatch.setattr(machine, "detect_device", lambda _: device)
+        monkeypatch.setattr(machine, "device_name", lambda _: "H200")
+        prepared = prepare(Layer(str(CONFIG), {**config, **keys}))
+        if KEPT.as_posix() in prepared.documents:
+            write_json(KEPT, prepared.documents[KEPT.as_posix()])
+        return prepared
+
+    return make
+
+
+def counted(prepared: Prepared) -> set[str]:
+    return {Path(path).name for path in prepared.counters}
+
+
+# Where
+
+
+def test_auto_reads_counters_where_nsight_compute_is(call: Call) -> None:
+    prepared = call()
+    assert prepared.counters
+    assert counted(prepared) <= prepared.orders.keys()
+    assert all(Path(path).name.startswith(f"{COUNTERS}-") for path in prepared.counters)
+
+
+@pytest.mark.parametrize("machine_", [{"ncu": None}, {"device": "cpu"}])
+def test_auto_reads_none_without_it_or_without_a_gpu(call: Call, machine_: dict[str, Any]) -> None:
+    assert call(**machine_).counters == []
+
+
+@pytest.mark.parametrize("no", ["no", False])
+def test_no_reads_none(call: Call, no: Any) -> None:
+    assert call(counters=no).counters == []
+    assert call().counters, "auto is still to be resolved"
+
+
+@pytest.mark.parametrize("yes", ["yes", True])
+def test_yes_is_refused_where_they_cannot_be_read(call: Call, yes: Any) -> None:
+    assert call(counters=yes).counters
+    KEPT.unlink()
+    with pytest.raises(ConfigError, match=r"counters: yes needs .* but ncu is not on PATH"):
+        call(counters=yes, ncu=None)
+    with pytest.raises(ConfigError, match="measured on the CPU"):
+        call(counters=yes, device="cpu")
+
+
+# Resolved once
+
+
+def test_installing_nsight_compute_later_changes_nothing(call: Call) -> None:
+    before = call(ncu=None)
+    after = call()
+    assert after.counters == []
+    assert after.documents == before.documents
+
+
+def test_asking_for_counters_reads_them_in_spite_of_an_earlier_auto(call: Call) -> None:
+    call(ncu=None)
+    assert call(counters="yes").counters
+
+
+def test_without_nsight_compute_what_was_read_stays_and_no_more_is_read(call: Call) -> None:
+    first, second, *_ = call().counters
+    Path(first).parent.mkdir(parents=True)
+    Path(first).touch()
+    assert call(ncu=None).counters == [first]
+    assert second in call().counters
+
+
+def test_an_auto_of_a_call_on_the_cpu_does_not_hold_on_a_gpu(call: Call) -> None:
+    call(device="cpu")
+    assert call().counters
+
+
+# Of which runs
+
+
+def test_the_ends_and_the_middle_of_each_sweep_are_counted(call: Call) -> None:
+    lengths = {
+        name.split("-n")[1].split("-")[0]
+        for name in counted(call())
+        if name.startswith("counters-flash2-b16-") and "-full-" in name
+    }
+    assert lengths == {"128", "512", "1024"}
+
+
+def test_only_the_chosen_implementations_are_counted(call: Call) -> None:
+    names = {name.split("-")[1] for name in counted(call(counted=["Flash2", "Flex"]))}
+    assert names == {"flash2"}
+
+
+def test_a_tables_records_include_the_counters_of_its_runs(call: Call) -> None:
+    prepared = call()
+    for name, paths in prepared.records.items():
+        entries = prepared.documents[f"results/local/plan/records/{name}.json"]["records"]
+        planned = [entry["counters"]["path"] for entry in entries if "counters" in entry]
+        assert set(planned) <= set(paths) & set(prepared.counters)
+        assert planned or name == "summary"
+
+
+# What names them
+
+
+def test_the_name_follows_nsight_computes_version_but_not_the_timing(call: Call) -> None:
+    before = counted(call())
+    assert counted(call(measure={"protocol": "lab5"})) == before
+    assert counted(call(ncu="2026.1")).isdisjoint(before)
+    assert counted(call(ncu=None)) == set()
+
+
+def test_damaged_counters_are_read_again(call: Call) -> None:
+    path = Path(call().counters[0])
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    assert path.as_posix() in call().remade

@@ -1,0 +1,186 @@
+"""Nsight Compute: whether it is installed, how it is called, and what its CSV says of each pass.
+
+Nothing here imports torch. What is measured depends on this module, so an edit counts again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+PROGRAM = "ncu"
+
+METRICS = {
+    "busy_time": "gpu__time_duration.sum",
+    "dram_bytes": "dram__bytes.sum",
+    "matrix_activity": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "compute_share": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "memory_share": "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+}
+"""Nsight Compute's name of what is counted of each kernel, by our own."""
+
+SUMS = frozenset({"busy_time", "dram_bytes"})
+"""What a pass has as the sum over its kernels; anything else is their mean weighted by time."""
+
+UNITS = {
+    **{"busy_time": "ms", "dram_bytes": "B"},
+    **{"matrix_activity": "%", "occupancy": "%", "compute_share": "%", "memory_share": "%"},
+}
+
+FACTORS = {
+    "ms": {
+        **{"nsecond": 1e-6, "usecond": 1e-3, "msecond": 1.0, "second": 1e3},
+        **{"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3},
+    },
+    "B": {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12},
+    "%": {"%": 1.0},
+}
+"""By our unit, the factors of Nsight Compute's, which change from row to row."""
+
+MARKER = "spin_kernel"
+"""The kernel launched ahead of each pass (`torch.cuda._sleep`), which tells the passes apart: a
+range pushed by the calling thread would not hold what autograd's own thread launches."""
+
+NO_PERMISSION = "ERR_NVGPUCTRPERM"
+
+
+class NsightError(Exception):
+    """Nsight Compute cannot be started, or did not give what was asked of it."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One launched kernel and what was counted of it, by our own names, in our units."""
+
+    name: str
+    counted: Mapping[str, float]
+
+
+@cache
+def version() -> str | None:
+    """The version of the Nsight Compute on PATH; None where there is none."""
+    program = shutil.which(PROGRAM)
+    if program is None:
+        return None
+    try:
+        printed = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r"Version (\S+)", printed)
+    return found[1] if found else None
+
+
+def command(log: str, program: Sequence[str]) -> list[str]:
+    """The command that runs a program and writes what its kernels counted to the file `log`.
+
+    The clocks are left as they are, and only what the program asks for is counted.
+    """
+    return [
+        *(PROGRAM, "--profile-from-start", "off", "--clock-control", "none"),
+        *("--csv", "--log-file", log, "--metrics", ",".join(METRICS.values())),
+        *program,
+    ]
+
+
+def _number(cell: str, unit: str, ours: str, metric: str) -> float:
+    factors = FACTORS[ours]
+    if unit not in factors:
+        raise NsightError(f"Nsight Compute gives {metric} in {unit!r}, which is not known")
+    try:
+        return float(cell.replace(",", "")) * factors[unit]
+    except ValueError as error:
+        raise NsightError(f"Nsight Compute gives no {metric}: {cell!r}") from error
+
+
+def check_permission(log: str) -> None:
+    """NsightError where Nsight Compute was not allowed to read the counters."""
+    if NO_PERMISSION in log:
+        raise NsightError(
+            f"Nsight Compute may not read the GPU's counters ({NO_PERMISSION}); an administrator "
+            "can allow it: https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+        )
+
+
+def read_kernels(log: str) -> list[Kernel]:
+    """The kernels of Nsight Compute's CSV, a row for each kernel and metric, in order of launch.
+
+    Raises:
+        NsightError: it holds no such rows, or a kernel lacks a metric.
+    """
+    lines = log.splitlines()
+    header = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if header is None:
+        told = [line for line in lines if line.startswith("==ERROR==")]
+        raise NsightError(
+            "Nsight Compute counted no kernel: " + (told[0] if told else "its output has no table")
+        )
+    ours = {theirs: name for name, theirs in METRICS.items()}
+    names: dict[str, str] = {}
+    counted: dict[str, dict[str, float]] = {}
+    rows = csv.DictReader(io.StringIO("\n".join(lines[header:])))
+    for row in rows:
+        if (row["ID"] or "").startswith("==") or row.get("Metric Name") not in ours:
+            continue
+        metric = row["Metric Name"]
+        name = ours[metric]
+        value = _number(row["Metric Value"], row["Metric Unit"], UNITS[name], metric)
+        names[row["ID"]] = row["Kernel Name"]
+        counted.setdefault(row["ID"], {})[name] = value
+    for kernel, found in counted.items():
+        if lacking := METRICS.keys() - found.keys():
+            theirs = METRICS[min(lacking)]
+            raise NsightError(f"Nsight Compute gives no {theirs} of {names[kernel]}")
+    return [Kernel(names[kernel], counted[kernel]) for kernel in sorted(counted, key=int)]
+
+
+def split_passes(kernels: Sequence[Kernel], passes: Sequence[str]) -> dict[str, list[Kernel]]:
+    """The kernels of each pass, which follow its marker.
+
+    Raises:
+        NsightError: there are not as many markers as passes, or a pass has no kernel.
+    """
+    groups: list[list[Kernel]] = []
+    for kernel in kernels:
+        if MARKER in kernel.name:
+            groups.append([])
+        elif groups:
+            groups[-1].append(kernel)
+    if len(groups) != len(passes) or not all(groups):
+        raise NsightError(
+            f"Nsight Compute counted {[len(group) for group in groups]} kernels in {len(groups)} "
+            f"passes, where there are {len(passes)}: {', '.join(passes)}"
+        )
+    return dict(zip(passes, groups, strict=True))
+
+
+def of_pass(kernels: Sequence[Kernel]) -> dict[str, float]:
+    """The counters of a pass, by our own names."""
+    total = sum(kernel.counted["busy_time"] for kernel in kernels)
+    found = {"kernels": float(len(kernels))}
+    for name in METRICS:
+        if name in SUMS:
+            found[name] = sum(kernel.counted[name] for kernel in kernels)
+        else:
+            weighted = (kernel.counted[name] * kernel.counted["busy_time"] for kernel in kernels)
+            found[name] = sum(weighted) / total if total else 0.0
+    return found
+
+
+def details(passes: Mapping[str, Sequence[Kernel]]) -> dict[str, Any]:
+    """What a record keeps of each kernel, by pass."""
+    return {
+        "kernels": {
+            name: [{"name": kernel.name, **kernel.counted} for kernel in kernels]
+            for name, kernels in passes.items()
+        }
+    }
