@@ -132,15 +132,18 @@ def test_who_is_best_over_all_shapes_is_who_has_the_best_medians(
 def test_the_fastest_forward_is_the_fastest_in_total_at_no_shape(
     overall: Mapping[str, Finding],
 ) -> None:
-    found, params = medians(), overall["choice"].params
-    assert (params["wrong"], params["part"]["en"]) == ("SdpaCudnn", "forward time")
-    prices = [
-        times["total"]["SdpaCudnn"] / min(times["total"].values())
-        for times in found.values()
-        if times["forward"]["SdpaCudnn"] <= 1.05 * min(times["forward"].values())
-    ]
-    assert len(prices) == params["wrong_count"]
-    assert [params["low"], params["high"]] == pytest.approx([min(prices), max(prices)], rel=0.005)
+    """At those where it is decidedly level with the best forward; of one more it is open."""
+    found, choice = medians(), overall["choice"]
+    assert (choice.params["wrong"], choice.params["part"]["en"]) == ("SdpaCudnn", "forward time")
+    prices = []
+    for estimate in choice.estimates:
+        if "SdpaCudnn" in estimate["forward_time"]["level"]:
+            times = found[astuple(Shape.of(estimate["setting"]))]
+            assert times["forward"]["SdpaCudnn"] <= 1.05 * min(times["forward"].values())
+            prices.append(times["total"]["SdpaCudnn"] / min(times["total"].values()))
+    assert len(prices) == choice.params["wrong_count"] >= 19
+    ends = [choice.params["low"], choice.params["high"]]
+    assert ends == pytest.approx([min(prices), max(prices)], rel=0.005)
 
 
 def test_the_one_wrong_gradient_is_flash4s_at_head_dim_16(overall: Mapping[str, Finding]) -> None:

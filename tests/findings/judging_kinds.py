@@ -14,7 +14,10 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.findings.model import Finding
 from flashlab.findings.rates import JUMP, LEVEL_WORK
 
-PLAIN = 1 + 2 * MARGIN
+PLAIN = (1 + MARGIN) ** 2
+LEAST = 1 / (1 + MARGIN)
+"""Below this a ratio is beyond the margin, which is symmetric in the logarithm."""
+
 NOTHING: tuple[bool, None, list[Any]] = (False, None, [])
 
 
@@ -51,7 +54,7 @@ def _is_false_place(place: Mapping[str, Any], truth: Mapping[str, float]) -> boo
     best = truth[place["best"]]
     for name, time in truth.items():
         if name in place["level"]:
-            if not 1 - MARGIN <= time / best <= 1 + MARGIN:
+            if not LEAST <= time / best <= 1 + MARGIN:
                 return True
         elif name not in place["undecided"] and time / best <= 1 + MARGIN:
             return True
@@ -103,8 +106,8 @@ def worse_than_naive(judge: Judge, finding: Finding) -> Any:
         shape = _shape(finding, estimate)
         factors.append(_time(judge, naive, shape, metric) / _time(judge, name, shape, metric))
     pairs = list(zip(factors, finding.estimates, strict=True))
-    false = any(e["verdict"] == "below" and factor >= 1 - MARGIN for factor, e in pairs)
-    false |= finding.verdict == "none" and any(factor < 1 - MARGIN for factor in factors)
+    false = any(e["verdict"] == "below" and factor >= LEAST for factor, e in pairs)
+    false |= finding.verdict == "none" and any(factor < LEAST for factor in factors)
     missed = finding.verdict != "worse" if any(f <= 1 / PLAIN for f in factors) else None
     return false, missed, pairs
 
@@ -122,8 +125,8 @@ def _shares(finding: Finding, truths: Sequence[float], ideal: float) -> Any:
     pairs = list(zip(truths, finding.estimates, strict=True))
     right = {
         "above": lambda share: share > 1 + MARGIN,
-        "below": lambda share: share < 1 - MARGIN,
-        "equal": lambda share: 1 - MARGIN <= share <= 1 + MARGIN,
+        "below": lambda share: share < LEAST,
+        "equal": lambda share: LEAST <= share <= 1 + MARGIN,
         "inconclusive": lambda _: True,
     }
     false = any(not right[e["verdict"]](truth / ideal) for truth, e in pairs)
@@ -166,7 +169,7 @@ def launch_bound(judge: Judge, finding: Finding) -> Any:
     first, *others = truth
     level = [v for v in others if v <= finding.params["until"]]
     false = finding.verdict == "level" and any(
-        not 1 - MARGIN <= truth[v] / truth[first] <= 1 + MARGIN for v in level
+        not LEAST <= truth[v] / truth[first] <= 1 + MARGIN for v in level
     )
     intervals = [(truth[e["value"]] / truth[first], e) for e in finding.estimates]
     plain = abs(truth[others[0]] / truth[first] - 1) <= MARGIN / 2
@@ -182,14 +185,14 @@ def saturation(judge: Judge, finding: Finding) -> Any:
         case "reached":
             start = params["from"]
             before = [size for size in sizes if size < start]
-            false = any(not abs(shares[s] - 1) <= MARGIN for s in sizes if s >= start)
-            false |= bool(before) and shares[before[-1]] > 1 - MARGIN
+            false = any(shares[s] < LEAST for s in sizes if s >= start)
+            false |= bool(before) and shares[before[-1]] > LEAST
         case "rising":
-            false = shares[sizes[-2]] > 1 - MARGIN or params["best"] != sizes[-1]
+            false = shares[sizes[-2]] > LEAST or params["best"] != sizes[-1]
         case "uneven":
-            false = shares[sizes[-2]] > 1 - MARGIN or abs(shares[sizes[-1]] - 1) > MARGIN
+            false = shares[sizes[-2]] > LEAST or shares[sizes[-1]] < LEAST
         case "falls":
-            false = shares[sizes[-1]] > 1 - MARGIN
+            false = shares[sizes[-1]] > LEAST
         case _:
             false = False
     missed = None
