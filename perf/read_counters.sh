@@ -7,6 +7,8 @@
 # What was read before is kept (results/local/records/counters-*.json) and not read again, so that
 # a further call goes on where one was cut off.
 set -eu
+cd "$(dirname "$0")/.."
+export PYTHONPATH="$PWD/workflow${PYTHONPATH:+:$PYTHONPATH}"
 experiments=${1:-seq_len,one_sequence,long_d128_full}
 seconds=${2:-420}
 # Interrupted, Snakemake ends its jobs; what they have not read is left out below.

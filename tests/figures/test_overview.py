@@ -205,7 +205,7 @@ def test_points_by_counted_bytes_are_filled_and_those_by_the_least_bytes_hollow(
     assert faces(svg, "Pytorch") == {True: 2, False: 2}  # in both panels
     assert faces(svg, "Flash2") == {True: 2}
     found = " ".join(texts(svg))
-    assert "bytes counted in DRAM" in found and "least bytes to move" in found
+    assert "measured bytes" in found and "least bytes" in found
 
 
 def test_where_nothing_was_counted_the_roofline_does_not_speak_of_it(
@@ -213,7 +213,7 @@ def test_where_nothing_was_counted_the_roofline_does_not_speak_of_it(
 ) -> None:
     svg = overview("Flash2") / "roofline-float32.svg"
     assert faces(svg, "Pytorch") == faces(svg, "Flash2") == {False: 2}
-    assert "counted" not in " ".join(texts(svg))
+    assert "measured bytes" not in " ".join(texts(svg))
 
 
 def test_roofs_meet_where_a_byte_brings_as_many_operations_as_the_rates_allow() -> None:
