@@ -17,7 +17,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.records import STATUSES
+from flashlab.records import COUNTERS, STATUSES
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, parse_json
 
@@ -210,6 +210,12 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return found
 
 
+def _is_of_counters(record: Mapping[str, Any]) -> bool:
+    """Whether a ``record`` block holds hardware counters, which are no times."""
+    protocol = record.get("protocol")
+    return isinstance(protocol, dict) and protocol.get("name") == COUNTERS
+
+
 def result_of(document: Any) -> CourseResult:
     """The result that a JSON document holds.
 
@@ -224,6 +230,8 @@ def result_of(document: Any) -> CourseResult:
     status = record.get("status") if isinstance(record, dict) else None
     if status != "ok" and status in STATUSES and document.get(MEMORY, 0) is None:
         raise NotMeasuredError(status)
+    if isinstance(record, dict) and _is_of_counters(record):
+        raise NotMeasuredError(COUNTERS)
     numbers = _read_numbers(document)
     if "record" not in document:
         return CourseResult(numbers, None, {})
