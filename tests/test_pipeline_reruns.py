@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -228,12 +228,11 @@ def move_to_another_machine(project: Any) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """A change, the jobs it asks for, and those it asks for where the bookkeeping is lost."""
+    """A change, and the jobs it asks for, with or without Snakemake's bookkeeping."""
 
     what: str
     change: Callable[[Any], None]
     jobs: Jobs
-    without_bookkeeping: Jobs | None = field(default=None)
     arguments: tuple[str, ...] = ()
 
 
@@ -414,9 +413,7 @@ def test_a_change_reruns_exactly_the_jobs_that_it_touches(
         here = together.submit(project.plan, *row.arguments)
         there = together.submit(copied.plan, *row.arguments)
     assert here.result() == row.jobs
-    assert there.result() == (
-        row.jobs if row.without_bookkeeping is None else row.without_bookkeeping
-    )
+    assert there.result() == row.jobs
 
 
 def test_files_that_are_touched_and_the_same_rerun_nothing_where_snakemake_knows_them(
