@@ -140,13 +140,13 @@ def delete(*results: str) -> Callable[[Any], None]:
 
 
 def cut(*results: str) -> Callable[[Any], None]:
-    """Leave half of each file, as old as it was."""
+    """Leave half of each file, to the middle of a line, as old as it was."""
 
     def change(project: Any) -> None:
         for result in results:
             path = project.result(result)
             times, content = path.stat(), path.read_bytes()
-            path.write_bytes(content[: len(content) // 2])
+            path.write_bytes(content[: len(content) // 2].rstrip(b"\n"))
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     return change

@@ -39,10 +39,9 @@ def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def workflow() -> Iterator[subprocess.Popen[bytes]]:
-    """A process in the place of Snakemake's."""
-    with subprocess.Popen(["sleep", "600"]) as process:
+    """A process in the place of Snakemake's, which lives as long as the tests do."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         yield process
-        process.kill()
 
 
 @pytest.fixture(scope="session")
