@@ -353,7 +353,7 @@ def write_dataset(
             values[metric] = float(np.median(drawn))
             if status == "ok":
                 samples += [
-                    {**key, "metric": metric, "index": i, "value": time}
+                    {**key, "process": 0, "metric": metric, "index": i, "value": time}
                     for i, time in enumerate(drawn)
                 ]
         for metric, value in values.items():

@@ -9,7 +9,7 @@ from typing import Any
 
 from flashlab.benchmarks.model import Metric
 from flashlab.findings.model import Evidence, Finding, Reason
-from flashlab.sweep import Row, Sweep, Variant, warning_codes
+from flashlab.sweep import Row, Sweep, Variant, difference_codes, warning_codes
 
 
 @dataclass(frozen=True)
@@ -124,5 +124,5 @@ def build_finding(
             estimates=estimates,
         ),
         reasons=[*excluded_runs(sweep, runs), *reasons],
-        warnings=[] if metric.exact else warning_codes(runs, *measured),
+        warnings=(difference_codes if metric.exact else warning_codes)(runs, *measured),
     )
