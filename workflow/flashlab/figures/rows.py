@@ -53,7 +53,14 @@ HEIGHT_INCHES = 30 / 25.4
 
 LEAST_PANEL_INCHES = 0.45
 
-ABOVE = [(dx, dy) for dy in (0.9, 1.2, 1.6, 2.1) for dx in (0.0, 0.2, -0.2, 0.4, -0.4, 0.55, -0.55)]
+ABOVE = sorted(
+    (
+        (dx, dy)
+        for dy in (0.9, 1.05, 1.2, 1.6, 2.1)
+        for dx in (0.0, 0.2, -0.2, 0.4, -0.4, 0.55, -0.55)
+    ),
+    key=lambda offset: 2 * abs(offset[0]) + offset[1],
+)
 """Where a value may stand from its point, the best place first."""
 
 BELOW = [(dx, -dy) for dx, dy in ABOVE]

@@ -255,7 +255,8 @@ def _logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
         ]
         if fewest <= len(found) <= most:
             return found
-    return [tick for tick in (10.0**decade for decade in decades) if low <= tick <= high][:most]
+    powers = [tick for tick in (10.0**decade for decade in decades) if low <= tick <= high]
+    return [*powers[:1], *powers[1:][-1:]]  # the outermost two
 
 
 def scale_values(axes: Axes, logarithmic: bool, inches: float) -> None:
