@@ -5,6 +5,7 @@ WeasyPrint only logs a missing glyph, font, image or alt text; here each of them
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -65,6 +66,18 @@ class _Collector(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.messages.append(record.getMessage())
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """No garbage collection in the block: WeasyPrint's many boxes all live until its end."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextmanager
@@ -147,7 +160,7 @@ def on_one_page(report: Report, results: Path) -> Report:
         return len(_document(html, results).render(font_config=fonts).pages)
 
     fonts, front = _own_fonts(), report.front
-    with _nothing_missing():
+    with _nothing_missing(), _without_collections():
         while pages(front) > 1 and (shorter := without_weakest(front)):
             front = shorter
     return replace(report, front=front)
@@ -156,7 +169,7 @@ def on_one_page(report: Report, results: Path) -> Report:
 def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:
     """The HTML as PDF/A-3a with these files in it; RenderError for anything missing."""
     fonts = _own_fonts()
-    with _nothing_missing():
+    with _nothing_missing(), _without_collections():
         document = _document(html, results)
         attachments = [
             Attachment(
