@@ -225,6 +225,7 @@ class Project:
         own = {
             "PYTHONPATH": str(self.folder / "workflow"),
             "TMPDIR": str(self.temporary),  # our own device locks: do not wait for other runs
+            "PYTHONDONTWRITEBYTECODE": "",  # a job need not compile the package again
         }
         return subprocess.Popen(
             [python, "-m", "snakemake", *arguments, *config],

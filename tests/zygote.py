@@ -47,6 +47,7 @@ def _run(request: dict[str, Any]) -> int:
     os.environ.update(request["environment"])
     sys.path[:0] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
     sys.executable = request["python"]
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     _, module, *arguments = request["arguments"]
     sys.argv = [module, *arguments]
     for folder in sys.path:
