@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -100,15 +101,21 @@ def _nothing_missing() -> Iterator[None]:
         )
 
 
-def templates() -> jinja2.Environment:
-    """The project's templates: every text is escaped, an undefined variable is an error."""
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
+@cache
+def templates(folder: Path) -> jinja2.Environment:
+    """The templates in a folder: every text is escaped, an undefined variable is an error.
+
+    There is one environment for each folder, which compiles a template again only if it changes.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["typeset"] = typeset
+    return environment
 
 
 def to_html(report: Report, page: Page | None = None, front_alone: bool = False) -> str:
@@ -117,15 +124,15 @@ def to_html(report: Report, page: Page | None = None, front_alone: bool = False)
     `front_alone` leaves out everything after page one. An undefined variable in the template is
     an error.
     """
-    environment = templates()
-    environment.filters["typeset"] = typeset
-    environment.globals |= {
-        "words": Words(report.languages),
-        "joined": lambda texts: texts_joined(texts, report.languages),
-        "tags": LANGUAGE_TAGS,
-    }
-    template = environment.get_template("report.html.j2")
-    return template.render(report=report, page=page, front_alone=front_alone)
+    template = templates(TEMPLATES).get_template("report.html.j2")
+    return template.render(
+        report=report,
+        page=page,
+        front_alone=front_alone,
+        words=Words(report.languages),
+        joined=lambda texts: texts_joined(texts, report.languages),
+        tags=LANGUAGE_TAGS,
+    )
 
 
 def _document(html: str, results: Path) -> HTML:
