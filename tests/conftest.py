@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import yaml
 from zygote import STAGES
@@ -49,6 +50,11 @@ SLOWEST = (
 )
 """The files that take longest. The second and third need no finished folder: while one of two
 workers makes it, the other one need not wait."""
+
+
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
+"""A busy machine may take as long as it likes for an example."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -523,9 +529,10 @@ class Held:
     def start(self, *arguments: str, **options: Any) -> Any:
         """Start a call of Snakemake, and wait until it measures a record."""
         call = self.project.start("--cores", "1", *arguments, "records", **options)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not self.kernels.joinpath("held").exists():
-            assert time.monotonic() < deadline, "nothing was measured within a minute"
+            assert call.poll() is None, call.communicate()[0]
+            assert time.monotonic() < deadline, "nothing was measured within two minutes"
             time.sleep(0.05)
         return call
 
