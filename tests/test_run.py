@@ -193,10 +193,12 @@ def test_lint_runs_every_tool_and_fails_with_any_of_them(checkout: Checkout) -> 
     assert done.stdout.split("\n")[:5] == [
         "ruff check",
         "ruff format --check",
-        "mypy ",
         "snakefmt --check Snakefile workflow",
         "snakemake",
+        "<--lint>",
     ]
+    assert done.stdout.split("\n")[5:] == ["mypy ", ""]
+    assert not list(checkout.folder.glob(".venv/mypy.*"))
 
 
 @pytest.mark.parametrize("clean", [True, False])
