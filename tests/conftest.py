@@ -44,9 +44,11 @@ RESULTS = (
 
 
 SLOWEST = (
-    *("test_pipeline_walks.py", "test_scores.py", "test_check.py", "test_pipeline_reruns.py"),
-    *("test_pipeline_changes.py", "test_pipeline_grades.py", "test_verification.py"),
-    *("test_render.py", "test_front.py", "test_supervise.py", "test_pipeline_terminal.py"),
+    *("test_pipeline_reruns.py", "test_scores.py", "test_check.py", "test_pipeline_changes.py"),
+    *("test_pipeline_walks.py", "test_render.py", "test_verification.py", "test_front.py"),
+    *("test_pipeline_grades.py", "test_remarks.py", "test_supervise.py", "test_page.py"),
+    *("test_pipeline_kills.py", "test_pipeline_datasets.py", "test_pipeline_own_experiment.py"),
+    *("test_failures.py", "test_pipeline_terminal.py", "test_lab5.py", "test_start.py"),
 )
 """The files that take longest. The second and third need no finished folder: while one of two
 workers makes it, the other one need not wait."""
@@ -66,6 +68,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Spare garbage collections what collecting the tests has imported."""
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _without_fsync() -> Iterator[None]:
+    """Files are not flushed to disk: a test's need not survive a power cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(scope="session")
