@@ -44,6 +44,11 @@ DIGITS = 12
 
 
 @cache
+def _tree_digest(path: Path) -> str:
+    return syntax_digest(path.read_bytes(), str(path))
+
+
+@cache
 def measuring_digest(
     measure: str | None = None, process: tuple[str, ...] = MEASURING_PROCESS
 ) -> str:
@@ -53,11 +58,8 @@ def measuring_digest(
     `process` are the modules behind the process itself.
     """
     modules = [*process, *([measure] if measure else [])]
-    trees = {
-        path.relative_to(PACKAGE.parent).as_posix(): syntax_digest(path.read_bytes(), str(path))
-        for module in modules
-        for path in sources_of(module)
-    }
+    paths = {path for module in modules for path in sources_of(module)}
+    trees = {path.relative_to(PACKAGE.parent).as_posix(): _tree_digest(path) for path in paths}
     return hashlib.sha256(canonical(trees).encode()).hexdigest()
 
 

@@ -199,9 +199,13 @@ class Sweep:
             return int(row[self.parameter.name])
         return int(self.parameter.derive(row))
 
+    @cached_property
+    def _key_columns(self) -> tuple[str, ...]:
+        return run_keys(self.benchmark)
+
     def key_of(self, row: Row) -> tuple[Any, ...]:
         """What distinguishes the run of a row from all others."""
-        return tuple(row[column] for column in run_keys(self.benchmark))
+        return tuple([row[column] for column in self._key_columns])
 
     @cached_property
     def _runs_by_series(self) -> dict[tuple[str, Variant], list[Row]]:

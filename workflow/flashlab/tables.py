@@ -43,12 +43,14 @@ class Tables:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, str):  # by far the most
+        return value
+    if isinstance(value, float):
+        return f"{value:.{TABLE_DIGITS}g}"
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:.{TABLE_DIGITS}g}"
     return str(value)
 
 
