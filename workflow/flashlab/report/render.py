@@ -25,7 +25,7 @@ from flashlab.remarks import Remark, read_remarks
 from flashlab.report.attachments import AttachedFile, attached_files
 from flashlab.report.content import compose, texts_joined
 from flashlab.report.document import Front, Report
-from flashlab.report.front import without_weakest
+from flashlab.report.front import shortened
 from flashlab.report.page import LANGUAGE_TAGS, Page, complete
 from flashlab.report.typography import typeset
 from flashlab.report.wording import Words
@@ -137,7 +137,7 @@ def _own_fonts() -> FontConfiguration:
 
 
 def on_one_page(report: Report, results: Path) -> Report:
-    """The report with as many of its key findings as fit on page one, the strongest ones.
+    """The report with as much on page one as fits there.
 
     Page one is laid out to find out: the length of a text does not tell how many lines it takes.
     """
@@ -148,7 +148,7 @@ def on_one_page(report: Report, results: Path) -> Report:
 
     fonts, front = _own_fonts(), report.front
     with _nothing_missing():
-        while pages(front) > 1 and (shorter := without_weakest(front)):
+        while pages(front) > 1 and (shorter := shortened(front)):
             front = shorter
     return replace(report, front=front)
 
