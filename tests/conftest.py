@@ -176,6 +176,7 @@ def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
             "title": {"zh_TW": "調整", "en": "Sweep"},
             "sweep": sweep,
             "baseline": "Pytorch",
+            "emphasised": ["Pytorch", "Flash2"],
             "implementations": [
                 {
                     "name": implementation,

@@ -373,6 +373,8 @@ def experiment_document(
     """What the later stages need to know of an experiment, as ``plan/experiments/<name>.json``.
 
     ``style`` numbers an implementation's colour and marker, the same in every experiment.
+    ``emphasised`` are the implementations that a figure with many lines draws in colour: the
+    baseline, those of the headline, and those whose counters explain their times.
     """
     order = list(dict.fromkeys([*styles(config), *experiment.implementations]))
     names = list(experiment.implementations)
@@ -384,6 +386,13 @@ def experiment_document(
         "title": experiment.title,
         "sweep": experiment.sweep,
         "baseline": config["baseline"],
+        "emphasised": [
+            name
+            for name in names
+            if name == config["baseline"]
+            or name in config["summary"]["implementations"]
+            or name in config["counted"]
+        ],
         "implementations": [
             {
                 "name": name,
