@@ -63,15 +63,15 @@ def printed_value(data: ReportData, sweep: Sweep, run: RunRow | None, metric: st
         return Cell("–")
     if run["status"] != "ok":
         return Cell(FAILED.get(run["status"], "×"))
-    row = sweep.metric_row(run, metric)
-    ends = []
-    for name in sweep.benchmark.measured_behind(metric):
-        measured = sweep.metric_row(run, name)
-        if measured["low"] is not None:
-            ends.append((measured["high"] - measured["low"]) / 2)
-    if sweep.benchmark.metric(metric).exact or not ends or sweep.benchmark.metric(metric).derived:
+    row, declared = sweep.metric_row(run, metric), sweep.benchmark.metric(metric)
+    if declared.exact:
         return Cell(data.number(row["value"], 4 if row["value"] < 1000 else 6))
-    return Cell(data.rounded_to(row["value"], sum(ends)))
+    parts = [sweep.metric_row(run, name) for name in sweep.benchmark.measured_behind(metric)]
+    is_sum = declared.derived is None or declared in sweep.benchmark.totals
+    if not is_sum or any(part["low"] is None for part in parts):
+        return Cell(data.number(row["value"], 3))
+    half_width = sum(part["high"] - part["low"] for part in parts) / 2
+    return Cell(data.rounded_to(row["value"], half_width))
 
 
 # Two implementations

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flashlab.findings.model import Finding
 from flashlab.report.document import Conclusion
 from flashlab.report.statements import FindingRenderer
-from flashlab.report.wording import join_sentences
+from flashlab.report.wording import Texts, join_sentences
 
 CHECKED = "conclusion.checked"
-BRIEF = 2
-"""Sentences after the heading that page one quotes of a section's conclusion."""
+BRIEF_CHARACTERS = 150
+"""How much of a section's conclusion page one quotes after its heading: whole sentences."""
 
 
 def render_conclusion(renderer: FindingRenderer, finding: Finding) -> Conclusion:
@@ -23,9 +25,22 @@ def render_conclusion(renderer: FindingRenderer, finding: Finding) -> Conclusion
     return Conclusion(
         heading=heading,
         body=join_sentences(body) if body else None,
-        brief=join_sentences(others[:BRIEF]) if others else None,
+        brief=_brief(others),
         checked=checked,
         links=renderer.conclusion_links(finding),
         doubted=bool(finding.warnings),
         implementations=tuple(sorted(finding.implementations)),
     )
+
+
+def _brief(sentences: Sequence[Texts]) -> Texts | None:
+    """The first sentences that fit, one at least."""
+    if not sentences:
+        return None
+    kept = [sentences[0]]
+    for sentence in sentences[1:]:
+        longest = max(len(text) for text in join_sentences([*kept, sentence]).values())
+        if longest > BRIEF_CHARACTERS:
+            break
+        kept.append(sentence)
+    return join_sentences(kept)

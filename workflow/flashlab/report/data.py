@@ -153,6 +153,11 @@ class ReportData:
         """A metric in short: what sets it apart within its quantity, or that quantity."""
         return self.words.label(metric.part or metric.quantity.labels)
 
+    def heading_in_short(self, metric: Metric) -> Texts:
+        """What sets a metric apart among those of its unit, or itself, with the unit."""
+        label = metric.part if metric.part and not metric.exact else metric.labels
+        return with_unit(self.words.heading(label), metric)
+
     def number(self, value: float | None, digits: int = SAMPLED_DIGITS) -> str:
         """A number; the languages of the report write numbers alike."""
         return number(value, self.words.languages[0], digits)

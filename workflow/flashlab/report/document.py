@@ -217,13 +217,6 @@ class Front:
     cut: int = 0
     tight: bool = False
 
-    @property
-    def line(self) -> Texts:
-        """The facts in one line."""
-        return {
-            language: " · ".join(fact[language] for fact in self.facts) for language in self.title
-        }
-
 
 @dataclass(frozen=True)
 class Implementations:

@@ -12,7 +12,7 @@ from flashlab.findings.model import Finding
 from flashlab.glyphs import legible
 from flashlab.report.compact import printed_value
 from flashlab.report.conclusions import render_conclusion
-from flashlab.report.data import ReportData, with_unit
+from flashlab.report.data import ReportData
 from flashlab.report.document import (
     Cell,
     Chapter,
@@ -55,7 +55,9 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
         kind = figure.partition("-")[0]
         caption = data.specialised(f"caption.{kind}", baseline=data.baseline)
         label = data.words.each(f"{kind}.label")
-        found[figure] = FigureEntry(f"figure-{figure}", folder / f"{figure}.svg", label, caption)
+        short = data.specialised(f"caption.{kind}.short", baseline=data.baseline)
+        path = folder / f"{figure}.svg"
+        found[figure] = FigureEntry(f"figure-{figure}", path, label, caption, short)
     return found
 
 
@@ -224,10 +226,7 @@ def _by_implementation(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
             cells.append(replace(value, note=_ratio_in_short(data, found) if found else ""))
         rows.append(Row(cells, implementation=name))
     return Table(
-        [
-            words.each("column.implementation"),
-            *(with_unit(words.heading(metric.labels), metric) for metric in metrics),
-        ],
+        [words.each("column.implementation"), *map(data.heading_in_short, metrics)],
         rows,
         numeric=range(1, 1 + len(metrics)),
         caption=data.specialised(
@@ -255,10 +254,7 @@ def _with_ratios(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
             ratios = [_ratio_cell(data, finding) for finding in found]
             label = words.each("headline.ratio", name=name, baseline=data.baseline)
             rows.append(Row([label, *ratios], implementation=name, first=name != data.baseline))
-    columns = [
-        words.each("column.implementation"),
-        *(with_unit(words.heading(metric.labels), metric) for metric in metrics),
-    ]
+    columns = [words.each("column.implementation"), *map(data.heading_in_short, metrics)]
     caption = data.specialised("headline.setting", run=_headline_run(data))
     return Table(columns, rows, numeric=range(1, 1 + len(metrics)), caption=caption)
 

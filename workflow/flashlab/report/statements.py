@@ -130,7 +130,7 @@ class FindingRenderer:
             if any(sweep.name == section for sweep in group)
         )
         first = sweeps[number - 1][0].name
-        return [Link(f"chapter-{first}", words.each("link.chapter", number=number))]
+        return [Link(f"chapter-{first}", words.each("table", number=number))]
 
     def _dataset_links(self, finding: Finding) -> list[Link]:
         """Links to the runs that the reasons of a finding about the whole dataset name."""
