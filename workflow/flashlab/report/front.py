@@ -111,9 +111,14 @@ def _names(data: ReportData) -> Texts:
         label = data.words.label(entry["label"])
         if name == data.baseline:
             label = _baseline(data, label)
-        if any(text != name for text in label.values()):
+        if any(_letters(text) != _letters(name) for text in label.values()):
             named.append(data.words.each("front.name", name=name, label=label))
     return data.words.joined("clauses.separator", named)
+
+
+def _letters(text: str) -> str:
+    """A name without case and spaces, for ``SDPA math`` says no more than ``SdpaMath``."""
+    return text.casefold().replace(" ", "")
 
 
 def _baseline(data: ReportData, label: Texts) -> Texts:
@@ -144,17 +149,21 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     return MapCell(names[0], f"+{lead}%", styles[:1], state)
 
 
-def _rare(data: ReportData, chart: Mapping[str, Any], row: str, columns: Sequence[str]) -> Texts:
-    """The places beyond the map in one line."""
+def _rare(data: ReportData, params: Mapping[str, Any], columns: Sequence[str]) -> Texts | None:
+    """The places beyond the maps, each with its cell in every map."""
     words, listed = data.words, []
-    for entry in chart["rare"]:
-        cell = _map_cell(data, entry)
-        settings = dict(zip(columns, entry["column"], strict=True)) | {row: entry["row"]}
-        where = words.listed(words.settings(data.benchmark, settings))
+    for entries in zip(*(chart["rare"] for chart in params["charts"]), strict=True):
+        cells = [_map_cell(data, entry) for entry in entries]
+        settings = dict(zip(columns, entries[0]["column"], strict=True))
+        settings |= {params["row"]: entries[0]["row"]}
         listed.append(
-            words.each("conclusion.map.rare.each", where=where, cell=f"{cell.name} {cell.lead}")
+            words.each(
+                "conclusion.map.rare.each",
+                where=words.listed(words.settings(data.benchmark, settings)),
+                cells=" | ".join(f"{cell.name} {cell.lead}".strip() for cell in cells),
+            )
         )
-    return words.joined("clauses.separator", listed)
+    return words.joined("clauses.separator", listed) if listed else None
 
 
 def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -> ChoiceMap:
@@ -166,7 +175,7 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
         words.joined("line.break", words.settings(benchmark, dict(zip(names, each, strict=True))))
         for each in params["columns"]
     ]
-    charts, notes = [], [renderer.sentences(finding)[0]]
+    charts = []
     for chart in params["charts"]:
         metric = benchmark.metric(chart["metric"])
         use = words.each(
@@ -178,9 +187,9 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
             for value, cells in zip(params["rows"], chart["cells"], strict=True)
         ]
         charts.append(ChoiceChart(use, row.symbol, headings, rows))
-        if chart["rare"]:
-            rare = _rare(data, chart, row.name, names)
-            notes.append(words.each("conclusion.map.rare", use=use, rare=rare))
+    notes = [renderer.sentences(finding)[0]]
+    if rare := _rare(data, params, names):
+        notes.append(words.each("conclusion.map.rare", rare=rare))
     return ChoiceMap(charts, join_sentences(notes))
 
 

@@ -200,6 +200,6 @@ def write_report(
 def write_page(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
     """Write the same report as one self-contained HTML file."""
     config = read_json(config_file)
-    report = on_one_page(compose(config, results, ceilings, read_remarks(config)), results)
+    report = compose(config, results, ceilings, read_remarks(config))
     with open_atomically(output) as file:
         file.write(complete(to_html(report, Page(report))))
