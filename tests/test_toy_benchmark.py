@@ -247,7 +247,7 @@ def test_each_quantity_has_a_figure_with_its_axis_in_both_languages(results: Pat
         for expected in (*labels, "元素個數 Number of items n", "implementation:Radix"):
             assert expected in drawn
     summary = (results / "overview" / "summary.svg").read_text(encoding="utf-8")
-    assert "Both together" in summary and "Scratch space" in summary
+    assert "Throughput (Mitem/s)" in summary and "Scratch space (KiB)" in summary
 
 
 def cells(table: Table, *names: str) -> list[list[str]]:

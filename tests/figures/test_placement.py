@@ -39,7 +39,7 @@ def wild_sweeps(draw: Any, most: int = len(NAMES)) -> Sweep:
 
 
 @given(sweep=wild_sweeps(), quantity=st.sampled_from(tuple(ATTENTION.quantities)))
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 def test_no_text_of_a_figure_covers_another_or_leaves_it(sweep: Sweep, quantity: str) -> None:
     names = [entry["name"] for entry in sweep.plan["implementations"]]
     with drawing():
@@ -52,7 +52,7 @@ def test_no_text_of_a_figure_covers_another_or_leaves_it(sweep: Sweep, quantity:
 
 
 @given(sweep=wild_sweeps(most=2))
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 def test_no_text_of_a_small_figure_covers_another_or_leaves_it(sweep: Sweep) -> None:
     with drawing():
         for _, figure in rows.draw_rows(sweep, ["zh_TW", "en"]):
@@ -62,7 +62,7 @@ def test_no_text_of_a_small_figure_covers_another_or_leaves_it(sweep: Sweep) -> 
 
 
 @given(sweep=wild_sweeps())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 def test_no_text_of_page_ones_figure_covers_another_or_leaves_it(sweep: Sweep) -> None:
     with drawing():
         figure = summary.draw_summary([sweep], [], ["Pytorch", "Flash2"], None, ["zh_TW", "en"])

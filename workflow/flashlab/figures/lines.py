@@ -289,10 +289,11 @@ def write_into(axes: Axes, text: str, box: Box, color: str, implementation: str)
     name_artists(implementation, [label])
 
 
-def _label_within(axes: Axes, data: pd.DataFrame, shades: Mapping[str, str]) -> pd.DataFrame:
+def _label_within(
+    axes: Axes, data: pd.DataFrame, shades: Mapping[str, str], taken: list[Box]
+) -> pd.DataFrame:
     """Label the lines that end early at their ends, where there is room; the ends of the others."""
     ends = line_ends(data)
-    taken = covered_by(axes, data)
     left = []
     for end in ends.to_dict("records"):
         shade = shades[end["implementation"]]
@@ -308,11 +309,15 @@ def _label_within(axes: Axes, data: pd.DataFrame, shades: Mapping[str, str]) -> 
     return pd.DataFrame(left, columns=ends.columns)
 
 
-def label_ends(axes: Axes, data: pd.DataFrame, shades: Mapping[str, str]) -> None:
-    """Write each line's label beside its last point, moved apart where two would overlap."""
-    ends = _label_within(axes, data, shades)
+def label_ends(axes: Axes, data: pd.DataFrame, shades: Mapping[str, str]) -> list[Box]:
+    """Write each line's label beside its last point, moved apart where two would overlap.
+
+    Returns the boxes, in pixels, that the lines and the labels cover within the panel.
+    """
+    taken = covered_by(axes, data)
+    ends = _label_within(axes, data, shades, taken)
     if ends.empty:
-        return
+        return taken
     to_axes = axes.transData - axes.transAxes
     ends[["x", "y"]] = to_axes.transform(ends[["size", "value"]].to_numpy())
     ends = ends.sort_values("y", kind="stable")
@@ -347,6 +352,7 @@ def label_ends(axes: Axes, data: pd.DataFrame, shades: Mapping[str, str]) -> Non
             annotation_clip=False,
         )
         name_artists(name, [leader, label])
+    return taken
 
 
 def write_title(

@@ -53,7 +53,14 @@ HEIGHT_INCHES = 30 / 25.4
 
 LEAST_PANEL_INCHES = 0.45
 
-ABOVE = [(dx, dy) for dy in (0.9, 1.2, 1.6, 2.1) for dx in (0.0, 0.2, -0.2, 0.4, -0.4, 0.55, -0.55)]
+ABOVE = sorted(
+    (
+        (dx, dy)
+        for dy in (0.9, 1.05, 1.2, 1.6, 2.1)
+        for dx in (0.0, 0.2, -0.2, 0.4, -0.4, 0.55, -0.55)
+    ),
+    key=lambda offset: 2 * abs(offset[0]) + offset[1],
+)
 """Where a value may stand from its point, the best place first."""
 
 BELOW = [(dx, -dy) for dx, dy in ABOVE]
@@ -90,17 +97,19 @@ def _ratios(
 
 def _in_short(ratio: float) -> str:
     """A ratio in three digits: 0.303×, 4.27×, 13.4×, 205×."""
-    return f"{ratio:.0f}×" if ratio >= 99.95 else f"{ratio:#.3g}×"
+    return f"{ratio:,.0f}×" if ratio >= 99.95 else f"{ratio:#.3g}×"
 
 
-def _write_values(axes: Axes, data: pd.DataFrame, shades: Mapping[str, str]) -> None:
-    """Write each value near its point, where it covers no line, point or other value.
+def _write_values(
+    axes: Axes, data: pd.DataFrame, shades: Mapping[str, str], covered: Sequence[Box]
+) -> None:
+    """Write each value near its point, where it covers nothing.
 
     Of several lines, the highest has its values above it, and the others below. Values with the
     fewest places come first; one that has none left is left out.
     """
     (left, level), (right, _) = axes.transData.transform([(axes.get_xlim()[i], 1) for i in (0, 1)])
-    taken = [*covered_by(axes, data), (left, level - 1, right, level + 1)]
+    taken = [*covered, (left, level - 1, right, level + 1)]
 
     several = len(data.drop_duplicates(LINE)) > 1
     highest = data.groupby("size")["value"].max()
@@ -211,9 +220,8 @@ def draw_speedup(sweep: Sweep, metric: Metric, languages: Sequence[str]) -> Figu
         labelled=several,
     )
     axes.axhline(1, color=GREY, linewidth=0.6, linestyle=(0, (4, 2)), zorder=1.6)
-    if several:
-        label_ends(axes, data, shades)
-    _write_values(axes, data, shades)
+    taken = label_ends(axes, data, shades) if several else covered_by(axes, data)
+    _write_values(axes, data, shades, taken)
     return figure
 
 

@@ -8,7 +8,6 @@ shows in the line's dashes and the marker's fill. What is drawn of an implementa
 from __future__ import annotations
 
 import colorsys
-import itertools
 import math
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -208,13 +207,13 @@ def place_panels(
 def scale_sizes(
     axes: Axes, values: Sequence[int], labels: Sequence[str], margin: float = 0.07
 ) -> None:
-    """Ticks at the measured sizes, in equal steps where each is at least twice the one before.
+    """Ticks at the measured sizes, logarithmic where they span two octaves.
 
     `margin` is what the axis leaves free on each side, as a share of what lies between. Where the
     labels would touch, only every second one is printed, or fewer; for
     that, the axes must already be as wide as they will be.
     """
-    if values[0] > 0 and all(b >= 2 * a for a, b in itertools.pairwise(values)):
+    if values[0] > 0 and values[-1] >= 4 * values[0]:
         axes.set_xscale("log", base=2)
     low, high = (axes.xaxis.get_transform().transform(end) for end in (values[0], values[-1]))
     free = margin * (high - low) or 0.5
@@ -256,7 +255,8 @@ def _logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
         ]
         if fewest <= len(found) <= most:
             return found
-    return [tick for tick in (10.0**decade for decade in decades) if low <= tick <= high][:most]
+    powers = [tick for tick in (10.0**decade for decade in decades) if low <= tick <= high]
+    return [*powers[:1], *powers[1:][-1:]]  # the outermost two
 
 
 def scale_values(axes: Axes, logarithmic: bool, inches: float) -> None:
