@@ -100,7 +100,7 @@ def _facts(data: ReportData) -> list[Texts]:
         data.same(join_range(days[0], days[-1])),
         words.each("dataset.local")
         if dataset == "local"
-        else words.each("dataset.recorded", name=dataset),
+        else data.same(f"data/{dataset}"),
     ]
 
 
