@@ -98,9 +98,7 @@ def _facts(data: ReportData) -> list[Texts]:
             "front.compared", implementations=len(data.implementations), settings=len(settings)
         ),
         data.same(join_range(days[0], days[-1])),
-        words.each("dataset.local")
-        if dataset == "local"
-        else data.same(f"data/{dataset}"),
+        words.each("dataset.local") if dataset == "local" else data.same(f"data/{dataset}"),
     ]
 
 

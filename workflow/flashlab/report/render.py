@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -89,8 +90,14 @@ def _nothing_missing() -> Iterator[None]:
 
 def templates() -> jinja2.Environment:
     """The project's templates: every text is escaped, an undefined variable is an error."""
+    return _environment(TEMPLATES)
+
+
+@cache
+def _environment(folder: Path) -> jinja2.Environment:
+    """The templates in a folder, kept, since compiling one takes long."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
