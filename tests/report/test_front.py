@@ -132,6 +132,7 @@ def test_with_more_than_two_implementations_page_one_has_the_choice_map(
     of_many: Any, squeezed: Callable[[str], str]
 ) -> None:
     front = assert_page_one_is_whole(of_many, squeezed)
+    assert len(texts_of_pages(of_many.pdf)) <= 16  # the last one is the end of the text
     assert front.map is not None and front.answer is None and front.headline is None
     assert 1 <= len(front.conclusions) <= 5
     assert {len(chart.rows) for chart in front.map.charts} == {2}

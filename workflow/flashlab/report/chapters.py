@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 
 from flashlab.findings.model import Finding
@@ -17,15 +18,20 @@ from flashlab.sweep import Sweep, sections_of
 FIGURES_OF_MANY = 2
 """Figures of an experiment that are printed where its implementations are too many for all."""
 
+_WORD = re.compile(r"[A-Za-z0-9]{2}")
+"""The end of what is shared and what follows, within a word."""
+
 _BRACKETS = {")": "(", "）": "（"}
 
 
 def shared_title(titles: Sequence[str]) -> str:
-    """What titles have in common at their beginning, up to a bracket that it leaves open."""
+    """What titles have in common at their beginning: whole words, and no bracket left open."""
     if len(titles) == 1:
         return titles[0]
     alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*titles, strict=False))
     common = "".join(letters[0] for letters in alike)
+    if any(_WORD.match(title[len(common) - 1 : len(common) + 1]) for title in titles if common):
+        common = common.rpartition(" ")[0]
     for closing, opening in _BRACKETS.items():
         if common.count(opening) > common.count(closing):
             common = common[: common.rindex(opening)]
