@@ -55,7 +55,9 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
         kind = figure.partition("-")[0]
         caption = data.specialised(f"caption.{kind}", baseline=data.baseline)
         label = data.words.each(f"{kind}.label")
-        short = data.specialised(f"caption.{kind}.short", baseline=data.baseline)
+        brief = f"caption.{kind}.short"
+        known = brief in data.words.keys_below(f"caption.{kind}")
+        short = data.specialised(brief, baseline=data.baseline) if known else caption
         path = folder / f"{figure}.svg"
         found[figure] = FigureEntry(f"figure-{figure}", path, label, caption, short)
     return found
