@@ -225,6 +225,10 @@ class Sweep:
         """Rows of the run table, in order of the sweep."""
         return self._runs_by_series.get((implementation, variant), [])
 
+    def run_rows_of(self, implementation: str) -> list[Row]:
+        """Rows of the run table of one implementation, in every variant."""
+        return [row for variant in self.variants for row in self.run_rows(implementation, variant)]
+
     def metric_rows(self, implementation: str, variant: Variant, metric: str) -> list[Row]:
         """Rows of the metric table for one metric, in order of the sweep."""
         rows = self._metrics_by_series.get((implementation, variant), [])
@@ -288,6 +292,49 @@ class Sweep:
 def variants_of(sweeps: Iterable[Sweep]) -> list[Variant]:
     """The variants that any of these experiments asks for, in order."""
     return sorted({variant for sweep in sweeps for variant in sweep.variants})
+
+
+def sections_of(sweeps: Sequence[Sweep]) -> list[list[Sweep]]:
+    """The experiments by section: neighbours that differ in one fixed parameter share one.
+
+    All of them sweep the same values with the same implementations; each has a single variant and
+    differs in one given parameter, fixed in both, from another one of its section.
+    """
+    groups: list[list[Sweep]] = []
+    for sweep in sweeps:
+        if groups and any(_differ_in_one(sweep, other) for other in groups[-1]):
+            groups[-1].append(sweep)
+        else:
+            groups.append([sweep])
+    return groups
+
+
+def _differ_in_one(one: Sweep, other: Sweep) -> bool:
+    """Whether two experiments are the same but for one fixed parameter."""
+    if one.is_summary or other.is_summary or one.plan["sweep"] != other.plan["sweep"]:
+        return False
+    if one.implementations != other.implementations or one.values != other.values:
+        return False
+    first, second = _fixed(one), _fixed(other)
+    if first.keys() != second.keys() or _along(one) != _along(other):
+        return False
+    return sum(first[name] != second[name] for name in first) == 1
+
+
+def _fixed(sweep: Sweep) -> dict[str, Value]:
+    """The given parameters that have one value, with it; without any runs, none."""
+    found = {}
+    for parameter in sweep.benchmark.given:
+        values = {row[parameter.name] for row in sweep.runs}
+        if parameter != sweep.parameter and len(values) == 1:
+            found[parameter.name] = values.pop()
+    return found
+
+
+def _along(sweep: Sweep) -> set[tuple[Any, ...]]:
+    """The values of the given parameters that vary along with the swept one."""
+    names = [p.name for p in sweep.benchmark.given if p.name not in _fixed(sweep)]
+    return {tuple(row[name] for name in names) for row in sweep.runs}
 
 
 def device_of(runs: Iterable[Row]) -> str:

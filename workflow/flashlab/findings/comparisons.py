@@ -64,7 +64,7 @@ def _is_higher(one: Ratio, other: Ratio) -> bool:
     return exceeds_margin(one.low / other.high, margins=2)
 
 
-def _trend(found: Sequence[Ratio]) -> str:
+def trend_of(found: Sequence[Ratio]) -> str:
     """How the ratio goes along the sweep: it ``widens``, ``narrows``, ``peaks`` or ``dips``.
 
     It widens or narrows from the first value to the last where no two ratios go against that. Else
@@ -141,7 +141,7 @@ def comparisons(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
         pair = [Series(sweep, who, variant, metric) for who in (name, sweep.baseline)]
         mine, theirs = map(estimates.along, pair)
         found = advantages(mine, theirs, metric.higher_is_better)
-        verdict, trend = _verdict(found), _trend(found)
+        verdict, trend = _verdict(found), trend_of(found)
         over = "over that of" if metric.higher_is_better else "under that of"
         yield _build_finding(
             "comparison",

@@ -16,6 +16,7 @@ from flashlab.findings.ceilings import Ceilings, read_ceilings
 from flashlab.findings.choices import choices, overall_choice
 from flashlab.findings.claims import claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
+from flashlab.findings.conclusions import conclude
 from flashlab.findings.correctness import correctness
 from flashlab.findings.doubts import with_doubts
 from flashlab.findings.environments import environments
@@ -75,7 +76,8 @@ def derive(
     found += counted_runs(shown)
     found += claims(published, sweeps, estimates)
     headline = {name for s in shown if s.is_summary for name in s.implementations}
-    return select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
+    selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
+    return [*selected, *conclude(selected, shown)]
 
 
 def write_findings(

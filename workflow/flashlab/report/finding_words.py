@@ -20,6 +20,7 @@ from typing import Any
 from flashlab.benchmarks.model import Benchmark
 from flashlab.findings.model import Finding, Reason
 from flashlab.report.claim_words import word_claim
+from flashlab.report.conclusion_words import word_conclusion
 from flashlab.report.wording import Texts, Words, join_sentences
 
 MOST_NAMED = 8
@@ -60,11 +61,15 @@ class FindingWords:
 
     def tell(self, finding: Finding, symbol: str) -> Texts:
         """A finding's sentences, and what to know about it; `symbol` is the swept parameter's."""
+        return join_sentences(self.sentences(finding, symbol))
+
+    def sentences(self, finding: Finding, symbol: str) -> list[Texts]:
+        """A finding's sentences one by one, and at the end what to know about it."""
         params = self._params(finding, symbol)
         found = [
             self.words.each(self._special(finding, key), **params) for key in finding.sentences
         ]
-        return join_sentences([*found, *self.reasons(finding.reasons)])
+        return [*found, *self.reasons(finding.reasons)]
 
     def reasons(self, reasons: Sequence[Reason]) -> list[Texts]:
         """What to know about a verdict, and the runs that it lacks."""
@@ -109,7 +114,7 @@ class FindingWords:
     def _params(self, finding: Finding, symbol: str) -> dict[str, Any]:
         """What a finding's sentences may quote, in every language."""
         words, subject = self.words, finding.subject
-        plain = {k: v for k, v in finding.params.items() if k not in ("low_where", "high_where")}
+        plain = {k: v for k, v in finding.params.items() if not k.endswith("_where")}
         params: dict[str, Any] = words.printed(plain)
         params |= {key: name for key, name in subject.items() if isinstance(name, str)}
         variant = self.variant(subject.get("variant", {}))
@@ -142,6 +147,8 @@ class FindingWords:
             params["clauses"] = self._clauses(finding, symbol)
         if finding.kind == "claim":
             params |= word_claim(words, self.benchmark, finding)
+        if finding.kind == "conclusion":
+            return params | word_conclusion(words, self.benchmark, finding, symbol, params)
         return params | self._ranges(params)
 
     def _ceiling_rate(self, finding: Finding) -> Texts:

@@ -27,7 +27,7 @@ from flashlab.remarks import Remark, read_remarks
 from flashlab.report.attachments import AttachedFile, attached_files
 from flashlab.report.content import compose, texts_joined
 from flashlab.report.document import Front, Report
-from flashlab.report.front import without_weakest
+from flashlab.report.front import shortened
 from flashlab.report.page import LANGUAGE_TAGS, Page, complete
 from flashlab.report.typography import typeset
 from flashlab.report.wording import Words
@@ -157,7 +157,7 @@ def _own_fonts() -> FontConfiguration:
 
 
 def on_one_page(report: Report, results: Path) -> Report:
-    """The report with as many of its key findings as fit on page one, the strongest ones.
+    """The report with as much on page one as fits there.
 
     Page one is laid out to find out: the length of a text does not tell how many lines it takes.
     """
@@ -168,7 +168,7 @@ def on_one_page(report: Report, results: Path) -> Report:
 
     fonts, front = _own_fonts(), report.front
     with _nothing_missing(), _without_collections():
-        while pages(front) > 1 and (shorter := without_weakest(front)):
+        while pages(front) > 1 and (shorter := shortened(front)):
             front = shorter
     return replace(report, front=front)
 
@@ -220,6 +220,6 @@ def write_report(
 def write_page(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
     """Write the same report as one self-contained HTML file."""
     config = read_json(config_file)
-    report = on_one_page(compose(config, results, ceilings, read_remarks(config)), results)
+    report = compose(config, results, ceilings, read_remarks(config))
     with open_atomically(output) as file:
         file.write(complete(to_html(report, Page(report))))
