@@ -131,7 +131,12 @@ def ceilings_name(device: str) -> str:
 
 # Records that older code named
 
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT: dict[str, str] = {
+    # Records the GPU's UUID and the system's boot beside what it measures.
+    "e9226f127ebb5bfcf3b27f07386228e099d98fb678207dc9d2f1dc0ec771e9ab": (
+        "dd89d5adf3910ce07f1a21496dfead885688f95c3a1774289790177ca987049f"
+    ),
+}
 """Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's
 code that measures the same.
 

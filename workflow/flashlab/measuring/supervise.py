@@ -131,12 +131,12 @@ def _count(
     return {**found, "metrics": metrics, "details": nsight.details(passes)}
 
 
-def _device_name(device: str, variables: Mapping[str, str]) -> str:
-    """The name of the CPU, or of the GPU that these variables confine a process to."""
+def _surroundings(device: str, variables: Mapping[str, str]) -> dict[str, Any]:
+    """What is known ahead of a run, on the CPU or the GPU that these variables confine it to."""
     if device == "cpu":
-        return machine.device_name("cpu")
+        return surroundings(machine.device_name("cpu"), None)
     uuid = variables["CUDA_VISIBLE_DEVICES"]
-    return next(gpu.name for gpu in machine.gpus() if gpu.uuid == uuid)
+    return surroundings(next(gpu.name for gpu in machine.gpus() if gpu.uuid == uuid), uuid)
 
 
 def measure_run(
@@ -166,7 +166,7 @@ def measure_run(
     }
     with claimed(run.device) as variables:
         # Read before the run, since a GPU that crashed may no longer tell its name.
-        device_name = _device_name(run.device, variables)
+        known = _surroundings(run.device, variables)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         if protocol["name"] == COUNTERS:
             found = _count(benchmark, order, variables, protocol["timeout_s"])
@@ -181,7 +181,7 @@ def measure_run(
         metrics=read_metrics(found.get("metrics", {})),
         gate=found.get("gate"),
         warnings=tuple(found.get("warnings", ())),
-        environment=found.get("environment") or surroundings(device_name),
+        environment=found.get("environment") or known,
         sources=sources,
         started=started,
         details=found.get("details"),
