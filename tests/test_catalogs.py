@@ -113,7 +113,9 @@ SENTENCES = {
         monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
     "roofline": """memory_bound memory_bound.counted compute_bound compute_bound.counted neither
         neither.counted model_error model_error.counted bytes_known undecided""",
-    "cause": "memory_bound matrix_bound launch_bound occupancy unfused none",
+    "cause": """memory_bound matrix_bound launch_bound occupancy unfused none
+        launch_bound.operators fused.operators products.operators unfused.operators
+        elementwise.operators none.operators""",
     "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
         none.outlier none.outlier.all""",
     "choice": """one_best one_suffices changes inconclusive inconclusive.missing overall

@@ -34,7 +34,10 @@ from flashlab.syntax import syntax_digest
 
 SCHEME = 2
 MEASURING_PROCESS = ("flashlab.measuring.child",)
-COUNTING_PROCESS = ("flashlab.measuring.counters", "flashlab.nsight")
+COUNTING_PROCESS = {
+    "cuda": ("flashlab.measuring.counters", "flashlab.nsight"),
+    "cpu": (*MEASURING_PROCESS, "flashlab.measuring.operators"),
+}
 
 WITHOUT_EFFECT = ("timeout_s",)
 """Keys of a protocol that decide no number."""
@@ -79,7 +82,7 @@ def identity(
 ) -> dict[str, Any]:
     """Everything that decides the numbers of a local record, on this machine as it is now."""
     counters = protocol["name"] == COUNTERS
-    process = COUNTING_PROCESS if counters else MEASURING_PROCESS
+    process = COUNTING_PROCESS[run.device] if counters else MEASURING_PROCESS
     return {
         "scheme": SCHEME,
         "benchmark": benchmark.name,

@@ -129,8 +129,8 @@ def results_of(dataset: str, benchmark: Benchmark) -> Path:
     return RESULTS / name
 
 
-def _counters_version(config: Mapping[str, Any], device: str, kept: Path) -> str | None:
-    """The version of Nsight Compute by which local counters are read; None if none are.
+def _counters_version(config: Mapping[str, Any], kept: Path) -> str | None:
+    """The version of Nsight Compute by which a GPU's counters are read here; None if none are.
 
     `auto` is resolved once: what it was found to be on a kind of device is read from `kept`, so
     that installing ncu later reruns nothing. Counters that were read stay where ncu is gone.
@@ -138,23 +138,21 @@ def _counters_version(config: Mapping[str, Any], device: str, kept: Path) -> str
     Raises:
         ConfigError: counters were asked for where they cannot be read.
     """
-    if config["counters"] in UNWANTED:
-        return None
-    version = nsight.version() if device == "cuda" else None
+    version = nsight.version()
     try:
         before = read_json(kept)
     except (OSError, ValueError):
         before = {}
-    was = before["version"] if before.get("device") == device else None
+    is_resolved = before.get("device") == "cuda"
+    was = before["version"] if is_resolved else None
     if config["counters"] != "auto":
         if version is None and was is None:
-            lacking = "ncu is not on PATH" if device == "cuda" else "runs are measured on the CPU"
             raise ConfigError(
-                f"config: counters: yes needs a GPU and Nsight Compute, but {lacking}; install "
-                "what is missing, or give counters: auto"
+                "config: counters: yes needs Nsight Compute on a GPU, but ncu is not on PATH; "
+                "install it, or give counters: auto"
             )
         return version or was
-    if before.get("device") == device:
+    if is_resolved:
         return (version or was) if was else None
     return version
 
@@ -164,14 +162,18 @@ def _plan_counters(
     experiments: Sequence[plan.Experiment],
     implementations: Implementations,
     kind: tuple[str, str],
-    version: str,
+    version: str | None,
     records: Path,
 ) -> tuple[dict[Run, plan.PlannedRun], dict[str, Any]]:
-    """The counters to read here, and their protocol.
+    """The counters to read here, and their protocol: a GPU's by this version of Nsight Compute.
 
-    Where ncu is gone, those that were read before.
+    Where ncu is gone, those that were read before. On a CPU there is nothing to install.
     """
-    protocol = plan.counters_protocol(version, config["measure"]["timeout_s"])
+    timeout_s = config["measure"]["timeout_s"]
+    if version is None:
+        protocol = plan.operators_protocol(timeout_s)
+    else:
+        protocol = plan.counters_protocol(version, timeout_s)
     runs = [
         run
         for experiment in experiments
@@ -179,7 +181,7 @@ def _plan_counters(
         for run in experiment.counted_runs(config["counted"], *kind)
     ]
     planned = plan.plan_local(experiments[0].benchmark, runs, protocol, implementations, records)
-    if nsight.version() is None:
+    if version is not None and nsight.version() is None:
         planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
     return planned, protocol
 
@@ -353,11 +355,13 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     counters: dict[Run, plan.PlannedRun] = {}
     counting: dict[str, Any] = {}
     version = None
+    counting_here = not recorded and resolved["counters"] not in UNWANTED
     if recorded:
         counters = plan.recorded_counters(planned, recorded)
-    else:
-        version = _counters_version(resolved, device, counters_file(home))
-        if version:
+    elif counting_here:
+        if device == "cuda":
+            version = _counters_version(resolved, counters_file(home))
+        if version or device == "cpu":
             counters, counting = _plan_counters(
                 resolved, experiments, implementations, (dtype, device), version, home / "records"
             )
@@ -410,9 +414,9 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         documents={
             **_documents(home, dataset, resolved, planning, implementations, (dtype, device)),
             **(
-                {}
-                if recorded or resolved["counters"] in UNWANTED
-                else {counters_file(home).as_posix(): {"device": device, "version": version}}
+                {counters_file(home).as_posix(): {"device": device, "version": version}}
+                if counting_here and device == "cuda"
+                else {}
             ),
         },
     )

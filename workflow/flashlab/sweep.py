@@ -235,13 +235,13 @@ class Sweep:
         return self._metric_by_run[(*self.key_of(run), metric)]
 
     def counters_of(self, run: Row, timed: str) -> dict[str, float]:
-        """The hardware counters of the pass behind a timed metric, by their quantities' names.
+        """The counters of the pass behind a timed metric, by their quantities' names.
 
         Empty where they were not read.
         """
         rows = {
             metric.quantity.name: self._metric_by_run.get((*self.key_of(run), metric.name))
-            for metric in self.benchmark.counters.get(timed, ())
+            for metric in self.benchmark.counters_on(run["device"]).get(timed, ())
         }
         return {name: row["value"] for name, row in rows.items() if row and row["status"] == "ok"}
 

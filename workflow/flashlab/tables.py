@@ -1,8 +1,8 @@
 """Records to tidy CSV: for each experiment a row a run, a row a metric, and a row a sample.
 
 The columns are those that the benchmark declares. Each row of the metric table states its unit,
-which is also that of the metric's samples; after a run's metrics come its hardware counters, if
-they were read. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
+which is also that of the metric's samples; after a run's metrics come its counters, if they
+were read. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
 rounded to `TABLE_DIGITS` before they are written.
 """
 
@@ -131,7 +131,7 @@ def _metric_row(metric: Metric, record: Record, benchmark: Benchmark) -> dict[st
 
 
 def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list[dict[str, Any]]:
-    """A row for each hardware counter; none if they are of another device or provider.
+    """A row for each counter; none if they are of another device or provider.
 
     They tell of a run only where the same code ran on the same device.
     """
@@ -149,7 +149,7 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
             "status": counted.status,
             "value": counted.metrics[metric.name].value if counted.metrics else None,
         }
-        for metric in benchmark.all_counters
+        for metric in benchmark.all_counters(record.run.device)
     ]
 
 

@@ -65,9 +65,11 @@ def derive(
     for sweep in sorted(shown, key=lambda sweep: sweep.name):
         for kind in SUMMARY_KINDS if sweep.is_summary else SWEEP_KINDS:
             found += kind(sweep, estimates)
-        if ceilings and not sweep.is_summary:
+        if sweep.is_summary:
+            continue
+        if ceilings:
             found += rooflines(sweep, estimates, ceilings)
-            found += causes(sweep, estimates, ceilings)
+        found += causes(sweep, estimates, ceilings)
     found += correctness(shown)
     for dataset_kind in DATASET_KINDS:
         found += dataset_kind(shown, estimates)

@@ -35,9 +35,10 @@ def render_environment(data: ReportData) -> Environment:
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(words.each("environment.warned", count=warned, total=total))
     notices += [
-        words.each(f"counters.{finding.verdict}", **finding.params)
+        words.each(sentence, **finding.params)
         for finding in data.findings
         if finding.kind == "counters"
+        for sentence in finding.sentences
     ]
     return Environment(
         facts=list(_facts(data)),

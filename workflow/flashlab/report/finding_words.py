@@ -36,6 +36,13 @@ RANGES = {
     "kernel_time": ("microseconds", "kernel_us_low", "kernel_us_high"),
     "traffic": ("gigabytes", "gigabytes_low", "gigabytes_high"),
     "excess": ("times", "excess_low", "excess_high"),
+    "operators": ("operators", "operators_low", "operators_high"),
+    "product": ("percent", "product_low", "product_high"),
+    "softmax": ("percent", "softmax_low", "softmax_high"),
+    "fused": ("percent", "fused_low", "fused_high"),
+    "elementwise": ("percent", "elementwise_low", "elementwise_high"),
+    "between": ("percent", "between_low", "between_high"),
+    "allocated": ("megabytes", "megabytes_low", "megabytes_high"),
 }
 """Ranges: their unit, and the params of their ends. One whose ends print alike is a number."""
 
