@@ -101,7 +101,7 @@ SENTENCES = {
         inconclusive.one inconclusive.missing mixed trend.widens trend.narrows trend.peaks
         trend.dips""",
     "variant_effect": """better better.one worse worse.one equivalent equivalent.one inconclusive
-        inconclusive.one inconclusive.missing mixed rate""",
+        inconclusive.one inconclusive.missing mixed""",
     "crossover": """crosses none_in_range.leads none_in_range.level inconclusive
         inconclusive.missing""",
     "exact_comparison": """less less.one more more.one equal equal.one withheld.missing

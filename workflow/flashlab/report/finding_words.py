@@ -1,9 +1,8 @@
 """Findings in words: each of a finding's sentences, in the most special form that there is.
 
 A finding's `sentences` are the keys of messages. The generic message of a key fits any metric and
-any parameter; a special one takes its place where the catalogs hold one
-(`Words.most_special`) for the parameter that a variant effect switches, as
-``causal.variant_effect.rate``, or else for the metric's quantity, as ``time.comparison.better``.
+any parameter; a special one takes its place where the catalogs hold one (`Words.most_special`) for
+the metric's quantity, as ``time.comparison.better``.
 
 Besides the finding's own params a sentence may quote ``metric`` (as within a sentence), ``where``
 (the metric's part, or else the metric, with the variant: ``Forward (causal)``), ``variant`` (in
@@ -27,7 +26,6 @@ MOST_NAMED = 8
 
 RANGES = {
     "factors": ("times", "low", "high"),
-    "rates": ("times", "rate_low", "rate_high"),
     "matrix": ("percent", "matrix_low", "matrix_high"),
     "copy": ("percent", "copy_low", "copy_high"),
     "idle": ("percent", "idle_low", "idle_high"),
@@ -97,9 +95,7 @@ class FindingWords:
 
     def _special(self, finding: Finding, key: str) -> str:
         """The most special message for one of a finding's keys."""
-        names = [finding.subject["switched"]] if "switched" in finding.subject else []
-        if finding.metric:
-            names.append(self.benchmark.metric(finding.metric).quantity.name)
+        names = [self.benchmark.metric(finding.metric).quantity.name] if finding.metric else []
         return self.words.most_special(key, self.benchmark, names)
 
     def _run(self, reason: Reason) -> Texts:
