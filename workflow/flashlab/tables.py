@@ -193,6 +193,8 @@ def _run_row(
         "driver": environment.get("driver"),
         "commit": _commit_of(environment),
         "started": record.started,
+        "gpu_uuid": environment.get("gpu_uuid"),
+        "boot": environment.get("boot"),
         "warnings": canonical(record.warnings) if record.warnings else "",
         "gate": _gate_cell(record.gate),
         "source_changed": _is_source_changed(record.sources, source),

@@ -41,6 +41,7 @@ def _finding(
         n=min(each.samples for each in group),
         estimates=[each.to_json() for each in group],
         values=[each.value for each in group],
+        each_alone=True,
     )
     sweep, timed = series.sweep, series.metric.name
     (device,) = {run["device"] for run in sweep.runs}

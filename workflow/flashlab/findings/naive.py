@@ -77,6 +77,6 @@ def worse_than_naive(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[
                 }
                 for ratio in found
             ],
-            runs=[setting.runs[who][1] for setting in mine for who in (name, naive)],
+            compared=[[setting.runs[who][1] for who in (name, naive)] for setting in mine],
             reasons=[*places, *without_samples(found)],
         )

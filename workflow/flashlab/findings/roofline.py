@@ -186,4 +186,5 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
                 n=min(standing.matrix.samples for standing in found),
                 estimates=[standing.to_json() for standing in found],
                 reasons=[*above, *drifted],
+                each_alone=True,
             )
