@@ -280,6 +280,12 @@ TABLE = [
         rename_an_experiment,
         tables("length") | figures("length") | DERIVED,
     ),
+    Row(
+        "the report is to be anonymous",
+        nothing,
+        FROM_TABLES_ON,
+        arguments=("--config", "anonymous=true"),
+    ),
     Row("the author is named", set_author, REPORT),
     Row("one language is left out", set_language, ALL_FIGURES | REPORT),
     # What is measured, with what, and where

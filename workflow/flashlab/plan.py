@@ -340,10 +340,12 @@ def records_document(
     implementations: Mapping[str, Implementation],
     dtype: str,
     device: str,
+    is_anonymous: bool = False,
 ) -> dict[str, Any]:
     """What the tables of an experiment are made of, as ``plan/records/<experiment>.json``.
 
     Sorted, so that the tables do not depend on the order in which the experiment lists its parts.
+    ``anonymous`` is there only where it is wanted.
     """
     recorded = any(entry.sha256 is not None for entry in planned.values())
     return {
@@ -355,6 +357,7 @@ def records_document(
         "records": [
             _record_entry(planned[run]) for run in _by_parameters(experiment.runs(dtype, device))
         ],
+        **({"anonymous": True} if is_anonymous else {}),
     }
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import datasets, identity, machine, nsight, plan, remaking
+from flashlab.anonymity import anonymous_text
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
@@ -257,8 +258,11 @@ def _documents(
 ) -> dict[str, Any]:
     """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
     folder = home / "plan"
+    config = {**reported_config(resolved), "dataset": dataset}
+    if resolved["anonymous"] and "import" in config:
+        config["import"] = anonymous_text(config["import"])
     documents: dict[Path, Any] = {
-        folder / "config.json": {**reported_config(resolved), "dataset": dataset},
+        folder / "config.json": config,
         folder / "languages.json": resolved["languages"],
         folder / "experiments.json": [experiment.name for experiment, _ in planning],
         Path("report/dataset.json"): {"dataset": dataset},
@@ -268,7 +272,7 @@ def _documents(
             experiment, implementations, resolved, *kind
         )
         documents[records_file(home, experiment.name)] = plan.records_document(
-            experiment, planned, implementations, *kind
+            experiment, planned, implementations, *kind, resolved["anonymous"]
         )
     return {path.as_posix(): document for path, document in documents.items()}
 
