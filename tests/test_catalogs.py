@@ -112,7 +112,7 @@ SENTENCES = {
     "monotonicity": """monotone.rises monotone.falls monotone.level monotone.rises.exact
         monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
     "roofline": """memory_bound memory_bound.counted compute_bound compute_bound.counted neither
-        neither.counted model_error model_error.counted bytes_known undecided""",
+        neither.counted model_error model_error.counted elsewhere bytes_known undecided""",
     "cause": """memory_bound matrix_bound launch_bound occupancy unfused none
         launch_bound.operators fused.operators products.operators unfused.operators
         elementwise.operators none.operators""",

@@ -28,6 +28,7 @@ RANGES = {
     "factors": ("times", "low", "high"),
     "matrix": ("percent", "matrix_low", "matrix_high"),
     "copy": ("percent", "copy_low", "copy_high"),
+    "elsewhere": ("percent", "elsewhere_low", "elsewhere_high"),
     "idle": ("percent", "idle_low", "idle_high"),
     "occupancy": ("percent", "occupancy_low", "occupancy_high"),
     "kernels": ("kernels", "kernels_low", "kernels_high"),
