@@ -1,0 +1,108 @@
+"""How alike processes of identical code are on this machine: each run measured again and again.
+
+Measures the runs below in turn, each time in a process of its own, until the time is spent, and
+prints for each pass how far the processes' medians lie apart and how many of all pairs the ±5% rule
+calls equivalent, undecided or different. Records that are there already count too, so that a
+further call adds to them, and ``--seconds 0`` only prints.
+
+Usage: PYTHONPATH=workflow python perf/identical_runs.py FOLDER [--seconds 120] [--device cuda]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import time
+from collections import Counter
+from math import log
+from pathlib import Path
+
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.findings.ratios import ratio
+from flashlab.implementations import find_implementations
+from flashlab.measuring.supervise import measure_run
+from flashlab.processes import WORKFLOW_PID
+from flashlab.records import Record, read_record
+from flashlab.runs import Run
+from flashlab.statistics import estimate_median
+
+PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
+SHORT = Shape(16, 128, 32, 2048, False)
+LAB = Shape(16, 1024, 32, 2048, False)
+CAUSAL = Shape(32, 512, 32, 2048, True)
+LONG = Shape(1, 16384, 16, 2048, False)
+GPU_RUNS = {
+    # Bound by their launch, then the lab's own, then long ones, at which the chip caps its power.
+    SHORT: ("Flash2", "SdpaCudnn"),
+    LAB: ("Pytorch", "Flash2", "SdpaCudnn"),
+    CAUSAL: ("Flash2",),
+    LONG: ("Flash2", "SdpaCudnn"),
+}
+CPU_RUNS = {
+    Shape(1, 128, 8, 512, False): ("Pytorch", "Flash2"),
+    Shape(4, 256, 8, 512, True): ("Pytorch", "Flash2"),
+    Shape(1, 1024, 8, 512, False): ("Pytorch", "Flash2"),
+}
+DTYPES = {"cuda": "float16", "cpu": "float32"}
+
+
+def chosen_runs(device: str) -> list[Run]:
+    """The runs that are measured on this kind of device."""
+    shapes = GPU_RUNS if device == "cuda" else CPU_RUNS
+    return [
+        attention_run(name, shape, DTYPES[device], device)
+        for shape, names in shapes.items()
+        for name in names
+    ]
+
+
+def measure(runs: list[Run], folder: Path, seconds: float) -> None:
+    """Measure every run once more, all of them in turn, while there is time."""
+    os.environ[WORKFLOW_PID] = str(os.getpid())  # so that they are forked from one warm parent
+    kernels = find_implementations()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        for run in runs:
+            path = folder / f"{run.slug}-{len(list(folder.glob(f'{run.slug}-*.json'))):03d}.json"
+            measure_run(ATTENTION, run, PROTOCOL, kernels[run.implementation], {}, path)
+
+
+def compare(run: Run, records: list[Record]) -> None:
+    """Print a line for each pass of a run."""
+    measured = [record for record in records if record.status == "ok"]
+    for metric in ("forward_time", "backward_time"):
+        estimates = [estimate_median(record.metrics[metric].samples) for record in measured]
+        medians = [estimate.median for estimate in estimates]
+        verdicts = Counter(ratio(0, *pair).verdict for pair in itertools.combinations(estimates, 2))
+        different = verdicts["above"] + verdicts["below"]
+        spread = 100 * statistics.stdev(map(log, medians)) if len(medians) > 1 else 0.0
+        print(
+            f"{run!s:55} {metric:13} {len(medians):3} processes  "
+            f"median {statistics.median(medians):9.4f} ms  sd {spread:5.2f}%  "
+            f"largest/smallest {max(medians) / min(medians):.3f}  pairs: "
+            f"{verdicts['equal']} equivalent, {verdicts['inconclusive']} undecided, "
+            f"{different} different",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Measure for as long as asked, then compare all that is in the folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--device", choices=sorted(DTYPES), default="cuda")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    runs = chosen_runs(arguments.device)
+    measure(runs, arguments.folder, arguments.seconds)
+    for run in runs:
+        paths = sorted(arguments.folder.glob(f"{run.slug}-*.json"))
+        compare(run, [read_record(path, run) for path in paths])
+
+
+if __name__ == "__main__":
+    main()
