@@ -47,10 +47,10 @@ class Prepared:
     """What the rules look up: the dataset, its experiments, and what makes each record.
 
     `home` is the folder of the results, `report` the stem of the report's file name. `records` are
-    each experiment's, with those of its `counters`. `orders` is
-    what to measure and `imports` what to convert, by record file name; both are empty for a
-    recorded dataset. `remade` holds the planned files that must be made again, each with the
-    reason. `config` is the resolved configuration. Paths are relative to the working directory.
+    each experiment's, with those of its `counters`. `orders` is what to measure and `imports` what
+    to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
+    planned files that must be made again, each with the reason. `config` is the resolved
+    configuration. Paths are relative to the working directory.
     """
 
     dataset: str
@@ -307,6 +307,78 @@ def _named_dataset(layers: Sequence[Layer]) -> str:
     return name if isinstance(name, str) and NAME.fullmatch(name) else LOCAL
 
 
+@dataclass(frozen=True)
+class _Source:
+    """Where the records come from: the dataset, and the configuration that holds for it.
+
+    `recorded` is the dataset whose records are there already, None where they are measured here;
+    `imports` is what to convert for it. `kind` is the dtype and the device of every run.
+    """
+
+    dataset: str
+    recorded: datasets.Dataset | None
+    imports: Mapping[str, dict[str, Any]]
+    config: dict[str, Any]
+    kind: tuple[str, str]
+
+
+def _source(base: Layer, own: Sequence[Layer], implementations: Implementations) -> _Source:
+    """What the layers ask for: local records, a recorded dataset, or an imported folder."""
+    layers = [base, *own]
+    imports: dict[str, dict[str, Any]] = {}
+    recorded: datasets.Dataset | None = None
+    dataset = _named_dataset(layers)
+    importing = any("import" in layer.keys for layer in layers)
+    if dataset != LOCAL and not importing:
+        recorded = _recorded(dataset)
+        layers = [*_with_dataset(base, recorded), *own]
+    resolved = resolve_config(layers, implementations)
+    if importing:
+        dataset, recorded, imports = _imported(resolved)
+    if recorded:
+        kind = recorded.dtype, recorded.device
+    else:
+        device = machine.detect_device(resolved["device"])
+        auto = resolved["dtype"] == "auto"
+        kind = plan.AUTO_DTYPE[device] if auto else resolved["dtype"], device
+    return _Source(dataset, recorded, imports, resolved, kind)
+
+
+@dataclass(frozen=True)
+class _Counting:
+    """What is counted here: the file of each run's counters, and by which protocol.
+
+    `kept` are the documents that keep what `counters: auto` was found to be.
+    """
+
+    planned: Mapping[Run, plan.PlannedRun] = field(default_factory=dict)
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _counting(
+    source: _Source,
+    experiments: Sequence[plan.Experiment],
+    implementations: Implementations,
+    home: Path,
+) -> _Counting:
+    """The counters to read here; none of a recorded dataset, or where none are wanted."""
+    _, device = source.kind
+    if source.recorded or source.config["counters"] in UNWANTED:
+        return _Counting()
+    version, kept = None, {}
+    if device == "cuda":
+        file = counters_file(home)
+        version = _counters_version(source.config, file)
+        kept = {file.as_posix(): {"device": device, "version": version}}
+        if version is None:
+            return _Counting(kept=kept)
+    planned, protocol = _plan_counters(
+        source.config, experiments, implementations, source.kind, version, home / "records"
+    )
+    return _Counting(planned, protocol, kept)
+
+
 def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     """Check the configuration and plan its runs.
 
@@ -323,22 +395,9 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             with one message: what is wrong, where, and what to do.
     """
     implementations = find_implementations()
-    layers = [base, *own]
-    imports: dict[str, dict[str, Any]] = {}
-    recorded: datasets.Dataset | None = None
-    dataset = _named_dataset(layers)
-    importing = any("import" in layer.keys for layer in layers)
-    if dataset != LOCAL and not importing:
-        recorded = _recorded(dataset)
-        layers = [*_with_dataset(base, recorded), *own]
-    resolved = resolve_config(layers, implementations)
-    if importing:
-        dataset, recorded, imports = _imported(resolved)
-    if recorded:
-        device, dtype = recorded.device, recorded.dtype
-    else:
-        device = machine.detect_device(resolved["device"])
-        dtype = plan.AUTO_DTYPE[device] if resolved["dtype"] == "auto" else resolved["dtype"]
+    source = _source(base, own, implementations)
+    dataset, recorded, imports = source.dataset, source.recorded, source.imports
+    resolved, (dtype, device) = source.config, source.kind
     benchmark = find_benchmark(resolved["benchmark"])
     protocol = plan.protocol_of(resolved)
     experiments = plan.experiments(resolved, benchmark, device)
@@ -356,23 +415,13 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
                 identity.adopt(
                     entry.path, benchmark, run, protocol, implementations[run.implementation]
                 )
-    counters: dict[Run, plan.PlannedRun] = {}
-    counting: dict[str, Any] = {}
-    version = None
-    counting_here = not recorded and resolved["counters"] not in UNWANTED
-    if recorded:
-        counters = plan.recorded_counters(planned, recorded)
-    elif counting_here:
-        if device == "cuda":
-            version = _counters_version(resolved, counters_file(home))
-        if version or device == "cpu":
-            counters, counting = _plan_counters(
-                resolved, experiments, implementations, (dtype, device), version, home / "records"
-            )
+    counting = _counting(source, experiments, implementations, home)
+    counters = plan.recorded_counters(planned, recorded) if recorded else counting.planned
     planned = plan.with_counters(planned, counters)
     orders = {}
     if not recorded:
-        orders = _orders(benchmark, planned, protocol) | _orders(benchmark, counters, counting)
+        orders = _orders(benchmark, planned, protocol)
+        orders |= _orders(benchmark, counters, counting.protocol)
     planning: list[Planning] = [(experiment, planned) for experiment in experiments]
     if recorded:
         vouched = not imports
@@ -417,10 +466,6 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         config=resolved,
         documents={
             **_documents(home, dataset, resolved, planning, implementations, (dtype, device)),
-            **(
-                {counters_file(home).as_posix(): {"device": device, "version": version}}
-                if counting_here and device == "cuda"
-                else {}
-            ),
+            **counting.kept,
         },
     )
