@@ -132,21 +132,28 @@ def record_of() -> Callable[..., Record]:
 
 
 COUNTED = {
-    **{"kernels": 1.0, "busy_time": 1.0, "dram_bytes": 1e8, "matrix_activity": 20.0},
-    **{"occupancy": 60.0, "compute_share": 30.0, "memory_share": 40.0},
+    "cuda": {
+        **{"kernels": 1.0, "busy_time": 1.0, "dram_bytes": 1e8, "matrix_activity": 20.0},
+        **{"occupancy": 60.0, "compute_share": 30.0, "memory_share": 40.0},
+    },
+    "cpu": {
+        **{"operators": 6.0, "operator_time": 1.0, "allocated_bytes": 1e7, "product_share": 50.0},
+        **{"softmax_share": 30.0, "fused_share": 0.0, "elementwise_share": 20.0},
+    },
 }
-"""The counters of a pass where nothing else is stated."""
+"""The counters of a pass where nothing else is stated, by kind of device."""
 
 
 @pytest.fixture
 def counters_of() -> Callable[..., Record]:
-    """Builds the record of the hardware counters of a record's run, alike for both passes."""
+    """Builds the record of the counters of a record's run, alike for both passes."""
 
     def build(record: Record, status: str = "ok", **counted: Any) -> Record:
-        found = COUNTED | {name: counted.pop(name) for name in COUNTED.keys() & counted.keys()}
+        usual = COUNTED[record.run.device]
+        found = usual | {name: counted.pop(name) for name in usual.keys() & counted.keys()}
         metrics = {
             metric.name: Measurement(found[metric.quantity.name])
-            for metric in ATTENTION.all_counters
+            for metric in ATTENTION.all_counters(record.run.device)
         }
         return replace(
             record,

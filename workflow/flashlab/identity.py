@@ -34,7 +34,10 @@ from flashlab.syntax import syntax_digest
 
 SCHEME = 2
 MEASURING_PROCESS = ("flashlab.measuring.child",)
-COUNTING_PROCESS = ("flashlab.measuring.counters", "flashlab.nsight")
+COUNTING_PROCESS = {
+    "cuda": ("flashlab.measuring.counters", "flashlab.nsight"),
+    "cpu": (*MEASURING_PROCESS, "flashlab.measuring.operators"),
+}
 
 WITHOUT_EFFECT = ("timeout_s",)
 """Keys of a protocol that decide no number."""
@@ -81,7 +84,7 @@ def identity(
 ) -> dict[str, Any]:
     """Everything that decides the numbers of a local record, on this machine as it is now."""
     counters = protocol["name"] == COUNTERS
-    process = COUNTING_PROCESS if counters else MEASURING_PROCESS
+    process = COUNTING_PROCESS[run.device] if counters else MEASURING_PROCESS
     return {
         "scheme": SCHEME,
         "benchmark": benchmark.name,
@@ -133,7 +136,12 @@ def ceilings_name(device: str) -> str:
 
 # Records that older code named
 
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT: dict[str, str] = {
+    # Records the GPU's UUID and the system's boot beside what it measures.
+    "e9226f127ebb5bfcf3b27f07386228e099d98fb678207dc9d2f1dc0ec771e9ab": (
+        "dd89d5adf3910ce07f1a21496dfead885688f95c3a1774289790177ca987049f"
+    ),
+}
 """Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's
 code that measures the same.
 
