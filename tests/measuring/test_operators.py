@@ -11,7 +11,7 @@ import pytest
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import Implementation, find_implementations
-from flashlab.measuring.operators import Call, computing, nested
+from flashlab.measuring.operators import Call, computing, nested, typical
 from flashlab.measuring.supervise import measure_run
 from flashlab.plan import operators_protocol
 from flashlab.records import Record, read_record
@@ -73,6 +73,16 @@ def test_an_operator_of_a_library_counts_as_what_it_is() -> None:
     assert classes(planted(("mine::attention_forward", 1, 50))) == [
         ("fused", "mine::attention_forward", 49)
     ]
+
+
+def test_a_disturbance_of_one_call_does_not_count() -> None:
+    def call(product: int, softmax: int) -> list[tuple[str, Call]]:
+        return [("product", Call("aten::bmm", 0, product)), ("softmax", Call("s", 0, softmax))]
+
+    found = typical([call(50, 20), call(51, 90), call(49, 21)])
+    assert [(kind, own.nanoseconds) for kind, own in found] == [("product", 50), ("softmax", 21)]
+    other = [("product", Call("aten::mm", 0, 7))]
+    assert typical([call(50, 20), other, call(49, 21)]) == other
 
 
 # Real passes

@@ -1,7 +1,8 @@
 """What PyTorch's profiler tells of each pass on a CPU: its operators, and what they allocate.
 
-Each pass runs once to warm up and a few times under the profiler, once for all calls. The call of
-median duration is the one that is reported.
+Each pass runs once to warm up and a few times under the profiler. Every call runs the same
+operators; each of them is reported with the median of its times, so that a disturbance of one call
+does not count.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from types import ModuleType
 from typing import Any
 
 from torch.profiler import ProfilerActivity, profile, record_function
 
-CALLS = 3
+CALLS = 5
 """Profiled calls of a pass, an odd number."""
 
 MARKER = "flashlab::pass"
@@ -73,6 +75,10 @@ class Call:
         """How long it took, with all within it."""
         return self.end - self.start
 
+    def holds(self, moment: int) -> bool:
+        """Whether a moment is in it."""
+        return self.start <= moment < self.end
+
     def within(self) -> Iterator[Call]:
         """Every range within it, at any depth."""
         for call in self.calls:
@@ -107,6 +113,20 @@ def computing(call: Call) -> Iterator[tuple[str, Call]]:
             yield found, inner
         else:
             yield from computing(inner)
+
+
+def typical(calls: Sequence[list[tuple[str, Call]]]) -> list[tuple[str, Call]]:
+    """The operators of several calls, each with the median of its times.
+
+    Where the calls do not run the same operators, those of the middle one.
+    """
+    names = {tuple(call.name for _, call in found) for found in calls}
+    if len(names) > 1:
+        return calls[len(calls) // 2]
+    return [
+        (same[0][0], Call(same[0][1].name, 0, int(median(call.nanoseconds for _, call in same))))
+        for same in zip(*calls, strict=True)
+    ]
 
 
 def nested(events: Iterable[tuple[int, str, int, int]]) -> list[Call]:
@@ -166,16 +186,19 @@ def _profiled(call: Callable[[], object]) -> tuple[list[tuple[str, Call]], int]:
     ]
     outermost = nested(ranges)
     markers = sorted((c for c in outermost if c.name == MARKER), key=lambda c: c.nanoseconds)
-    chosen = markers[len(markers) // 2]
-    # What autograd's own threads did meanwhile belongs to it too.
-    besides = [c for c in outermost if chosen.start <= c.start < chosen.end and c is not chosen]
+    # What autograd's own threads did meanwhile belongs to a call too.
+    besides = [c for c in outermost if c.name != MARKER]
+    calls = [
+        list(computing(Call(MARKER, 0, 0, [*m.calls, *(c for c in besides if m.holds(c.start))])))
+        for m in markers
+    ]
+    middle = markers[len(markers) // 2]
     allocated = sum(
         e.nbytes()
         for e in events
-        if e.name() == MEMORY and e.nbytes() > 0 and chosen.start <= e.start_ns() < chosen.end
+        if e.name() == MEMORY and e.nbytes() > 0 and middle.holds(e.start_ns())
     )
-    whole = Call(MARKER, chosen.start, chosen.end, [*chosen.calls, *besides])
-    return list(computing(whole)), allocated
+    return typical(calls), allocated
 
 
 def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -> dict[str, Any]:
