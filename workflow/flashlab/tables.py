@@ -3,24 +3,26 @@
 The columns are those that the benchmark declares. A run has a record for each process that
 measured it, and its metrics are those of all processes together (`flashlab.replication`). Each row
 of the metric table states its unit, which is also that of the metric's samples; after a run's
-metrics come its hardware counters, if they were read. A run that is not ``ok`` has its status and
-empty cells, never a zero. Numbers are rounded to `TABLE_DIGITS` before they are written.
+metrics come its counters, if they were read. A run that is not ``ok`` has its status and empty
+cells, never a zero. Numbers are rounded to `TABLE_DIGITS` before they are written.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.files import canonical, open_atomically, read_json, sha256_of
+from flashlab.files import canonical, json_text, open_atomically, read_json, sha256_of
 from flashlab.plan_files import process_files
-from flashlab.records import Record, read_record
+from flashlab.records import Record, parse_record, read_record
 from flashlab.replication import Replicated, Spread, combine_processes, geometric_mean
 from flashlab.runs import Run
 from flashlab.statistics import (
@@ -54,12 +56,14 @@ class Tables:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, str):  # by far the most
+        return value
+    if isinstance(value, float):
+        return f"{value:.{TABLE_DIGITS}g}"
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:.{TABLE_DIGITS}g}"
     return str(value)
 
 
@@ -72,22 +76,31 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
 
 
 @dataclass(frozen=True)
+class _File:
+    """A record, its file, and the hash of the file."""
+
+    record: Record
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
 class _Measured:
     """The records of a run, one for each process, and the record of its counters."""
 
     run: Run
-    records: Sequence[tuple[Record, Path]]
+    files: Sequence[_File]
     counted: Record | None
 
     @property
     def status(self) -> str:
         """How the run ended."""
-        return status_of([record.status for record, _ in self.records])
+        return status_of([file.record.status for file in self.files])
 
     @property
     def with_numbers(self) -> list[Record]:
         """The records that the run's numbers come from."""
-        return [record for record, _ in self.records if record.status == self.status == "ok"]
+        return [f.record for f in self.files if f.record.status == self.status == "ok"]
 
 
 @dataclass(frozen=True)
@@ -221,7 +234,7 @@ def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) ->
 
 
 def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list[dict[str, Any]]:
-    """A row for each hardware counter; none if they are of another device or provider.
+    """A row for each counter; none if they are of another device or provider.
 
     They tell of a run only where the same code ran on the same device.
     """
@@ -239,7 +252,7 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
             "status": counted.status,
             "value": counted.metrics[metric.name].value if counted.metrics else None,
         }
-        for metric in benchmark.all_counters
+        for metric in benchmark.all_counters(record.run.device)
     ]
 
 
@@ -268,7 +281,7 @@ def _gate_cell(gate: Mapping[str, Any] | None) -> str | None:
 
 
 def _run_row(
-    record: Record, benchmark: Benchmark, path: Path, source: Mapping[str, str]
+    record: Record, benchmark: Benchmark, path: Path, sha256: str, source: Mapping[str, str]
 ) -> dict[str, Any]:
     environment = record.environment
     return {
@@ -284,26 +297,38 @@ def _run_row(
         "driver": environment.get("driver"),
         "commit": _commit_of(environment),
         "started": record.started,
+        "gpu_uuid": environment.get("gpu_uuid"),
+        "boot": environment.get("boot"),
         "warnings": canonical(record.warnings) if record.warnings else "",
         "gate": _gate_cell(record.gate),
         "source_changed": _is_source_changed(record.sources, source),
         "record": path.as_posix(),
-        "sha256": sha256_of(path),
+        "sha256": sha256,
     }
 
 
-def _read(benchmark: Benchmark, entry: Mapping[str, Any]) -> _Measured:
+def _anonymised(path: Path) -> _File:
+    """A record without what identifies machine or person, its hash as attached, and its place.
+
+    The place of a recorded dataset elsewhere is told as if it were in this folder.
+    """
+    document = anonymous(read_json(path))
+    digest = hashlib.sha256(json_text(document).encode()).hexdigest()
+    outside = path.is_absolute() or ".." in path.parts
+    place = Path(*path.parts[-4:]) if outside else path
+    return _File(parse_record(document, path.name), place, digest)
+
+
+def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) -> _Measured:
     """The records that an entry of a plan names."""
-    run = Run.of(benchmark, entry["run"])
+    run, files = Run.of(benchmark, entry["run"]), []
+    for file in process_files(entry):
+        path = Path(file["path"])
+        record = read_record(path, run, file["sha256"])
+        files.append(_anonymised(path) if is_anonymous else _File(record, path, sha256_of(path)))
     counters = entry.get("counters")
-    return _Measured(
-        run,
-        [
-            (read_record(Path(file["path"]), run, file["sha256"]), Path(file["path"]))
-            for file in process_files(entry)
-        ],
-        read_record(Path(counters["path"]), run, counters["sha256"]) if counters else None,
-    )
+    counted = read_record(Path(counters["path"]), run, counters["sha256"]) if counters else None
+    return _Measured(run, files, counted)
 
 
 def _all_estimates(
@@ -327,19 +352,20 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
     """
     benchmark = find_benchmark(plan["benchmark"])
     tables = Tables([], [], [])
-    measured = [_read(benchmark, entry) for entry in plan["records"]]
+    is_anonymous = plan.get("anonymous", False)
+    measured = [_read(benchmark, entry, is_anonymous) for entry in plan["records"]]
     estimates = _all_estimates(benchmark, measured)
     for each in measured:
         run, source = each.run, plan["sources"][each.run.implementation]
         tables.runs.extend(
-            _run_row(record, benchmark, path, source) for record, path in each.records
+            _run_row(file.record, benchmark, file.path, file.sha256, source) for file in each.files
         )
         tables.metrics.extend(
             _metric_row(metric, each, estimates.get((run, metric.name)))
             for metric in benchmark.metrics
         )
         if each.counted:
-            first = next(r for r, _ in each.records if r.status == each.status)
+            first = next(f.record for f in each.files if f.record.status == each.status)
             tables.metrics.extend(_counter_rows(first, each.counted, benchmark))
         tables.samples.extend(
             {
@@ -349,7 +375,7 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
                 "index": index,
                 "value": value,
             }
-            for record, _ in each.records
+            for record in (file.record for file in each.files)
             for name, metric in record.metrics.items()
             for index, value in enumerate(metric.samples)
         )

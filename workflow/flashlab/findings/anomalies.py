@@ -24,7 +24,7 @@ from flashlab.findings.ratios import (
 from flashlab.findings.scaling import bends
 from flashlab.findings.series import Series, build_finding, each_series
 from flashlab.statistics import MIN_SAMPLES, Estimate, Floats
-from flashlab.sweep import Row, Samples, Sweep, metrics_of
+from flashlab.sweep import Row, Sweep, metrics_of
 
 OUTLIER_FACTOR = 1.25
 """Least factor between a record and the power law of its neighbours that makes it an outlier."""
@@ -84,7 +84,7 @@ def _clean_checks(
         )
 
 
-def _drift(
+def _drift_of_process(
     sweep: Sweep, row: Row, process: int, samples: Sequence[float], estimates: Estimates
 ) -> Ratio | None:
     """The second half of a process's samples over the first, None if within the margin."""
@@ -103,6 +103,17 @@ def _drift(
     return found if found.verdict in ("above", "below") else None
 
 
+def drift(sweep: Sweep, row: Row, estimates: Estimates) -> Ratio | None:
+    """The second half of a row's samples over the first, None if within the margin.
+
+    Of several processes that drifted, that of the one which did so most.
+    """
+    samples = sweep.samples_of(row)
+    every = (_drift_of_process(sweep, row, i, each, estimates) for i, each in enumerate(samples))
+    drifts = [found for found in every if found]
+    return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
+
+
 @dataclass(frozen=True)
 class _Sign:
     """Why a metric of a run is unstable: what is stated, how it was found, and the estimate."""
@@ -112,16 +123,11 @@ class _Sign:
     found: Ratio
 
 
-def _sign(sweep: Sweep, row: Row, samples: Samples, estimates: Estimates) -> _Sign | None:
-    """A process drifted by more than the margin, or the median is not known by it; else None.
-
-    Of several processes that drifted, the one that did so most.
-    """
-    found = (_drift(sweep, row, i, each, estimates) for i, each in enumerate(samples))
-    drifts = [drift for drift in found if drift]
-    if drifts:
-        drift = max(drifts, key=lambda drift: max(drift.ratio, 1 / drift.ratio))
-        return _Sign({"sign": "drift", "ratio": rounded(drift.ratio)}, DRIFT, drift)
+def _sign(sweep: Sweep, row: Row, estimates: Estimates) -> _Sign | None:
+    """A process drifted by more than the margin, or the median is not known by it; else None."""
+    drifted = drift(sweep, row, estimates)
+    if drifted:
+        return _Sign({"sign": "drift", "ratio": rounded(drifted.ratio)}, DRIFT, drifted)
     median = estimates.of_row(sweep, row)
     interval = function_of(sweep.value_of(row), np.asarray, [median])
     if interval.low is None or interval.high is None:
@@ -136,9 +142,9 @@ def _signs(series: Series, estimates: Estimates) -> dict[int, _Sign | None]:
     """Why each run that has samples enough is unstable, None where it is not."""
     sweep = series.sweep
     return {
-        sweep.value_of(row): _sign(sweep, row, samples, estimates)
+        sweep.value_of(row): _sign(sweep, row, estimates)
         for row in series.measured_rows
-        if min(map(len, samples := sweep.samples_of(row)), default=0) >= MIN_SAMPLES
+        if min(map(len, sweep.samples_of(row)), default=0) >= MIN_SAMPLES
     }
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 from flashlab.findings.model import Finding
-from flashlab.findings.selection import STRONGEST
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
 from flashlab.report.wording import Texts, join_sentences
@@ -26,10 +25,10 @@ def describe_method(data: ReportData) -> list[Texts]:
         *words.keys_below(f"{data.benchmark.name}.method"),
         *(f"method.{key}" for key in protocols),
         *(f"method.processes.{_processes_key(f)}" for f in data.findings if f.kind == "processes"),
-        *(f"method.{key}" for key in ("difference", "growth", "doubt", "key")),
+        *(f"method.{key}" for key in ("difference", "growth", "conclusions")),
     ]
     params = {k: v for f in data.findings if f.kind == "processes" for k, v in f.params.items()}
-    return [words.each(key, count=STRONGEST, **params) for key in keys]
+    return [words.each(key, **params) for key in keys]
 
 
 def _processes_key(finding: Finding) -> str:
