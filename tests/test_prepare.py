@@ -86,7 +86,7 @@ def test_the_number_of_processes_decides_what_the_tables_are_made_of_and_nothing
 
 
 def test_processes_that_were_added_before_stay(config: dict[str, Any]) -> None:
-    config["replicates"] = 1
+    config |= {"replicates": 1, "counters": "no"}
     kept = Path("results/local/plan/processes.json")
     kept.parent.mkdir(parents=True)
     run = "Flash2 B1 N128 H8 E512 full float32 cpu"
@@ -97,7 +97,7 @@ def test_processes_that_were_added_before_stay(config: dict[str, Any]) -> None:
 
 
 def test_deciding_without_findings_adds_no_process(config: dict[str, Any]) -> None:
-    prepared = prepared_from({**config, "replicates": 1, "decide": True})
+    prepared = prepared_from({**config, "replicates": 1, "counters": "no", "decide": True})
     assert len(prepared.orders) == 34
     assert "results/local/plan/processes.json" not in prepared.documents
 
