@@ -70,6 +70,7 @@ CONFIG: dict[str, Any] = {
     "dataset": "local",
     "languages": ["zh_TW", "en"],
     "baseline": "Merge",
+    "counted": [],
     "remarks": {},
     "summary": {"cuda": {"items": 4096, "threads": 4}, "implementations": ["Merge", "Radix"]},
     "experiments": [
