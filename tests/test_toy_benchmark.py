@@ -242,7 +242,7 @@ def test_a_claim_about_it_is_decided(results: Path) -> None:
 def test_each_quantity_has_a_figure_with_its_axis_in_both_languages(results: Path) -> None:
     for quantity, labels in (
         ("throughput", ("吞吐量", "Throughput (Mitem/s)")),
-        ("scratch", ("暫存空間", "Scratch space (KiB)")),
+        ("scratch", ("暫存空間", "Scratch space")),
     ):
         drawn = (results / "figures" / "items" / f"{quantity}.svg").read_text(encoding="utf-8")
         for expected in (*labels, "元素個數 Number of items n", "implementation:Radix"):
