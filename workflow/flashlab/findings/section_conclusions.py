@@ -93,7 +93,8 @@ Conclusion = tuple[str, Sequence[Statement], Mapping[str, Any], Sequence[Reason]
 
 def _conclude(known: Known, group: Sequence[Sweep]) -> Conclusion:
     good = [run for sweep in group for run in sweep.runs if run["status"] == "ok"]
-    names = list(dict.fromkeys(name for sweep in group for name in sweep.implementations))
+    names = sorted({name for sweep in group for name in sweep.implementations})
+    names.sort(key=lambda name: name != group[0].baseline)
     able = [name for name in names if any(run["implementation"] == name for run in good)]
     metric = known.decisive
     if not good:
