@@ -36,7 +36,7 @@ UNDECIDED = {
 """Verdicts that state nothing that could be false."""
 
 
-UNSCORED = {"anomaly", "environment", "counters", "sittings", "processes"}
+UNSCORED = {"anomaly", "conclusion", "counters", "environment", "processes", "sittings"}
 """Kinds that say nothing of what is planted, and those that are scored by themselves."""
 
 

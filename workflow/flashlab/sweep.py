@@ -29,7 +29,8 @@ METRIC_COLUMNS = (
 SAMPLE_COLUMNS = ("process", "metric", "index", "value")
 
 SITTING = "sitting"
-"""The number of a run's sitting, which findings put beside the columns (`findings.sittings`)."""
+"""The numbers of the sittings of a run's processes, which findings put beside the columns
+(`findings.sittings`)."""
 
 SITTINGS_DIFFER = "sittings_differ"
 """The code of the warning on runs that are compared and were measured in different sittings."""

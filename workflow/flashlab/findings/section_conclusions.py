@@ -102,7 +102,7 @@ def _conclude(known: Known, group: Sequence[Sweep]) -> Conclusion:
         told = [Statement("conclusion.no_numbers", {"count": count})]
         return _build(known, "no_numbers", told)
     if metric is None or len(able) < 2:
-        told = list(_tell_alone(known, group[0], able[0]))
+        told = list(_tell_alone(known, group, able[0]))
         return _build(known, "alone", told, {"implementation": able[0]})
     if len(group) == 1 and any(p.kind is bool for p in group[0].varying_variants):
         return _conclude_variant(known, group[0], able)
@@ -125,14 +125,22 @@ def _build(
 # One implementation
 
 
-def _tell_alone(known: Known, sweep: Sweep, name: str) -> Iterator[Statement]:
+def _tell_alone(known: Known, group: Sequence[Sweep], name: str) -> Iterator[Statement]:
+    """How the only implementation with numbers does, in the first series that has any."""
     metric = known.decisive or metrics_of(known.benchmark, exact=True)[0]
-    variant = sweep.variants[0]
-    found = {
-        value: median
-        for value in sweep.values
-        if (median := median_at(sweep, name, variant, value, metric.name)) is not None
-    }
+    each_series = (
+        (
+            sweep,
+            {
+                value: median
+                for value in sweep.values
+                if (median := median_at(sweep, name, variant, value, metric.name)) is not None
+            },
+        )
+        for sweep in group
+        for variant in sweep.variants
+    )
+    sweep, found = next((sweep, found) for sweep, found in each_series if found)
     first, last = min(found), max(found)
     yield Statement(
         "conclusion.alone",

@@ -75,7 +75,7 @@ def _sittings(data: ReportData) -> Iterator[Texts]:
                     "environment.sitting",
                     number=sitting["sitting"],
                     device=f"{sitting['device']}{gpu}",
-                    count=sitting["runs"],
+                    count=sitting["records"],
                     first=_minute(sitting["first"]),
                     last=_minute(sitting["last"]),
                 )
