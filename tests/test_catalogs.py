@@ -139,7 +139,8 @@ SENTENCES = {
         exact.less exact.more exact.equal exact.varies account out_of_memory equal_work
         saturation checked variant variant.inconclusive variant.effects
         variant.effects.ideal variant.most variant.most.ideal variant.leads variant.choice
-        variant.exact_same choice.missing choice.one_best choice.one_suffices choice.changes
+        variant.exact_same choice.missing choice.one_best
+        choice.one_best.times choice.one_suffices choice.changes
         choice.inconclusive choice.part choice.exact map front.choice.always
         front.choice.most front.choice.by_size front.choice.varies front.choice.leads
         front.wrong front.wrong.balance front.naive front.naive.figures front.naive.limit

@@ -243,6 +243,16 @@ def test_the_conclusions_of_page_one_are_ranked_from_the_first(
     )
 
 
+def test_a_lead_of_many_times_is_told_as_a_factor(
+    planted_sweep: Callable[..., Sweep], concluded: Conclude
+) -> None:
+    found = concluded(planted_sweep(many(Flash2=(5, 10, 20, 40), Flash4=(15, 30, 60, 120))))
+    section = of_section(found)
+    assert (section.verdict, section.params["name"]) == ("one_best", "Flash2")
+    assert section.sentences[0] == "conclusion.choice.one_best.times"
+    assert section.params["low"] == pytest.approx(3.0, rel=0.02)
+
+
 # Sections
 
 
