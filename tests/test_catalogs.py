@@ -101,7 +101,7 @@ SENTENCES = {
         inconclusive.one inconclusive.missing mixed trend.widens trend.narrows trend.peaks
         trend.dips""",
     "variant_effect": """better better.one worse worse.one equivalent equivalent.one inconclusive
-        inconclusive.one inconclusive.missing mixed rate""",
+        inconclusive.one inconclusive.missing mixed""",
     "crossover": """crosses none_in_range.leads none_in_range.level inconclusive
         inconclusive.missing""",
     "exact_comparison": """less less.one more more.one equal equal.one withheld.missing
@@ -112,8 +112,10 @@ SENTENCES = {
     "monotonicity": """monotone.rises monotone.falls monotone.level monotone.rises.exact
         monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
     "roofline": """memory_bound memory_bound.counted compute_bound compute_bound.counted neither
-        neither.counted model_error model_error.counted bytes_known undecided""",
-    "cause": "memory_bound matrix_bound launch_bound occupancy unfused none",
+        neither.counted model_error model_error.counted elsewhere bytes_known undecided""",
+    "cause": """memory_bound matrix_bound launch_bound occupancy unfused none
+        launch_bound.operators fused.operators products.operators unfused.operators
+        elementwise.operators none.operators""",
     "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
         none.outlier none.outlier.all""",
     "choice": """one_best one_suffices changes inconclusive inconclusive.missing overall

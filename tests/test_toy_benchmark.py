@@ -242,7 +242,8 @@ def test_a_claim_about_it_is_decided(results: Path) -> None:
 def test_each_quantity_has_a_figure_with_its_axis_in_both_languages(results: Path) -> None:
     for quantity, labels in (
         ("throughput", ("吞吐量", "Throughput (Mitem/s)")),
-        ("scratch", ("暫存空間", "Scratch space")),
+        # Two lines coincide, so the figure shows multiples of the least.
+        ("scratch", ("暫存空間（最少者的倍數）", "Scratch space as a multiple of the least")),
     ):
         drawn = (results / "figures" / "items" / f"{quantity}.svg").read_text(encoding="utf-8")
         for expected in (*labels, "元素個數 Number of items n", "implementation:Radix"):

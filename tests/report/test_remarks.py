@@ -41,6 +41,12 @@ def pictured(folder: Path) -> None:
 
 
 @pytest.fixture
+def results(brief: Any) -> Any:
+    """The results of two experiments: what is printed does not depend on how many there are."""
+    return brief
+
+
+@pytest.fixture
 def written(results: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
     """Runs a command of the report, which must succeed; the lines on standard error."""
 

@@ -27,6 +27,7 @@ from flashlab.report import render
 from flashlab.report.attachments import attached_files
 from flashlab.report.render import ProjectFetcher, RenderError, on_one_page
 
+SHORT_TEMPLATE = Path(__file__).parents[1] / "short_report.html.j2"
 CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 
@@ -129,30 +130,31 @@ def test_every_font_is_embedded_and_ours(finished: Any) -> None:
         assert (embedded, subset) == ("yes", "yes")
 
 
+LANGUAGES = ("zh_TW", "en")
 HOSTILE = (
     '<a rel="attachment" href="file:///etc/hostname">a</a><img src="file:///etc/passwd" alt="b">'
     "<style>@import 'file:///etc/passwd'</style>{{ 7 * 7 }}<script>alert(1)</script>"
 )
 
 
-@pytest.mark.parametrize("language", ["zh_TW", "en"])
 def test_what_others_write_is_shown_as_text_and_nothing_more(
-    results: Any, language: str, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+    brief: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
 ) -> None:
-    """Names, titles, labels, device, provider, message: in either language's part of the page."""
-    remark = results.folder / "remark.md"
+    """Names, titles, labels, device, provider, message: in each language's part of the page."""
+    remark = brief.folder / "remark.md"
     remark.write_text(f"My **own** words {HOSTILE}\n\n- 一點\n", encoding="utf-8")
-    results.change(
+    brief.change(
         author={"name": f"王小明 {HOSTILE}", "id": "113062000", "course": "Parallel Programming"},
-        remarks={"seq_len": {language: str(remark)}},
+        remarks={"seq_len": dict.fromkeys(LANGUAGES, str(remark))},
     )
-    for plan in results.local.joinpath("plan", "experiments").glob("*.json"):
+    for plan in brief.local.joinpath("plan", "experiments").glob("*.json"):
         document = json.loads(plan.read_text(encoding="utf-8"))
-        document["title"][language] = f"T {HOSTILE}"
-        document["implementations"][0]["label"][language] = f"L {HOSTILE}"
+        for language in LANGUAGES:
+            document["title"][language] = f"T {language} {HOSTILE}"
+            document["implementations"][0]["label"][language] = f"L {language} {HOSTILE}"
         plan.write_text(json.dumps(document), encoding="utf-8")
     hostile_cells = {"device_name": f"D {HOSTILE}", "provider": f"P {HOSTILE}"}
-    table = results.local / "tables" / "seq_len" / "runs.csv"
+    table = brief.local / "tables" / "seq_len" / "runs.csv"
     with table.open(encoding="utf-8", newline="") as file:
         rows = [row | hostile_cells for row in csv.DictReader(file)]
     rows[0] |= {"status": "error", "message": f"M {HOSTILE}"}
@@ -160,24 +162,27 @@ def test_what_others_write_is_shown_as_text_and_nothing_more(
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
-    remarks = read_remarks(results.config)
-    files = attached_files(results.config_file, results.local, None, remarks)
+    remarks = read_remarks(brief.config)
+    files = attached_files(brief.config_file, brief.local, None, remarks)
     before = {file.name for file in files}
 
-    said = text_of(results.write())
-    for letter in ("T", "L", "D", "P", "M"):
+    said = text_of(brief.write())
+    for language in LANGUAGES:
+        for letter in ("T", "L"):
+            assert squeezed(f"{letter} {language} {HOSTILE}") in said
+    for letter in ("D", "P", "M"):
         assert squeezed(f"{letter} {HOSTILE}") in said
     for shown in (f"王小明 {HOSTILE}", "學號 Student ID 113062000", "My own words", "一點"):
         assert squeezed(shown) in said
-    with pikepdf.open(results.pdf) as pdf:
+    with pikepdf.open(brief.pdf) as pdf:
         assert "/JavaScript" not in str(pdf.Root.Names.keys()) + str(pdf.Root.keys())
         assert {str(file.UF) for file in pdf.Root.AF} == before | {"ceilings.json"}
     listed = subprocess.run(
-        ["pdfdetach", "-list", str(results.pdf)], check=True, stdout=subprocess.PIPE, text=True
+        ["pdfdetach", "-list", str(brief.pdf)], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
     assert "hostname" not in listed
 
-    page = results.write_page().read_text(encoding="utf-8")
+    page = brief.write_page().read_text(encoding="utf-8")
     assert HOSTILE not in page and "{{ 7 * 7 }}" in page
     assert page.count("<script") == 1
     assert not re.search("<(a rel|img)", page)
@@ -276,15 +281,15 @@ def test_a_report_in_chinese_has_no_english_sentence(
 
 
 @pytest.fixture
-def refuses(results: Any) -> Callable[..., str]:
+def refuses(brief: Any) -> Callable[..., str]:
     """Renders with something missing; what it said. The PDF that was there stays."""
 
     def call(error: type[Exception]) -> str:
-        results.pdf.write_bytes(b"the one before")
+        brief.pdf.write_bytes(b"the one before")
         with pytest.raises(error) as caught:
-            results.write()
-        assert results.pdf.read_bytes() == b"the one before"
-        assert [path.name for path in results.pdf.parent.iterdir()] == ["lab5.pdf"]
+            brief.write()
+        assert brief.pdf.read_bytes() == b"the one before"
+        assert [path.name for path in brief.pdf.parent.iterdir()] == ["lab5.pdf"]
         return str(caught.value)
 
     return call
@@ -292,14 +297,15 @@ def refuses(results: Any) -> Callable[..., str]:
 
 @pytest.mark.parametrize("character", ["🦆", "ب"])
 def test_a_character_of_the_reports_own_that_the_fonts_lack_is_an_error(
-    results: Any,
+    brief: Any,
     refuses: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
     character: str,
 ) -> None:
     """Nor does a font of the system lend it, as DejaVu would lend the Arabic letter."""
-    templates = results.folder / "templates"
+    templates = brief.folder / "templates"
     shutil.copytree(render.TEMPLATES, templates)
+    shutil.copyfile(SHORT_TEMPLATE, templates / "report.html.j2")
     with templates.joinpath("report.html.j2").open("a", encoding="utf-8") as file:
         file.write(f"<p>{character}</p>")
     monkeypatch.setattr(render, "TEMPLATES", templates)
@@ -309,15 +315,15 @@ def test_a_character_of_the_reports_own_that_the_fonts_lack_is_an_error(
     assert "templates/fonts/" in said
 
 
-def test_a_picture_that_is_missing_is_an_error(results: Any, refuses: Callable[..., str]) -> None:
-    (results.local / "figures" / "causal" / "rate-flash2.svg").unlink()
+def test_a_picture_that_is_missing_is_an_error(brief: Any, refuses: Callable[..., str]) -> None:
+    (brief.local / "figures" / "causal" / "rate-flash2.svg").unlink()
     assert "rate-flash2.svg" in refuses(RenderError)
 
 
 def test_a_variable_that_the_template_makes_up_is_an_error(
-    results: Any, refuses: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    brief: Any, refuses: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    templates = results.folder / "templates"
+    templates = brief.folder / "templates"
     shutil.copytree(render.TEMPLATES, templates)
     with templates.joinpath("report.html.j2").open("a", encoding="utf-8") as file:
         file.write("{{ report.conclusion }}")
@@ -329,11 +335,11 @@ def test_a_variable_that_the_template_makes_up_is_an_error(
     "source", ["http://127.0.0.1:9/a.svg", "https://example.org/a.svg", "../../../../etc/a.svg"]
 )
 def test_remarks_cannot_bring_in_a_picture_from_outside(
-    results: Any, refuses: Callable[..., str], source: str
+    brief: Any, refuses: Callable[..., str], source: str
 ) -> None:
-    remark = results.folder / "remark.md"
+    remark = brief.folder / "remark.md"
     remark.write_text(f"![a picture]({source})\n", encoding="utf-8")
-    results.change(remarks={"seq_len": {"en": str(remark)}})
+    brief.change(remarks={"seq_len": {"en": str(remark)}})
     said = refuses(RemarkError)
     assert source in said and "remark.md: line 1" in said
 

@@ -19,12 +19,18 @@ TABLES = ("runs", "metrics", "samples")
 
 RUN_COLUMNS = (
     *("status", "message", "protocol", "device_name", "provider", "torch", "driver", "commit"),
-    *("started", "warnings", "gate", "source_changed", "record", "sha256"),
+    *("started", "gpu_uuid", "boot", "warnings", "gate", "source_changed", "record", "sha256"),
 )
 METRIC_COLUMNS = (
     *("metric", "unit", "status", "samples", "stopped", "value", "low", "high", "GFLOP"),
 )
 SAMPLE_COLUMNS = ("metric", "index", "value")
+
+SITTING = "sitting"
+"""The number of a run's sitting, which findings put beside the columns (`findings.sittings`)."""
+
+SITTINGS_DIFFER = "sittings_differ"
+"""The code of the warning on runs that are compared and were measured in different sittings."""
 
 DIRTY = "-dirty"
 """Ends the commit of a run that was measured with uncommitted changes."""
@@ -199,9 +205,13 @@ class Sweep:
             return int(row[self.parameter.name])
         return int(self.parameter.derive(row))
 
+    @cached_property
+    def _key_columns(self) -> tuple[str, ...]:
+        return run_keys(self.benchmark)
+
     def key_of(self, row: Row) -> tuple[Any, ...]:
         """What distinguishes the run of a row from all others."""
-        return tuple(row[column] for column in run_keys(self.benchmark))
+        return tuple([row[column] for column in self._key_columns])
 
     @cached_property
     def _runs_by_series(self) -> dict[tuple[str, Variant], list[Row]]:
@@ -239,13 +249,13 @@ class Sweep:
         return self._metric_by_run[(*self.key_of(run), metric)]
 
     def counters_of(self, run: Row, timed: str) -> dict[str, float]:
-        """The hardware counters of the pass behind a timed metric, by their quantities' names.
+        """The counters of the pass behind a timed metric, by their quantities' names.
 
         Empty where they were not read.
         """
         rows = {
             metric.quantity.name: self._metric_by_run.get((*self.key_of(run), metric.name))
-            for metric in self.benchmark.counters.get(timed, ())
+            for metric in self.benchmark.counters_on(run["device"]).get(timed, ())
         }
         return {name: row["value"] for name, row in rows.items() if row and row["status"] == "ok"}
 
@@ -353,6 +363,12 @@ def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
             if warning.get("metric") in (None, *metrics)
         }
     )
+
+
+def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
+    """`SITTINGS_DIFFER` where runs that are compared with one another are of several sittings."""
+    groups = ({run.get(SITTING) for run in runs} - {None} for runs in compared)
+    return [SITTINGS_DIFFER] if any(len(found) > 1 for found in groups) else []
 
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:

@@ -128,7 +128,9 @@ def _write_plans(
         )
         write_json(
             records_file(results, experiment.name),
-            plan.records_document(experiment, entries, implementations, *kind),
+            plan.records_document(
+                experiment, entries, implementations, *kind, config.get("anonymous", False)
+            ),
         )
     write_json(results / LANGUAGES, config["languages"])
     names = [experiment.name for experiment, _ in planning]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.devices import find_device, known_devices
@@ -37,10 +38,12 @@ def render_environment(data: ReportData) -> Environment:
         notices.append(words.each("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(words.each("environment.warned", count=warned, total=total))
+    notices += _sittings(data)
     notices += [
-        words.each(f"counters.{finding.verdict}", **finding.params)
+        words.each(sentence, **finding.params)
         for finding in data.findings
         if finding.kind == "counters"
+        for sentence in finding.sentences
     ]
     return Environment(
         facts=list(_facts(data, FACTS)),
@@ -54,6 +57,27 @@ def render_environment(data: ReportData) -> Environment:
         anomalies=_anomalies(data),
         failures=_failures(data),
     )
+
+
+def _minute(started: str) -> str:
+    """A time to the minute: ``2026-11-20 16:33 UTC``."""
+    return f"{datetime.fromisoformat(started).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _sittings(data: ReportData) -> Iterator[Texts]:
+    """A line for each sitting in which the dataset was measured."""
+    for finding in data.findings:
+        if finding.kind == "sittings":
+            for sitting in finding.estimates:
+                gpu = f" ({sitting['gpu']})" if sitting["gpu"] else ""
+                yield data.words.each(
+                    "environment.sitting",
+                    number=sitting["sitting"],
+                    device=f"{sitting['device']}{gpu}",
+                    count=sitting["runs"],
+                    first=_minute(sitting["first"]),
+                    last=_minute(sitting["last"]),
+                )
 
 
 def agreement(data: ReportData) -> str:

@@ -1,9 +1,8 @@
 """Findings in words: each of a finding's sentences, in the most special form that there is.
 
 A finding's `sentences` are the keys of messages. The generic message of a key fits any metric and
-any parameter; a special one takes its place where the catalogs hold one
-(`Words.most_special`) for the parameter that a variant effect switches, as
-``causal.variant_effect.rate``, or else for the metric's quantity, as ``time.comparison.better``.
+any parameter; a special one takes its place where the catalogs hold one (`Words.most_special`) for
+the metric's quantity, as ``time.comparison.better``.
 
 Besides the finding's own params a sentence may quote ``metric`` (as within a sentence), ``where``
 (the metric's part, or else the metric, with the variant: ``Forward (causal)``), ``variant`` (in
@@ -28,15 +27,22 @@ MOST_NAMED = 8
 
 RANGES = {
     "factors": ("times", "low", "high"),
-    "rates": ("times", "rate_low", "rate_high"),
     "matrix": ("percent", "matrix_low", "matrix_high"),
     "copy": ("percent", "copy_low", "copy_high"),
+    "elsewhere": ("percent", "elsewhere_low", "elsewhere_high"),
     "idle": ("percent", "idle_low", "idle_high"),
     "occupancy": ("percent", "occupancy_low", "occupancy_high"),
     "kernels": ("kernels", "kernels_low", "kernels_high"),
     "kernel_time": ("microseconds", "kernel_us_low", "kernel_us_high"),
     "traffic": ("gigabytes", "gigabytes_low", "gigabytes_high"),
     "excess": ("times", "excess_low", "excess_high"),
+    "operators": ("operators", "operators_low", "operators_high"),
+    "product": ("percent", "product_low", "product_high"),
+    "softmax": ("percent", "softmax_low", "softmax_high"),
+    "fused": ("percent", "fused_low", "fused_high"),
+    "elementwise": ("percent", "elementwise_low", "elementwise_high"),
+    "between": ("percent", "between_low", "between_high"),
+    "allocated": ("megabytes", "megabytes_low", "megabytes_high"),
 }
 """Ranges: their unit, and the params of their ends. One whose ends print alike is a number."""
 
@@ -95,9 +101,7 @@ class FindingWords:
 
     def _special(self, finding: Finding, key: str) -> str:
         """The most special message for one of a finding's keys."""
-        names = [finding.subject["switched"]] if "switched" in finding.subject else []
-        if finding.metric:
-            names.append(self.benchmark.metric(finding.metric).quantity.name)
+        names = [self.benchmark.metric(finding.metric).quantity.name] if finding.metric else []
         return self.words.most_special(key, self.benchmark, names)
 
     def _run(self, reason: Reason) -> Texts:
