@@ -46,6 +46,9 @@ PAIR_VERDICTS = {
     **{"mixed": "mixed", "inconclusive": "inconclusive"},
 }
 
+MANY_TIMES = 2.0
+"""From this lead on a factor says more than a percentage."""
+
 MOST_EFFECTS = 3
 """Most implementations of which each one's gain from a variant is told."""
 
@@ -363,7 +366,7 @@ def _conclude_choice(known: Known, group: Sequence[Sweep], names: Sequence[str])
     assert metric is not None
     choices = _choices_of(known, group, metric.name)
     told = [_choice_heading(choices)] if choices else [Statement("conclusion.choice.missing")]
-    verdict = told[0].key.rpartition(".")[2]
+    verdict = told[0].key.removeprefix("conclusion.choice.").partition(".")[0]
     for part in known.parts:
         found = _choices_of(known, group, part.name)
         winners = _winners(found)
@@ -426,7 +429,11 @@ def _choice_heading(choices: Sequence[Finding]) -> Statement:
     names = {choice.params.get("name") for choice in choices}
     if verdicts == {"one_best"} and len(names) == 1:
         params["name"] = names.pop()
-        return Statement("conclusion.choice.one_best", params, choices)
+        low, high = (choose(p["estimate"] for p in places) for choose in (min, max))
+        if high < MANY_TIMES:
+            return Statement("conclusion.choice.one_best", params, choices)
+        params |= {"low": rounded(low), "high": rounded(high)}
+        return Statement("conclusion.choice.one_best.times", params, choices)
     if verdicts <= {"one_best", "one_suffices"} and len(names) == 1:
         params["name"] = names.pop()
         return Statement("conclusion.choice.one_suffices", params, choices)
