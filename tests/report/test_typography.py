@@ -30,6 +30,7 @@ def test_an_equation_and_a_quantity_stay_on_one_line() -> None:
     assert unbroken("at N = 1024 it takes 0.9 ms, 3 times as long") == (
         "at N\u00a0=\u00a01024 it takes 0.9\u00a0ms, 3 times as long"
     )
+    assert unbroken("the N × N scores at B 16") == "the N\u00a0×\u00a0N scores at B\u00a016"
 
 
 def test_two_full_width_marks_in_a_row_are_set_closer() -> None:

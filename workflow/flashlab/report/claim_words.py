@@ -45,38 +45,41 @@ def word_figure(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
 def word_figure_in_short(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
     """Our figure or the range of several, by the first way to read a claim, without intervals.
 
-    A claim that is ambiguous has each of its readings.
+    A claim that is ambiguous has each of its readings. What compares runs is a factor.
     """
     readings = _readings_to_show(finding)
     if not readings:
         return words.same("–")
+    unit = "×" if len(finding.params["terms"]) > 1 else f" {finding.params['unit']}"
     if finding.verdict != "ambiguous":
-        return _in_short(words, benchmark, readings[0])
+        return _in_short(words, benchmark, readings[0], unit)
     protocols = {reading["protocol"] for reading in readings}
     told = []
     for reading in readings:
-        figure = _in_short(words, benchmark, reading)
+        figure = _in_short(words, benchmark, reading, unit)
         label = _label(words, finding, reading, protocols)
         key = "claim.reading.short"
         told.append(words.each(key, how=words.listed(label), figure=figure) if label else figure)
     return words.joined("clauses.separator", told)
 
 
-def _in_short(words: Words, benchmark: Benchmark, reading: Mapping[str, Any]) -> Texts:
+def _in_short(words: Words, benchmark: Benchmark, reading: Mapping[str, Any], unit: str) -> Texts:
     if "by_metric" in reading:
         return words.listed(
             [
                 words.each(
                     "claim.figure.of_metric",
                     metric=words.label(benchmark.metric(ours["metric"]).labels),
-                    figure=_in_short(words, benchmark, ours),
+                    figure=_in_short(words, benchmark, ours, unit),
                 )
                 for ours in reading["by_metric"]
             ]
         )
     printed = words.printed(reading)
     low, high = ("ours_lowest", "ours_highest") if reading["count"] > 1 else ("ours", "ours")
-    return {key: join_range(printed[low][key], printed[high][key]) for key in words.languages}
+    return {
+        key: join_range(printed[low][key], printed[high][key]) + unit for key in words.languages
+    }
 
 
 def _readings_to_show(finding: Finding) -> Sequence[Mapping[str, Any]]:

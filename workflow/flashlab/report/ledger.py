@@ -17,6 +17,8 @@ from flashlab.report.wording import Texts, Words, join_sentences
 ORDER = ("confirmed", "contradicted", "ambiguous", "inconclusive", "other_device", "not_tested")
 DECIDED = ("confirmed", "contradicted", "ambiguous")
 SIGNS = {"confirmed": ("✓", "up"), "contradicted": ("×", "down")}
+UNDECIDED = ("○", "")
+"""The sign of a verdict, and the tone of its row; of all other verdicts."""
 
 
 def render_ledger(data: ReportData) -> Ledger | None:
@@ -72,16 +74,14 @@ class _LedgerRenderer:
         )
 
     def _short(self, tested: Sequence[Finding]) -> Table | None:
-        """The decided claims alone: what is claimed, our figure, and the verdict."""
+        """The decided claims alone: what is claimed, our figure, and the verdict's sign."""
         words, rows = self.words, []
         for claim in tested:
             if claim.verdict not in DECIDED:
                 continue
-            sign, tone = SIGNS.get(claim.verdict, ("○", ""))
-            verdict = words.each(f"verdict.{claim.verdict}")
+            sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
             figure = word_figure_in_short(words, self.data.benchmark, claim)
-            told = {language: f"{sign} {word}" for language, word in verdict.items()}
-            rows.append(Row([self._claim(claim), figure, told], tone=tone))
+            rows.append(Row([self._claim(claim), figure, Cell(sign)], tone=tone))
         columns = [words.each(f"column.{key}") for key in ("claim", "ours", "verdict")]
         return Table(columns, rows) if rows else None
 
@@ -92,7 +92,12 @@ class _LedgerRenderer:
             return words.each("ledger.summary.none", total=total)
         counts = Counter(claim.verdict for claim in tested)
         outcome = [
-            words.each("check.verdict", verdict=words.each(f"verdict.{verdict}"), count=count)
+            words.each(
+                "ledger.outcome",
+                sign=SIGNS.get(verdict, UNDECIDED)[0],
+                verdict=words.each(f"verdict.{verdict}"),
+                count=count,
+            )
             for verdict in ORDER
             if (count := counts[verdict])
         ]
@@ -124,7 +129,7 @@ class _LedgerRenderer:
 
     def _row(self, claim: Finding) -> Row:
         words = self.words
-        sign, tone = SIGNS.get(claim.verdict, ("○", ""))
+        sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
         verdict = words.each(f"verdict.{claim.verdict}")
         records = claim.evidence.rows["record"]
         runs = sorted(self.data.number_of({"record": record}) for record in records)

@@ -1,7 +1,7 @@
 """Chinese and Latin on one line: what the typesetter does not do by itself.
 
 - A space between Han characters and Latin letters or digits, and none beside full-width marks.
-- No line break inside ``N = 1024`` or between a number and its unit.
+- No line break inside ``N = 1024``, ``N 1024`` or ``N × N``, nor between a number and its unit.
 - Quotation marks of English text are straight.
 - Two full-width marks in a row, such as ``）：``, take the room of one and a half.
 """
@@ -19,7 +19,8 @@ NO_BREAK = "\u00a0"
 
 _HAN_LATIN = re.compile(f"(?<=[{HAN}])(?=[A-Za-z0-9α-ω])|(?<=[A-Za-z0-9%α-ω])(?=[{HAN}])")
 _BESIDE_MARK = re.compile(f"(?<=[{MARKS}])[ ]+|[ ]+(?=[{MARKS}])")
-_EQUATION = re.compile(r"\b([A-Za-zα-ω]) (=|×|≥|≤) (?=[\d.])")
+_EQUATION = re.compile(r"\b([A-Za-zα-ω]) (=|×|≥|≤) (?=[\d.]|[A-Za-z]\b)")
+_SIZE = re.compile(r"\b([A-Zd]) (?=\d)")
 _QUANTITY = re.compile(r"(?<=\d) (?=(?:ms|MiB|GiB|GB/s|TFLOP/s|s)\b|倍|次方)")
 
 # The font sets curved quotation marks as wide as a Han character, in whatever language.
@@ -34,7 +35,8 @@ def spaced(text: str) -> str:
 
 def unbroken(text: str) -> str:
     """Text whose equations and quantities stay on one line."""
-    return _QUANTITY.sub(NO_BREAK, _EQUATION.sub(rf"\1{NO_BREAK}\2{NO_BREAK}", text))
+    sized = _SIZE.sub(rf"\1{NO_BREAK}", text)
+    return _QUANTITY.sub(NO_BREAK, _EQUATION.sub(rf"\1{NO_BREAK}\2{NO_BREAK}", sized))
 
 
 def typeset(text: str, language: str) -> Markup:
