@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import itertools
 import re
 from collections import deque
 from collections.abc import Collection, Iterator
@@ -69,6 +70,9 @@ def _named(place: Place | None, attachments: Collection[str] = ()) -> str:
         case ["Root", "Names", "EmbeddedFiles", "Names", int(index), *rest]:
             names = list(attachments)
             area = f"attachment {names[index // 2]}" if index // 2 < len(names) else "attachments"
+        # The list of files in PDF/A-3's terms begins with those of the tree, in its order.
+        case ["Root", "AF", int(index), *rest] if index < len(attachments):
+            area = f"attachment {list(attachments)[index]}"
         case ["Root", "StructTreeRoot", *rest]:
             area = "tags"
         case ["Root", "Outlines", *rest]:
@@ -85,6 +89,10 @@ def _named(place: Place | None, attachments: Collection[str] = ()) -> str:
     return f"{area}: {'/'.join(shown)}" if shown else area
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+
+
 def _shown(value: Value) -> str:
     """A value in a message, shortened."""
     if isinstance(value, bytes):
@@ -96,9 +104,11 @@ def _shown(value: Value) -> str:
         text = "a stream"
     elif isinstance(value, (dict, list)):
         text = "a dictionary" if isinstance(value, dict) else f"{len(value)} entries"
+    elif value is None or isinstance(value, bool):
+        text = {None: "nothing", True: "true", False: "false"}[value]
     else:
-        text = {None: "nothing", True: "true", False: "false"}.get(value, str(value))
-    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+        text = str(value)
+    return _shortened(text)
 
 
 def _text_of(content: bytes, page: int) -> str:
@@ -121,15 +131,15 @@ _LINE = re.compile(rb"[^\r\n]+")
 
 def _operator_difference(found: bytes, made: bytes) -> str:
     """The first line of drawing operators that differs."""
-    pairs = zip(_LINE.finditer(found), _LINE.finditer(made), strict=False)
-    for number, (theirs, ours) in enumerate(pairs, start=1):
-        if theirs[0] != ours[0]:
-            has, gives = theirs[0].decode("latin-1"), ours[0].decode("latin-1")
+    lines = itertools.zip_longest(*(_LINE.findall(content) for content in (found, made)))
+    for number, pair in enumerate(lines, start=1):
+        if pair[0] != pair[1]:
+            texts = [_shortened(line.decode("latin-1")) if line else "nothing" for line in pair]
             return (
-                f"it draws something else from operator {number} on: {_shown(Name(has))[1:]}, "
-                f"where the rebuilt report has {_shown(Name(gives))[1:]}"
+                f"it draws something else from operator {number} on: {texts[0]}, where the rebuilt "
+                f"report has {texts[1]}"
             )
-    return "it draws more or less than the rebuilt report, or spaces it otherwise"
+    return "it draws the same, with other line breaks"
 
 
 class _Comparison:
@@ -159,6 +169,10 @@ class _Comparison:
             identifiers = trailer.pop("ID", None)
             first = identifiers[0] if isinstance(identifiers, list) and identifiers else None
             trailers.append({**trailer, "ID": first})
+        orders = [_page_contents(pdf) for pdf in (self.found, self.made)]
+        if orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]):
+            yield "document: its pages are in another order"
+            return
         yield from self._compare_dictionaries(trailers[0], trailers[1], None)
         while self._waiting:
             a, b, place = self._waiting.popleft()
@@ -230,17 +244,31 @@ class _Comparison:
         """What differs on the pages whose drawing operators differ: words, or else operators."""
         for place, a, b in self.drawn:
             path = place.path()
-            own = path[:3] == ["Root", "Pages", "Kids"] and len(path) == 5
-            if own and max(len(a.raw), len(b.raw)) <= MAX_TEXT_BYTES:
+            where = self._at(place)
+            if path[:3] == ["Root", "Pages", "Kids"] and path[4:] == ["Contents"]:
                 page = int(path[3])
-                words = list(_words(found, made, page))
-                if words:
-                    yield from (f"page {page + 1}: {text}" for text in words)
-                    continue
-            told = _operator_difference(
-                decoded(a, MAX_CONTENT_BYTES), decoded(b, MAX_CONTENT_BYTES)
-            )
-            yield f"{self._at(place)}: {told}"
+                where = f"page {page + 1}"
+                if max(len(a.raw), len(b.raw)) <= MAX_TEXT_BYTES:
+                    words = list(_words(found, made, page))
+                    if words:
+                        yield from (f"{where}: {text}" for text in words)
+                        continue
+            contents = [decoded(stream, MAX_CONTENT_BYTES) for stream in (a, b)]
+            yield f"{where}: {_operator_difference(*contents)}"
+
+
+def _page_contents(pdf: StrictPdf) -> list[bytes]:
+    """A hash of each page's drawing operators, in order; none for a tree that branches."""
+    found = []
+    kids: Value = pdf.trailer.get("Root")
+    for key in ("Pages", "Kids"):
+        kids = pdf.resolved(kids)
+        kids = kids.get(key) if isinstance(kids, dict) else None
+    for page in pdf.resolved(kids) or ():
+        own = pdf.resolved(page)
+        contents = pdf.resolved(own.get("Contents")) if isinstance(own, dict) else None
+        found.append(digest(contents) if isinstance(contents, Stream) else b"")
+    return found
 
 
 def _words(found: bytes, made: bytes, page: int) -> Iterator[str]:

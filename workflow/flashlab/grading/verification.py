@@ -221,10 +221,14 @@ def _attachment_differences(opened: Opened, rebuilt: Rebuilt) -> Iterator[str]:
 
 def _page_differences(opened: Opened, rebuilt: Rebuilt) -> Iterator[str]:
     """Where the PDF is not the rebuilt one."""
-    yield from disagreements(opened.pdf, opened.content)
     attachments = opened.attachments
     known = [name for name, made in rebuilt.attachments.items() if attachments.get(name) != made]
-    yield from document_differences(opened.content, rebuilt.pdf, opened.pdf, known)
+    found = False
+    for text in document_differences(opened.content, rebuilt.pdf, opened.pdf, known):
+        found = True
+        yield text
+    if not found:
+        yield from disagreements(opened.pdf, opened.content)
 
 
 def _records_differences(
