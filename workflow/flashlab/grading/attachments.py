@@ -261,7 +261,7 @@ def setting_differences(config: Mapping[str, Any], records: Mapping[str, Any]) -
     name = measure["protocol"]
     protocols = [document["record"]["protocol"] for document in records.values()]
     stated = [protocol for protocol in protocols if protocol["name"] == name]
-    if not stated:
+    if protocols and not stated:
         yield f"{CONFIG}: measure.protocol: no record was measured by {name}"
     settings = {f"{name}.{key}": value for key, value in measure[name].items()}
     for where, value in {**settings, "timeout_s": measure["timeout_s"]}.items():

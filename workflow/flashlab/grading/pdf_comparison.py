@@ -34,6 +34,8 @@ MAX_CONTENT_BYTES = 32 * 1024**2
 MAX_TEXT_BYTES = 2 * 1024**2
 """Most bytes of drawing operators whose text is extracted for a message."""
 
+MAX_DIFFERENCES = 400
+
 CONTEXT_WORDS = 3
 SHOWN_CHARACTERS = 60
 SHOWN_KEYS = 5
@@ -318,8 +320,13 @@ def document_differences(
     rebuilt = StrictPdf(made)
     names = embedded_names(rebuilt)
     comparison = _Comparison(opened, rebuilt, [f"attachment {name}" for name in known], names)
-    yield from comparison.differences()
+    structural: list[str] = []
+    for text in comparison.differences():
+        if len(structural) < MAX_DIFFERENCES:
+            structural.append(text)
+    # What a reader sees comes first.
     yield from comparison.drawing_differences(found, made)
+    yield from structural
     own = list(_unused(rebuilt).values())
     for number, value in _unused(opened).items():
         if value is not None and value not in own:

@@ -162,12 +162,13 @@ def _is_flate(stream: Stream) -> bool:
 
 def decoded(stream: Stream, most: int) -> bytes:
     """A stream's bytes, unpacked where it is packed by Flate alone, without its predictor."""
-    return inflated(stream.raw, most) if _is_flate(stream) else bytes(stream.raw)
+    packed = _is_flate(stream) and stream.raw  # an empty page's content is not even packed
+    return inflated(stream.raw, most) if packed else bytes(stream.raw)
 
 
 def digest(stream: Stream) -> bytes:
     """A hash of a stream's bytes as `decoded` gives them, in bounded memory."""
-    if not _is_flate(stream):
+    if not _is_flate(stream) or not stream.raw:
         return hashlib.sha256(stream.raw).digest()
     unpacker, total, found = zlib.decompressobj(), 0, hashlib.sha256()
     waiting = bytes(stream.raw)

@@ -32,10 +32,11 @@ from flashlab.grading.attachments import (
     unpacked_records,
 )
 from flashlab.grading.model import Line
-from flashlab.grading.order import measured_of, read_order
+from flashlab.grading.order import HOME, measured_of, read_order
 from flashlab.grading.other_parsers import disagreements
 from flashlab.grading.pdf_comparison import document_differences
 from flashlab.grading.rebuild import Rebuilt, rebuild
+from flashlab.grading.renderings import compare_renderings
 from flashlab.grading.reproduction import Measured, check_reproduction
 from flashlab.grading.shown import escaped
 from flashlab.grading.strict_pdf import UnsoundPdfError
@@ -50,6 +51,9 @@ SHOWN = 40
 
 SHOWN_CHARACTERS = 60
 
+PICTURES = HOME / "differences"
+"""Where the pages that differ are kept as pictures."""
+
 CONSISTENT, INCONSISTENT, NOT_COMPARED = 0, 1, 3
 """Exit statuses; 2 is that of a wrong command line."""
 
@@ -60,12 +64,14 @@ class Checked:
 
     Attributes:
         differences: by what was compared; None where it was not compared.
+        rebuilt: the report that the data give, where there is one.
         identical: whether the report rebuilt from its data has the same bytes.
         other_software: what rendered the report and is another version here.
         unverified: what the author wrote, which follows from no data.
     """
 
     differences: Mapping[str, list[str] | None]
+    rebuilt: bytes = b""
     identical: bool = False
     other_software: Sequence[str] = ()
     unverified: Sequence[str] = ()
@@ -295,12 +301,12 @@ def check_report(opened: Opened) -> Checked:
     if identical:
         differences["pages"] = []
     else:
-        found = list(itertools.islice(_page_differences(opened, rebuilt), 10 * SHOWN))
+        found = list(_page_differences(opened, rebuilt))
         # What another version renders otherwise is no difference.
         differences["pages"] = found if not (other and found) else None
     if "flashlab" not in other and differences["pages"] is not None:
         other = [] if not differences["tables and findings"] else other
-    return Checked(differences, identical, other, _unverified(config, attachments))
+    return Checked(differences, rebuilt.pdf, identical, other, _unverified(config, attachments))
 
 
 def _compare_measured(opened: Opened, measured: Sequence[Measured], here: str) -> list[Line]:
@@ -336,6 +342,8 @@ def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tupl
         lines += [f"  {escaped(text)}" for text in differing[:SHOWN]]
         if len(differing) > SHOWN:
             lines.append(f"  and {len(differing) - SHOWN} more")
+    if checked.rebuilt and checked.differences["pages"]:
+        lines += compare_renderings(opened.content, checked.rebuilt, PICTURES)
     for line in again:
         numbers = f" ({line.expected} here, {line.found} in the report)" if line.found else ""
         lines.append(f"measured again: {line.verdict}: {sentence(line, 'en', escaped)}{numbers}")
