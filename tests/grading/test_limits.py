@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,16 @@ def python(code: str) -> list[str]:
 
 def test_a_command_ends_with_its_own_status() -> None:
     assert run_within_limits(python("raise SystemExit(3)")) == 3
+
+
+def test_what_is_no_report_ends_verify_with_1_and_one_line(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.pdf"
+    nothing.write_bytes(b"%PDF-1.7")
+    command = (sys.executable, "-m", "flashlab", "verify", "--pdf", str(nothing))
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: {nothing}: it cannot be read as a PDF")
 
 
 def test_a_command_that_takes_too_much_is_ended() -> None:

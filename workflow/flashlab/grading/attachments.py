@@ -65,8 +65,9 @@ def open_pdf(content: bytes) -> Opened:
     try:
         pdf = StrictPdf(content)
         found = read_attachments(pdf, MAX_ATTACHMENT_BYTES, MAX_ATTACHED_BYTES)
-    except RecursionError as error:
-        raise UnsoundPdfError("its objects are nested too deep") from error
+    # What a damaged table or dictionary makes the parser raise has no better name.
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise UnsoundPdfError(f"it cannot be read as a PDF: {type(error).__name__}") from error
     return Opened(content, pdf, found)
 
 

@@ -11,6 +11,7 @@ import io
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -257,19 +258,24 @@ def _unverified(config: Mapping[str, Any], attachments: Mapping[str, bytes]) -> 
     return [*author, "the experiments' titles", *sorted(remarks)]
 
 
+@contextmanager
+def _one_message(what: str) -> Iterator[None]:
+    """UnsoundPdfError in place of whatever data that somebody has altered makes a stage raise."""
+    try:
+        yield
+    except UnsoundPdfError:
+        raise
+    except Exception as error:
+        raise UnsoundPdfError(f"{what}: {type(error).__name__}: {str(error)[:300]}") from error
+
+
 def _rebuilt(attachments: Mapping[str, bytes]) -> Rebuilt:
     """The report of these attachments; UnsoundPdfError if there can be none."""
-    with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
-        try:
-            return rebuild(attachments, Path(folder))
-        except UnsoundPdfError:
-            raise
-        # Data that somebody has altered can make any stage raise anything.
-        except Exception as error:
-            raise UnsoundPdfError(
-                f"the report cannot be rebuilt from its data: {type(error).__name__}: "
-                f"{str(error)[:300]}"
-            ) from error
+    with (
+        tempfile.TemporaryDirectory(prefix="flashlab-") as folder,
+        _one_message("the report cannot be rebuilt from its data"),
+    ):
+        return rebuild(attachments, Path(folder))
 
 
 def check_report(opened: Opened) -> Checked:
@@ -330,7 +336,8 @@ def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tupl
         UnsoundPdfError: it is not a report with its data attached.
     """
     opened = read_pdf(pdf)
-    checked = check_report(opened)
+    with _one_message("the report cannot be compared with its data"):
+        checked = check_report(opened)
     again = _compare_measured(opened, measured, here) if measured else []
     lines = []
     for compared, differing in checked.differences.items():
