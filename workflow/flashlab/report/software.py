@@ -19,11 +19,11 @@ TEMPLATES = ROOT / "templates"
 STAGES = ("report", "tables", "figures", "findings.derive")
 """The modules that decide a report, from its records on."""
 
-FILES = (
-    *("data/devices.csv", "data/published/claims.yaml", "templates/fonts/fonts.conf"),
-    *("templates/report.html.j2", "templates/report.css"),
-)
-"""What they read beside the records and the message catalogs."""
+FILES = ("data/devices.csv", "data/published/claims.yaml")
+"""What they read beside the records and the templates."""
+
+TEXT_SUFFIXES = (".conf", ".css", ".j2", ".po")
+"""Of the templates that a report is rendered with; the fonts are stated one by one."""
 
 PACKAGES = (
     *("babel", "fonttools", "jinja2", "markdown-it-py", "matplotlib", "numpy", "pandas"),
@@ -34,7 +34,8 @@ PACKAGES = (
 def _code() -> str:
     """A digest of the files that decide a report, and of the labels of the implementations."""
     paths = {path for stage in STAGES for path in sources_of(f"{PACKAGE.name}.{stage}")}
-    paths |= {ROOT / file for file in FILES} | set(TEMPLATES.glob("locale/*/LC_MESSAGES/*.po"))
+    paths |= {ROOT / file for file in FILES}
+    paths |= {path for path in TEMPLATES.rglob("*") if path.suffix in TEXT_SUFFIXES}
     digest = hashlib.sha256()
     for path in sorted(paths):
         digest.update(f"{path.relative_to(ROOT).as_posix()}\0{sha256_of(path)}\n".encode())
