@@ -150,6 +150,15 @@ def test_a_report_as_it_was_made_is_consistent(report: tuple[bytes, Files], tmp_
     assert "does not show where the data came from" in lines[-1]
 
 
+def test_a_report_rebuilt_from_its_own_attachments_is_the_same_to_the_byte(
+    illustrated: tuple[bytes, Files], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """In one language, with remarks, images and characters that the fonts lack."""
+    assert json.loads(illustrated[1]["config.json"])["languages"] == ["en"]
+    again = rebuild(illustrated[1], tmp_path_factory.mktemp("again"))
+    assert again.pdf == illustrated[0]
+
+
 def rewritten_by_qpdf(content: bytes, folder: Path, *options: str) -> bytes:
     before, after = folder / "in.pdf", folder / "out.pdf"
     before.write_bytes(content)
@@ -611,7 +620,7 @@ def with_images(files: Files) -> Files:
     """A report's source with a remark that shows two images, as they are attached."""
     remark = "Fast 🐇 ![a](../up/a.png) ![b](<shots/b c.svg>)".encode()
     return {
-        **with_remark(files, remark, author={"name": "王𪛖明"}),
+        **with_remark(files, remark, author={"name": "王𪛖明"}, languages=["en"]),
         "remark-seq_len-en-1.png": png("#ff000080"),
         "remark-seq_len-en-2.svg": b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">'
         b'<rect width="5" height="5"/></svg>',
