@@ -27,6 +27,7 @@ from flashlab.files import canonical, json_text
 from flashlab.grading import verification
 from flashlab.grading.attachments import (
     ceiling_differences,
+    config_differences,
     open_pdf,
     read_pdf,
     setting_differences,
@@ -357,9 +358,6 @@ def test_what_is_no_report_is_one_message(
         },
         "must be of one device and one number format; found none": {"records.jsonl.gz": packed({})},
         "are not the runs that config.json asks for": {"records.jsonl.gz": packed(some)},
-        "config.json: it is not as FlashLab writes it": {
-            "config.json": json.dumps(config).encode()
-        },
         "something follows the packed records": {
             "records.jsonl.gz": files["records.jsonl.gz"] + packed(some)
         },
@@ -435,6 +433,15 @@ def test_settings_that_measured_nothing_are_found(records: dict[str, Any]) -> No
     assert line == "config.json: measure.protocol: no record was measured by lab5"
 
 
+def test_a_configuration_that_is_written_otherwise_is_found(report: tuple[bytes, Files]) -> None:
+    _, files = report
+    assert list(config_differences(files)) == []
+    config = json.loads(files["config.json"])
+    for written in (json.dumps(config), json_text({**config, "counters": "no"})):
+        (line,) = config_differences({**files, "config.json": written.encode()})
+        assert line.startswith("config.json: it is not as FlashLab writes it")
+
+
 # What another version rendered
 
 
@@ -448,7 +455,7 @@ def test_the_pages_of_another_version_are_not_compared(
     assert status == 3, lines
     (verdict,) = (line for line in lines if line.startswith("verdict: "))
     assert "data consistent, pages not compared" in verdict
-    assert "flashlab" in verdict
+    assert "other versions of FlashLab;" in verdict
     assert "pages: not compared" in lines
 
 

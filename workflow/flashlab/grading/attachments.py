@@ -104,23 +104,30 @@ def _parsed(content: bytes, where: str) -> Any:
     return document
 
 
-def checked_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
-    """The attached configuration, resolved, with its remarks as attached.
-
-    UnsoundPdfError if it is not valid or not written as FlashLab writes it, a remark is not
-    attached, or an implementation does not exist here.
-    """
+def _resolved_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
     config = attached_json(attachments, CONFIG)
     if not isinstance(config, dict):
         raise UnsoundPdfError(f"{CONFIG}: it is not a configuration")
     try:
-        resolved = resolve_config([Layer(CONFIG, config)], find_implementations())
+        return resolve_config([Layer(CONFIG, config)], find_implementations())
     except ConfigError as error:
         raise UnsoundPdfError(f"{CONFIG}: {error}") from error
-    if json_text(reported_config(resolved)).encode() != attachments[CONFIG]:
-        raise UnsoundPdfError(
-            f"{CONFIG}: it is not as FlashLab writes it: a value, or the order of its keys"
-        )
+
+
+def config_differences(attachments: Mapping[str, bytes]) -> Iterator[str]:
+    """Whether the configuration is written otherwise than FlashLab writes it."""
+    written = json_text(reported_config(_resolved_config(attachments))).encode()
+    if written != attachments[CONFIG]:
+        yield f"{CONFIG}: it is not as FlashLab writes it: a key too many, their order, or spacing"
+
+
+def checked_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
+    """The attached configuration, resolved, with its remarks as attached.
+
+    UnsoundPdfError if it is not valid, a remark is not attached, or an implementation does not
+    exist here.
+    """
+    resolved = _resolved_config(attachments)
     # The configuration has their paths on the author's machine, which are not used.
     resolved["remarks"] = {
         experiment: {language: remark_name(experiment, language) for language in by_language}

@@ -26,6 +26,7 @@ from flashlab.grading.attachments import (
     attached_records,
     ceiling_differences,
     checked_config,
+    config_differences,
     read_pdf,
     record_differences,
     results_of,
@@ -54,6 +55,8 @@ SHOWN_CHARACTERS = 60
 
 PICTURES = HOME / "differences"
 """Where the pages that differ are kept as pictures."""
+
+OWN_NAMES = {"flashlab": "FlashLab", "code": "FlashLab's code"}
 
 CONSISTENT, INCONSISTENT, NOT_COMPARED = 0, 1, 3
 """Exit statuses; 2 is that of a wrong command line."""
@@ -99,7 +102,8 @@ class Checked:
             )
             return (
                 f"{data}, pages not compared: it was rendered by other versions of "
-                f"{', '.join(self.other_software)}; verify it with those"
+                f"{', '.join(OWN_NAMES.get(name, name) for name in self.other_software)}; verify it "
+                "with those"
             )
         if self.identical:
             return "consistent: its data give this file, byte for byte"
@@ -132,9 +136,10 @@ def _manifest_differences(attachments: Mapping[str, bytes]) -> Iterator[str]:
     stated = manifest.get("software")
     if told or not is_software(stated):
         return  # a manifest of another version, which is not compared
-    dataset = attached_json(attachments, CONFIG).get("dataset")
+    config = attached_json(attachments, CONFIG)
+    dataset = config.get("dataset") if isinstance(config, dict) else None
     yield from _document_differences(
-        MANIFEST, attachments[MANIFEST], manifest_of(dataset, contents, stated)
+        MANIFEST, attachments[MANIFEST], manifest_of(str(dataset), contents, stated)
     )
 
 
@@ -291,10 +296,10 @@ def check_report(opened: Opened) -> Checked:
         "tables and findings": [],
         "pages": None,
     }
+    other = differing_parts(attached_json(attachments, MANIFEST).get("software"))
     config, records = checked_config(attachments), attached_records(attachments)
-    differences["records"] = list(_records_differences(attachments, config, records))
-    manifest = attached_json(attachments, MANIFEST)
-    other = differing_parts(manifest.get("software"))
+    own = [] if other else list(config_differences(attachments))
+    differences["records"] = [*own, *_records_differences(attachments, config, records)]
     try:
         rebuilt = _rebuilt(attachments)
     except UnsoundPdfError as error:
