@@ -538,6 +538,18 @@ def test_a_baseline_that_nothing_measures_is_refused_with_what_is_measured() -> 
     resolve_config([layer, Layer("--config", summary)], known)
 
 
+def test_a_misspelt_name_of_what_to_count_is_an_error_that_names_the_nearest() -> None:
+    layer = Layer("--config", {"counted": ["Pytorch", "Flash22"]})
+    (line,) = error_of(DEFAULT, layer).splitlines()[1:]
+    assert line.startswith(
+        "  --config: counted[1]: unknown implementation Flash22 (did you mean Flash2?)"
+    )
+
+
+def test_what_to_count_may_name_what_no_experiment_measures() -> None:
+    assert resolved(DEFAULT, {"counted": ["SdpaCudnn"]})["counted"] == ["SdpaCudnn"]
+
+
 def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:
     known = Implementations({}, ["kernels/mine.py: line 3: invalid syntax"])
     with pytest.raises(ConfigError) as caught:
@@ -564,7 +576,7 @@ def test_the_default_file_says_what_the_schema_defaults_to() -> None:
         return count
 
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    assert check(schema, DEFAULT, "") == 13
+    assert check(schema, DEFAULT, "") == 14
     kept = {key: DEFAULT[key] for key in ("summary", "implementations", "experiments")}
     assert resolved(kept) == resolved(DEFAULT)
 

@@ -256,3 +256,8 @@ def test_an_old_record_of_other_circumstances_is_not_kept(
         monkeypatch.setattr(identity, "EQUIVALENT", {})
     _, new = old_record()
     assert not new.exists()
+
+
+def test_what_counts_as_the_same_measuring_code_is_the_code_there_is() -> None:
+    """An entry for code that has been edited since adopts nothing; it is renewed or removed."""
+    assert set(identity.EQUIVALENT.values()) <= {identity.measuring_digest(ATTENTION.measure)}

@@ -36,6 +36,10 @@ def measured(implementation: str, *shapes: str) -> Jobs:
     return {f"Measuring {implementation.lower()}-{shape}" for shape in shapes}
 
 
+def counted(*shapes: str) -> Jobs:
+    return {f"Reading the counters of flash2-{shape}" for shape in shapes}
+
+
 def tables(*experiments: str) -> Jobs:
     return {f"Tabulating {experiment}" for experiment in experiments}
 
@@ -45,6 +49,7 @@ def figures(*experiments: str) -> Jobs:
 
 
 ALL_RUNS = measured("Pytorch", *SHAPES) | measured("Flash2", *SHAPES)
+ALL_COUNTED = counted(*SHAPES)
 ALL_FIGURES = figures(*EXPERIMENTS) | OVERVIEW
 DERIVED = FINDINGS | OVERVIEW | REPORT
 FROM_TABLES_ON = tables("summary", *EXPERIMENTS) | figures(*EXPERIMENTS) | DERIVED
@@ -244,6 +249,7 @@ TABLE = [
         add_a_shape,
         measured("Pytorch", "b1-n48-h2-e32-full")
         | measured("Flash2", "b1-n48-h2-e32-full")
+        | counted("b1-n48-h2-e32-full")
         | ONE_EXPERIMENT,
     ),
     Row(
@@ -251,6 +257,7 @@ TABLE = [
         change_a_shape,
         measured("Pytorch", "b1-n48-h2-e32-full")
         | measured("Flash2", "b1-n48-h2-e32-full")
+        | counted("b1-n48-h2-e32-full")
         | ONE_EXPERIMENT,
     ),
     Row("times are to be closer", ask_for_closer_times, ALL_RUNS | FROM_TABLES_ON),
@@ -273,13 +280,19 @@ TABLE = [
         rename_an_experiment,
         tables("length") | figures("length") | DERIVED,
     ),
+    Row(
+        "the report is to be anonymous",
+        nothing,
+        FROM_TABLES_ON,
+        arguments=("--config", "anonymous=true"),
+    ),
     Row("the author is named", set_author, REPORT),
     Row("one language is left out", set_language, ALL_FIGURES | REPORT),
     # What is measured, with what, and where
     Row(
         "a kernel is edited",
         recode("kernels/flash2.py"),
-        measured("Flash2", *SHAPES) | FROM_TABLES_ON,
+        measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
     ),
     Row("a comment in a kernel", edit("kernels/flash2.py"), NOTHING),
     Row("a kernel that is in no experiment is edited", recode("kernels/sdpa_math.py"), NOTHING),
@@ -287,12 +300,12 @@ TABLE = [
     Row(
         "a kernel imports a file beside it",
         import_a_helper,
-        measured("Flash2", *SHAPES) | FROM_TABLES_ON,
+        measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
     ),
     Row(
         "measuring code is edited",
         recode("workflow/flashlab/measuring/protocols.py"),
-        ALL_RUNS | CEILINGS | FROM_TABLES_ON,
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
     ),
     Row(
         "a comment in measuring code",
@@ -305,27 +318,58 @@ TABLE = [
     Row(
         "the statistics are edited",
         recode("workflow/flashlab/statistics.py"),
-        ALL_RUNS | CEILINGS | FROM_TABLES_ON,
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
+    ),
+    Row(
+        "the code that counts operators is edited",
+        recode("workflow/flashlab/measuring/operators.py"),
+        ALL_COUNTED | FROM_TABLES_ON,
+    ),
+    Row(
+        "a comment in the code that counts operators",
+        edit("workflow/flashlab/measuring/operators.py"),
+        NOTHING,
+    ),
+    Row("nothing is to be counted", nothing, FROM_TABLES_ON, arguments=("--config", "counters=no")),
+    Row(
+        "counters are asked for that are there already",
+        nothing,
+        NOTHING,
+        arguments=("--config", "counters=yes"),
+    ),
+    Row(
+        "counters are to be read again",
+        nothing,
+        ALL_COUNTED | FROM_TABLES_ON,
+        arguments=("--config", "again=counters"),
     ),
     Row(
         "an implementation is to be measured again",
         nothing,
-        measured("Flash2", *SHAPES) | FROM_TABLES_ON,
+        measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
         arguments=("--config", "again=Flash2"),
     ),
     Row(
         "everything is to be measured again",
         nothing,
-        ALL_RUNS | CEILINGS | FROM_TABLES_ON,
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
         arguments=("--config", "again=all"),
     ),
-    Row("torch is upgraded", install("torch", "99.0"), ALL_RUNS | CEILINGS | FROM_TABLES_ON),
+    Row(
+        "torch is upgraded",
+        install("torch", "99.0"),
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
+    ),
     Row(
         "flash-attn is upgraded",
         install("flash-attn", "99.0"),
-        measured("Flash2", *SHAPES) | FROM_TABLES_ON,
+        measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
     ),
-    Row("another machine", move_to_another_machine, ALL_RUNS | CEILINGS | FROM_TABLES_ON),
+    Row(
+        "another machine",
+        move_to_another_machine,
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
+    ),
     # What is made of the records
     Row(
         "the declaration of the benchmark is edited",
@@ -383,6 +427,16 @@ TABLE = [
         | tables("emb_dim")
         | figures("emb_dim")
         | DERIVED,
+    ),
+    Row(
+        "the counters of a run are deleted",
+        delete("counters-flash2-b1-n16-h2-e16-causal"),
+        counted("b1-n16-h2-e16-causal") | tables("emb_dim") | figures("emb_dim") | DERIVED,
+    ),
+    Row(
+        "the counters of a run are cut off",
+        cut("counters-flash2-b1-n16-h2-e16-causal"),
+        counted("b1-n16-h2-e16-causal") | tables("emb_dim") | figures("emb_dim") | DERIVED,
     ),
     Row("the ceilings are deleted", delete("ceilings"), CEILINGS | DERIVED),
     Row("a table is deleted", delete("tables/seq_len/samples.csv"), ONE_EXPERIMENT),

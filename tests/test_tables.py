@@ -222,17 +222,19 @@ def test_a_run_measured_with_uncommitted_changes_says_so(
     assert row["commit"] == commit
 
 
-# Hardware counters
+# Counters
 
 
 def test_counters_follow_the_metrics_of_their_run(
     run: Run, record_of: Build, planned: Planned, counters_of: Build
 ) -> None:
     record = record_of(run)
-    rows = tables_of(planned([record], counters=[counters_of(record, dram_bytes=4.87e9)])).metrics
-    names = [metric.name for metric in (*ATTENTION.metrics, *ATTENTION.all_counters)]
+    rows = tables_of(
+        planned([record], counters=[counters_of(record, allocated_bytes=4.87e9)])
+    ).metrics
+    names = [metric.name for metric in (*ATTENTION.metrics, *ATTENTION.all_counters("cpu"))]
     assert [row["metric"] for row in rows] == names
-    found = next(row for row in rows if row["metric"] == "forward_dram_bytes")
+    found = next(row for row in rows if row["metric"] == "forward_allocated_bytes")
     assert (found["value"], found["unit"], found["status"]) == (4.87e9, "B", "ok")
     assert found["low"] is found["high"] is found["samples"] is None
 
@@ -242,7 +244,7 @@ def test_counters_that_could_not_be_read_have_empty_cells(
 ) -> None:
     record = record_of(run)
     rows = tables_of(planned([record], counters=[counters_of(record, "error")])).metrics
-    counted = [row for row in rows if row["metric"].startswith("forward_dram")]
+    counted = [row for row in rows if row["metric"].startswith("forward_allocated")]
     assert [(row["status"], row["value"]) for row in counted] == [("error", None)]
 
 

@@ -79,7 +79,7 @@ def test_every_kind_is_found_in_a_sweep_ratios_in_the_summary_and_the_rest_in_ne
     every |= {"crossover", "monotonicity", "anomaly", "roofline"}
     every |= {"choice", "balance", "launch_bound", "saturation", "jump"}
     of_dataset = {"claim", "environment", "correctness", "choice", "variant_gain"}
-    of_dataset |= {"worse_than_naive", "counters"}
+    of_dataset |= {"worse_than_naive", "counters", "sittings"}
     assert kinds == {("summary", kind) for kind in ("comparison", "exact_comparison")} | {
         ("seq_len", kind) for kind in every
     } | {(None, kind) for kind in of_dataset}

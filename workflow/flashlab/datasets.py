@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from flashlab.anonymity import anonymous
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -157,8 +158,8 @@ def _planned_files(plan: Mapping[str, Any]) -> Iterator[tuple[Run, Path]]:
             yield run, Path(entry["counters"]["path"])
 
 
-def _entry(run: Run, path: Path) -> dict[str, Any]:
-    """The manifest's entry of a record, with its path."""
+def _entry(run: Run, path: Path, is_anonymous: bool) -> dict[str, Any]:
+    """The manifest's entry of a record, with its path, and whether to anonymise it."""
     record = read_record(path, run)
     return {
         "benchmark": record.benchmark,
@@ -167,15 +168,16 @@ def _entry(run: Run, path: Path) -> dict[str, Any]:
         "file": f"records/{path.name}",
         "sha256": sha256_of(path),
         "source": path,
+        "anonymous": is_anonymous,
     }
 
 
 def _collect(plan_files: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """The manifest's entries of all planned records, with their paths, by file name."""
     return {
-        path.name: _entry(run, path)
-        for plan_file in plan_files
-        for run, path in _planned_files(read_json(plan_file))
+        path.name: _entry(run, path, plan.get("anonymous", False))
+        for plan in map(read_json, plan_files)
+        for run, path in _planned_files(plan)
     }
 
 
@@ -189,9 +191,18 @@ def _copy_records(records: Sequence[dict[str, Any]], folder: Path) -> list[dict[
             raise DatasetError(
                 f"{target} exists already and is not overwritten; choose another name, or remove it"
             )
-        shutil.copyfile(record["source"], target)
-        entries.append({key: value for key, value in record.items() if key != "source"})
+        _copy_json(record["source"], target, record["anonymous"])
+        entry = {key: value for key, value in record.items() if key not in ("source", "anonymous")}
+        entries.append({**entry, "sha256": sha256_of(target)})
     return entries
+
+
+def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
+    """Copy a JSON file as it is, or without what identifies machine or person."""
+    if is_anonymous:
+        write_json(target, anonymous(read_json(source)))
+    else:
+        shutil.copyfile(source, target)
 
 
 def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str]) -> None:
@@ -227,8 +238,8 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
     there = read_dataset(folder)
     known = {entry.run: entry.path for entry in there.entries if not entry.has_counters}
     counted: dict[str, dict[str, Any]] = {}
-    for plan_file in plan_files:
-        for run, path in _planned_files(read_json(plan_file)):
+    for plan in map(read_json, plan_files):
+        for run, path in _planned_files(plan):
             if path.name in counted or run not in known or not path.is_file():
                 continue
             record = read_record(path, run)
@@ -242,7 +253,7 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
                         f"{record.environment.get(key)}, but {folder} recorded it with "
                         f"{recorded.get(key)}; read them in the same environment"
                     )
-            counted[path.name] = _entry(run, path)
+            counted[path.name] = _entry(run, path, plan.get("anonymous", False))
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["records"] += _copy_records([counted[key] for key in sorted(counted)], folder)
     write_json(folder / MANIFEST, manifest)
@@ -277,7 +288,7 @@ def freeze(
         return folder
     shutil.rmtree(part, ignore_errors=True)
     entries = _copy_records(records, part)
-    shutil.copyfile(ceilings, part / CEILINGS)
+    _copy_json(ceilings, part / CEILINGS, config.get("anonymous", False))
     manifest = _manifest(
         name,
         device,
@@ -285,7 +296,7 @@ def freeze(
         config["measure"]["protocol"],
         entries,
         {key: config[key] for key in CONFIG_KEYS},
-        {"file": CEILINGS, "sha256": sha256_of(ceilings)},
+        {"file": CEILINGS, "sha256": sha256_of(part / CEILINGS)},
     )
     write_json(part / MANIFEST, manifest)
     part.rename(folder)

@@ -74,7 +74,7 @@ class Experiment:
         return self._runs(self.problems, self.implementations, dtype, device)
 
     def counted_runs(self, names: Collection[str], dtype: str, device: str) -> list[Run]:
-        """The runs to read counters of: the ends and the middle of the sweep, of these names."""
+        """The runs to count: the ends and the middle of the sweep, of these names."""
         variants = [tuple(p[v.name] for v in self.benchmark.variants) for p in self.problems]
         chosen: list[Mapping[str, Any]] = []
         for variant in dict.fromkeys(variants):
@@ -175,9 +175,14 @@ def protocol_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def counters_protocol(version: str, timeout_s: float) -> dict[str, Any]:
-    """The protocol by which this version of Nsight Compute reads counters."""
+    """The protocol by which this version of Nsight Compute reads a GPU's counters."""
     metrics = sorted(nsight.METRICS.values())
     return {"name": COUNTERS, "ncu": version, "metrics": metrics, "timeout_s": timeout_s}
+
+
+def operators_protocol(timeout_s: float) -> dict[str, Any]:
+    """The protocol by which the operators of runs on a CPU are counted."""
+    return {"name": COUNTERS, "profiler": "torch.profiler", "timeout_s": timeout_s}
 
 
 def with_counters(
@@ -335,10 +340,12 @@ def records_document(
     implementations: Mapping[str, Implementation],
     dtype: str,
     device: str,
+    is_anonymous: bool = False,
 ) -> dict[str, Any]:
     """What the tables of an experiment are made of, as ``plan/records/<experiment>.json``.
 
     Sorted, so that the tables do not depend on the order in which the experiment lists its parts.
+    ``anonymous`` is there only where it is wanted.
     """
     recorded = any(entry.sha256 is not None for entry in planned.values())
     return {
@@ -350,6 +357,7 @@ def records_document(
         "records": [
             _record_entry(planned[run]) for run in _by_parameters(experiment.runs(dtype, device))
         ],
+        **({"anonymous": True} if is_anonymous else {}),
     }
 
 
@@ -373,6 +381,8 @@ def experiment_document(
     """What the later stages need to know of an experiment, as ``plan/experiments/<name>.json``.
 
     ``style`` numbers an implementation's colour and marker, the same in every experiment.
+    ``emphasised`` are the implementations that a figure with many lines draws in colour: the
+    baseline, those of the headline, and those whose counters explain their times.
     """
     order = list(dict.fromkeys([*styles(config), *experiment.implementations]))
     names = list(experiment.implementations)
@@ -384,6 +394,13 @@ def experiment_document(
         "title": experiment.title,
         "sweep": experiment.sweep,
         "baseline": config["baseline"],
+        "emphasised": [
+            name
+            for name in names
+            if name == config["baseline"]
+            or name in config["summary"]["implementations"]
+            or name in config["counted"]
+        ],
         "implementations": [
             {
                 "name": name,

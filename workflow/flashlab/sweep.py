@@ -19,12 +19,18 @@ TABLES = ("runs", "metrics", "samples")
 
 RUN_COLUMNS = (
     *("status", "message", "protocol", "device_name", "provider", "torch", "driver", "commit"),
-    *("started", "warnings", "gate", "source_changed", "record", "sha256"),
+    *("started", "gpu_uuid", "boot", "warnings", "gate", "source_changed", "record", "sha256"),
 )
 METRIC_COLUMNS = (
     *("metric", "unit", "status", "samples", "stopped", "value", "low", "high", "GFLOP"),
 )
 SAMPLE_COLUMNS = ("metric", "index", "value")
+
+SITTING = "sitting"
+"""The number of a run's sitting, which findings put beside the columns (`findings.sittings`)."""
+
+SITTINGS_DIFFER = "sittings_differ"
+"""The code of the warning on runs that are compared and were measured in different sittings."""
 
 DIRTY = "-dirty"
 """Ends the commit of a run that was measured with uncommitted changes."""
@@ -199,9 +205,13 @@ class Sweep:
             return int(row[self.parameter.name])
         return int(self.parameter.derive(row))
 
+    @cached_property
+    def _key_columns(self) -> tuple[str, ...]:
+        return run_keys(self.benchmark)
+
     def key_of(self, row: Row) -> tuple[Any, ...]:
         """What distinguishes the run of a row from all others."""
-        return tuple(row[column] for column in run_keys(self.benchmark))
+        return tuple([row[column] for column in self._key_columns])
 
     @cached_property
     def _runs_by_series(self) -> dict[tuple[str, Variant], list[Row]]:
@@ -221,6 +231,10 @@ class Sweep:
         """Rows of the run table, in order of the sweep."""
         return self._runs_by_series.get((implementation, variant), [])
 
+    def run_rows_of(self, implementation: str) -> list[Row]:
+        """Rows of the run table of one implementation, in every variant."""
+        return [row for variant in self.variants for row in self.run_rows(implementation, variant)]
+
     def metric_rows(self, implementation: str, variant: Variant, metric: str) -> list[Row]:
         """Rows of the metric table for one metric, in order of the sweep."""
         rows = self._metrics_by_series.get((implementation, variant), [])
@@ -235,13 +249,13 @@ class Sweep:
         return self._metric_by_run[(*self.key_of(run), metric)]
 
     def counters_of(self, run: Row, timed: str) -> dict[str, float]:
-        """The hardware counters of the pass behind a timed metric, by their quantities' names.
+        """The counters of the pass behind a timed metric, by their quantities' names.
 
         Empty where they were not read.
         """
         rows = {
             metric.quantity.name: self._metric_by_run.get((*self.key_of(run), metric.name))
-            for metric in self.benchmark.counters.get(timed, ())
+            for metric in self.benchmark.counters_on(run["device"]).get(timed, ())
         }
         return {name: row["value"] for name, row in rows.items() if row and row["status"] == "ok"}
 
@@ -286,6 +300,49 @@ def variants_of(sweeps: Iterable[Sweep]) -> list[Variant]:
     return sorted({variant for sweep in sweeps for variant in sweep.variants})
 
 
+def sections_of(sweeps: Sequence[Sweep]) -> list[list[Sweep]]:
+    """The experiments by section: neighbours that differ in one fixed parameter share one.
+
+    All of them sweep the same values with the same implementations; each has a single variant and
+    differs in one given parameter, fixed in both, from another one of its section.
+    """
+    groups: list[list[Sweep]] = []
+    for sweep in sweeps:
+        if groups and any(_differ_in_one(sweep, other) for other in groups[-1]):
+            groups[-1].append(sweep)
+        else:
+            groups.append([sweep])
+    return groups
+
+
+def _differ_in_one(one: Sweep, other: Sweep) -> bool:
+    """Whether two experiments are the same but for one fixed parameter."""
+    if one.is_summary or other.is_summary or one.plan["sweep"] != other.plan["sweep"]:
+        return False
+    if one.implementations != other.implementations or one.values != other.values:
+        return False
+    first, second = _fixed(one), _fixed(other)
+    if first.keys() != second.keys() or _along(one) != _along(other):
+        return False
+    return sum(first[name] != second[name] for name in first) == 1
+
+
+def _fixed(sweep: Sweep) -> dict[str, Value]:
+    """The given parameters that have one value, with it; without any runs, none."""
+    found = {}
+    for parameter in sweep.benchmark.given:
+        values = {row[parameter.name] for row in sweep.runs}
+        if parameter != sweep.parameter and len(values) == 1:
+            found[parameter.name] = values.pop()
+    return found
+
+
+def _along(sweep: Sweep) -> set[tuple[Any, ...]]:
+    """The values of the given parameters that vary along with the swept one."""
+    names = [p.name for p in sweep.benchmark.given if p.name not in _fixed(sweep)]
+    return {tuple(row[name] for name in names) for row in sweep.runs}
+
+
 def device_of(runs: Iterable[Row]) -> str:
     """Names of the devices of these runs, or their kinds where no record states a name.
 
@@ -306,6 +363,12 @@ def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
             if warning.get("metric") in (None, *metrics)
         }
     )
+
+
+def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
+    """`SITTINGS_DIFFER` where runs that are compared with one another are of several sittings."""
+    groups = ({run.get(SITTING) for run in runs} - {None} for runs in compared)
+    return [SITTINGS_DIFFER] if any(len(found) > 1 for found in groups) else []
 
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:

@@ -1,24 +1,26 @@
 """Records to tidy CSV: for each experiment a row a run, a row a metric, and a row a sample.
 
 The columns are those that the benchmark declares. Each row of the metric table states its unit,
-which is also that of the metric's samples; after a run's metrics come its hardware counters, if
-they were read. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
+which is also that of the metric's samples; after a run's metrics come its counters, if they
+were read. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
 rounded to `TABLE_DIGITS` before they are written.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.files import canonical, open_atomically, read_json, sha256_of
-from flashlab.records import Measurement, Record, read_record
+from flashlab.files import canonical, json_text, open_atomically, read_json, sha256_of
+from flashlab.records import Measurement, Record, parse_record, read_record
 from flashlab.runs import Run
 from flashlab.statistics import estimate_median, function_interval, median_interval
 from flashlab.sweep import (
@@ -43,12 +45,14 @@ class Tables:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, str):  # by far the most
+        return value
+    if isinstance(value, float):
+        return f"{value:.{TABLE_DIGITS}g}"
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:.{TABLE_DIGITS}g}"
     return str(value)
 
 
@@ -131,7 +135,7 @@ def _metric_row(metric: Metric, record: Record, benchmark: Benchmark) -> dict[st
 
 
 def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list[dict[str, Any]]:
-    """A row for each hardware counter; none if they are of another device or provider.
+    """A row for each counter; none if they are of another device or provider.
 
     They tell of a run only where the same code ran on the same device.
     """
@@ -149,7 +153,7 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
             "status": counted.status,
             "value": counted.metrics[metric.name].value if counted.metrics else None,
         }
-        for metric in benchmark.all_counters
+        for metric in benchmark.all_counters(record.run.device)
     ]
 
 
@@ -178,7 +182,7 @@ def _gate_cell(gate: Mapping[str, Any] | None) -> str | None:
 
 
 def _run_row(
-    record: Record, benchmark: Benchmark, path: Path, source: Mapping[str, str]
+    record: Record, benchmark: Benchmark, path: Path, sha256: str, source: Mapping[str, str]
 ) -> dict[str, Any]:
     environment = record.environment
     return {
@@ -193,12 +197,25 @@ def _run_row(
         "driver": environment.get("driver"),
         "commit": _commit_of(environment),
         "started": record.started,
+        "gpu_uuid": environment.get("gpu_uuid"),
+        "boot": environment.get("boot"),
         "warnings": canonical(record.warnings) if record.warnings else "",
         "gate": _gate_cell(record.gate),
         "source_changed": _is_source_changed(record.sources, source),
         "record": path.as_posix(),
-        "sha256": sha256_of(path),
+        "sha256": sha256,
     }
+
+
+def _anonymised(path: Path) -> tuple[Record, str, Path]:
+    """A record without what identifies machine or person, its hash as attached, and its place.
+
+    The place of a recorded dataset elsewhere is told as if it were in this folder.
+    """
+    document = anonymous(read_json(path))
+    digest = hashlib.sha256(json_text(document).encode()).hexdigest()
+    outside = path.is_absolute() or ".." in path.parts
+    return parse_record(document, path.name), digest, Path(*path.parts[-4:]) if outside else path
 
 
 def tables_of(plan: Mapping[str, Any]) -> Tables:
@@ -209,11 +226,14 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
     """
     benchmark = find_benchmark(plan["benchmark"])
     tables = Tables([], [], [])
+    is_anonymous = plan.get("anonymous", False)
     for entry in plan["records"]:
         run, path = Run.of(benchmark, entry["run"]), Path(entry["path"])
-        record = read_record(path, run, entry["sha256"])
+        record, sha256 = read_record(path, run, entry["sha256"]), sha256_of(path)
+        if is_anonymous:
+            record, sha256, path = _anonymised(path)
         source = plan["sources"][run.implementation]
-        tables.runs.append(_run_row(record, benchmark, path, source))
+        tables.runs.append(_run_row(record, benchmark, path, sha256, source))
         tables.metrics.extend(_metric_row(m, record, benchmark) for m in benchmark.metrics)
         if counters := entry.get("counters"):
             counted = read_record(Path(counters["path"]), run, counters["sha256"])

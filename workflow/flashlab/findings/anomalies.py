@@ -84,8 +84,9 @@ def _clean_checks(
         )
 
 
-def _drift(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates) -> Ratio | None:
-    """The second half of the samples over the first, None if within the margin."""
+def drift(sweep: Sweep, row: Row, estimates: Estimates) -> Ratio | None:
+    """The second half of a row's samples over the first, None if within the margin."""
+    samples = sweep.samples_of(row)
     middle = len(samples) // 2
     if middle < MIN_SAMPLES:
         return None
@@ -112,9 +113,9 @@ class _Sign:
 
 def _sign(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates) -> _Sign | None:
     """Samples drifted by more than the margin, or leave the median unknown by it; else None."""
-    drift = _drift(sweep, row, samples, estimates)
-    if drift:
-        return _Sign({"sign": "drift", "ratio": rounded(drift.ratio)}, DRIFT, drift)
+    drifted = drift(sweep, row, estimates)
+    if drifted:
+        return _Sign({"sign": "drift", "ratio": rounded(drifted.ratio)}, DRIFT, drifted)
     spread = median_interval(samples)
     half_width = rounded(100 * spread.relative_half_width)
     if half_width <= 100 * statistics.MARGIN:

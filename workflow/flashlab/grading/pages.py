@@ -18,7 +18,7 @@ MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 def to_html(document: dict[str, object]) -> str:
     """The pages as one HTML document; others' texts in `document` must be escaped already."""
     return (
-        templates()
+        templates(TEMPLATES)
         .get_template("grades.html.j2")
         .render(
             grades=document,

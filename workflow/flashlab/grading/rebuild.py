@@ -137,7 +137,9 @@ def _write_plans(
         )
         write_json(
             records_file(results, experiment.name),
-            plan.records_document(experiment, entries, implementations, *kind),
+            plan.records_document(
+                experiment, entries, implementations, *kind, config.get("anonymous", False)
+            ),
         )
     write_json(results / LANGUAGES, config["languages"])
     names = [experiment.name for experiment, _ in planning]
@@ -195,4 +197,5 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
         config_file.write_bytes(attachments[CONFIG])
         write_report(config_file, results, ceilings, output, given)
         pdf = output.read_bytes()
-        return Rebuilt(pdf, open_pdf(pdf).attachments, lines_of_records(record_paths(results)))
+        lines = lines_of_records(record_paths(results), config.get("anonymous", False))
+        return Rebuilt(pdf, open_pdf(pdf).attachments, lines)

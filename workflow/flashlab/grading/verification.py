@@ -97,13 +97,13 @@ class Checked:
             return "inconsistent"
         if self.status == NOT_COMPARED:
             derived = self.differences["tables and findings"]
-            data = (
-                "records consistent, tables and findings differ" if derived else "data consistent"
-            )
+            data = "data consistent"
+            if derived:
+                data = "records consistent, tables and findings differ"
+            names = ", ".join(OWN_NAMES.get(name, name) for name in self.other_software)
             return (
-                f"{data}, pages not compared: it was rendered by other versions of "
-                f"{', '.join(OWN_NAMES.get(name, name) for name in self.other_software)}; verify it "
-                "with those"
+                f"{data}, pages not compared: it was rendered by other versions of {names}; "
+                "verify it with those"
             )
         if self.identical:
             return "consistent: its data give this file, byte for byte"

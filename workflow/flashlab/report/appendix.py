@@ -6,7 +6,6 @@ import string
 from collections import Counter
 from pathlib import Path
 
-from flashlab.findings.selection import STRONGEST
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
 from flashlab.report.wording import Texts, join_sentences
@@ -23,9 +22,9 @@ def describe_method(data: ReportData) -> list[Texts]:
     protocols = data.distinct("protocol")
     keys = [
         *words.keys_below(f"{data.benchmark.name}.method"),
-        *(f"method.{key}" for key in (*protocols, "difference", "growth", "doubt", "key")),
+        *(f"method.{key}" for key in (*protocols, "difference", "growth", "conclusions")),
     ]
-    return [words.each(key, count=STRONGEST) for key in keys]
+    return [words.each(key) for key in keys]
 
 
 def list_symbols(data: ReportData) -> Table:

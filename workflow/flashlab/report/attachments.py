@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import plan_files
-from flashlab.files import canonical, read_json
+from flashlab.anonymity import anonymous
+from flashlab.files import canonical, json_text, read_json
 from flashlab.plan_files import planned_experiments, planned_records
 from flashlab.remarks import Remark
 from flashlab.report.software import software
@@ -51,11 +52,12 @@ class Given:
     software: Mapping[str, Any]
 
 
-def lines_of_records(paths: Sequence[Path]) -> bytes:
+def lines_of_records(paths: Sequence[Path], is_anonymous: bool) -> bytes:
     """The records in these files as lines of JSON."""
     lines = []
     for path in paths:
-        entry = {"file": path.name, "record": read_json(path)}
+        document = read_json(path)
+        entry = {"file": path.name, "record": anonymous(document) if is_anonymous else document}
         lines.append(json.dumps(entry, separators=(",", ":"), ensure_ascii=False) + "\n")
     return "".join(lines).encode()
 
@@ -89,14 +91,18 @@ def attached_files(
     given: Given | None = None,
 ) -> list[AttachedFile]:
     """Every attachment of the report of the dataset in `results`, by name."""
-    dataset: str = read_json(config_file)["dataset"]
+    config = read_json(config_file)
+    is_anonymous = config.get("anonymous", False)
     if given:
         records = given.records
     else:
+        lines = lines_of_records(record_paths(results), is_anonymous)
         # No time and no name in the header, so that only the records decide the bytes.
-        records = gzip.compress(lines_of_records(record_paths(results)), mtime=0)
+        records = gzip.compress(lines, mtime=0)
     source = {"records.jsonl.gz": records}
-    if ceilings:
+    if ceilings and is_anonymous:
+        source["ceilings.json"] = json_text(anonymous(read_json(ceilings))).encode()
+    elif ceilings:
         source["ceilings.json"] = ceilings.read_bytes()
     for remark in remarks:
         source |= remark.attachments()
@@ -108,7 +114,7 @@ def attached_files(
     supplement = {"config.json": config_file.read_bytes()}
     contents = source | data | supplement
     rendered_by = given.software if given else software()
-    supplement["manifest.json"] = manifest_of(dataset, contents, rendered_by)
+    supplement["manifest.json"] = manifest_of(config["dataset"], contents, rendered_by)
     return sorted(
         (
             AttachedFile(name, content, relationship)

@@ -6,6 +6,7 @@ Every run has a number, in the order in which the experiments first show it.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -152,9 +153,24 @@ class ReportData:
         """A metric in short: what sets it apart within its quantity, or that quantity."""
         return self.words.label(metric.part or metric.quantity.labels)
 
+    def heading_in_short(self, metric: Metric) -> Texts:
+        """What sets a metric apart among those of its unit, or itself, with the unit."""
+        label = metric.part if metric.part and not metric.exact else metric.labels
+        return with_unit(self.words.heading(label), metric)
+
     def number(self, value: float | None, digits: int = SAMPLED_DIGITS) -> str:
         """A number; the languages of the report write numbers alike."""
         return number(value, self.words.languages[0], digits)
+
+    def rounded_to(self, value: float, half_width: float) -> str:
+        """A measured number with the digits that the half-width of its interval supports.
+
+        Two significant digits at least, and `SAMPLED_DIGITS` at most.
+        """
+        magnitude = math.floor(math.log10(abs(value))) if value else 0
+        supported = math.floor(-math.log10(half_width)) if half_width > 0 else SAMPLED_DIGITS
+        places = min(max(supported, 1 - magnitude), SAMPLED_DIGITS - 1 - magnitude)
+        return measured(round(value, places), self.words.languages[0], max(0, places))
 
     def ratio(self, value: float) -> str:
         """A ratio of measured values, to three digits with trailing zeros, as in the findings."""

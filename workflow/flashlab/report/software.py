@@ -32,18 +32,18 @@ PACKAGES = (
 
 
 def _code() -> str:
-    """A digest of the files that decide a report, and of the labels of the implementations."""
+    """A digest of the files that decide a report, and of what it states of the kernels."""
     paths = {path for stage in STAGES for path in sources_of(f"{PACKAGE.name}.{stage}")}
     paths |= {ROOT / file for file in FILES}
     paths |= {path for path in TEMPLATES.rglob("*") if path.suffix in TEXT_SUFFIXES}
     digest = hashlib.sha256()
     for path in sorted(paths):
         digest.update(f"{path.relative_to(ROOT).as_posix()}\0{sha256_of(path)}\n".encode())
-    labels = {
-        name: [implementation.label_on(device) for device in ("cuda", "cpu")]
-        for name, implementation in find_implementations().items()
+    kernels = {
+        name: [found.sha256, found.digest, *map(found.label_on, ("cuda", "cpu"))]
+        for name, found in find_implementations().items()
     }
-    digest.update(canonical(labels).encode())
+    digest.update(canonical(kernels).encode())
     return digest.hexdigest()
 
 

@@ -38,7 +38,7 @@ VERIFY = "verify"
 
 STAGES = {
     "ceilings": "Peak rate and bandwidth of this machine",
-    "measure_counters": "Hardware counters",
+    "measure_counters": "Counters",
     "import_record": "Import",
     "tables": "Tables",
     "figures": "Figures of the experiments",
