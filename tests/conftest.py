@@ -181,18 +181,22 @@ def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         figures: Sequence[dict[str, Any]] = (),
         counters: Sequence[Record] = (),
     ) -> dict[str, Any]:
-        runs = [record.run for record in records]
-        entries = []
-        for run, record in zip(runs, records, strict=True):
+        runs = list(dict.fromkeys(record.run for record in records))
+        entries: dict[Run, dict[str, Any]] = {}
+        for record in records:
+            run = record.run
             digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
             path = tmp_path / "records" / f"{run.slug}-{digest}.json"
             write_record(path, record)
-            entries.append({"run": run.to_json(), "path": str(path), "sha256": None})
+            file = {"path": str(path), "sha256": None}
+            if run in entries:
+                entries[run].setdefault("replicates", []).append(file)
+            else:
+                entries[run] = {"run": run.to_json(), **file}
         for record in counters:
             path = tmp_path / "records" / f"{COUNTERS}-{record.run.slug}.json"
             write_record(path, record)
-            entry = entries[runs.index(record.run)]
-            entry["counters"] = {"path": str(path), "sha256": None}
+            entries[record.run]["counters"] = {"path": str(path), "sha256": None}
         return {
             "benchmark": "attention",
             "name": name,
@@ -216,7 +220,7 @@ def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
             "sources": {
                 run.implementation: {"sha256": "0" * 64, "digest": "a" * 64} for run in runs
             },
-            "records": entries,
+            "records": list(entries.values()),
         }
 
     return build
@@ -284,7 +288,7 @@ class Project:
         )
         assert done.returncode == 0, done.stdout
         jobs = re.findall(r"^Job \d+: (.*)$", done.stdout, re.MULTILINE)
-        return {re.sub(r"-float32-cpu-[0-9a-f]{12}$", "", job) for job in jobs}
+        return {re.sub(r"-float32-cpu(-process\d+)?-[0-9a-f]{12}$", r"\1", job) for job in jobs}
 
     def replace(self, file: str, old: str, new: str) -> None:
         """Edit a file: replace a text, which must be in it."""

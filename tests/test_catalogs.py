@@ -135,13 +135,15 @@ SENTENCES = {
         front.pair.better.exact front.pair.everywhere front.pair.worse
         front.pair.equivalent front.pair.inconclusive front.pair.mixed front.pair.where_not
         front.no_numbers front.alone cause.unfused cause.memory_bound cause.matrix_bound
-        cause.launch_bound cause.occupancy no_numbers alone pair.missing pair.better.none
+        cause.launch_bound cause.occupancy
+        cause.operators no_numbers alone pair.missing pair.better.none
         pair.better.one pair.better.widens pair.better.narrows pair.better.peaks
         pair.better.dips pair.worse pair.equivalent pair.inconclusive pair.mixed parts
         exact.less exact.more exact.equal exact.varies account out_of_memory equal_work
         saturation checked variant variant.inconclusive variant.effects
         variant.effects.ideal variant.most variant.most.ideal variant.leads variant.choice
-        variant.exact_same choice.missing choice.one_best choice.one_suffices choice.changes
+        variant.exact_same choice.missing choice.one_best
+        choice.one_best.times choice.one_suffices choice.changes
         choice.inconclusive choice.part choice.exact map front.choice.always
         front.choice.most front.choice.by_size front.choice.varies front.choice.leads
         front.wrong front.wrong.balance front.naive front.naive.figures front.naive.limit

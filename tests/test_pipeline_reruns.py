@@ -1,6 +1,6 @@
 """What changes, and exactly which jobs that asks for: by Snakemake's own dry runs.
 
-Each row is held against two folders: the one that everything was made in, and a fresh clone with
+Each row is checked in two folders: the one that everything was made in, and a fresh clone with
 the results copied in, which has none of Snakemake's bookkeeping.
 """
 
@@ -32,8 +32,9 @@ OVERVIEW = {"Drawing the figures across experiments"}
 CEILINGS = {"Measuring the machine's ceilings"}
 
 
-def measured(implementation: str, *shapes: str) -> Jobs:
-    return {f"Measuring {implementation.lower()}-{shape}" for shape in shapes}
+def measured(implementation: str, *shapes: str, process: int = 0) -> Jobs:
+    of = f"-process{process}" if process else ""
+    return {f"Measuring {implementation.lower()}-{shape}{of}" for shape in shapes}
 
 
 def counted(*shapes: str) -> Jobs:
@@ -49,6 +50,7 @@ def figures(*experiments: str) -> Jobs:
 
 
 ALL_RUNS = measured("Pytorch", *SHAPES) | measured("Flash2", *SHAPES)
+SECOND_PROCESSES = measured("Pytorch", *SHAPES, process=1) | measured("Flash2", *SHAPES, process=1)
 ALL_COUNTED = counted(*SHAPES)
 ALL_FIGURES = figures(*EXPERIMENTS) | OVERVIEW
 DERIVED = FINDINGS | OVERVIEW | REPORT
@@ -76,6 +78,14 @@ def change_a_shape(project: Any) -> None:
 def ask_for_closer_times(project: Any) -> None:
     with project.config() as config:
         config["measure"]["sampled"]["relative_interval"] = 0.4
+
+
+def measure_in(processes: Any) -> Callable[[Any], None]:
+    def change(project: Any) -> None:
+        with project.config() as config:
+            config["replicates"] = processes
+
+    return change
 
 
 def allow_more_time(project: Any) -> None:
@@ -261,6 +271,8 @@ TABLE = [
         | ONE_EXPERIMENT,
     ),
     Row("times are to be closer", ask_for_closer_times, ALL_RUNS | FROM_TABLES_ON),
+    Row("runs are measured in two processes", measure_in(2), SECOND_PROCESSES | FROM_TABLES_ON),
+    Row("only GPUs measure in more processes", measure_in({"cuda": 9, "cpu": 1}), NOTHING),
     Row("more time is allowed", allow_more_time, REPORT),
     Row(
         "more time is allowed than a run had",
@@ -496,6 +508,50 @@ def test_a_changed_screenshot_of_a_remark_renders_the_report_again(project: Any)
     assert project.plan() == NOTHING
     screenshot.write_text(empty.replace("9", "8"))
     assert project.plan() == REPORT
+
+
+def measuring(jobs: Jobs) -> Jobs:
+    return {job for job in jobs if job.startswith("Measuring")}
+
+
+def test_processes_are_measured_once_and_added_where_a_verdict_is_open_only_when_asked_for(
+    project: Any,
+) -> None:
+    with project.config() as config:
+        config["experiments"] = config["experiments"][-1:]
+    shapes = ("b1-n16-h2-e32-causal", "b1-n16-h2-e16-causal")
+    table = "results/local/tables/emb_dim/runs.csv"
+    measure_in(2)(project)
+    project.make("results/local/findings.json")
+    measure_in(1)(project)  # fewer: from the tables on
+    assert project.plan() >= tables("emb_dim") and not measuring(project.plan())
+    project.make(table)
+    measure_in(2)(project)  # as many again: nothing is measured
+    assert project.plan() >= tables("emb_dim") and not measuring(project.plan())
+    project.make("results/local/findings.json")
+    findings = project.folder / "results" / "local" / "findings.json"
+    documents = json.loads(findings.read_text())
+    for document in documents:
+        document |= {"told": False, "front": None}
+    undecided = next(
+        document
+        for document in documents
+        if (document["kind"], document["experiment"]) == ("comparison", "emb_dim")
+        and document["subject"]["metric"] == "forward_time"
+    )
+    undecided |= {"told": True, "verdict": "mixed"}
+    for estimate in undecided["evidence"]["estimates"]:
+        estimate["verdict"] = "inconclusive" if estimate["value"] == 16 else "above"
+    findings.write_text(json.dumps(documents))
+    third = {j for name in ("Pytorch", "Flash2") for j in measured(name, shapes[1], process=2)}
+    asked_for = ("--config", "decide=true")
+    assert not measuring(project.plan())
+    assert measuring(project.plan(*asked_for)) == third
+    project.make(table, *asked_for)
+    assert not measuring(project.plan())
+    measure_in(1)(project)  # what was added stays
+    assert not measuring(project.plan())
+    assert "process2" in project.folder.joinpath(table).read_text()
 
 
 @pytest.mark.parametrize("row", TABLE[:2], ids=lambda row: row.what)

@@ -146,6 +146,15 @@ def test_one_implementation_alone_is_compared_with_nothing(
     assert of_front(found, "answer")[0].params["able"] == ["Flash2"]
 
 
+def test_the_only_numbers_may_be_of_another_variant_than_the_first(
+    planted_sweep: Callable[..., Sweep], concluded: Conclude
+) -> None:
+    failed = {"Pytorch": ("oom",) * 4, "Flash2": ("error",) * 4}
+    masked = {"Pytorch": ("oom",) * 4, "Flash2": (10, 20, 40, "error")}
+    section = of_section(concluded(planted_sweep(failed, masked=masked)))
+    assert (section.verdict, section.params["first"], section.params["last"]) == ("alone", 128, 512)
+
+
 def test_what_ran_out_of_memory_is_told_once_and_not_as_checked(
     planted_sweep: Callable[..., Sweep], concluded: Conclude
 ) -> None:
@@ -241,6 +250,16 @@ def test_the_conclusions_of_page_one_are_ranked_from_the_first(
     assert [each.front for each in found if each.front is not None] == list(
         range(sum(each.front is not None for each in found))
     )
+
+
+def test_a_lead_of_many_times_is_told_as_a_factor(
+    planted_sweep: Callable[..., Sweep], concluded: Conclude
+) -> None:
+    found = concluded(planted_sweep(many(Flash2=(5, 10, 20, 40), Flash4=(15, 30, 60, 120))))
+    section = of_section(found)
+    assert (section.verdict, section.params["name"]) == ("one_best", "Flash2")
+    assert section.sentences[0] == "conclusion.choice.one_best.times"
+    assert section.params["low"] == pytest.approx(3.0, rel=0.02)
 
 
 # Sections

@@ -19,7 +19,7 @@ from flashlab.findings.ratios import Estimates
 from flashlab.findings.scaling import scalings
 from flashlab.findings.sittings import find_sittings, sittings, with_sittings
 from flashlab.records import Record
-from flashlab.sweep import SITTINGS_DIFFER, Sweep, read_sweep
+from flashlab.sweep import SITTING, SITTINGS_DIFFER, Sweep, read_sweep, sitting_doubts
 from flashlab.tables import write_tables
 
 Plant = Callable[..., Sweep]
@@ -78,7 +78,7 @@ def test_a_sitting_is_a_span_of_one_device_and_one_boot(
     assert len(find_sittings(sweep.runs)) == count
     (found,) = sittings([sweep])
     assert found.verdict == ("one" if count == 1 else "several")
-    assert [each["runs"] for each in found.estimates] == ([8] if count == 1 else [4, 4])
+    assert [each["records"] for each in found.estimates] == ([8] if count == 1 else [4, 4])
 
 
 def test_a_gpu_is_told_by_its_number_and_never_by_its_uuid(started: Plant) -> None:
@@ -98,8 +98,8 @@ def test_long_breaks_between_neighbours_end_a_sitting_not_its_whole_length(start
 
 def test_what_was_imported_was_measured_at_no_known_time(started: Plant) -> None:
     sweep = started(both(("10:00:00", None, None), ("12:00:00", None, None)))
-    runs = [{**run, "warnings": [{"code": "imported"}]} for run in sweep.runs]
-    (found,) = sittings([replace(sweep, runs=runs)])
+    records = [{**record, "warnings": [{"code": "imported"}]} for record in sweep.records]
+    (found,) = sittings([replace(sweep, records=records)])
     assert (found.verdict, found.estimates) == ("unknown", [])
 
 
@@ -130,3 +130,11 @@ def test_growth_along_a_sweep_that_was_measured_in_two_sittings_is_in_doubt(star
     assert all(f.warnings == [] for f in balances(sweep, estimates))
     # At each value, both were measured in the same sitting.
     assert all(f.warnings == [] for f in comparisons(sweep, estimates))
+
+
+def test_a_run_of_processes_in_two_sittings_is_compared_with_one_of_the_same_two() -> None:
+    def run_in(*sittings: int) -> dict[str, Any]:
+        return {SITTING: sittings}
+
+    assert sitting_doubts([[run_in(1, 2), run_in(1, 2)]]) == []
+    assert sitting_doubts([[run_in(1, 2), run_in(1)]]) == [SITTINGS_DIFFER]

@@ -87,7 +87,7 @@ def records(record_of: Callable[..., Record]) -> dict[str, Any]:
                 name: [level * factor * chance.lognormvariate(0, 0.02) for _ in range(15)]
                 for name, factor in (("forward", 1), ("backward", 2.5))
             }
-            record = record_of(run, protocol=plan.protocol_of(config), **samples)
+            record = record_of(run, protocol=plan.protocol_of(config, "cpu"), **samples)
             found.setdefault(f"{run.slug}-0123456789ab.json", record.to_json())
     return found
 

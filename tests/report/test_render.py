@@ -428,4 +428,4 @@ def test_the_same_tables_give_the_same_figures(finished: Any, tmp_path: Path) ->
     drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     before = local / "figures" / "seq_len"
     assert drawn == {path.name: path.read_bytes() for path in before.glob("*.svg")}
-    assert len(drawn) == 3
+    assert len(drawn) == 5

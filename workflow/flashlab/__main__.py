@@ -41,7 +41,7 @@ def _measure(arguments: Arguments) -> None:
     benchmark = find_benchmark(order["benchmark"])
     run, protocol = Run.of(benchmark, order["run"]), order["protocol"]
     implementation = implementations.find_implementations()[run.implementation]
-    decided_by = identity.identity(benchmark, run, protocol, implementation)
+    decided_by = identity.identity(benchmark, run, protocol, implementation, order["process"])
     if identity.record_name(run, decided_by) != arguments.output.name:
         raise plan.PlanError(
             f"{arguments.output}: the kernel, the measuring code or the environment has changed "
@@ -325,7 +325,7 @@ def _parser() -> argparse.ArgumentParser:
     findings.add_argument("plans", type=Path, nargs="+", help="plan/experiments/*.json")
 
     for name, function, help, output in (
-        ("report", _report, "Set the report in type.", "PDF to write"),
+        ("report", _report, "Render the report as a PDF.", "PDF to write"),
         ("page", _page, "Write the report as one HTML file.", "HTML file to write"),
     ):
         report = command(name, function, help)
@@ -356,7 +356,7 @@ def _parser() -> argparse.ArgumentParser:
         what.add_argument("--order", type=Path, help="what a Snakemake call is to verify, JSON")
         what.add_argument("--pdf", type=Path, metavar="PATH", help="the report")
 
-    grades_pdf = command("grades-pdf", _grades_pdf, "Set the grades in type.")
+    grades_pdf = command("grades-pdf", _grades_pdf, "Render the grades as a PDF.")
     grades_pdf.add_argument("--document", type=Path, required=True, help="the pages' content")
     grades_pdf.add_argument("--output", type=Path, required=True, help="PDF to write")
 

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,14 @@ from flashlab.course import (
     read_runs_csv,
 )
 from flashlab.files import read_json, sha256_of, write_json
+from flashlab.plan_files import process_files
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, read_record, write_record
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_bounded, read_within
 
 MANIFEST = "manifest.json"
+MANIFEST_VERSIONS = (1, 2)
+"""In version 2 the entry of a further process of a run says which one it is."""
 CEILINGS = "ceilings.json"
 CONFIG_KEYS = ("baseline", "summary", "experiments")
 """What a dataset keeps of the configuration that it was measured for."""
@@ -52,12 +56,16 @@ class DatasetError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """One record of a dataset: its path, and its hash when it was recorded."""
+    """One record of a dataset: its path, and its hash when it was recorded.
+
+    `process` numbers the processes that measured the same run.
+    """
 
     run: Run
     protocol: dict[str, Any]
     path: Path
     sha256: str
+    process: int = 0
 
     @property
     def has_counters(self) -> bool:
@@ -77,10 +85,19 @@ class Dataset:
     ceilings: Path | None
     entries: tuple[Entry, ...]
 
-    def find(self, run: Run, protocol: str) -> Entry | None:
-        """The record of `run` under the protocol of that name, or under the dataset's own."""
-        found = {e.protocol["name"]: e for e in self.entries if e.run == run}
-        return found.get(protocol) or found.get(self.protocol)
+    def find(self, run: Run, protocol: str) -> list[Entry]:
+        """The records of `run` under the protocol of that name, or under the dataset's own."""
+        for name in (protocol, self.protocol):
+            if found := [e for e in self._by_run.get(run, ()) if e.protocol["name"] == name]:
+                return found
+        return []
+
+    @cached_property
+    def _by_run(self) -> dict[Run, list[Entry]]:
+        found: dict[Run, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.run, []).append(entry)
+        return found
 
     def find_counters(self, run: Run) -> Entry | None:
         """The record of the hardware counters of `run`."""
@@ -98,12 +115,18 @@ def read_dataset(folder: Path) -> Dataset:
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
+        if manifest["version"] not in MANIFEST_VERSIONS:
+            raise DatasetError(
+                f"{path}: is of version {manifest['version']}, but this FlashLab reads "
+                f"{' and '.join(map(str, MANIFEST_VERSIONS))}; update it (git pull)"
+            )
         entries = tuple(
             Entry(
                 run_of(entry),
                 entry["protocol"],
                 folder / entry["file"],
                 entry["sha256"],
+                entry.get("process", 0),
             )
             for entry in manifest["records"]
         )
@@ -137,7 +160,7 @@ def _manifest(
     ceilings: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     return {
-        "version": 1,
+        "version": MANIFEST_VERSIONS[-1],
         "name": name,
         "device": device,
         "dtype": dtype,
@@ -149,11 +172,12 @@ def _manifest(
 
 
 def _planned_files(plan: Mapping[str, Any]) -> Iterator[tuple[Run, Path]]:
-    """Each run of a plan with its record, and with its counters where there are any."""
+    """Each run of a plan with each of its records, and with its counters where there are any."""
     benchmark = find_benchmark(plan["benchmark"])
     for entry in plan["records"]:
         run = Run.of(benchmark, entry["run"])
-        yield run, Path(entry["path"])
+        for file in process_files(entry):
+            yield run, Path(file["path"])
         if "counters" in entry:
             yield run, Path(entry["counters"]["path"])
 
@@ -165,6 +189,7 @@ def _entry(run: Run, path: Path, is_anonymous: bool) -> dict[str, Any]:
         "benchmark": record.benchmark,
         "run": run.to_json(),
         "protocol": dict(record.protocol),
+        **({"process": record.process} if record.process else {}),
         "file": f"records/{path.name}",
         "sha256": sha256_of(path),
         "source": path,
@@ -218,6 +243,7 @@ def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str])
         )
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["records"] += _copy_records(records, folder)
+    manifest["version"] = MANIFEST_VERSIONS[-1]
     write_json(folder / MANIFEST, manifest)
 
 
@@ -236,7 +262,7 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
     """
     folder = data / name
     there = read_dataset(folder)
-    known = {entry.run: entry.path for entry in there.entries if not entry.has_counters}
+    known = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
     counted: dict[str, dict[str, Any]] = {}
     for plan in map(read_json, plan_files):
         for run, path in _planned_files(plan):

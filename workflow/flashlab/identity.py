@@ -80,20 +80,28 @@ def _deciding(protocol: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def identity(
-    benchmark: Benchmark, run: Run, protocol: Mapping[str, Any], implementation: Implementation
+    benchmark: Benchmark,
+    run: Run,
+    protocol: Mapping[str, Any],
+    implementation: Implementation,
+    process: int = 0,
 ) -> dict[str, Any]:
-    """Everything that decides the numbers of a local record, on this machine as it is now."""
+    """Everything that decides the numbers of a local record, on this machine as it is now.
+
+    `process` numbers the processes that measure the same run. Their number is no part of it, so
+    that further ones leave those before as they are.
+    """
     counters = protocol["name"] == COUNTERS
-    process = COUNTING_PROCESS[run.device] if counters else MEASURING_PROCESS
+    modules = COUNTING_PROCESS[run.device] if counters else MEASURING_PROCESS
     return {
         "scheme": SCHEME,
         "benchmark": benchmark.name,
         "run": run.to_json(),
         "protocol": _deciding(protocol),
-        "process": 0,
+        "process": process,
         "counters": counters,
         "implementation": implementation.digest,
-        "measuring": measuring_digest(benchmark.measure, process),
+        "measuring": measuring_digest(benchmark.measure, modules),
         "device": machine.device_name(run.device),
         "versions": _versions(run, implementation),
     }
@@ -118,9 +126,10 @@ def _digits(identity: Mapping[str, Any]) -> str:
 
 
 def record_name(run: Run, identity: Mapping[str, Any]) -> str:
-    """File name of a local record: the run in words and the digits of its identity."""
+    """File name of a local record: run and process in words, and the digits of its identity."""
     prefix = f"{COUNTERS}-" if identity["counters"] else ""
-    return f"{prefix}{run.slug}-{_digits(identity)}.json"
+    process = f"-process{identity['process']}" if identity["process"] else ""
+    return f"{prefix}{run.slug}{process}-{_digits(identity)}.json"
 
 
 def ceilings_name(device: str) -> str:
@@ -192,6 +201,7 @@ def _is_adoptable(
     run: Run,
     protocol: Mapping[str, Any],
     implementation: Implementation,
+    process: int,
 ) -> bool:
     """Whether an older record is intact and holds what measuring now would measure."""
     try:
@@ -205,6 +215,7 @@ def _is_adoptable(
             and EQUIVALENT.get(measured_by) == measuring_digest(benchmark.measure)
             and sources["versions"] == _versions(run, implementation)
             and _deciding(record.protocol) == _deciding(protocol)
+            and record.process == process
         )
     except (RecordError, KeyError, TypeError):
         return False
@@ -216,18 +227,20 @@ def adopt(
     run: Run,
     protocol: Mapping[str, Any],
     implementation: Implementation,
+    process: int = 0,
 ) -> bool:
     """Keep a record of older code under its new name, `path`, rather than measure it again.
 
     It must lie in the same folder, its old digest must verify, and all that decided its numbers
     must be as it is now. The old file stays, unchanged. Returns whether there was one.
     """
-    name = re.compile(rf"{re.escape(run.slug)}-[0-9a-f]{{{DIGITS}}}\.json")
-    for old in sorted(path.parent.glob(f"{run.slug}-*.json")):
+    words = path.stem.rpartition("-")[0]
+    name = re.compile(rf"{re.escape(words)}-[0-9a-f]{{{DIGITS}}}\.json")
+    for old in sorted(path.parent.glob(f"{words}-*.json")):
         if (
             name.fullmatch(old.name)
             and old != path
-            and _is_adoptable(old, benchmark, run, protocol, implementation)
+            and _is_adoptable(old, benchmark, run, protocol, implementation, process)
         ):
             with open_atomically(path, binary=True) as file:
                 file.write(old.read_bytes())

@@ -21,8 +21,9 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, reported_config, resolve_config
 from flashlab.files import read_json
 from flashlab.implementations import Implementations, find_implementations
-from flashlab.plan_files import counters_file, experiment_file, records_file
+from flashlab.plan_files import counters_file, experiment_file, processes_file, records_file
 from flashlab.published import CLAIMS, claimed_protocols, claimed_runs, read_claims
+from flashlab.replicates import read_replicates, runs_to_decide
 from flashlab.runs import Run
 from flashlab.sweep import TABLES
 
@@ -119,7 +120,8 @@ def _record_damages(
     timeout_s = protocol["timeout_s"]
     return {
         entry.path.as_posix(): found
-        for run, entry in planned.items()
+        for run, every in planned.items()
+        for entry in every.processes
         if (found := remaking.record_damage(entry.path, run, timeout_s))
     }
 
@@ -192,8 +194,9 @@ def _orders(
 ) -> dict[str, dict[str, Any]]:
     """What to measure, by record file name."""
     return {
-        entry.path.name: plan.measuring_order(benchmark, run, protocol)
-        for run, entry in planned.items()
+        entry.path.name: plan.measuring_order(benchmark, entry, protocol)
+        for every in planned.values()
+        for entry in every.processes
     }
 
 
@@ -240,7 +243,9 @@ def _claims_planning(
     held = [
         (
             entry.protocol["name"],
-            plan.PlannedRun(entry.run, entry.path, entry.sha256 if vouched else None),
+            plan.PlannedRun(
+                entry.run, entry.path, entry.sha256 if vouched else None, process=entry.process
+            ),
         )
         for entry in recorded.entries
         if entry.run.implementation in implementations and entry.protocol["name"] in protocols
@@ -411,22 +416,39 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     dataset, recorded, imports = source.dataset, source.recorded, source.imports
     resolved, (dtype, device) = source.config, source.kind
     benchmark = find_benchmark(resolved["benchmark"])
-    protocol = plan.protocol_of(resolved)
+    protocol = plan.protocol_of(resolved, device)
     experiments = plan.experiments(resolved, benchmark, device)
     runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
     home = results_of(dataset, benchmark)
     ceilings = recorded.ceilings if recorded else home / "records" / identity.ceilings_name(device)
+    added: dict[str, Any] = {}
+    if recorded and resolved["decide"]:
+        raise ConfigError(
+            "--config: decide: nothing is measured here: the records are recorded ones; leave it "
+            "out, or leave out dataset= and import="
+        )
     if recorded:
         planned = plan.plan_recorded(runs, protocol["name"], recorded, dataset)
         if imports:
             planned = {run: plan.PlannedRun(run, entry.path) for run, entry in planned.items()}
     else:
-        planned = plan.plan_local(benchmark, runs, protocol, implementations, home / "records")
-        for run, entry in planned.items():
-            if not entry.path.exists():
-                identity.adopt(
-                    entry.path, benchmark, run, protocol, implementations[run.implementation]
-                )
+        replicates = read_replicates(resolved, device, processes_file(home))
+        local = (benchmark, runs, protocol, implementations, home / "records")
+        planned = plan.plan_local(*local, replicates.of)
+        if resolved["decide"]:
+            undecided = runs_to_decide(home / "findings.json", experiments, planned, source.kind)
+            replicates = replicates.with_one_more(undecided)
+            planned = plan.plan_local(*local, replicates.of)
+        if replicates.added:
+            added[processes_file(home).as_posix()] = dict(replicates.added)
+        for run, every in planned.items():
+            for entry in every.processes:
+                if not entry.path.exists():
+                    identity.adopt(
+                        entry.path,
+                        *(benchmark, run, protocol, implementations[run.implementation]),
+                        entry.process,
+                    )
     counting = _counting(source, experiments, implementations, home)
     counters = plan.recorded_counters(planned, recorded) if recorded else counting.planned
     planned = plan.with_counters(planned, counters)
@@ -440,8 +462,8 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         planning += _claims_planning(benchmark, recorded, planned, implementations, vouched)
     remade = _stage_damages(home, benchmark.report, [experiment for experiment, _ in planning])
     if recorded and not imports:
-        every = {entry.path: entry for _, found in planning for entry in found.values()}
-        plan.check_recorded(every.values(), dataset)
+        entries = {entry.path: entry for _, found in planning for entry in found.values()}
+        plan.check_recorded(entries.values(), dataset)
     else:
         for found in {id(found): found for _, found in planning}.values():
             remade |= _record_damages(found, protocol)
@@ -449,8 +471,8 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     if ceilings and not recorded and (damage := remaking.damage(ceilings)):
         remade[ceilings.as_posix()] = damage
     if resolved["again"]:
-        both = () if recorded else (*planned.items(), *counters.items())
-        measured = {entry.path.as_posix(): run for run, entry in both}
+        both = () if recorded else (*planned.values(), *counters.values())
+        measured = {e.path.as_posix(): e.run for every in both for e in every.processes}
         remade |= remaking.runs_asked_for(resolved["again"], measured)
         if ceilings and not recorded and resolved["again"] == remaking.ALL:
             remade[ceilings.as_posix()] = remaking.ASKED_FOR
@@ -485,6 +507,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
                 implementations,
                 (dtype, device),
             ),
+            **added,
             **counting.kept,
         },
     )

@@ -95,6 +95,11 @@ class Record:
         """Whether it holds counters rather than the benchmark's metrics."""
         return bool(self.protocol["name"] == COUNTERS)
 
+    @property
+    def process(self) -> int:
+        """Which of the processes that measured the run this is, from 0."""
+        return int(self.sources.get("process", 0))
+
     def top_level_keys(self) -> dict[str, Any]:
         """What the benchmark adds at the top level, for readers of another format."""
         benchmark = find_benchmark(self.benchmark)

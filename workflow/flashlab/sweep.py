@@ -18,16 +18,19 @@ from flashlab.plan_files import CLAIMS_PREFIX
 TABLES = ("runs", "metrics", "samples")
 
 RUN_COLUMNS = (
-    *("status", "message", "protocol", "device_name", "provider", "torch", "driver", "commit"),
-    *("started", "gpu_uuid", "boot", "warnings", "gate", "source_changed", "record", "sha256"),
+    *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
+    *("commit", "started", "gpu_uuid", "boot", "warnings", "gate", "source_changed", "record"),
+    "sha256",
 )
 METRIC_COLUMNS = (
-    *("metric", "unit", "status", "samples", "stopped", "value", "low", "high", "GFLOP"),
+    *("metric", "unit", "status", "processes", "samples", "stopped", "value", "low", "high"),
+    *("deviation", "freedom", "GFLOP"),
 )
-SAMPLE_COLUMNS = ("metric", "index", "value")
+SAMPLE_COLUMNS = ("process", "metric", "index", "value")
 
 SITTING = "sitting"
-"""The number of a run's sitting, which findings put beside the columns (`findings.sittings`)."""
+"""The numbers of the sittings of a run's processes, which findings put beside the columns
+(`findings.sittings`)."""
 
 SITTINGS_DIFFER = "sittings_differ"
 """The code of the warning on runs that are compared and were measured in different sittings."""
@@ -38,8 +41,8 @@ DIRTY = "-dirty"
 TABLE_DIGITS = 9
 """Significant digits of a number in the tables."""
 
-INTEGERS = frozenset({"samples", "index"})
-NUMBERS = frozenset({"value", "low", "high", "GFLOP"})
+INTEGERS = frozenset({"process", "processes", "samples", "index"})
+NUMBERS = frozenset({"value", "low", "high", "deviation", "freedom", "GFLOP"})
 BOOLEANS = frozenset({"source_changed"})
 
 Row = Mapping[str, Any]
@@ -85,42 +88,111 @@ def read_table(path: Path, benchmark: Benchmark) -> list[dict[str, Any]]:
 SampleKey = tuple[Any, ...]
 
 
-def read_samples(path: Path, benchmark: Benchmark) -> dict[SampleKey, list[float]]:
-    """Every sample in order of measurement, by the run's keys and the metric.
+Samples = list[list[float]]
+"""The samples of each process, in order of the processes and of measurement."""
+
+
+def read_samples(path: Path, benchmark: Benchmark) -> dict[SampleKey, Samples]:
+    """Every sample, by the run's keys and the metric.
 
     In order, so that a table with permuted rows gives the same estimates.
     """
     kinds: dict[str, type] = {p.name: p.kind for p in benchmark.parameters}
     columns = (*run_keys(benchmark), "metric")
-    found: dict[tuple[str, ...], list[tuple[int, float]]] = {}
+    found: dict[tuple[str, ...], dict[int, list[tuple[int, float]]]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file)
         header = next(rows)
         keys = [header.index(column) for column in columns]
-        index, value = header.index("index"), header.index("value")
+        process, index, value = map(header.index, ("process", "index", "value"))
         for row in rows:
-            key = tuple([row[i] for i in keys])
-            found.setdefault(key, []).append((int(row[index]), float(row[value])))
+            processes = found.setdefault(tuple([row[i] for i in keys]), {})
+            samples = processes.setdefault(int(row[process]), [])
+            samples.append((int(row[index]), float(row[value])))
     return {
         tuple(parse_cell(column, cell, kinds) for column, cell in zip(columns, key, strict=True)): [
-            sample for _, sample in sorted(samples)
+            [sample for _, sample in sorted(processes[number])] for number in sorted(processes)
         ]
-        for key, samples in found.items()
+        for key, processes in found.items()
     }
+
+
+PROCESSES_DIFFER = "processes_differ"
+"""The code of the warning on a run whose processes ended differently, or, with a metric, whose
+exact values differ."""
+
+
+def status_of(statuses: Sequence[str]) -> str:
+    """How a run ended whose processes ended so.
+
+    A run that is incorrect once is incorrect. Else it has the numbers of the processes that have
+    any, or the status of the first.
+    """
+    return next((status for status in ("incorrect", "ok") if status in statuses), statuses[0])
+
+
+def _merge_warnings(records: Sequence[Row]) -> list[dict[str, Any]]:
+    """The warnings on any process of a run, each once, and one if they ended differently."""
+    found = [dict(warning) for record in records for warning in record["warnings"] or ()]
+    statuses = [record["status"] for record in records]
+    if len(set(statuses)) > 1:
+        found.append({"code": PROCESSES_DIFFER, "statuses": statuses})
+    return [warning for i, warning in enumerate(found) if warning not in found[:i]]
+
+
+def merge_processes(benchmark: Benchmark, records: Iterable[Row]) -> list[Row]:
+    """A row for each run from the rows for each of its records, in their order.
+
+    It is that of the first process that ended as the run did, with all processes' warnings.
+    """
+    by_run: dict[tuple[Any, ...], list[Row]] = {}
+    for record in records:
+        key = tuple(record[column] for column in run_keys(benchmark))
+        by_run.setdefault(key, []).append(record)
+    merged = []
+    for mine in by_run.values():
+        status = status_of([record["status"] for record in mine])
+        first = next(record for record in mine if record["status"] == status)
+        changed = any(record["source_changed"] for record in mine)
+        merged.append(
+            {**first, "warnings": _merge_warnings(mine) or None, "source_changed": changed}
+            if len(mine) > 1
+            else first
+        )
+    return merged
+
+
+def _with_exact_differences(benchmark: Benchmark, runs: list[Row], metrics: list[Row]) -> list[Row]:
+    """The runs with a warning on each exact metric in which their processes differ."""
+    differing: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in metrics:
+        if row["low"] is not None and benchmark.metric(row["metric"]).exact:
+            key = tuple(row[column] for column in run_keys(benchmark))
+            warning = {"code": PROCESSES_DIFFER, "metric": row["metric"]}
+            differing.setdefault(key, []).append(warning)
+    if not differing:
+        return runs
+    found = []
+    for run in runs:
+        added = differing.get(tuple(run[column] for column in run_keys(benchmark)), [])
+        found.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)
+    return found
 
 
 @dataclass(frozen=True)
 class Sweep:
     """An experiment's plan and tables, for look-ups by implementation, variant, metric and value.
 
-    `samples` is empty where they were not read.
+    `runs` has a row for each run, whatever the number of its processes, and `records` one for each
+    process, or none where that would be the same. `samples` is empty where they were not read.
     """
 
     plan: Mapping[str, Any]
     benchmark: Benchmark
     runs: Sequence[Row]
     metrics: Sequence[Row]
-    samples: Mapping[SampleKey, list[float]] = field(default_factory=dict, repr=False)
+    samples: Mapping[SampleKey, Samples] = field(default_factory=dict, repr=False)
+    records: Sequence[Row] = ()
 
     @property
     def name(self) -> str:
@@ -264,8 +336,8 @@ class Sweep:
         rows = self.run_rows(implementation, variant)
         return next((row for row in rows if self.value_of(row) == value), None)
 
-    def samples_of(self, row: Row) -> list[float]:
-        """The samples behind a row of the metric table; empty where there are none."""
+    def samples_of(self, row: Row) -> Samples:
+        """The samples of each process behind a row of the metric table; empty for none."""
         return self.samples.get((*self.key_of(row), row["metric"]), [])
 
     @cached_property
@@ -365,6 +437,11 @@ def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
     )
 
 
+def difference_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
+    """Of `warning_codes` that which concerns exact metrics too: the processes of a run differ."""
+    return [code for code in warning_codes(runs, *metrics) if code == PROCESSES_DIFFER]
+
+
 def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
     """`SITTINGS_DIFFER` where runs that are compared with one another are of several sittings."""
     groups = ({run.get(SITTING) for run in runs} - {None} for runs in compared)
@@ -380,13 +457,11 @@ def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False
     """The sweep of a planned experiment from its folder of `tables`."""
     benchmark = find_benchmark(plan["benchmark"])
     folder = tables / plan["name"]
-    return Sweep(
-        plan,
-        benchmark,
-        read_table(folder / "runs.csv", benchmark),
-        read_table(folder / "metrics.csv", benchmark),
-        read_samples(folder / "samples.csv", benchmark) if with_samples else {},
-    )
+    records: list[Row] = [*read_table(folder / "runs.csv", benchmark)]
+    metrics: list[Row] = [*read_table(folder / "metrics.csv", benchmark)]
+    runs = _with_exact_differences(benchmark, merge_processes(benchmark, records), metrics)
+    samples = read_samples(folder / "samples.csv", benchmark) if with_samples else {}
+    return Sweep(plan, benchmark, runs, metrics, samples, records)
 
 
 def read_planned_sweep(plan_file: Path, tables: Path, with_samples: bool = False) -> Sweep:

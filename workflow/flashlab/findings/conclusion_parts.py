@@ -21,7 +21,10 @@ from flashlab.sweep import Row, Sweep, Variant, device_of, metrics_of
 
 METHOD = "quoted from the findings listed, and from the tables' medians and exact values"
 
-TELLING_CAUSES = ("unfused", "memory_bound", "matrix_bound", "launch_bound", "occupancy")
+TELLING_CAUSES = (
+    *("unfused", "memory_bound", "matrix_bound", "launch_bound", "occupancy"),
+    *("elementwise", "products", "fused"),
+)
 """Verdicts of a cause that explain a time, the most telling first."""
 
 SHORT_DIGITS = 2
@@ -254,6 +257,9 @@ def tell_cause(
     if finding is None:
         return
     figures, metric = finding.estimates[-1], known.benchmark.metric(str(finding.metric))
+    if "operators" in figures:  # counted by the profiler of a CPU
+        yield _operators(known, name, finding)
+        return
     yield Statement(
         f"conclusion.cause.{finding.verdict}",
         {
@@ -267,6 +273,23 @@ def tell_cause(
             "cause_matrix": in_percent(figures["matrix_percent"] / 100),
             "cause_idle": in_percent(figures["idle_percent"] / 100),
             "cause_occupancy": in_percent(figures["occupancy_percent"] / 100),
+        },
+        [finding],
+    )
+
+
+def _operators(known: Known, name: str, finding: Finding) -> Statement:
+    """What a pass on a CPU spends its time in."""
+    figures, metric = finding.estimates[-1], known.benchmark.metric(str(finding.metric))
+    kinds = ("product", "softmax", "elementwise", "fused")
+    return Statement(
+        "conclusion.cause.operators",
+        {
+            "cause_name": name,
+            "cause_metric": dict(metric.part or metric.labels),
+            "cause_where": _place(known, finding),
+            "cause_operators": figures["operators"],
+            **{f"cause_{kind}": in_percent(figures[f"{kind}_percent"] / 100) for kind in kinds},
         },
         [finding],
     )

@@ -25,6 +25,7 @@ from flashlab.findings.model import Finding
 from flashlab.findings.monotonicity import monotonicities
 from flashlab.findings.naive import worse_than_naive
 from flashlab.findings.operations import balances, derived_sizes, variant_gains
+from flashlab.findings.processes import processes
 from flashlab.findings.rates import jumps, launch_bounds, saturations
 from flashlab.findings.ratios import Estimates
 from flashlab.findings.roofline import rooflines
@@ -77,6 +78,7 @@ def derive(
     for dataset_kind in DATASET_KINDS:
         found += dataset_kind(shown, estimates)
     found += environments(shown)
+    found += processes(shown)
     found += sittings(shown)
     found += counted_runs(shown)
     found += claims(published, sweeps, estimates)

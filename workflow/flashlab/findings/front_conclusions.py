@@ -381,7 +381,7 @@ def _limit(known: Known) -> Iterator[Finding]:
             "limit_vendor_percent": in_percent(share * ceiling / vendor),
         }
         told.append(Statement("conclusion.front.limit.vendor", params))
-    for other in known.sweeps[0].implementations:
+    for other in sorted({n for sweep in known.sweeps for n in sweep.implementations}):
         told += _tell_matrix(known, other)
         if len(told) > 2:
             break

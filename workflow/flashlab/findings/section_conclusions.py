@@ -46,6 +46,9 @@ PAIR_VERDICTS = {
     **{"mixed": "mixed", "inconclusive": "inconclusive"},
 }
 
+MANY_TIMES = 2.0
+"""From this lead on a factor says more than a percentage."""
+
 MOST_EFFECTS = 3
 """Most implementations of which each one's gain from a variant is told."""
 
@@ -93,7 +96,8 @@ Conclusion = tuple[str, Sequence[Statement], Mapping[str, Any], Sequence[Reason]
 
 def _conclude(known: Known, group: Sequence[Sweep]) -> Conclusion:
     good = [run for sweep in group for run in sweep.runs if run["status"] == "ok"]
-    names = list(dict.fromkeys(name for sweep in group for name in sweep.implementations))
+    names = sorted({name for sweep in group for name in sweep.implementations})
+    names.sort(key=lambda name: name != group[0].baseline)
     able = [name for name in names if any(run["implementation"] == name for run in good)]
     metric = known.decisive
     if not good:
@@ -101,7 +105,7 @@ def _conclude(known: Known, group: Sequence[Sweep]) -> Conclusion:
         told = [Statement("conclusion.no_numbers", {"count": count})]
         return _build(known, "no_numbers", told)
     if metric is None or len(able) < 2:
-        told = list(_tell_alone(known, group[0], able[0]))
+        told = list(_tell_alone(known, group, able[0]))
         return _build(known, "alone", told, {"implementation": able[0]})
     if len(group) == 1 and any(p.kind is bool for p in group[0].varying_variants):
         return _conclude_variant(known, group[0], able)
@@ -124,14 +128,22 @@ def _build(
 # One implementation
 
 
-def _tell_alone(known: Known, sweep: Sweep, name: str) -> Iterator[Statement]:
+def _tell_alone(known: Known, group: Sequence[Sweep], name: str) -> Iterator[Statement]:
+    """How the only implementation with numbers does, in the first series that has any."""
     metric = known.decisive or metrics_of(known.benchmark, exact=True)[0]
-    variant = sweep.variants[0]
-    found = {
-        value: median
-        for value in sweep.values
-        if (median := median_at(sweep, name, variant, value, metric.name)) is not None
-    }
+    each_series = (
+        (
+            sweep,
+            {
+                value: median
+                for value in sweep.values
+                if (median := median_at(sweep, name, variant, value, metric.name)) is not None
+            },
+        )
+        for sweep in group
+        for variant in sweep.variants
+    )
+    sweep, found = next((sweep, found) for sweep, found in each_series if found)
     first, last = min(found), max(found)
     yield Statement(
         "conclusion.alone",
@@ -354,7 +366,7 @@ def _conclude_choice(known: Known, group: Sequence[Sweep], names: Sequence[str])
     assert metric is not None
     choices = _choices_of(known, group, metric.name)
     told = [_choice_heading(choices)] if choices else [Statement("conclusion.choice.missing")]
-    verdict = told[0].key.rpartition(".")[2]
+    verdict = told[0].key.removeprefix("conclusion.choice.").partition(".")[0]
     for part in known.parts:
         found = _choices_of(known, group, part.name)
         winners = _winners(found)
@@ -417,7 +429,11 @@ def _choice_heading(choices: Sequence[Finding]) -> Statement:
     names = {choice.params.get("name") for choice in choices}
     if verdicts == {"one_best"} and len(names) == 1:
         params["name"] = names.pop()
-        return Statement("conclusion.choice.one_best", params, choices)
+        low, high = (choose(p["estimate"] for p in places) for choose in (min, max))
+        if high < MANY_TIMES:
+            return Statement("conclusion.choice.one_best", params, choices)
+        params |= {"low": rounded(low), "high": rounded(high)}
+        return Statement("conclusion.choice.one_best.times", params, choices)
     if verdicts <= {"one_best", "one_suffices"} and len(names) == 1:
         params["name"] = names.pop()
         return Statement("conclusion.choice.one_suffices", params, choices)

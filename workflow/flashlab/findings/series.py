@@ -9,7 +9,14 @@ from typing import Any
 
 from flashlab.benchmarks.model import Metric
 from flashlab.findings.model import Evidence, Finding, Reason
-from flashlab.sweep import Row, Sweep, Variant, sitting_doubts, warning_codes
+from flashlab.sweep import (
+    Row,
+    Sweep,
+    Variant,
+    difference_codes,
+    sitting_doubts,
+    warning_codes,
+)
 
 
 @dataclass(frozen=True)
@@ -136,5 +143,7 @@ def build_finding(
             estimates=estimates,
         ),
         reasons=[*excluded_runs(sweep, runs), *reasons],
-        warnings=[] if metric.exact else sorted([*warning_codes(runs, *measured), *doubts]),
+        warnings=difference_codes(runs, *measured)
+        if metric.exact
+        else sorted([*warning_codes(runs, *measured), *doubts]),
     )

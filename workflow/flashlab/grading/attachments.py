@@ -27,6 +27,7 @@ from flashlab.grading.pdf_comparison import read_attachments
 from flashlab.grading.strict_pdf import MAX_PDF_BYTES, StrictPdf, UnsoundPdfError
 from flashlab.implementations import find_implementations
 from flashlab.pictures import Picture, PictureError, picture_of, suffix_of
+from flashlab.plan import protocol_of
 from flashlab.records import SCHEMAS, parse_record
 from flashlab.remarks import (
     Remark,
@@ -265,18 +266,17 @@ def _number_differences(where: str, stated: Any, follows: Any) -> Iterator[str]:
 
 def setting_differences(config: Mapping[str, Any], records: Mapping[str, Any]) -> Iterator[str]:
     """Where the configuration states settings that measured none of the records."""
-    measure = config["measure"]
-    name = measure["protocol"]
-    protocols = [document["record"]["protocol"] for document in records.values()]
-    stated = [protocol for protocol in protocols if protocol["name"] == name]
-    if protocols and not stated:
+    inner = [document["record"] for document in records.values()]
+    name = config["measure"]["protocol"]
+    stated = [record["protocol"] for record in inner if record["protocol"]["name"] == name]
+    if inner and not stated:
         yield f"{CONFIG}: measure.protocol: no record was measured by {name}"
-    settings = {f"{name}.{key}": value for key, value in measure[name].items()}
-    for where, value in {**settings, "timeout_s": measure["timeout_s"]}.items():
-        key = where.rpartition(".")[2]
-        values = [protocol[key] for protocol in stated if key in protocol]
-        if values and value not in values:
-            yield f"{CONFIG}: measure.{where}: it says {value}, and the records {values[0]}"
+    for device in sorted({record["run"]["device"] for record in inner}):
+        for key, value in protocol_of(config, device).items():
+            values = [protocol[key] for protocol in stated if key in protocol]
+            if values and value not in values:
+                where = key if key == "timeout_s" else f"{name}.{key}"
+                yield f"{CONFIG}: measure.{where}: it says {value}, and the records {values[0]}"
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from flashlab.findings.model import Finding
 from flashlab.report.compact import compact_table, records_of
@@ -53,9 +54,17 @@ def _title(data: ReportData, group: Sequence[Sweep], first: int) -> Texts:
 
 
 def _printed_figures(data: ReportData, sections: Sequence[Section]) -> list[FigureEntry]:
-    """The figures on paper: all of one experiment with the headline's implementations alone."""
+    """The figures on paper: all of one experiment with the headline's implementations alone.
+
+    Of several experiments the first figure of each, with what it is of.
+    """
     if len(sections) > 1:
-        return [section.figures[0] for section in sections if section.figures]
+        return [
+            replace(figure, short=data.words.each("caption.of", title=section.title, caption=text))
+            for section in sections
+            for figure in section.figures[:1]
+            if (text := figure.short or figure.caption)
+        ]
     (section,) = sections
     if set(data.implementations) <= set(data.headline):
         return section.figures

@@ -33,8 +33,9 @@ def render_environment(data: ReportData) -> Environment:
     words, total = data.words, len(data.runs)
     changed = sorted({run["implementation"] for run in data.runs if run["source_changed"]})
     notices = [words.each("source_changed", implementation=name) for name in changed]
-    if dirty := [run for run in data.runs if str(run["commit"]).endswith(DIRTY)]:
-        numbers = _name_runs(data.number_of(run) for run in dirty).text
+    records = [record for records in data.records_of_runs for record in records]
+    if dirty := {data.number_of(r) for r in records if str(r["commit"]).endswith(DIRTY)}:
+        numbers = _name_runs(dirty).text
         notices.append(words.each("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(words.each("environment.warned", count=warned, total=total))
@@ -74,7 +75,7 @@ def _sittings(data: ReportData) -> Iterator[Texts]:
                     "environment.sitting",
                     number=sitting["sitting"],
                     device=f"{sitting['device']}{gpu}",
-                    count=sitting["runs"],
+                    count=sitting["records"],
                     first=_minute(sitting["first"]),
                     last=_minute(sitting["last"]),
                 )
@@ -180,7 +181,7 @@ def _run_cells(data: ReportData, run: RunRow) -> list[Cell]:
 def _disagreements(data: ReportData) -> Table | None:
     """What the records state differently or not at all, and which of them."""
     words, rows = data.words, []
-    by_record = {run["record"]: run for run in data.runs}
+    by_record = {r["record"]: r for records in data.records_of_runs for r in records}
     for finding in data.findings:
         if finding.kind != "environment" or finding.verdict == "agrees":
             continue
