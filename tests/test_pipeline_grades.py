@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pypdf
+import pikepdf
 import pytest
+from grading import tampering
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
@@ -217,13 +218,14 @@ def report_with_data(abridged: Any, tmp_path: Path) -> Path:
 
 
 def test_a_changed_page_is_found_from_the_pdf_alone(grader: Any, report_with_data: Path) -> None:
-    writer = pypdf.PdfWriter(clone_from=report_with_data)
-    stream = writer.pages[0].get_contents()
-    assert stream is not None
-    changed = pypdf.generic.DecodedStreamObject()
-    changed.set_data(re.sub(rb"<([0-9a-f]{4})([0-9a-f]{4})", rb"<\2\2", stream.get_data(), count=1))
-    writer.pages[0][pypdf.generic.NameObject("/Contents")] = writer._add_object(changed)
-    writer.write(report_with_data)
+    def exchange(pdf: pikepdf.Pdf) -> None:
+        # Glyphs are drawn by number: another one is put where two stand side by side.
+        contents = pdf.pages[0].Contents
+        pattern = rb"<([0-9a-f]{4})(?!\1)([0-9a-f]{4})"
+        contents.write(re.sub(pattern, rb"<\2\2", contents.read_bytes(), count=1))
+
+    changed = tampering.altered(report_with_data.read_bytes(), exchange)
+    report_with_data.write_bytes(changed)
     done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={report_with_data}")
     assert done.returncode != 0
     assert "Measuring" not in done.stdout
@@ -231,12 +233,14 @@ def test_a_changed_page_is_found_from_the_pdf_alone(grader: Any, report_with_dat
         assert f"{compared}: consistent" in done.stdout
     assert "pages: 1 difference\n" in done.stdout
     assert "page 1: after" in done.stdout
+    assert "verdict: inconsistent" in done.stdout
 
 
 def test_a_report_is_verified_and_measured_again(grader: Any, report_with_data: Path) -> None:
     said = grader.make("verify", "--config", f"pdf={report_with_data}", "reproduce=1")
     for compared in ("attachments", "records", "tables and findings", "pages"):
         assert f"{compared}: consistent" in said, said
+    assert "verdict: consistent: its data give this file, byte for byte" in said
     assert "does not show where the data came from" in said
     assert "Measuring" in said
     assert "measured again: " in said

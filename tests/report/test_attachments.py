@@ -13,6 +13,7 @@ from typing import Any
 import pikepdf
 import pytest
 
+from flashlab.report.software import software
 from flashlab.sweep import TABLES
 
 EXPERIMENTS = ("summary", "seq_len", "causal", "batch_size", "num_heads", "emb_dim")
@@ -34,7 +35,8 @@ def test_all_that_the_report_rests_on_is_in_it(detached: Path) -> None:
 
 def test_the_manifest_vouches_for_every_other_file(detached: Path) -> None:
     manifest = json.loads(detached.joinpath("manifest.json").read_text())
-    assert (manifest["version"], manifest["dataset"]) == (1, "local")
+    assert (manifest["version"], manifest["dataset"]) == (2, "local")
+    assert manifest["software"] == software()
     others = {path.name: path for path in detached.iterdir() if path.name != "manifest.json"}
     assert manifest["files"].keys() == others.keys()
     for name, path in others.items():

@@ -195,10 +195,27 @@ def _grades_pdf(arguments: Arguments) -> None:
 
 
 def _verify(arguments: Arguments) -> None:
-    from flashlab.grading.verification import write_verification
+    """Verify in a process of its own, which is ended where it takes too much."""
+    from flashlab.grading.limits import LimitError, run_within_limits
 
-    if not write_verification(arguments.order):
-        raise SystemExit(1)
+    given = ("--order", arguments.order) if arguments.order else ("--pdf", arguments.pdf)
+    command = (sys.executable, "-m", "flashlab", "compare", *map(str, given))
+    try:
+        status = run_within_limits(command)
+    except LimitError as error:
+        print(f"error: the report was not verified to its end: {error}", file=sys.stderr)
+        status = 1
+    raise SystemExit(status)
+
+
+def _compare(arguments: Arguments) -> None:
+    from flashlab.grading import verification
+
+    if arguments.order:
+        status = verification.write_ordered_verification(arguments.order)
+    else:
+        status = verification.write_verification(arguments.pdf)
+    raise SystemExit(status)
 
 
 def _check_call(arguments: Arguments) -> None:
@@ -326,8 +343,18 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--summary", type=Path, required=True, help="CSV file to write")
     grade.add_argument("--document", type=Path, required=True, help="the pages' content to write")
 
-    verify = command("verify", _verify, "Check a report against the data attached to it.")
-    verify.add_argument("--order", type=Path, required=True, help="what to verify, JSON")
+    for name, function, help in (
+        ("verify", _verify, "Check a report against the data attached to it."),
+        ("compare", _compare, "What verify does, without its limits of memory and time."),
+    ):
+        verify = command(name, function, help)
+        verify.epilog = (
+            "Exit status: 0 if the report is consistent, 1 if it is not or is no report, 2 if the "
+            "command line is wrong, 3 if the data is consistent and another version rendered it."
+        )
+        what = verify.add_mutually_exclusive_group(required=True)
+        what.add_argument("--order", type=Path, help="what a Snakemake call is to verify, JSON")
+        what.add_argument("--pdf", type=Path, metavar="PATH", help="the report")
 
     grades_pdf = command("grades-pdf", _grades_pdf, "Render the grades as a PDF.")
     grades_pdf.add_argument("--document", type=Path, required=True, help="the pages' content")

@@ -253,6 +253,18 @@ def _claims_planning(
     return [*plan.plan_claims(benchmark, claimed_runs(document), held, planned)]
 
 
+def _as_recorded(resolved: Mapping[str, Any], recorded: datasets.Dataset) -> dict[str, Any]:
+    """The configuration with the settings by which the dataset's records were measured."""
+    measure = resolved["measure"]
+    by_name = {entry.protocol["name"]: entry.protocol for entry in recorded.entries}
+    chosen = measure["protocol"] if measure["protocol"] in by_name else recorded.protocol
+    stated = by_name.get(chosen, {})
+    settings = {key: stated.get(key, value) for key, value in measure[chosen].items()}
+    timeout_s = stated.get("timeout_s", measure["timeout_s"])
+    changed = {"protocol": chosen, chosen: settings, "timeout_s": timeout_s}
+    return {**resolved, "measure": {**measure, **changed}}
+
+
 def _documents(
     home: Path,
     dataset: str,
@@ -487,7 +499,14 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         remade=remade,
         config=resolved,
         documents={
-            **_documents(home, dataset, resolved, planning, implementations, (dtype, device)),
+            **_documents(
+                home,
+                dataset,
+                _as_recorded(resolved, recorded) if recorded else resolved,
+                planning,
+                implementations,
+                (dtype, device),
+            ),
             **added,
             **counting.kept,
         },

@@ -210,6 +210,12 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
 
 
 def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that a report depends on: all but those that the schema marks as not reported."""
+    """The keys that a report depends on: all but those that the schema marks as not reported.
+
+    Of the protocols, only the chosen one has its settings: no other one measured anything.
+    """
     properties = _schema()["properties"]
-    return {key: value for key, value in resolved.items() if properties[key].get("reported", True)}
+    found = {key: value for key, value in resolved.items() if properties[key].get("reported", True)}
+    measure = resolved["measure"]
+    chosen = ("protocol", measure["protocol"], "timeout_s")
+    return {**found, "measure": {key: measure[key] for key in measure if key in chosen}}

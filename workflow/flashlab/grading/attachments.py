@@ -1,27 +1,34 @@
-"""A report's PDF taken apart: the data attached to it, its text, and its drawings.
+"""A report's attachments, read within bounds and checked: the data that it was rendered from.
 
-The PDF is not trusted: it is read within bounds, and no link or action in it is followed.
+The PDF is not trusted: every file, line and document in it has a limit.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
+import json
+import statistics
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pypdf
-from pypdf.generic import ArrayObject, DictionaryObject, StreamObject
+import jsonschema
 
-from flashlab.config import ConfigError, Layer, resolve_config
-from flashlab.course import NotMeasuredError, result_of
+from flashlab.config import ConfigError, Layer, reported_config, resolve_config
+from flashlab.course import NotMeasuredError, agree, result_of
+from flashlab.files import json_text
 from flashlab.grading.declared import of_record
-from flashlab.grading.model import GradingError, Result
+from flashlab.grading.model import Result
+from flashlab.grading.pdf_comparison import read_attachments
+from flashlab.grading.strict_pdf import MAX_PDF_BYTES, StrictPdf, UnsoundPdfError
 from flashlab.implementations import find_implementations
 from flashlab.pictures import Picture, PictureError, picture_of, suffix_of
+from flashlab.plan import protocol_of
+from flashlab.records import SCHEMAS, parse_record
 from flashlab.remarks import (
     Remark,
     RemarkError,
@@ -30,128 +37,39 @@ from flashlab.remarks import (
     remark_name,
     remark_of,
 )
-from flashlab.untrusted import UnsoundFileError, parse_json, read_bounded
+from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, parse_json, read_bounded
 
 RECORDS, FINDINGS, CONFIG = "records.jsonl.gz", "findings.json", "config.json"
 CEILINGS, MANIFEST = "ceilings.json", "manifest.json"
 
-MAX_PDF_BYTES = 256 * 1024**2
-MAX_RECORDS_BYTES = 512 * 1024**2
-MAX_PAGES = 2_000
-MAX_FORMS = 20_000
-MAX_DEPTH = 20
+MAX_ATTACHMENT_BYTES = 64 * 1024**2
+MAX_ATTACHED_BYTES = 128 * 1024**2
+MAX_RECORDS_BYTES = 64 * 1024**2
+MAX_RECORDS = 5_000
+MAX_NAME_BYTES = 200
 
-
-class UnsoundPdfError(GradingError):
-    """A PDF that is not a report with its data attached; the message gives the reason."""
-
-
-@dataclass(frozen=True)
-class Page:
-    """One page: its text in reading order, and hashes of its drawings and its annotations."""
-
-    text: str
-    drawing: str
-    annotations: str
+_GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0"
+"""Without a name, a comment or a time; two bytes follow that name the level and the system."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A report's PDF: its attachments by name, its pages, and a hash of its metadata."""
+    """A report's PDF: its bytes, its objects, and its attachments by name."""
 
+    content: bytes
+    pdf: StrictPdf
     attachments: Mapping[str, bytes]
-    pages: tuple[Page, ...]
-    document: str
-
-
-def _forms(resources: Any, seen: set[int]) -> list[bytes]:
-    """The decoded content of all forms and images in these resources."""
-    found: list[bytes] = []
-    objects = resources.get("/XObject", {}) if isinstance(resources, DictionaryObject) else {}
-    for name in sorted(objects):
-        drawn = objects[name].get_object()
-        if id(drawn) in seen or not isinstance(drawn, StreamObject):
-            continue
-        if len(seen) > MAX_FORMS:
-            raise UnsoundPdfError(f"a page has more than {MAX_FORMS} drawings, as no report has")
-        seen.add(id(drawn))
-        if drawn.get("/Subtype") == "/Image":
-            digest = hashlib.sha256()
-            _update(digest, drawn)
-            found.append(digest.digest())
-            continue
-        found.append(drawn.get_data())
-        found += _forms(drawn.get("/Resources", DictionaryObject()), seen)
-    return found
-
-
-def _update(digest: Any, value: Any, depth: int = 0) -> None:
-    """Update a hash with a PDF object, whatever its object numbers; references to pages by type."""
-    if depth > MAX_DEPTH:
-        raise UnsoundPdfError(f"its objects are nested more than {MAX_DEPTH} deep, as in no report")
-    value = value.get_object() if hasattr(value, "get_object") else value
-    if isinstance(value, DictionaryObject):
-        if value.get("/Type") in ("/Page", "/StructElem"):
-            digest.update(str(value["/Type"]).encode())
-            return
-        for key in sorted(value.keys() - {"/P", "/Parent", "/StructParent"}):
-            digest.update(key.encode() + b"\0")
-            _update(digest, value.raw_get(key), depth + 1)
-        if isinstance(value, StreamObject):
-            digest.update(value.get_data())
-    elif isinstance(value, ArrayObject):
-        digest.update(f"[{len(value)}".encode())
-        for item in value:
-            _update(digest, item, depth + 1)
-    else:
-        digest.update(repr(value).encode() + b"\0")
-
-
-def _annotations(page: pypdf.PageObject) -> str:
-    digest = hashlib.sha256()
-    _update(digest, page.get("/Annots", ArrayObject()))
-    return digest.hexdigest()
-
-
-def _document(reader: pypdf.PdfReader) -> str:
-    """A hash of the title and other metadata, and of actions that run when the file is opened."""
-    root, digest = reader.root_object, hashlib.sha256()
-    for found in (reader.trailer.get("/Info"), root.get("/Metadata")):
-        if found is not None:
-            _update(digest, found)
-    acting = root.keys() & {"/OpenAction", "/AA", "/AcroForm", "/Collection", "/URI"}
-    digest.update(" ".join(sorted(acting)).encode())
-    return digest.hexdigest()
-
-
-def _page(page: pypdf.PageObject) -> Page:
-    contents = page.get_contents()
-    drawn = [contents.get_data() if contents is not None else b""]
-    drawn += _forms(page.get("/Resources", DictionaryObject()), set())
-    digest = hashlib.sha256()
-    for part in drawn:
-        digest.update(len(part).to_bytes(8) + part)
-    return Page(page.extract_text(), digest.hexdigest(), _annotations(page))
 
 
 def open_pdf(content: bytes) -> Opened:
-    """Attachments and pages of a PDF; UnsoundPdfError if it cannot be read as one."""
+    """A PDF with its attachments; UnsoundPdfError if it is not as FlashLab writes one."""
     try:
-        reader = pypdf.PdfReader(io.BytesIO(content))
-        if len(reader.pages) > MAX_PAGES:
-            raise UnsoundPdfError(f"it has more than {MAX_PAGES} pages, as no report has")
-        attachments: dict[str, bytes] = {}
-        for attachment in reader.attachment_list:
-            if attachment.name in attachments:
-                raise UnsoundPdfError(f"{attachment.name!r} is attached twice")
-            attachments[attachment.name] = attachment.content
-        pages = tuple(_page(page) for page in reader.pages)
-        return Opened(attachments, pages, _document(reader))
-    except UnsoundPdfError:
-        raise
-    # A malformed PDF can make the parser raise anything.
-    except Exception as error:
-        raise UnsoundPdfError(f"it cannot be read as a PDF: {error}") from error
+        pdf = StrictPdf(content)
+        found = read_attachments(pdf, MAX_ATTACHMENT_BYTES, MAX_ATTACHED_BYTES)
+    # What a damaged table or dictionary makes the parser raise has no better name.
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise UnsoundPdfError(f"it cannot be read as a PDF: {type(error).__name__}") from error
+    return Opened(content, pdf, found)
 
 
 def read_pdf(path: Path) -> Opened:
@@ -170,10 +88,38 @@ def attached_json(attachments: Mapping[str, bytes], name: str) -> Any:
         raise UnsoundPdfError(
             f"{name} is not attached; only a report with its data attached can be verified"
         )
+    return _parsed(attachments[name], name)
+
+
+def _parsed(content: bytes, where: str) -> Any:
+    """A JSON text, parsed strictly; UnsoundPdfError naming `where` if it is unsound."""
+    if len(content) > MAX_FILE_BYTES:
+        raise UnsoundPdfError(f"{where}: it has more than {MAX_FILE_BYTES} bytes")
     try:
-        return parse_json(attachments[name])
+        document = parse_json(content)
+        json.dumps(document, ensure_ascii=False).encode()
     except UnsoundFileError as problem:
-        raise UnsoundPdfError(f"{name}: {problem}") from problem
+        raise UnsoundPdfError(f"{where}: {problem}") from problem
+    except UnicodeEncodeError as error:
+        raise UnsoundPdfError(f"{where}: it has half of a surrogate pair") from error
+    return document
+
+
+def _resolved_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
+    config = attached_json(attachments, CONFIG)
+    if not isinstance(config, dict):
+        raise UnsoundPdfError(f"{CONFIG}: it is not a configuration")
+    try:
+        return resolve_config([Layer(CONFIG, config)], find_implementations())
+    except ConfigError as error:
+        raise UnsoundPdfError(f"{CONFIG}: {error}") from error
+
+
+def config_differences(attachments: Mapping[str, bytes]) -> Iterator[str]:
+    """Whether the configuration is written otherwise than FlashLab writes it."""
+    written = json_text(reported_config(_resolved_config(attachments))).encode()
+    if written != attachments[CONFIG]:
+        yield f"{CONFIG}: it is not as FlashLab writes it: a key too many, their order, or spacing"
 
 
 def checked_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
@@ -182,13 +128,7 @@ def checked_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
     UnsoundPdfError if it is not valid, a remark is not attached, or an implementation does not
     exist here.
     """
-    config = attached_json(attachments, CONFIG)
-    if not isinstance(config, dict):
-        raise UnsoundPdfError(f"{CONFIG}: it is not a configuration")
-    try:
-        resolved = resolve_config([Layer(CONFIG, config)], find_implementations())
-    except ConfigError as error:
-        raise UnsoundPdfError(f"{CONFIG}: {error}") from error
+    resolved = _resolved_config(attachments)
     # The configuration has their paths on the author's machine, which are not used.
     resolved["remarks"] = {
         experiment: {language: remark_name(experiment, language) for language in by_language}
@@ -238,30 +178,136 @@ def results_of(attachments: Mapping[str, bytes]) -> list[Result]:
     return results
 
 
-def attached_records(attachments: Mapping[str, bytes]) -> dict[str, Any]:
-    """The attached records by file name; UnsoundPdfError if a line is malformed."""
+def _is_file_name(name: Any) -> bool:
+    """Whether this can name a record's file, here and on any other machine."""
+    return (
+        isinstance(name, str)
+        and name.isprintable()
+        and name.endswith(".json")
+        and not name.startswith(".")
+        and not {"/", "\\"} & set(name)
+        and len(name.encode()) <= MAX_NAME_BYTES
+    )
+
+
+def unpacked_records(attachments: Mapping[str, bytes]) -> bytes:
+    """The lines of the attached records; UnsoundPdfError unless they are packed once and alone."""
     if RECORDS not in attachments:
         raise UnsoundPdfError(f"{RECORDS} is not attached")
+    packed = attachments[RECORDS]
+    if not packed.startswith(_GZIP_HEADER):
+        raise UnsoundPdfError(f"{RECORDS}: it is not packed as FlashLab does, with a bare header")
     unpacker = zlib.decompressobj(wbits=31)
     try:
-        lines = unpacker.decompress(attachments[RECORDS], MAX_RECORDS_BYTES)
+        lines = unpacker.decompress(packed, MAX_RECORDS_BYTES)
     except zlib.error as error:
         raise UnsoundPdfError(f"{RECORDS}: {error}") from error
     if not unpacker.eof:
         raise UnsoundPdfError(
             f"{RECORDS}: it is truncated, or has more than {MAX_RECORDS_BYTES} bytes uncompressed"
         )
+    if unpacker.unused_data:
+        raise UnsoundPdfError(f"{RECORDS}: something follows the packed records")
+    return lines
+
+
+def attached_records(attachments: Mapping[str, bytes]) -> dict[str, Any]:
+    """The attached records by file name; UnsoundPdfError if a line is malformed."""
     records: dict[str, Any] = {}
-    for number, line in enumerate(lines.splitlines(), start=1):
+    for number, line in enumerate(io.BytesIO(unpacked_records(attachments)), start=1):
         where = f"{RECORDS}: line {number}"
-        try:
-            entry = parse_json(line)
-        except UnsoundFileError as problem:
-            raise UnsoundPdfError(f"{where}: {problem}") from problem
+        if number > MAX_RECORDS:
+            raise UnsoundPdfError(f"{where}: there are more than {MAX_RECORDS} lines")
+        entry = _parsed(line, where)
         if not isinstance(entry, dict) or entry.keys() != {"file", "record"}:
             raise UnsoundPdfError(f"{where}: it must be an object with the keys file and record")
         name = entry["file"]
-        if not isinstance(name, str) or Path(name).name != name or name in records:
+        if not _is_file_name(name) or name in records:
             raise UnsoundPdfError(f"{where}: {name!r} is not a file name, or occurs twice")
         records[name] = entry["record"]
     return records
+
+
+def record_differences(name: str, document: Any) -> Iterator[str]:
+    """Where a record's own summary does not follow from its samples and its shape.
+
+    RecordError if it is no record.
+    """
+    record = parse_record(document, name)
+    yield from _date_differences(name, record.started)
+    if record.status != "ok":
+        return
+    for metric, measured in record.metrics.items():
+        if measured.samples and not agree(measured.value, statistics.median(measured.samples)):
+            yield f"{name}: {metric}: the value is not the median of its samples"
+    for key, value in record.top_level_keys().items():
+        yield from _number_differences(f"{name}: {key}", document.get(key), value)
+
+
+def _date_differences(name: str, started: str) -> Iterator[str]:
+    try:
+        dated = datetime.fromisoformat(started).tzinfo is not None
+    except ValueError:
+        dated = False
+    if not dated:
+        yield f"{name}: started: {started[:40]!r} is not a date and time with its zone"
+
+
+def _number_differences(where: str, stated: Any, follows: Any) -> Iterator[str]:
+    """Where a number, or a mapping of numbers, is not what follows from the metrics."""
+    if isinstance(follows, Mapping) and isinstance(stated, Mapping):
+        for key, value in follows.items():
+            yield from _number_differences(f"{where}: {key}", stated.get(key), value)
+        for key in sorted(stated.keys() - follows.keys()):
+            yield f"{where}: {key} does not belong in a record"
+    elif not isinstance(stated, (int, float)) or not agree(stated, follows):
+        yield f"{where}: it says {stated}, and the run's metrics give {follows:.9g}"
+
+
+def setting_differences(config: Mapping[str, Any], records: Mapping[str, Any]) -> Iterator[str]:
+    """Where the configuration states settings that measured none of the records."""
+    inner = [document["record"] for document in records.values()]
+    name = config["measure"]["protocol"]
+    stated = [record["protocol"] for record in inner if record["protocol"]["name"] == name]
+    if inner and not stated:
+        yield f"{CONFIG}: measure.protocol: no record was measured by {name}"
+    for device in sorted({record["run"]["device"] for record in inner}):
+        for key, value in protocol_of(config, device).items():
+            values = [protocol[key] for protocol in stated if key in protocol]
+            if values and value not in values:
+                where = key if key == "timeout_s" else f"{name}.{key}"
+                yield f"{CONFIG}: measure.{where}: it says {value}, and the records {values[0]}"
+
+
+@cache
+def _ceilings_validator() -> jsonschema.Draft202012Validator:
+    path = SCHEMAS / "ceilings.schema.json"
+    return jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
+
+
+def ceiling_differences(attachments: Mapping[str, bytes]) -> Iterator[str]:
+    """Where the attached ceilings do not follow from their samples.
+
+    UnsoundPdfError if they are malformed.
+    """
+    if CEILINGS not in attachments:
+        return
+    document = attached_json(attachments, CEILINGS)
+    error = jsonschema.exceptions.best_match(_ceilings_validator().iter_errors(document))
+    if error is not None:
+        key = ".".join(map(str, error.absolute_path)) or "the document"
+        raise UnsoundPdfError(f"{CEILINGS}: {key}: {error.message[:200]}")
+    if json_text(document).encode() != attachments[CEILINGS]:
+        yield f"{CEILINGS}: it is not as FlashLab writes it: a value, or its spacing"
+    yield from _date_differences(CEILINGS, document["started"])
+    measured = {f"matrix_product.{key}": m for key, m in document["matrix_product"].items()}
+    for name, own in {**measured, "copy": document["copy"]}.items():
+        seconds = own["time(s)"]
+        if own["samples"] and not agree(seconds, statistics.median(own["samples"])):
+            yield f"{CEILINGS}: {name}: time(s) is not the median of the samples"
+        if name == "copy":
+            key, follows = "bandwidth(GB/s)", 2 * own["bytes"] / seconds / 1e9
+        else:
+            key, follows = "rate(TFLOPs/s)", 2 * own["size"] ** 3 / seconds / 1e12
+        if not agree(own[key], follows):
+            yield f"{CEILINGS}: {name}: {key}: it says {own[key]}, and the time gives {follows:.9g}"

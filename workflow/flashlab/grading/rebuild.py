@@ -5,7 +5,6 @@ Statistics are computed from the records' samples; no attached table, finding or
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
@@ -21,38 +20,48 @@ from flashlab.grading.attachments import (
     CEILINGS,
     CONFIG,
     FINDINGS,
-    UnsoundPdfError,
+    MANIFEST,
+    RECORDS,
     attached_json,
     attached_records,
     attached_remarks,
     checked_config,
+    open_pdf,
 )
+from flashlab.grading.strict_pdf import UnsoundPdfError
 from flashlab.implementations import find_implementations
 from flashlab.plan_files import experiment_file, records_file
+from flashlab.prepare import LOCAL, results_of
 from flashlab.published import CLAIMS, claimed_runs, read_claims
 from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report import write_report
+from flashlab.report.attachments import Given, lines_of_records, record_paths
+from flashlab.report.software import is_software, software
 from flashlab.runs import Run
-from flashlab.sweep import TABLES
 from flashlab.tables import write_tables
 
-LOCAL = "local"
 LANGUAGES = Path("plan", "languages.json")
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What the attached records give: tables and findings under attachment names, and the PDF."""
+    """What the attached records give: the PDF, its attachments, and the lines of the records."""
 
-    attachments: Mapping[str, bytes]
     pdf: bytes
+    attachments: Mapping[str, bytes]
+    lines: bytes
 
 
 def _records_folder(config: Mapping[str, Any]) -> Path:
     """The folder of the report's records, whose paths are in the tables."""
     dataset = config["dataset"]
-    home = Path("results" if dataset == LOCAL or "import" in config else "data")
-    return home.joinpath(dataset, "records")
+    if dataset == LOCAL or "import" in config:
+        return _results(config) / "records"
+    return Path("data", dataset, "records")
+
+
+def _results(config: Mapping[str, Any]) -> Path:
+    return results_of(config["dataset"], find_benchmark(config["benchmark"]))
 
 
 Attached = Mapping[tuple[Run, str], plan.PlannedRun]
@@ -162,6 +171,15 @@ def _run_stages(
     draw_overview(plans, results / "tables", findings, ceilings, languages, overview)
 
 
+def _stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any]:
+    """What the manifest says rendered the report; this software where nothing is stated."""
+    if MANIFEST not in attachments:
+        return software()
+    manifest = attached_json(attachments, MANIFEST)
+    stated = manifest.get("software") if isinstance(manifest, dict) else None
+    return stated if is_software(stated) else software()
+
+
 def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
     """Rebuild tables, findings, figures and the PDF from the attached records, in `folder`.
 
@@ -172,32 +190,19 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
     config = checked_config(attachments)
     records = attached_records(attachments)
     remarks = attached_remarks(attachments, config)
-    results = Path("results") / config["dataset"]
+    given = Given(remarks, attachments[RECORDS], _stated_software(attachments))
+    results = _results(config)
     with chdir(folder):
         attached = _write_records(records, _records_folder(config))
         ceilings = None
         if CEILINGS in attachments:
             ceilings = Path(CEILINGS)
-            write_json(ceilings, attached_json(attachments, CEILINGS))
+            ceilings.write_bytes(attachments[CEILINGS])
         experiments = _write_plans(config, attached, results)
         _run_stages(experiments, results, ceilings)
         config_file, output = Path(CONFIG), Path("report.pdf")
-        write_json(config_file, config)
-        write_report(config_file, results, ceilings, output, remarks)
-        made = {
-            f"{experiment.name}-{table}.csv": (
-                results / "tables" / experiment.name / f"{table}.csv"
-            ).read_bytes()
-            for experiment in experiments
-            for table in TABLES
-        }
-        made[FINDINGS] = results.joinpath(FINDINGS).read_bytes()
-        return Rebuilt(made, output.read_bytes())
-
-
-def is_same_document(a: bytes, b: bytes) -> bool:
-    """Whether two JSON texts are of the same document."""
-    try:
-        return bool(json.loads(a) == json.loads(b))
-    except ValueError:
-        return False
+        config_file.write_bytes(attachments[CONFIG])
+        write_report(config_file, results, ceilings, output, given)
+        pdf = output.read_bytes()
+        lines = lines_of_records(record_paths(results), config.get("anonymous", False))
+        return Rebuilt(pdf, open_pdf(pdf).attachments, lines)

@@ -23,8 +23,8 @@ from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
 from flashlab.files import open_atomically, read_json
-from flashlab.remarks import Remark, read_remarks
-from flashlab.report.attachments import AttachedFile, attached_files
+from flashlab.remarks import read_remarks
+from flashlab.report.attachments import AttachedFile, Given, attached_files
 from flashlab.report.content import compose, texts_joined
 from flashlab.report.document import Front, Report
 from flashlab.report.front import shortened
@@ -200,18 +200,17 @@ def write_report(
     results: Path,
     ceilings: Path | None,
     output: Path,
-    remarks: Sequence[Remark] | None = None,
+    given: Given | None = None,
 ) -> None:
     """Write the PDF of the dataset in `results`, atomically.
 
-    `remarks` are those that the configuration names, unless given.
+    `given` holds what a report that is rendered again takes from its attachments.
     """
     config = read_json(config_file)
-    if remarks is None:
-        remarks = read_remarks(config)
+    remarks = given.remarks if given else read_remarks(config)
     report = on_one_page(compose(config, results, ceilings, remarks), results)
     created = datetime.fromisoformat(report.created).astimezone(UTC)
-    files = attached_files(config_file, results, ceilings, remarks)
+    files = attached_files(config_file, results, ceilings, remarks, given)
     pdf = to_pdf(to_html(report), results, files, created)
     with open_atomically(output, binary=True) as file:
         file.write(pdf)

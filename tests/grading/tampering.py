@@ -1,0 +1,381 @@
+"""Ways to alter a report so that it shows, says or does something else.
+
+None of them depends on what is on a particular page: each finds a place of its kind.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pikepdf
+from fontTools.ttLib import TTFont
+from pikepdf import Array, Dictionary, Name, Stream, String
+
+Alteration = Callable[[pikepdf.Pdf], None]
+
+
+def altered(content: bytes, alter: Alteration) -> bytes:
+    """The PDF with an alteration, its objects packed as before."""
+    out = io.BytesIO()
+    with pikepdf.open(io.BytesIO(content)) as pdf:
+        alter(pdf)
+        pdf.save(out, fix_metadata_version=False)
+    return out.getvalue()
+
+
+def with_attachments(content: bytes, files: Mapping[str, bytes]) -> bytes:
+    """The PDF with exactly these files attached; those that it has keep their places."""
+
+    def alter(pdf: pikepdf.Pdf) -> None:
+        for name in list(pdf.attachments):
+            if name not in files:
+                del pdf.attachments[name]
+        kept = {str(specification.UF): specification for specification in _specifications(pdf)}
+        for name, file in files.items():
+            if name in kept:
+                kept[name].EF.F.write(file)
+            else:
+                pdf.attachments[name] = file
+
+    return altered(content, alter)
+
+
+def _specifications(pdf: pikepdf.Pdf) -> Any:
+    names = pdf.Root.get("/Names", Dictionary()).get("/EmbeddedFiles", Dictionary())
+    return list(names.get("/Names", Array()))[1::2]
+
+
+def _objects(pdf: pikepdf.Pdf, kind: Callable[[Any], bool]) -> Iterator[Any]:
+    for found in pdf.objects:
+        if isinstance(found, (Dictionary, Stream)) and kind(found):
+            yield found
+
+
+def _of_type(name: str) -> Callable[[Any], bool]:
+    return lambda found: found.get("/Type") == name
+
+
+def _form(pdf: pikepdf.Pdf) -> Any:
+    """A form, which a page or another form draws."""
+    return next(_objects(pdf, lambda found: found.get("/Subtype") == "/Form"))
+
+
+def _draw(pdf: pikepdf.Pdf, operators: bytes) -> None:
+    """Draw on page one over all else."""
+    contents = pdf.pages[0].Contents
+    contents.write(contents.read_bytes() + b"\n" + operators)
+
+
+def _first_font(pdf: pikepdf.Pdf) -> Any:
+    """A composite font's descendant."""
+    fonts = _objects(pdf, lambda found: found.get("/Subtype") == "/Type0")
+    return next(fonts).DescendantFonts[0]
+
+
+def _resources(pdf: pikepdf.Pdf, kind: str) -> Any:
+    """Page one's resources of a kind, made where there are none."""
+    resources = pdf.pages[0].Resources
+    if kind not in resources:
+        resources[kind] = Dictionary()
+    return resources[kind]
+
+
+# What a page shows
+
+
+def cover_a_number(pdf: pikepdf.Pdf) -> None:
+    box, digits = b"1 1 1 rg 60 600 90 20 re f\n", b"0 0 0 RG 62 602 m 70 602 l 70 615 l S\n"
+    _draw(pdf, b"q " + box + digits + b"Q BT ( ) Tj ET")
+
+
+def move_a_path(pdf: pikepdf.Pdf) -> None:
+    for page in pdf.pages:
+        content = page.Contents.read_bytes()
+        moved = re.sub(rb"([\d.]+) ([\d.]+) l\n", rb"\1 1.25 l\n", content, count=1)
+        if moved != content:
+            page.Contents.write(moved + b"\nBT () Tj ET")
+            return
+
+
+def draw_an_image(pdf: pikepdf.Pdf) -> None:
+    pixel = Dictionary(
+        {
+            **{"/Type": Name.XObject, "/Subtype": Name.Image, "/Width": 1, "/Height": 1},
+            **{"/ColorSpace": Name.DeviceGray, "/BitsPerComponent": 8},
+        }
+    )
+    image = Stream(pdf, b"\0")
+    for key, value in pixel.items():
+        image[key] = value
+    _resources(pdf, "/XObject")["/Z9"] = pdf.make_indirect(image)
+    _draw(pdf, b"q 90 0 0 20 60 600 cm /Z9 Do Q")
+
+
+def space_an_operator_otherwise(pdf: pikepdf.Pdf) -> None:
+    _draw(pdf, b" ")
+
+
+def crop_a_page(pdf: pikepdf.Pdf) -> None:
+    pdf.pages[0].obj["/CropBox"] = Array([0, 0, 300, 300])
+
+
+def resize_a_page(pdf: pikepdf.Pdf) -> None:
+    pdf.pages[0].obj["/MediaBox"] = Array([0, 0, 595, 400])
+
+
+def rotate_a_page(pdf: pikepdf.Pdf) -> None:
+    pdf.pages[0].obj["/Rotate"] = 180
+
+
+def scale_a_page(pdf: pikepdf.Pdf) -> None:
+    pdf.pages[0].obj["/UserUnit"] = 2
+
+
+def exchange_pages(pdf: pikepdf.Pdf) -> None:
+    kids = pdf.Root.Pages.Kids
+    kids[0], kids[1] = kids[1], kids[0]
+
+
+def add_a_page(pdf: pikepdf.Pdf) -> None:
+    pdf.add_blank_page()
+
+
+def remove_a_page(pdf: pikepdf.Pdf) -> None:
+    del pdf.pages[-1]
+
+
+def make_drawing_transparent(pdf: pikepdf.Pdf) -> None:
+    state = Dictionary(Type=Name.ExtGState, ca=0)
+    _resources(pdf, "/ExtGState")["/Z8"] = state
+
+
+def mask_drawing(pdf: pikepdf.Pdf) -> None:
+    for state in _objects(pdf, lambda found: "/ExtGState" in found):
+        for name in state.ExtGState.keys():  # noqa: SIM118, a dictionary of pikepdf
+            state.ExtGState[name]["/SMask"] = Dictionary(Type=Name.Mask, S=Name.Alpha)
+            return
+    _resources(pdf, "/ExtGState")["/Z8"] = Dictionary(SMask=Dictionary(S=Name.Alpha))
+
+
+def exchange_a_colour_space(pdf: pikepdf.Pdf) -> None:
+    _resources(pdf, "/ColorSpace")["/DefaultRGB"] = Array([Name.CalRGB, Dictionary()])
+
+
+def hide_a_form_by_its_box(pdf: pikepdf.Pdf) -> None:
+    _form(pdf)["/BBox"] = Array([0, 0, 0, 0])
+
+
+def hide_a_form_by_its_matrix(pdf: pikepdf.Pdf) -> None:
+    _form(pdf)["/Matrix"] = Array([1, 0, 0, 1, 5000, 0])
+
+
+def hide_a_form_by_a_layer(pdf: pikepdf.Pdf) -> None:
+    layer = pdf.make_indirect(Dictionary(Type=Name.OCG, Name=String("x")))
+    _form(pdf)["/OC"] = layer
+    pdf.Root["/OCProperties"] = Dictionary(OCGs=Array([layer]), D=Dictionary(OFF=Array([layer])))
+
+
+# Fonts
+
+
+def draw_a_glyph_as_another(pdf: pikepdf.Pdf) -> None:
+    """Exchange the outlines of two glyphs in the font's program."""
+    program, out = _first_font(pdf).FontDescriptor.FontFile2, io.BytesIO()
+    with TTFont(io.BytesIO(program.read_bytes()), recalcTimestamp=False) as font:
+        outlines = font["glyf"].glyphs
+        drawn = [name for name in font.getGlyphOrder() if font["glyf"][name].numberOfContours > 0]
+        one, other = drawn[-1], drawn[-2]
+        outlines[one], outlines[other] = outlines[other], outlines[one]
+        font.save(out, reorderTables=None)
+    program.write(out.getvalue())
+
+
+def map_characters_to_other_glyphs(pdf: pikepdf.Pdf) -> None:
+    font = _first_font(pdf)
+    font["/CIDToGIDMap"] = pdf.make_indirect(Stream(pdf, bytes(range(200))))
+
+
+def widen_a_font(pdf: pikepdf.Pdf) -> None:
+    font = _first_font(pdf)
+    font["/DW"] = 500
+
+
+def give_other_text_to_copy(pdf: pikepdf.Pdf) -> None:
+    font = next(_objects(pdf, lambda found: "/ToUnicode" in found))
+    content = font.ToUnicode.read_bytes()
+    font.ToUnicode.write(re.sub(rb"<0031>|<0032>", b"<0039>", content, count=1) + b"\n")
+
+
+# What a page or the document does or says
+
+
+def run_a_script(pdf: pikepdf.Pdf) -> None:
+    action = Dictionary(S=Name.JavaScript, JS=String("app.alert(1)"))
+    pdf.Root.Names["/JavaScript"] = Dictionary(Names=Array([String("x"), action]))
+
+
+def open_with_an_action(pdf: pikepdf.Pdf) -> None:
+    pdf.Root["/OpenAction"] = Dictionary(S=Name.URI, URI=String("http://x"))
+
+
+def launch_from_a_page(pdf: pikepdf.Pdf) -> None:
+    pdf.pages[0].obj["/AA"] = Dictionary(O=Dictionary(S=Name.Launch, F=String("evil")))
+
+
+def stamp_a_page(pdf: pikepdf.Pdf) -> None:
+    stamp = Dictionary(
+        Type=Name.Annot,
+        Subtype=Name.FreeText,
+        Rect=Array([50, 550, 200, 650]),
+        Contents=String("99x faster"),
+    )
+    pdf.pages[0].Annots.append(pdf.make_indirect(stamp))
+
+
+def lead_a_link_elsewhere(pdf: pikepdf.Pdf) -> None:
+    link = next(_objects(pdf, lambda found: found.get("/Subtype") == "/Link"))
+    link["/A"] = Dictionary(S=Name.URI, URI=String("http://x"))
+
+
+def give_an_annotation_a_parent(pdf: pikepdf.Pdf) -> None:
+    link = next(_objects(pdf, lambda found: found.get("/Subtype") == "/Link"))
+    link["/Parent"] = pdf.make_indirect(Dictionary(T=String("x"), AA=Dictionary()))
+
+
+def rename_a_bookmark(pdf: pikepdf.Pdf) -> None:
+    pdf.Root.Outlines.First["/Title"] = String("99x faster")
+
+
+def act_on_a_bookmark(pdf: pikepdf.Pdf) -> None:
+    pdf.Root.Outlines.First["/A"] = Dictionary(S=Name.Launch, F=String("evil"))
+
+
+def describe_a_figure_otherwise(pdf: pikepdf.Pdf) -> None:
+    next(_objects(pdf, lambda found: "/Alt" in found))["/Alt"] = String("99x faster")
+
+
+def read_a_text_out_otherwise(pdf: pikepdf.Pdf) -> None:
+    next(_objects(pdf, _of_type("/StructElem")))["/ActualText"] = String("99x faster")
+
+
+def move_a_destination(pdf: pikepdf.Pdf) -> None:
+    destinations = pdf.Root.Names.Dests.Names
+    destinations[0] = String("elsewhere")
+
+
+def label_pages(pdf: pikepdf.Pdf) -> None:
+    label = Dictionary(P=String("99x faster "))
+    pdf.Root["/PageLabels"] = Dictionary(Nums=Array([0, label]))
+
+
+def give_a_page_a_thumbnail(pdf: pikepdf.Pdf) -> None:
+    thumb = Stream(pdf, b"\0")
+    thumb["/Width"], thumb["/Height"], thumb["/BitsPerComponent"] = 1, 1, 8
+    thumb["/ColorSpace"] = Name.DeviceGray
+    pdf.pages[0].obj["/Thumb"] = pdf.make_indirect(thumb)
+
+
+def change_the_author(pdf: pikepdf.Pdf) -> None:
+    pdf.docinfo["/Author"] = String("Somebody else")
+
+
+def change_the_metadata(pdf: pikepdf.Pdf) -> None:
+    metadata = pdf.Root.Metadata
+    metadata.write(metadata.read_bytes().replace(b"FlashLab", b"FlashLob") + b"\n")
+
+
+def say_another_language(pdf: pikepdf.Pdf) -> None:
+    pdf.Root["/Lang"] = String("fr")
+
+
+def leave_an_object_unused(pdf: pikepdf.Pdf) -> None:
+    # Saving drops what nothing refers to, so that a key no reader knows refers to it.
+    pdf.Root["/PieceInfo"] = Dictionary(X=pdf.make_indirect(Dictionary(Secret=String("x"))))
+
+
+# Attachments beside their content
+
+
+def attach_outside_the_tree(pdf: pikepdf.Pdf) -> None:
+    file = pdf.make_indirect(Stream(pdf, b"MZ"))
+    specification = Dictionary(Type=Name.Filespec, F=String("x.exe"), EF=Dictionary(F=file))
+    pdf.Root.AF.append(pdf.make_indirect(specification))
+
+
+def attach_two_files_as_one(pdf: pikepdf.Pdf) -> None:
+    specification = _specifications(pdf)[0]
+    specification.EF["/UF"] = specification.EF.F
+    specification.EF["/F"] = pdf.make_indirect(Stream(pdf, specification.EF.F.read_bytes()))
+
+
+def name_an_attachment_twice(pdf: pikepdf.Pdf) -> None:
+    specification = _specifications(pdf)[0]
+    specification["/F"] = String("other.csv")
+
+
+def describe_an_attachment(pdf: pikepdf.Pdf) -> None:
+    _specifications(pdf)[0]["/Desc"] = String("99x faster")
+
+
+def relate_an_attachment(pdf: pikepdf.Pdf) -> None:
+    _specifications(pdf)[0]["/AFRelationship"] = Name.Alternative
+
+
+def date_an_attachment(pdf: pikepdf.Pdf) -> None:
+    _specifications(pdf)[0].EF.F.Params["/ModDate"] = String("D:20200101000000Z")
+
+
+PLACES: Mapping[Alteration, str] = {
+    **{cover_a_number: "page 1: ", move_a_path: "it draws", draw_an_image: "page 1: "},
+    **{space_an_operator_otherwise: "page 1: it draws", crop_a_page: "page 1: /CropBox"},
+    **{resize_a_page: "page 1: MediaBox", rotate_a_page: "page 1: /Rotate"},
+    **{scale_a_page: "page 1: /UserUnit", exchange_pages: "another order", add_a_page: "Pages"},
+    **{remove_a_page: "Pages", make_drawing_transparent: "ExtGState", mask_drawing: "SMask"},
+    **{exchange_a_colour_space: "ColorSpace", hide_a_form_by_its_box: "BBox"},
+    **{hide_a_form_by_its_matrix: "Matrix", hide_a_form_by_a_layer: "/OC"},
+    **{draw_a_glyph_as_another: "FontFile", map_characters_to_other_glyphs: "CIDToGIDMap"},
+    **{widen_a_font: "DW", give_other_text_to_copy: "ToUnicode", run_a_script: "/JavaScript"},
+    **{open_with_an_action: "/OpenAction", launch_from_a_page: "page 1: /AA"},
+    **{stamp_a_page: "page 1: Annots", lead_a_link_elsewhere: "Annots"},
+    **{give_an_annotation_a_parent: "/Parent", rename_a_bookmark: "bookmarks: First/Title"},
+    **{act_on_a_bookmark: "bookmarks: First", describe_a_figure_otherwise: "Alt"},
+    **{read_a_text_out_otherwise: "/ActualText", move_a_destination: "destinations: "},
+    **{label_pages: "/PageLabels", give_a_page_a_thumbnail: "page 1: /Thumb"},
+    **{change_the_author: "properties: Author", change_the_metadata: "Metadata"},
+    **{say_another_language: "Lang", leave_an_object_unused: "/PieceInfo"},
+    **{attach_outside_the_tree: "AF", attach_two_files_as_one: "/UF"},
+    **{name_an_attachment_twice: "attachment ", describe_an_attachment: "Desc"},
+    **{relate_an_attachment: "AFRelationship", date_an_attachment: "ModDate"},
+}
+"""Each alteration, and what a message must say of where it is."""
+
+
+def alter_any(pdf: pikepdf.Pdf, chance: random.Random) -> str:
+    """Give some object a further key, or another number or text; what was done to which."""
+    while True:
+        found = chance.choice(list(pdf.objects))
+        if not isinstance(found, (Dictionary, Stream)):
+            continue
+        kind = found.get("/Type")
+        if kind in (Name.EmbeddedFile, Name.ObjStm, Name.XRef):
+            continue
+        where = f"{found.objgen[0]} {kind}"
+        values = [
+            key
+            for key, value in found.items()
+            if key not in ("/Length", "/Filter")
+            and isinstance(value, (int, Decimal, String))
+            and not isinstance(value, bool)
+        ]
+        if not values or chance.random() < 0.3:
+            found["/Zz"] = 1
+            return f"{where}: /Zz"
+        key = chance.choice(values)
+        old = found[key]
+        found[key] = String(str(old) + "x") if isinstance(old, String) else old + 1
+        return f"{where}: {key}"

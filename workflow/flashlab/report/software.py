@@ -1,0 +1,112 @@
+"""What rendered a report, as its manifest states it: the code, the fonts, and the libraries."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from functools import cache
+from importlib import metadata
+from typing import Any, TypeGuard
+
+from flashlab import __version__
+from flashlab.files import canonical, sha256_of
+from flashlab.implementations import find_implementations
+from flashlab.sources import PACKAGE, sources_of
+
+ROOT = PACKAGE.parents[1]
+TEMPLATES = ROOT / "templates"
+
+STAGES = ("report", "tables", "figures", "findings.derive")
+"""The modules that decide a report, from its records on."""
+
+FILES = ("data/devices.csv", "data/published/claims.yaml")
+"""What they read beside the records and the templates."""
+
+TEXT_SUFFIXES = (".conf", ".css", ".j2", ".po")
+"""Of the templates that a report is rendered with; the fonts are stated one by one."""
+
+PACKAGES = (
+    *("babel", "fonttools", "jinja2", "markdown-it-py", "matplotlib", "numpy", "pandas"),
+    *("pillow", "pydyf", "scipy", "seaborn", "weasyprint"),
+)
+
+
+def _code() -> str:
+    """A digest of the files that decide a report, and of what it states of the kernels."""
+    paths = {path for stage in STAGES for path in sources_of(f"{PACKAGE.name}.{stage}")}
+    paths |= {ROOT / file for file in FILES}
+    paths |= {path for path in TEMPLATES.rglob("*") if path.suffix in TEXT_SUFFIXES}
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(f"{path.relative_to(ROOT).as_posix()}\0{sha256_of(path)}\n".encode())
+    kernels = {
+        name: [found.sha256, found.digest, *map(found.label_on, ("cuda", "cpu"))]
+        for name, found in find_implementations().items()
+    }
+    digest.update(canonical(kernels).encode())
+    return digest.hexdigest()
+
+
+def _harfbuzz() -> str:
+    """The version of HarfBuzz, which decides the bytes of the fonts in a PDF."""
+    for name in ("libharfbuzz.so.0", "libharfbuzz.0.dylib"):
+        try:
+            version = ctypes.CDLL(name).hb_version_string
+        except OSError:
+            continue
+        version.restype = ctypes.c_char_p
+        return str(version().decode())
+    return "unknown"
+
+
+def _pango() -> str:
+    """The version of Pango, which breaks the lines: 5 digits or more, the last two its third."""
+    from weasyprint.text.ffi import pango
+
+    return str(pango.pango_version())
+
+
+@cache
+def software() -> dict[str, Any]:
+    """Version and digest of FlashLab, SHA-256 of its fonts, and versions of the libraries."""
+    return {
+        "flashlab": __version__,
+        "code": _code(),
+        "fonts": {path.name: sha256_of(path) for path in sorted(TEMPLATES.glob("fonts/*.ttf"))},
+        "libraries": {
+            **{package: metadata.version(package) for package in PACKAGES},
+            "harfbuzz": _harfbuzz(),
+            "pango": _pango(),
+        },
+    }
+
+
+def differing_parts(stated: Any) -> list[str]:
+    """The parts of `software` that are stated to be others than here, such as ``weasyprint``.
+
+    ``flashlab`` where nothing is stated, or in another form.
+    """
+    here = software()
+    if not is_software(stated):
+        return ["flashlab"]
+    found = [key for key in ("flashlab", "code") if stated[key] != here[key]]
+    for key in ("fonts", "libraries"):
+        own, theirs = here[key], stated[key]
+        names = sorted(own.keys() | theirs.keys())
+        found += [name for name in names if own.get(name) != theirs.get(name)]
+    return found
+
+
+def is_software(stated: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether this has the form of `software`: its keys, and short texts."""
+    here = software()
+    if not isinstance(stated, dict) or stated.keys() != here.keys():
+        return False
+    texts = [*stated.values()]
+    for key in ("fonts", "libraries"):
+        inner = stated[key]
+        if not isinstance(inner, dict) or len(inner) > 40:
+            return False
+        texts.remove(inner)
+        texts += [*inner, *inner.values()]
+    return all(isinstance(text, str) and len(text) <= 100 for text in texts)
