@@ -280,7 +280,6 @@ CSV_TRICKS: dict[str, tuple[str | bytes, str]] = {
     "heads that do not divide": (HEADER + "a.json,Flash2,1,1,3,8,true,\n", "form.row_shape"),
     "too few fields": (HEADER + "a.json,Flash2\n", "form.row_fields"),
     "no mask": (HEADER + "a.json,Flash2,1,1,1,8,perhaps,\n", "form.row_causal"),
-    "no implementation": (HEADER + "a.json,,1,1,1,8,true,\n", "form.row_impl"),
 }  # fmt: skip
 
 

@@ -19,12 +19,16 @@ from flashlab.grading.reproduction import Measured, check_reproduction
 
 @dataclass(frozen=True)
 class Summary:
-    """One submission: the worst verdict of each check, counts, and badges."""
+    """One submission: the worst verdict of each check, counts, and badges.
+
+    `checked` is how many of a check's lines came to a conclusion, and how many there are.
+    """
 
     submission: str
     device: str
     files: int
     verdicts: Mapping[str, Verdict]
+    checked: Mapping[str, tuple[int, int]]
     counts: Mapping[Verdict, int]
     badges: tuple[str, ...]
 
@@ -49,8 +53,12 @@ class _CheckedSubmission:
     @property
     def unsuspected(self) -> list[Point]:
         """The points that the submission's own checks do not contradict."""
-        failed = {line.file for line in self.lines if line.verdict == "fail"}
-        return [point for point in self.points if point.result.name not in failed]
+        doubted = {
+            line.file
+            for line in self.lines
+            if line.verdict == "fail" or (line.verdict, line.check) == ("warn", "plausibility")
+        }
+        return [point for point in self.points if point.result.name not in doubted]
 
 
 def _check_alone(submission: Submission) -> _CheckedSubmission:
@@ -65,11 +73,14 @@ def _check_alone(submission: Submission) -> _CheckedSubmission:
     computed = [r for r in submission.results if arithmetic[r.name].verdict == "pass"]
     for result in submission.results:
         if arithmetic[result.name].verdict != "pass":
+            coarse = arithmetic[result.name].verdict == "not_checked"
+            code = "arithmetic.coarse" if coarse else "no_arithmetic"
             lines += [
-                Line(name, result.name, check, "not_checked", "no_arithmetic")
+                Line(name, result.name, check, "not_checked", code)
                 for check in ("identity", "physics")
             ]
     identified = check_identity(name, computed)
+    computed = list(identified.results)
     lines += identified.lines
     refuted = {line.file for line in identified.lines if line.verdict == "fail"}
     no_candidates: tuple[Candidate, ...] = ()
@@ -84,29 +95,33 @@ def _check_alone(submission: Submission) -> _CheckedSubmission:
     sound = [r for r in identifiable if r.name not in impossible]
     points = list(settled_points(sound, identified.candidates))
     lines += check_plausibility(name, points)
-    lines += check_coverage(name, identifiable, identified.candidates)
+    sure = {r.name for r in identifiable}
+    doubted = [r for r in submission.results if r.name not in sure]
+    lines += check_coverage(name, identifiable, identified.candidates, doubted)
     lines += copies_within(name, identifiable)
     return _CheckedSubmission(submission, lines, sound, points)
 
 
-def _badges(verdicts: Mapping[str, Verdict], lines: Sequence[Line]) -> tuple[str, ...]:
+def _badges(own: _CheckedSubmission) -> tuple[str, ...]:
     """Which badges a submission has earned; each requires those before it.
 
-    A check that was not made has not passed, except copies: a single submission cannot be one.
+    A check that was not made of every file has not passed, except copies: a single submission
+    cannot be one.
     """
+    lines = own.lines
 
     def passed(check: str) -> bool:
-        return verdicts[check] in ("pass", "warn")
+        verdicts = {line.verdict for line in lines if line.check == check}
+        return bool(verdicts) and verdicts <= {"pass", "warn"}
 
-    available = verdicts["form"] == "pass" and passed("coverage")
+    form = {line.verdict for line in lines if line.check == "form" and line.file}
+    available = form == {"pass"} and passed("coverage")
     functional = available and all(
         map(passed, ("arithmetic", "identity", "physics", "plausibility"))
     )
-    functional = functional and verdicts["copies"] != "fail"
-    reproduced = verdicts["reproduction"] == "pass" and any(
-        line.code == "reproduction.pass" for line in lines
-    )
-    earned = (available, functional, functional and reproduced)
+    copied = any(line.check == "copies" and line.verdict == "fail" for line in lines)
+    reproduced = passed("reproduction") and any(line.code == "reproduction.pass" for line in lines)
+    earned = (available, functional and not copied, functional and not copied and reproduced)
     return tuple(badge for badge, has in zip(BADGES, earned, strict=True) if has)
 
 
@@ -115,13 +130,18 @@ def _summary(own: _CheckedSubmission) -> Summary:
     for line in own.lines:
         by_check[line.check].append(line.verdict)
     verdicts = {check: worst(by_check[check]) for check in CHECKS}
+    checked = {
+        check: (sum(v != "not_checked" for v in by_check[check]), len(by_check[check]))
+        for check in CHECKS
+    }
     return Summary(
         own.submission.name,
         own.submission.device_name or "",
         len(own.submission.results),
         verdicts,
+        checked,
         Counter(line.verdict for line in own.lines),
-        _badges(verdicts, own.lines),
+        _badges(own),
     )
 
 

@@ -1,6 +1,8 @@
 """Check 5, plausibility: points that contradict their neighbours or the class.
 
-Times under 0.3 ms are mostly kernel launches, so their order proves nothing.
+Nothing here is impossible: another process on the machine makes any time longer, and a kernel may
+be slow at one size. So these are warnings. Times under 0.3 ms are mostly kernel launches, so their
+order proves nothing.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def _fault_line(
         submission,
         point.result.name,
         "plausibility",
-        "fail",
+        "warn",
         code,
         {"pass": name, "other": other},
         f"{limit} {expected * 1e3:.4g} ms",
@@ -123,7 +125,7 @@ def _pass_ratio(point: Point, submission: str) -> Iterator[Line]:
     low, high = PASS_RATIO
     if not low <= ratio <= high and max(seconds["forward"], seconds["backward"]) >= LAUNCH_SECONDS:
         yield Line(
-            *(submission, point.result.name, "plausibility", "fail", "plausibility.ratio"),
+            *(submission, point.result.name, "plausibility", "warn", "plausibility.ratio"),
             expected=f"{low:g} – {high:g}",
             found=f"{ratio:.3g}",
         )

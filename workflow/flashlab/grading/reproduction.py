@@ -14,8 +14,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE
-from flashlab.devices import find_device
-from flashlab.grading.declared import device_is_gpu
+from flashlab.grading.declared import device_is_gpu, is_same_device
 from flashlab.grading.model import Line, Result, Verdict
 from flashlab.records import read_record
 from flashlab.runs import Run
@@ -60,13 +59,6 @@ def read_measured(path: Path, run: Run) -> Measured:
     return Measured(run, record.status, seconds, disturbed)
 
 
-def _is_same_device(here: str, named: str | None) -> bool:
-    if named is None:
-        return False
-    mine, theirs = find_device(here), find_device(named)
-    return here == named or (mine is not None and mine == theirs)
-
-
 Declared = tuple[str, Shape]
 
 
@@ -95,7 +87,7 @@ def choose(
             continue
         seconds = min(result.numbers.seconds[name] for name in PASSES)
         longest[run] = max(seconds, longest.get(run, 0.0))
-        if not _is_same_device(here, result.declaration.device_name):
+        if not is_same_device(here, result.declaration.device_name):
             elsewhere.add(run)
     order = sorted(longest)
     random.Random(seed).shuffle(order)
@@ -214,7 +206,7 @@ def check_reproduction(
         found = by_run.get(run) if run else None
         if found is None:
             continue
-        if not _is_same_device(here, result.declaration.device_name):
+        if not is_same_device(here, result.declaration.device_name):
             elsewhere.append(result)
         elif found.status != "ok":
             params = {"run": result.declaration.said(), "status": found.status}

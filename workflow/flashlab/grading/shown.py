@@ -13,8 +13,11 @@ from functools import cache
 from flashlab.glyphs import covered
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+MAX_CELL = 32_000
+"""Most characters of a CSV cell: a spreadsheet holds 32,767, and cuts the rest off in silence."""
+
 MAX_CHARACTERS = 160
-"""Most characters of a name or text in a PDF; a CSV cell has all of it."""
+"""Most characters of a name or text in a PDF."""
 
 
 @cache
@@ -45,6 +48,8 @@ def for_page(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """`text` for a CSV cell: escaped, and never a formula."""
+    """`text` for a CSV cell: escaped, never a formula, and short enough for any spreadsheet."""
     shown = escaped(text)
+    if len(shown) > MAX_CELL:
+        shown = f"{shown[: MAX_CELL - 1]}…"
     return f"'{shown}" if shown.startswith(FORMULA_STARTS) else shown
