@@ -305,6 +305,8 @@ def record_of_file(own: Any, text: str) -> dict[str, Any]:
     return {
         "version": 1,
         "status": "ok",
+        "protocol": {"name": "lab5"},
+        "started": "2026-11-20T16:45:24+00:00",
         "run": own.runs[own.file(text)].to_json(),
         "samples": {"forward": [], "backward": []},
         "environment": {"device_name": "NVIDIA H200", "provider": "flash-attn 2.8.3"},

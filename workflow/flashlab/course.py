@@ -88,7 +88,8 @@ class NotMeasuredError(Exception):
 class Rounding:
     """How coarsely a file's times and rates were rounded; exact doubles if both are None.
 
-    `decimals` counts digits after the point, `digits` significant ones; one of them is given.
+    `decimals` counts digits after the point, `digits` significant ones. Either may be what was
+    rounded to, so an error is the larger of the two.
     """
 
     decimals: int | None = None
@@ -96,9 +97,9 @@ class Rounding:
 
     def relative_error(self, value: float) -> float:
         """The largest relative error that rounding left in `value`."""
-        if self.decimals is not None:
-            return 0.5 * 10.0**-self.decimals / value
-        return 0.0 if self.digits is None else 0.5 * 10.0 ** (1 - self.digits)
+        by_decimals = 0.0 if self.decimals is None else 0.5 * 10.0**-self.decimals / value
+        by_digits = 0.0 if self.digits is None else 0.5 * 10.0 ** (1 - self.digits)
+        return max(by_decimals, by_digits)
 
     @property
     def is_exact(self) -> bool:
@@ -263,9 +264,10 @@ def _rounding_of(values: Sequence[float]) -> Rounding:
     texts = [Decimal(repr(value)).normalize().as_tuple() for value in values]
     decimals = max(-int(text.exponent) for text in texts)
     digits = max(len(text.digits) for text in texts)
-    if decimals <= ROUNDED_DIGITS:
-        return Rounding(decimals=max(decimals, 0))
-    return Rounding(digits=digits) if digits <= ROUNDED_DIGITS else Rounding()
+    return Rounding(
+        max(decimals, 0) if decimals <= ROUNDED_DIGITS else None,
+        digits if digits <= ROUNDED_DIGITS else None,
+    )
 
 
 def _read_run(document: Mapping[str, Any]) -> Run:

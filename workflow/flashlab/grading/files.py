@@ -118,11 +118,9 @@ def _files_in_archive(
         members = members_of(path, read())
         for member in members:
             parts = PurePosixPath(member.path).parts
-            if LEFT_BY_TOOLS in parts or any(part.startswith(".") for part in parts[:-1]):
-                continue
-            inner = f"{path}/{member.path}"
-            name = parts[-1] if parts else ""
-            if name.startswith(".") and member.problem is None:
+            inner, name = f"{path}/{member.path}", parts[-1] if parts else ""
+            hidden = LEFT_BY_TOOLS in parts or any(part.startswith(".") for part in parts)
+            if hidden and member.problem is None:
                 continue
             if left.entries == 0:
                 raise UnsoundFileError("form.too_many", most=str(MAX_ENTRIES))

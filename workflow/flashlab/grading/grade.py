@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from flashlab.grading.arithmetic import check_arithmetic
-from flashlab.grading.copies import copies_between, copies_within
+from flashlab.grading.copies import copies_between
 from flashlab.grading.coverage import check_coverage
+from flashlab.grading.fabrication import check_fabrication
 from flashlab.grading.identity import Candidate, check_identity
 from flashlab.grading.model import BADGES, CHECKS, Line, Result, Submission, Verdict, worst
 from flashlab.grading.physics import check_physics
 from flashlab.grading.plausibility import check_plausibility, class_outliers
 from flashlab.grading.points import Point, settled_points
 from flashlab.grading.reproduction import Measured, check_reproduction
+from flashlab.grading.samples import check_samples
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,11 @@ class Grades:
 
 
 @dataclass(frozen=True)
-class _CheckedSubmission:
-    """A submission's own checks, and what the checks against the class need."""
+class CheckedSubmission:
+    """A submission's own checks, and what the checks against the class need.
+
+    `sound` are the files that no check refutes, and `points` those of them whose run is settled.
+    """
 
     submission: Submission
     lines: list[Line]
@@ -61,7 +67,7 @@ class _CheckedSubmission:
         return [point for point in self.points if point.result.name not in doubted]
 
 
-def _check_alone(submission: Submission) -> _CheckedSubmission:
+def check_alone(submission: Submission) -> CheckedSubmission:
     """Run every check that needs no other submission.
 
     A file that fails a check is left out of the later ones, so that one fault is reported once.
@@ -95,14 +101,15 @@ def _check_alone(submission: Submission) -> _CheckedSubmission:
     sound = [r for r in identifiable if r.name not in impossible]
     points = list(settled_points(sound, identified.candidates))
     lines += check_plausibility(name, points)
+    lines += check_samples(name, submission.results)
     sure = {r.name for r in identifiable}
     doubted = [r for r in submission.results if r.name not in sure]
     lines += check_coverage(name, identifiable, identified.candidates, doubted)
-    lines += copies_within(name, identifiable)
-    return _CheckedSubmission(submission, lines, sound, points)
+    lines += check_fabrication(name, identifiable, points)
+    return CheckedSubmission(submission, lines, sound, points)
 
 
-def _badges(own: _CheckedSubmission) -> tuple[str, ...]:
+def _badges(own: CheckedSubmission) -> tuple[str, ...]:
     """Which badges a submission has earned; each requires those before it.
 
     A check that was not made of every file has not passed, except copies: a single submission
@@ -125,7 +132,7 @@ def _badges(own: _CheckedSubmission) -> tuple[str, ...]:
     return tuple(badge for badge, has in zip(BADGES, earned, strict=True) if has)
 
 
-def _summary(own: _CheckedSubmission) -> Summary:
+def _summary(own: CheckedSubmission) -> Summary:
     by_check: dict[str, list[Verdict]] = defaultdict(list)
     for line in own.lines:
         by_check[line.check].append(line.verdict)
@@ -146,23 +153,40 @@ def _summary(own: _CheckedSubmission) -> Summary:
 
 
 def grade(
-    submissions: Mapping[str, Submission], measured: Sequence[Measured] = (), here: str = ""
+    submissions: Mapping[str, Submission],
+    measured: Sequence[Measured] = (),
+    here: str = "",
+    published: Mapping[str, Sequence[Result]] = MappingProxyType({}),
 ) -> Grades:
-    """Run every check over every submission.
+    """Run every check over every submission; `grade_checked` explains the arguments."""
+    checked = [check_alone(submission) for submission in submissions.values()]
+    return grade_checked(checked, measured, here, published)
+
+
+def grade_checked(
+    checked: Iterable[CheckedSubmission],
+    measured: Sequence[Measured],
+    here: str,
+    published: Mapping[str, Sequence[Result]],
+) -> Grades:
+    """Compare submissions with one another and with what was measured, and sum up.
 
     Args:
-        submissions: what was read, by name.
+        checked: the submissions with what their own checks found.
         measured: the sample measured on this machine, empty where none was asked for.
         here: the name of the device of this machine.
+        published: the results of recorded datasets, by the name under which they are reported.
     """
-    owns = {name: _check_alone(submission) for name, submission in submissions.items()}
+    owns = {own.submission.name: own for own in checked}
     for line in class_outliers({name: own.unsuspected for name, own in owns.items()}):
         owns[line.submission].lines.append(line)
-    for line in copies_between({name: own.submission.results for name, own in owns.items()}):
+    results = {name: own.submission.results for name, own in owns.items()}
+    for line in copies_between(results, published):
         owns[line.submission].lines.append(line)
     for name, own in owns.items():
         if not any(line.check == "copies" for line in own.lines):
-            own.lines.append(Line(name, "", "copies", *_no_copies(len(submissions), own)))
+            alone = len(owns) + len(published) < 2
+            own.lines.append(Line(name, "", "copies", *_no_copies(alone, own)))
         own.lines.extend(check_reproduction(name, own.sound, measured, here))
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
     return Grades(
@@ -171,7 +195,7 @@ def grade(
     )
 
 
-def _no_copies(count: int, own: _CheckedSubmission) -> tuple[Verdict, str]:
-    if count < 2 or not own.submission.results:
+def _no_copies(alone: bool, own: CheckedSubmission) -> tuple[Verdict, str]:
+    if alone or not own.submission.results:
         return "not_checked", "copies.alone"
     return "pass", "copies.pass"

@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache
 from itertools import combinations
 
 from flashlab.benchmarks.attention import costs
@@ -25,6 +25,9 @@ from flashlab.grading.model import ATTRIBUTES, Declaration, Line, Result, Verdic
 MAX_SEQ_LEN = 2**24
 
 SHOWN_CANDIDATES = 3
+
+MAX_KNOWN = 65536
+"""Most pairs of FLOPs and memory whose candidates are remembered."""
 
 ALIKE = 3
 """Fewest files with the same unexpected workspace for it to be a setting, not a mistake."""
@@ -140,7 +143,21 @@ def _of_product(
         yield from _naive_candidates(product, d, memory, causal, sizes)
 
 
-@lru_cache(maxsize=65536)
+_Numbers = tuple[float, float, tuple[int, ...]]
+_KNOWN: dict[_Numbers, tuple[Candidate, ...]] = {}
+
+
+def known_candidates() -> Mapping[_Numbers, tuple[Candidate, ...]]:
+    """What `candidates` has found so far, by its arguments."""
+    return dict(_KNOWN)
+
+
+def remember_candidates(found: Mapping[_Numbers, tuple[Candidate, ...]]) -> None:
+    """Keep what another process found: the files of a class are of the same few runs."""
+    if len(_KNOWN) < MAX_KNOWN:
+        _KNOWN.update(found)
+
+
 def candidates(
     flops: float, memory: float, workspaces: tuple[int, ...] = ()
 ) -> tuple[Candidate, ...]:
@@ -153,6 +170,13 @@ def candidates(
     """
     if memory % 1:
         return ()
+    arguments = (flops, memory, workspaces)
+    if arguments not in _KNOWN:
+        remember_candidates({arguments: _candidates(flops, memory, workspaces)})
+    return _KNOWN.get(arguments) or _candidates(flops, memory, workspaces)
+
+
+def _candidates(flops: float, memory: float, workspaces: tuple[int, ...]) -> tuple[Candidate, ...]:
     found = []
     for causal, operations in ((False, 4), (True, 2)):
         product = round(flops / operations / 8) * 8  # d is a multiple of 8

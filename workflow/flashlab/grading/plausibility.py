@@ -59,7 +59,7 @@ def _work(family: Candidate) -> tuple[float, float]:
     return costs.forward_flops(shape), costs.naive_peak_memory(shape, workspaces=0)
 
 
-def _sweeps(points: Sequence[Point]) -> Iterator[list[tuple[float, Point]]]:
+def sweeps_of(points: Sequence[Point]) -> Iterator[list[tuple[float, Point]]]:
     """Points that differ in one size, in its order: along B·H, N, d, and d at the same B·H·d."""
     groups: dict[tuple[object, ...], dict[float, Point]] = defaultdict(dict)
     for point in points:
@@ -140,7 +140,7 @@ def check_plausibility(submission: str, points: Sequence[Point]) -> list[Line]:
     for point in points:
         for line in _pass_ratio(point, submission):
             found.setdefault(line.file, line)
-    sweeps = list(_sweeps(points))
+    sweeps = list(sweeps_of(points))
     for check in (_spikes, _contradictions):
         for sweep in sweeps:
             # A point that is itself in doubt proves nothing about its neighbours.

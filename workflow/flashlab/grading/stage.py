@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.files import write_json
-from flashlab.grading.grade import Grades, Summary, grade
+from flashlab.grading.apart import check_apart
+from flashlab.grading.grade import Grades, Summary, grade_checked
 from flashlab.grading.model import BADGES, CHECKS, VERDICTS, Line
 from flashlab.grading.order import measured_of, read_order
+from flashlab.grading.recorded import recorded_results
 from flashlab.grading.sheets import write_grades, write_summary
 from flashlab.grading.shown import for_page
-from flashlab.grading.submissions import loose_files, read_submissions
+from flashlab.grading.submissions import find_submissions, loose_files
 from flashlab.grading.wording import sentence
 
 SHOWN_OF_A_KIND = 6
@@ -114,9 +116,11 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document:
         RecordError: the record of a run measured here is missing.
     """
     order = read_order(order_file)
-    submissions = read_submissions(order["submissions"], order["device"])
-    grades = grade(submissions, measured_of(order), order["here"])
-    grades = replace(grades, lines=(*loose_files(order["submissions"]), *grades.lines))
+    folder = order["submissions"]
+    entries = find_submissions(folder)
+    checked = check_apart(folder, entries.submissions, order["device"])
+    grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
+    grades = replace(grades, lines=(*loose_files(entries), *grades.lines))
     write_json(document, _document(grades, order))
     write_summary(summary_csv, grades)
     write_grades(grades_csv, grades, order["languages"][0])
