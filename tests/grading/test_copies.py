@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flashlab.benchmarks.attention import costs
-from flashlab.grading.copies import clusters_of
+from flashlab.grading.causes import clusters_of
 from flashlab.grading.grade import grade
 from flashlab.grading.recorded import recorded_results
 from flashlab.grading.submissions import read_submissions
@@ -81,18 +81,12 @@ def test_a_group_of_copies_is_one_cluster(
     for seed, name in enumerate(("eve", "eva")):
         jittered(submissions[2], 5e-5, seed).write(tmp_path / name)
     group = {"s02", "eve", "eva"}
-    told = copies(graded(tmp_path))
+    found = graded(tmp_path)
+    told = copies(found)
     assert told == {name: {f"fail {other}" for other in group - {name}} for name in group}
-
-
-def test_clusters_join_whatever_agrees() -> None:
-    def pair(one: str, other: str) -> Any:
-        from flashlab.grading.copies import Agreement
-
-        return Agreement(one, other, 70, 72, 1.0, 1e-5, 50.0, certain=True)
-
-    agreeing = [pair("a", "b"), pair("c", "d"), pair("b", "e")]
-    assert sorted(clusters_of(agreeing)) == [("a", "b", "e"), ("c", "d")]
+    (cluster,) = clusters_of(found.grades.lines)
+    assert cluster.members == ("eva", "eve", "s02")
+    assert len(cluster.pairs) == 3 and cluster.confidence == "certain"
 
 
 def test_decoys_before_the_copies_do_not_hide_them(

@@ -10,7 +10,8 @@ some jitter. Two tests decide, and both state how much likelier copying makes wh
   kind, and its deviations from what is usual go the same way. That is independent of how much
   honest measurements scatter, but two students may also have used one unusual machine.
 
-Agreeing pairs are joined to clusters. Equal memory proves nothing, because memory is exact.
+The sheet joins agreeing pairs to clusters (`causes`). Equal memory proves nothing, because it is
+exact.
 """
 
 from __future__ import annotations
@@ -544,19 +545,6 @@ def _agreeing_means(own: Floats, one: Floats, other: Floats) -> int:
 
 
 # Lines
-
-
-def clusters_of(agreeing: Iterable[Agreement]) -> list[tuple[str, ...]]:
-    """The owners that agreements connect, in groups."""
-    group: dict[str, set[str]] = {}
-    for agreement in agreeing:
-        joined = group.get(agreement.one, {agreement.one}) | group.get(
-            agreement.other, {agreement.other}
-        )
-        for name in joined:
-            group[name] = joined
-    unique = {id(members): members for members in group.values()}
-    return [tuple(sorted(members)) for members in unique.values()]
 
 
 def _line_of(name: str, agreement: Agreement) -> Line:

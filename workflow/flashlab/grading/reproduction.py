@@ -71,27 +71,34 @@ def declared_run(result: Result) -> Declared | None:
 
 
 def choose(
-    results: Iterable[Result], here: str, count: int, seed: int, known: Collection[str]
+    groups: Sequence[Iterable[Result]],
+    here: str,
+    count: int,
+    seed: int,
+    known: Collection[str],
 ) -> list[Declared]:
     """A sample of `count` declared runs, the same for the same seed and submissions.
 
-    Runs longer than `LAUNCH_SECONDS` are preferred. If a run was on another device, the other
-    implementation is measured at that shape too. `known` are the implementations that can be
-    measured.
+    `groups` are the files of the most suspicious submissions, of the next ones, and so on; runs of
+    an earlier group come first, and within one the seed decides. Runs shorter than
+    `LAUNCH_SECONDS` come last. If a run was on another device, the other implementation is
+    measured at that shape too. `known` are the implementations that can be measured.
     """
     longest: dict[Declared, float] = {}
+    places: dict[Declared, int] = {}
     elsewhere: set[Declared] = set()
-    for result in results:
+    for place, result in ((i, result) for i, group in enumerate(groups) for result in group):
         run = declared_run(result)
         if run is None or run[0] not in known:
             continue
         seconds = min(result.numbers.seconds[name] for name in PASSES)
         longest[run] = max(seconds, longest.get(run, 0.0))
+        places.setdefault(run, place)
         if not is_same_device(here, result.declaration.device_name):
             elsewhere.add(run)
     order = sorted(longest)
     random.Random(seed).shuffle(order)
-    order.sort(key=lambda run: longest[run] < LAUNCH_SECONDS)
+    order.sort(key=lambda run: (longest[run] < LAUNCH_SECONDS, places[run]))
     chosen = dict.fromkeys(order[:count])
     for implementation, shape in order[:count]:
         other = {NAIVE: FLASH2, FLASH2: NAIVE}.get(implementation)

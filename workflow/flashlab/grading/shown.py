@@ -12,6 +12,9 @@ from functools import cache
 
 from flashlab.glyphs import covered
 
+MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
+"""The sign of each verdict."""
+
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 MAX_CELL = 32_000
 """Most characters of a CSV cell: a spreadsheet holds 32,767, and cuts the rest off in silence."""
