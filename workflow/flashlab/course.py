@@ -19,6 +19,7 @@ from typing import Any
 from flashlab.benchmarks.attention.costs import BACKWARD_FLOPS_RATIO
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.proof import GPU_UUID, NONCE, SEAL, seal_of
 from flashlab.records import COUNTERS, STATUSES
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, parse_json
@@ -153,7 +154,8 @@ class Claim:
     """What a ``record`` block claims: the run, the device's name, and what provided the kernel.
 
     `protocol` is the name of the protocol, `started` the time of measuring as written, `imported`
-    whether the record was converted from a result of the course's script.
+    whether the record was converted from a result of the course's script. `nonce` is the grader's
+    word, and `sealed` whether its seal is right (`flashlab.proof`).
     """
 
     run: Run
@@ -162,6 +164,9 @@ class Claim:
     protocol: str = ""
     started: str = ""
     imported: bool = False
+    nonce: str | None = None
+    gpu_uuid: str | None = None
+    sealed: bool = False
 
 
 @dataclass(frozen=True)
@@ -299,7 +304,25 @@ def _read_claim(record: Mapping[str, Any]) -> Claim:
         str(protocol.get("name", "")) if isinstance(protocol, dict) else "",
         str(record.get("started", ""))[:40],
         stated.get("imported") is True,
+        *_read_proof(record, stated),
     )
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value[:200] if isinstance(value, str) else None
+
+
+def _read_proof(
+    record: Mapping[str, Any], environment: Mapping[str, Any]
+) -> tuple[str | None, str | None, bool]:
+    """The grader's word, the GPU's UUID, and whether the seal is that of the record."""
+    protocol = record.get("protocol")
+    nonce = _text_or_none(protocol.get(NONCE)) if isinstance(protocol, dict) else None
+    try:
+        sealed = nonce is not None and environment.get(SEAL) == seal_of(record)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        sealed = False
+    return nonce, _text_or_none(environment.get(GPU_UUID)), sealed
 
 
 def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:

@@ -17,6 +17,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
 from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY
+from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
@@ -168,10 +169,15 @@ def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) ->
 
 
 def protocol_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The measuring protocol of a resolved configuration, with all of its settings."""
+    """The measuring protocol of a resolved configuration, with all of its settings.
+
+    A grader's word (`flashlab.proof`) is a part of it, so that another word measures again: a
+    record that was there before the word was given would prove nothing.
+    """
     measure = config["measure"]
     name = measure["protocol"]
-    return {"name": name, **measure[name], "timeout_s": measure["timeout_s"]}
+    proof = {NONCE: config[NONCE]} if NONCE in config else {}
+    return {"name": name, **measure[name], "timeout_s": measure["timeout_s"], **proof}
 
 
 def counters_protocol(version: str, timeout_s: float) -> dict[str, Any]:

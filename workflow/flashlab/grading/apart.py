@@ -38,13 +38,15 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
-def _check_in_child(folder: str, name: str, device: str | None, output: Connection) -> None:
+def _check_in_child(
+    folder: str, name: str, device: str | None, nonce: str | None, output: Connection
+) -> None:
     with contextlib.suppress(OSError, ValueError):  # no /proc: the time limit still holds
         _limit_memory()
     gc.disable()  # the process ends before there is anything to collect
     known = identity.known_candidates()
     try:
-        checked = check_alone(read_submission(folder, name, device))
+        checked = check_alone(read_submission(folder, name, device), nonce)
         found = {k: v for k, v in identity.known_candidates().items() if k not in known}
         output.send_bytes(pickle.dumps((checked, found), pickle.HIGHEST_PROTOCOL))
     except MemoryError:
@@ -55,12 +57,12 @@ def _check_in_child(folder: str, name: str, device: str | None, output: Connecti
 class _Child:
     """A process that checks one submission."""
 
-    def __init__(self, folder: str, name: str, device: str | None) -> None:
+    def __init__(self, folder: str, name: str, device: str | None, nonce: str | None) -> None:
         self.name = name
         self.input, output = multiprocessing.Pipe(duplex=False)
         context = multiprocessing.get_context("fork")
         self.process = context.Process(
-            target=_check_in_child, args=(folder, name, device, output), daemon=True
+            target=_check_in_child, args=(folder, name, device, nonce, output), daemon=True
         )
         self.process.start()
         output.close()
@@ -86,9 +88,12 @@ class _Child:
 
 
 def check_apart(
-    folder: str, names: Iterable[str], device: str | None
+    folder: str, names: Iterable[str], device: str | None, nonce: str | None = None
 ) -> Iterator[CheckedSubmission]:
-    """Each submission of a folder, read and checked in a process of its own, in their order."""
+    """Each submission of a folder, read and checked in a process of its own, in their order.
+
+    `device` is the class's device, `nonce` the grader's word, where there are any.
+    """
     waiting = list(names)
     running: list[_Child] = []
     done: dict[str, CheckedSubmission] = {}
@@ -96,7 +101,7 @@ def check_apart(
     slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     while waiting or running:
         while waiting and len(running) < slots:
-            running.append(_Child(folder, waiting.pop(0), device))
+            running.append(_Child(folder, waiting.pop(0), device, nonce))
         left = min(child.ends for child in running) - time.monotonic()
         ready = wait([child.input for child in running], max(0.0, left))
         for child in list(running):

@@ -16,6 +16,7 @@ from flashlab.grading.model import BADGES, CHECKS, Line, Result, Submission, Ver
 from flashlab.grading.physics import check_physics
 from flashlab.grading.plausibility import check_plausibility, class_outliers
 from flashlab.grading.points import Point, settled_points
+from flashlab.grading.proofs import check_proofs
 from flashlab.grading.reproduction import Measured, check_reproduction
 from flashlab.grading.samples import check_samples
 
@@ -67,13 +68,15 @@ class CheckedSubmission:
         return [point for point in self.points if point.result.name not in doubted]
 
 
-def check_alone(submission: Submission) -> CheckedSubmission:
-    """Run every check that needs no other submission.
+def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubmission:
+    """Run every check that needs no other submission; `nonce` is the grader's word, if any.
 
     A file that fails a check is left out of the later ones, so that one fault is reported once.
     """
     name = submission.name
     lines = list(submission.lines)
+    if nonce is not None:
+        lines += check_proofs(name, submission.results, nonce)
     arithmetic = {r.name: check_arithmetic(name, r) for r in submission.results}
     lines += arithmetic.values()
     computed = [r for r in submission.results if arithmetic[r.name].verdict == "pass"]

@@ -178,7 +178,7 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     _check_request(config)
     kind = "submissions" if "submissions" in config else "pdf"
     # The course's own protocol, because its results are what is compared.
-    protocol = plan.protocol_of({**config, "measure": {**config["measure"], "protocol": "lab5"}})
+    protocol = plan.protocol_of({"measure": {**config["measure"], "protocol": "lab5"}})
     planned: dict[Run, plan.PlannedRun] = {}
     if "reproduce" in config:
         try:
@@ -200,6 +200,7 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
         "called_ns": time.time_ns(),
         kind: config[kind],
         "device": config["grading"].get("device"),
+        "nonce": config.get("nonce"),
         "seed": config["grading"]["seed"],
         "languages": config["languages"],
         "here": machine.device_name(machine.detect_device(config["device"])),

@@ -1,4 +1,4 @@
-"""A student's own check before handing in: what grading would say of one folder, on the terminal."""
+"""A student's own check before handing in: what grading says of one folder, on the terminal."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document:
     order = read_order(order_file)
     folder = order["submissions"]
     entries = find_submissions(folder)
-    checked = check_apart(folder, entries.submissions, order["device"])
+    checked = check_apart(folder, entries.submissions, order["device"], order.get("nonce"))
     grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
     grades = replace(grades, lines=(*loose_files(entries), *grades.lines))
     write_json(document, _document(grades, order))
