@@ -1,4 +1,4 @@
-"""How often grading accuses honest submissions: simulated classes, by hand.
+"""How often grading accuses honest submissions, and finds copies: simulated classes, by hand.
 
 Each class is of a hundred students who measured the lab's 36 runs independently, on one of five
 devices. A student's machine has a level, a scatter between 0.05% and 2%, and trends of its own
@@ -6,6 +6,7 @@ devices. A student's machine has a level, a scatter between 0.05% and 2%, and tr
 
 Usage: PYTHONPATH=workflow python perf/grading_alarms.py [CLASSES] [FIRST_SEED]
 The first five classes go through every check, one for each device; all go through that for copies.
+Then copies with more and more jitter are planted, one in each of `PLANTED` further classes.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ DEVICES = (
 )
 STUDENTS = 100
 DISTURBED = 0.03
+PLANTED = 20
+JITTERS = (1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 3e-3)
 LAUNCHES = {NAIVE: {"forward": 8, "backward": 14}, FLASH2: {"forward": 1, "backward": 3}}
 LAUNCH_SECONDS = 6e-6
 
@@ -91,18 +94,57 @@ def vars_of(shape: Shape) -> tuple[int, int, int, int, bool]:
     return shape.batch_size, shape.seq_len, shape.num_heads, shape.emb_dim, shape.causal
 
 
+def write_class(seed: int) -> dict[str, Submission]:
+    """A class of independent submissions, all on one device."""
+    chance = random.Random(seed)
+    named = DEVICES[seed % len(DEVICES)]
+    device = find_device(named)
+    assert device is not None
+    return {f"s{i:03}": student(i, device, named, chance) for i in range(STUDENTS)}
+
+
+def copied(source: Submission, jitter: float, chance: random.Random) -> Submission:
+    """A copy of which every time is changed by up to `jitter` either way."""
+    results = []
+    for result in source.results:
+        seconds = {
+            name: result.numbers.seconds[name] * (1 + chance.uniform(-jitter, jitter))
+            for name in ("forward", "backward")
+        }
+        seconds["forward_backward"] = sum(seconds.values())
+        work = {k: result.numbers.rates[k] * s for k, s in result.numbers.seconds.items()}
+        rates = {name: work[name] / value for name, value in seconds.items()}
+        numbers = replace(result.numbers, seconds=seconds, rates=rates)
+        results.append(replace(result, numbers=numbers))
+    return replace(source, name="eve", results=tuple(results))
+
+
+def plant(first: int) -> None:
+    """Print in how many classes a planted copy was found, and whether anybody else was accused."""
+    for jitter in JITTERS:
+        found: Counter[str] = Counter()
+        for seed in range(first, first + PLANTED):
+            chance = random.Random(seed)
+            own = write_class(seed)
+            source = chance.choice(list(own))
+            own["eve"] = copied(own[source], jitter, chance)
+            lines = list(copies_between({name: s.results for name, s in own.items()}, {}))
+            told = {line.verdict for line in lines if line.submission == "eve"}
+            others = {line.submission for line in lines} - {"eve", source}
+            found["fail" if "fail" in told else "warn" if "warn" in told else "missed"] += 1
+            found["others accused"] += len(others)
+        print(f"jitter {jitter:g}: {dict(found)}", flush=True)
+
+
 def main(classes: int, first: int) -> None:
     """Grade, and print how many lines of each kind there were."""
     begin = time.monotonic()
     copies: Counter[str] = Counter()
     for seed in range(first, first + classes):
-        chance = random.Random(seed)
-        named = DEVICES[seed % len(DEVICES)]
-        device = find_device(named)
-        assert device is not None
-        own = {f"s{i:03}": student(i, device, named, chance) for i in range(STUDENTS)}
+        own = write_class(seed)
+        named = next(iter(own.values())).device_name
         if seed - first < len(DEVICES):
-            grades = grade({name: replace(s, lines=()) for name, s in own.items()})
+            grades = grade(own)
             found = Counter(f"{line.verdict} {line.code}" for line in grades.lines)
             shown = {k: n for k, n in found.items() if k.split()[0] in ("fail", "warn")}
             print(f"seed {seed}, {named}: {shown}", flush=True)
@@ -110,6 +152,7 @@ def main(classes: int, first: int) -> None:
         copies.update(f"{line.verdict} {line.code}" for line in lines)
     pairs = classes * STUDENTS * (STUDENTS - 1) // 2
     print(f"{classes} classes, {pairs} pairs, {time.monotonic() - begin:.0f} s: {dict(copies)}")
+    plant(first + classes)
 
 
 if __name__ == "__main__":

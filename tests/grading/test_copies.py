@@ -117,6 +117,19 @@ def test_another_device_and_memory_do_not_hide_copies(
     assert {"eve", "eva", "s03"} == told.keys()
 
 
+def test_exchanged_labels_on_a_cpu_do_not_hide_copies(
+    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    submissions = write_class(tmp_path, sound, measured_again, 8)
+    eve = copy.deepcopy(submissions[3])
+    for name in eve.documents:
+        eve.documents[name][MEMORY] += 1
+        eve.rows[name][1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[eve.rows[name][1]]
+        eve.rows[name][-1] = "AMD EPYC (2 CPUs)"
+    eve.write(tmp_path / "eve")
+    assert copies(graded(tmp_path)) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
+
+
 def test_averages_of_two_others_are_found(
     sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -330,6 +343,16 @@ def test_equal_samples_are_a_copy_even_if_the_times_repeat(
     sound.write(tmp_path / "ann")
     other.write(tmp_path / "eve")
     assert set(graded(tmp_path).fails().values()) == {"copies.samples"}
+
+
+def test_bfloat16_takes_as_much_memory_and_is_no_fault(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    write_records(sound, noise, {})
+    for document in sound.documents.values():
+        document["record"]["run"]["dtype"] = "bfloat16"
+    sound.write(tmp_path / "ann")
+    assert graded(tmp_path).alarms() == []
 
 
 def test_a_cpus_results_do_not_have_a_gpus_memory(

@@ -17,7 +17,7 @@ exact.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -82,6 +82,12 @@ REPETITIVE = 0.2
 """Share of its runs that a submission may hold more than once before all of them are compared: the
 first of each might be a decoy."""
 
+EQUAL_FILES = 3
+"""Fewest files with equal times that are a copy, whatever they are declared as."""
+
+MOST_ALIKE = 64
+"""Most files of equal FLOPs in a submission that are compared each with each."""
+
 MOST_FOR_AVERAGES = 200
 """Most submissions among which averages of two others are looked for: there are n³ of them."""
 
@@ -113,7 +119,7 @@ class _Time:
 def _resolution(result: Result, name: str) -> float:
     """The relative step in which a time can differ from another."""
     seconds = result.numbers.seconds[name]
-    clock = EVENT_CLOCK if result.samples.get(name) else CLOCK
+    clock = EVENT_CLOCK if result.is_sampled else CLOCK
     return max(clock / seconds, 2 * result.numbers.rounding.relative_error(seconds))
 
 
@@ -169,7 +175,8 @@ class _Class:
                     time = _Time(math.log(result.numbers.seconds[name]), _resolution(result, name))
                     repeated += (key, name) in times
                     times.setdefault((key, name), time)
-                    by_flops[_flops_key(result), name].append(time)
+                    if len(by_flops[_flops_key(result), name]) < MOST_ALIKE:
+                        by_flops[_flops_key(result), name].append(time)
             self.is_repetitive[row] = repeated > REPETITIVE * len(times)
             first.append(times)
             self.by_flops.append(by_flops)
@@ -592,9 +599,19 @@ def copies_between(
         if name in results and not any((name, x) in told for x in everyone):
             params = {"one": one, "other": other, "count": str(count)}
             yield Line(name, "", "copies", "fail", "copies.average", params)
-    for line in _same_files(results, published):
-        if (line.submission, line.params["other"]) not in told:
-            yield line
+    files = [
+        line
+        for line in _same_files(results, published)
+        if (line.submission, line.params["other"]) not in told
+    ]
+    equal = Counter((line.submission, line.params["other"]) for line in files)
+    for (name, other), count in equal.items():
+        if count >= EQUAL_FILES:
+            same = Agreement(name, other, 2 * count, 2 * count, 1.0, WINDOWS[0], 99.0, certain=True)
+            yield _line_of(name, same)
+    yield from (
+        line for line in files if equal[line.submission, line.params["other"]] < EQUAL_FILES
+    )
     for name, own in results.items():
         times = [_resolution(result, passed) for result in own for passed in PASSES]
         coarse = sum(step > COARSE for step in times)
@@ -616,11 +633,10 @@ def _same_files(
             seconds = [result.numbers.seconds[name] for name in PASSES]
             # A median of single calls repeats; its samples are compared instead.
             coarse = max(_resolution(result, name) for name in PASSES) > COARSE
-            if not coarse and not any(map(result.samples.get, PASSES)):
+            if not coarse and not result.is_sampled:
                 times[_flops_key(result), *seconds].append((owner, result.name))
-            samples = [result.samples.get(name, ()) for name in PASSES]
-            if all(len(set(values)) >= LEAST_COMMON for values in samples):
-                times["samples", *samples].append((owner, result.name))
+            if result.fingerprint:
+                times["samples", result.fingerprint].append((owner, result.name))
     for key, owners in times.items():
         sampled = key[0] == "samples"
         for owner, file in owners:

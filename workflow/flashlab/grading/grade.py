@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from flashlab.grading.arithmetic import check_arithmetic
@@ -49,7 +49,8 @@ class Grades:
 class CheckedSubmission:
     """A submission's own checks, and what the checks against the class need.
 
-    `sound` are the files that no check refutes, and `points` those of them whose run is settled.
+    `sound` are the files that no check refutes, and `points` those of them whose run is settled;
+    none of them holds samples any more.
     """
 
     submission: Submission
@@ -109,7 +110,13 @@ def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubm
     doubted = [r for r in submission.results if r.name not in sure]
     lines += check_coverage(name, identifiable, identified.candidates, doubted)
     lines += check_fabrication(name, identifiable, points)
-    return CheckedSubmission(submission, lines, sound, points)
+    resolved = {r.name: r.without_samples() for r in (*submission.results, *computed)}
+    return CheckedSubmission(
+        replace(submission, results=tuple(resolved[r.name] for r in submission.results)),
+        lines,
+        [resolved[r.name] for r in sound],
+        [replace(point, result=resolved[point.result.name]) for point in points],
+    )
 
 
 def _badges(own: CheckedSubmission) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE, agree
 from flashlab.devices import find_device, known_devices
+from flashlab.grading.declared import device_is_gpu
 from flashlab.grading.model import ATTRIBUTES, Declaration, Line, Result, Verdict
 
 MAX_SEQ_LEN = 2**24
@@ -370,7 +371,7 @@ class _Judge:
                 texts = {"expected": f"{wanted:.9g} FLOPs", "found": found}
                 return self._line("fail", "flops", declared=declared.said(), **texts)
         if not declared.gpu:
-            if self.fitting and declared.shape is not None:
+            if self.fitting and declared.shape is not None and self._is_on_cpu():
                 return self._line("warn", "cuda_memory")
             return self._line("not_checked", "not_cuda")
         if declared.implementation not in (None, NAIVE, FLASH2):
@@ -384,6 +385,12 @@ class _Judge:
         if not result.numbers.rounding.is_exact and declared.shape is None:
             return self._line("not_checked", "rounded", found="")
         return self._contradicted()
+
+    def _is_on_cpu(self) -> bool:
+        """Whether the file is declared to be of a CPU; bfloat16 takes as much memory as float16."""
+        named, claim = self.declared.device_name, self.result.claim
+        on_cpu = named is not None and not device_is_gpu(named)
+        return on_cpu or (claim is not None and claim.run.device == "cpu")
 
     def _undeclared(self) -> Line:
         """The line of a file of which nothing is known but its numbers."""

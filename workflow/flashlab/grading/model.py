@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -17,6 +18,9 @@ Verdict = Literal["pass", "warn", "fail", "not_checked"]
 VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 """From the worst on; a whole check's verdict is the worst of its lines. What was not checked has
 not passed, so it outweighs a pass."""
+
+TELLING = 12
+"""Fewest different samples of a pass that two records do not share by chance."""
 
 ATTRIBUTES = ("implementation", "batch_size", "seq_len", "num_heads", "emb_dim", "causal")
 
@@ -126,6 +130,7 @@ class Result:
 
     `recorded` is what a ``record`` block claims of the run, `claim` the block itself, `samples` are
     its seconds for each pass, and `declared_again` the further rows of ``runs.csv`` for the file.
+    `is_sampled` and `fingerprint` stand for the samples where these are left out.
     """
 
     name: str
@@ -135,6 +140,21 @@ class Result:
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     declared_again: tuple[Declaration, ...] = ()
     claim: Claim | None = None
+    is_sampled: bool = False
+    fingerprint: str = ""
+
+    def without_samples(self) -> Result:
+        """The result with a fingerprint in place of its samples, which may be many.
+
+        The fingerprint is empty where there are too few different samples to tell records apart.
+        """
+        if not self.samples:
+            return self
+        telling = all(len(set(values)) >= TELLING for values in self.samples.values())
+        text = repr([self.samples[name] for name in sorted(self.samples)])
+        digest = hashlib.sha256(text.encode()).hexdigest() if telling else ""
+        timed = any(self.samples.values())
+        return replace(self, samples={}, is_sampled=timed, fingerprint=digest)
 
 
 @dataclass(frozen=True)

@@ -33,5 +33,6 @@ def recorded_results(data: Path = DATA) -> dict[str, list[Result]]:
             said = declared.of_record(result.claim) if result.claim else Declaration("record")
             name = f"data/{dataset.name} ({entry.protocol['name']})"
             file = entry.path.name
-            found[name].append(Result(file, result.numbers, said, said, result.samples))
+            whole = Result(file, result.numbers, said, said, result.samples)
+            found[name].append(whole.without_samples())
     return dict(found)
