@@ -232,6 +232,17 @@ def _row_medians(values: Floats) -> Floats:
     return found
 
 
+def _weighted_medians(values: Floats, weights: Floats) -> Floats:
+    """The weighted median of each row, its NaN left out; NaN for a row of nothing else."""
+    order = np.argsort(values, axis=1)  # NaN last
+    ordered = np.take_along_axis(values, order, axis=1)
+    present = ~np.isnan(ordered)
+    heaps = np.cumsum(np.where(present, weights[order], 0.0), axis=1)
+    places = (heaps < heaps[:, -1:] / 2).sum(axis=1)
+    found: Floats = ordered[np.arange(len(values)), np.minimum(places, values.shape[1] - 1)]
+    return found
+
+
 @dataclass(frozen=True)
 class _Scan:
     """For each of many pairs, the number of ratios in the fullest window of each width.
@@ -353,6 +364,32 @@ def _best_window(
     return _Found(count, total, _ratio_of_window(ratios, width), width, odds)
 
 
+def _without_trends(logs: Floats, is_backward: Floats) -> Floats:
+    """The logarithms without what a machine's kind explains, a row for each submission.
+
+    A machine may be slower in all, at short times, or in one pass. Such trends, over what is usual
+    for each time, are fitted and taken off, so that what is particular to single runs remains. What
+    is disturbed counts little in the fit.
+    """
+    levels = _row_medians(logs - _row_medians(logs.T))
+    usual = _row_medians((logs - levels[:, None]).T)
+    found = logs - levels[:, None] - usual
+    for row in found:
+        present = ~np.isnan(row)
+        if present.sum() < LEAST_COMMON:
+            continue
+        middle = float(np.median(row[present]))
+        spread = 3 * 1.4826 * float(np.median(np.abs(row[present] - middle)))
+        length = usual[present] - usual[present].mean()
+        backward = is_backward[present]
+        trend = np.column_stack(
+            [np.ones_like(length), length, length**2, backward, backward * length]
+        )
+        clipped = np.clip(row[present], middle - spread, middle + spread)
+        row[present] -= trend @ np.linalg.lstsq(trend, clipped, rcond=None)[0]
+    return found
+
+
 def _scatters(logs: Floats, row: int) -> Floats:
     """The scatter of the ratios between one row and every row, by their median deviation."""
     differences = logs - logs[row]
@@ -366,11 +403,10 @@ class _Usual:
 
     def __init__(self, of_class: _Class) -> None:
         self.of_class = of_class
-        logs = of_class.logs
-        count = len(logs)
-        self.scatter = np.array([_scatters(logs, row) for row in range(count)]).reshape(
-            count, count
-        )
+        self.logs = _without_trends(of_class.logs, of_class.is_backward)
+        count = len(self.logs)
+        scatters = [_scatters(self.logs, row) for row in range(count)]
+        self.scatter = np.array(scatters).reshape(count, count)
         comparable = of_class.shared >= LEAST_COMMON
         np.fill_diagonal(comparable, False)
         self.scatter[~comparable] = np.nan
@@ -434,30 +470,12 @@ class _Usual:
         )
 
     def _deviations(self, row: int, others: NDArray[np.int64]) -> Floats:
-        """A row's deviations from others' medians, without what a machine's kind explains.
-
-        A machine may be slower in all, at short times, in one pass: such trends are fitted and
-        taken off, so that only what is particular to single runs remains.
-        """
-        logs = self.of_class.logs
-        levelled = logs[others] - _row_medians(logs[others] - logs[row])[:, None]
-        usual = _row_medians(levelled.T)
-        found = logs[row] - usual
-        present = ~np.isnan(found)
-        if present.sum() < LEAST_COMMON:
-            return np.full(len(found), np.nan)
-        spread = 1.4826 * np.median(np.abs(found[present] - np.median(found[present])))
-        middle = float(np.median(found[present]))
-        clipped = np.clip(found[present], middle - 3 * spread, middle + 3 * spread)
-        length = usual[present] - usual[present].mean()
-        backward = self.of_class.is_backward[present]
-        trend = np.column_stack(
-            [np.ones_like(length), length, length**2, backward, backward * length]
-        )
-        fitted = trend @ np.linalg.lstsq(trend, clipped, rcond=None)[0]
-        found[present] -= fitted
-        deviations: Floats = found
-        return deviations
+        """A row's deviations from others' medians, in which the quietest others count most."""
+        own = self.logs[row]
+        levelled = self.logs[others] - _row_medians(self.logs[others] - own)[:, None]
+        weights = 1 / np.fmax(self.scatter[row, others], LEAST_OF_TWO) ** 2
+        found: Floats = own - _weighted_medians(levelled.T, weights)
+        return found - np.nanmedian(found)
 
 
 def _likely(of_class: _Class) -> Iterator[Agreement]:
