@@ -75,6 +75,12 @@ LEAST_COMMON = 12
 NEIGHBOURS = 6
 """Fewest other submissions from which what is usual can be told."""
 
+MOST_NEIGHBOURS = 24
+"""Others that what is usual is taken from, at most; a quarter of a large class."""
+
+FITS = 8
+"""Fits of a machine's trends, each with what is disturbed weighed less."""
+
 CLOSER = 0.6
 """How much closer than usual a pair must be to be looked at."""
 
@@ -378,15 +384,18 @@ def _without_trends(logs: Floats, is_backward: Floats) -> Floats:
         present = ~np.isnan(row)
         if present.sum() < LEAST_COMMON:
             continue
-        middle = float(np.median(row[present]))
-        spread = 3 * 1.4826 * float(np.median(np.abs(row[present] - middle)))
         length = usual[present] - usual[present].mean()
         backward = is_backward[present]
         trend = np.column_stack(
             [np.ones_like(length), length, length**2, backward, backward * length]
         )
-        clipped = np.clip(row[present], middle - spread, middle + spread)
-        row[present] -= trend @ np.linalg.lstsq(trend, clipped, rcond=None)[0]
+        own, fitted = row[present], np.zeros(int(present.sum()))
+        project = trend @ np.linalg.pinv(trend)
+        for _ in range(FITS):  # each time, what is far from the fit is pulled nearer to it
+            off = own - fitted
+            spread = 2 * 1.4826 * np.median(np.abs(off - np.median(off)))
+            fitted = project @ (fitted + np.clip(off, -spread, spread))
+        row[present] = own - fitted
     return found
 
 
@@ -445,7 +454,7 @@ class _Usual:
         others = ~(mutual[i] | mutual[j]) & ~np.isnan(together)
         others[[i, j]] = False
         order = np.flatnonzero(others)[np.argsort(together[others], kind="stable")]
-        order = order[: max(NEIGHBOURS + 2, len(self.scatter) // 4)]
+        order = order[: max(MOST_NEIGHBOURS, len(self.scatter) // 4)]
         if len(order) < NEIGHBOURS:
             return None
         first = self._deviations(i, order[::2])
@@ -470,11 +479,18 @@ class _Usual:
         )
 
     def _deviations(self, row: int, others: NDArray[np.int64]) -> Floats:
-        """A row's deviations from others' medians, in which the quietest others count most."""
+        """A row's deviations from what is usual, for which the quietest others count most.
+
+        What is usual is a mean in which whatever is far from the median counts little.
+        """
         own = self.logs[row]
         levelled = self.logs[others] - _row_medians(self.logs[others] - own)[:, None]
-        weights = 1 / np.fmax(self.scatter[row, others], LEAST_OF_TWO) ** 2
-        found: Floats = own - _weighted_medians(levelled.T, weights)
+        scatter = np.fmax(self.scatter[row, others], LEAST_OF_TWO)[:, None]
+        weights = np.where(np.isnan(levelled), 0.0, 1 / scatter**2)
+        median = _weighted_medians(levelled.T, weights[:, 0])
+        off = np.nan_to_num(np.clip(levelled - median, -scatter, scatter))
+        usual = median + (weights * off).sum(axis=0) / np.fmax(weights.sum(axis=0), 1e-300)
+        found: Floats = own - usual
         return found - np.nanmedian(found)
 
 
