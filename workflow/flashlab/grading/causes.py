@@ -75,9 +75,7 @@ def _cause_of(lines: Sequence[Line], total: int) -> Cause:
     first = lines[0]
     files = list(dict.fromkeys(line.file for line in lines if line.file))
     examples = tuple(
-        Example(line.file, line.found, line.expected)
-        for line in lines[:EXAMPLES]
-        if line.file and (line.found or line.expected or len(files) > 1)
+        Example(line.file, line.found, line.expected) for line in lines[:EXAMPLES] if line.file
     )
     key, params = "", {"count": str(len(files)), "total": str(total)}
     if first.code == "identity.implementation":

@@ -69,6 +69,7 @@ def _notes(lines: Sequence[Line], languages: Sequence[str]) -> list[dict[str, An
         {
             "message": {x: sentence(same[0], x, for_page) for x in languages},
             "count": len(same),
+            "file": for_page(same[0].file) if len(same) == 1 else "",
         }
         for same in kinds.values()
     ]
