@@ -52,6 +52,7 @@ def _check_in_child(
     except MemoryError:
         pass  # the parent reads nothing, and says so
     output.close()
+    os._exit(0)  # nothing is left to clean up, and nothing of the parent's may be flushed here
 
 
 class _Child:
