@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from flashlab.grading.arithmetic import check_arithmetic
-from flashlab.grading.copies import copies_between
 from flashlab.grading.coverage import check_coverage
 from flashlab.grading.fabrication import check_fabrication
 from flashlab.grading.identity import Candidate, check_identity
@@ -188,6 +187,9 @@ def grade_checked(
         published: the results of recorded datasets, by the name under which they are reported.
     """
     owns = {own.submission.name: own for own in checked}
+    # Imported after the submissions' processes were forked, which need no copy of NumPy and SciPy.
+    from flashlab.grading.copies import copies_between
+
     for line in class_outliers({name: own.unsuspected for name, own in owns.items()}):
         owns[line.submission].lines.append(line)
     results = {name: own.submission.results for name, own in owns.items()}

@@ -38,6 +38,8 @@ def _escaped_character(character: str, needs_glyph: bool) -> str:
 
 def escaped(text: str, needs_glyph: bool = False) -> str:
     """`text` with visible escapes for everything that could mislead a reader or break a parser."""
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text  # the font has all of these
     return "".join(_escaped_character(character, needs_glyph) for character in text)
 
 
