@@ -101,7 +101,7 @@ SENTENCES = {
         inconclusive.one inconclusive.missing mixed trend.widens trend.narrows trend.peaks
         trend.dips""",
     "variant_effect": """better better.one worse worse.one equivalent equivalent.one inconclusive
-        inconclusive.one inconclusive.missing mixed rate""",
+        inconclusive.one inconclusive.missing mixed""",
     "crossover": """crosses none_in_range.leads none_in_range.level inconclusive
         inconclusive.missing""",
     "exact_comparison": """less less.one more more.one equal equal.one withheld.missing
@@ -112,8 +112,10 @@ SENTENCES = {
     "monotonicity": """monotone.rises monotone.falls monotone.level monotone.rises.exact
         monotone.falls.exact monotone.level.exact broken inconclusive inconclusive.missing""",
     "roofline": """memory_bound memory_bound.counted compute_bound compute_bound.counted neither
-        neither.counted model_error model_error.counted bytes_known undecided""",
-    "cause": "memory_bound matrix_bound launch_bound occupancy unfused none",
+        neither.counted model_error model_error.counted elsewhere bytes_known undecided""",
+    "cause": """memory_bound matrix_bound launch_bound occupancy unfused none
+        launch_bound.operators fused.operators products.operators unfused.operators
+        elementwise.operators none.operators""",
     "anomaly": """unstable.drift unstable.spread outlier none.unstable none.unstable.all
         none.outlier none.outlier.all""",
     "choice": """one_best one_suffices changes inconclusive inconclusive.missing overall
@@ -129,6 +131,24 @@ SENTENCES = {
     "worse_than_naive": "worse worse.everywhere none inconclusive",
     "claim": """confirmed contradicted ambiguous inconclusive other_device other_device.missing
         not_tested""",
+    "conclusion": """front.pair.better
+        front.pair.better.exact front.pair.everywhere front.pair.worse
+        front.pair.equivalent front.pair.inconclusive front.pair.mixed front.pair.where_not
+        front.no_numbers front.alone cause.unfused cause.memory_bound cause.matrix_bound
+        cause.launch_bound cause.occupancy
+        cause.operators no_numbers alone pair.missing pair.better.none
+        pair.better.one pair.better.widens pair.better.narrows pair.better.peaks
+        pair.better.dips pair.worse pair.equivalent pair.inconclusive pair.mixed parts
+        exact.less exact.more exact.equal exact.varies account out_of_memory equal_work
+        saturation checked variant variant.inconclusive variant.effects
+        variant.effects.ideal variant.most variant.most.ideal variant.leads variant.choice
+        variant.exact_same choice.missing choice.one_best
+        choice.one_best.times choice.one_suffices choice.changes
+        choice.inconclusive choice.part choice.exact map front.choice.always
+        front.choice.most front.choice.by_size front.choice.varies front.choice.leads
+        front.wrong front.wrong.balance front.naive front.naive.figures front.naive.limit
+        front.limit front.limit.vendor front.limit.matrix front.avoid front.avoid.everywhere
+        front.avoid.figures front.avoid.others""",
 }
 """What follows the kind in the keys of the sentences that a finding may have."""
 
@@ -137,6 +157,7 @@ KEYS = {f"{kind}.{rest}" for kind, keys in SENTENCES.items() for rest in keys.sp
 }
 OTHERS = re.compile(
     r"claim\.(figure|reading|wanted|each_of|place)\b.*|anomaly\.sign\..*"
+    r"|conclusion\.(each|stretch|absent|outcome|or|more|map\.rare)\b.*"
     r"|clause\.separator|crossover\.where|roofline\.label|choice\.(at|tally|count)"
 )
 """Messages of other places that begin like a sentence."""
@@ -177,7 +198,7 @@ def test_every_kind_and_verdict_has_its_sentence_and_its_name() -> None:
         assert {f"kind.{kind}", *(f"verdict.{v}" for v in verdicts)} <= messages(
             "en", "report"
         ).keys()
-        for verdict in verdicts if kind in SENTENCES else ():
+        for verdict in verdicts if kind in SENTENCES and kind != "conclusion" else ():
             assert any(re.match(rf"{kind}\.{verdict}\b", key) for key in KEYS)
 
 

@@ -29,6 +29,7 @@ from flashlab.config import (
 )
 from flashlab.files import canonical
 from flashlab.implementations import Implementations
+from flashlab.replicates import MAX_PROCESSES
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2")
 FILE = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -538,6 +539,18 @@ def test_a_baseline_that_nothing_measures_is_refused_with_what_is_measured() -> 
     resolve_config([layer, Layer("--config", summary)], known)
 
 
+def test_a_misspelt_name_of_what_to_count_is_an_error_that_names_the_nearest() -> None:
+    layer = Layer("--config", {"counted": ["Pytorch", "Flash22"]})
+    (line,) = error_of(DEFAULT, layer).splitlines()[1:]
+    assert line.startswith(
+        "  --config: counted[1]: unknown implementation Flash22 (did you mean Flash2?)"
+    )
+
+
+def test_what_to_count_may_name_what_no_experiment_measures() -> None:
+    assert resolved(DEFAULT, {"counted": ["SdpaCudnn"]})["counted"] == ["SdpaCudnn"]
+
+
 def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:
     known = Implementations({}, ["kernels/mine.py: line 3: invalid syntax"])
     with pytest.raises(ConfigError) as caught:
@@ -556,7 +569,7 @@ def test_the_default_file_says_what_the_schema_defaults_to() -> None:
     def check(schema: dict[str, Any], document: dict[str, Any], path: str) -> int:
         count = 0
         for key, part in schema["properties"].items():
-            if part.get("type") == "object" and key in document and key != "remarks":
+            if "properties" in part and key in document:
                 count += check(part, document[key], f"{path}{key}.")
             elif "default" in part and key in document:
                 assert document[key] == part["default"], f"{path}{key}"
@@ -564,9 +577,43 @@ def test_the_default_file_says_what_the_schema_defaults_to() -> None:
         return count
 
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    assert check(schema, DEFAULT, "") == 13
+    assert check(schema, DEFAULT, "") == 17
     kept = {key: DEFAULT[key] for key in ("summary", "implementations", "experiments")}
     assert resolved(kept) == resolved(DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (5, 5),
+        ({"cuda": 5}, {"cuda": 5, "cpu": 3}),
+        ({}, {"cuda": 3, "cpu": 3}),
+    ],
+)
+def test_replicates_are_a_number_or_one_for_each_kind_of_device(given: Any, expected: Any) -> None:
+    kept = {key: DEFAULT[key] for key in ("summary", "implementations", "experiments")}
+    assert resolved({**kept, "replicates": given})["replicates"] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (0, "must be at least 1"),
+        (21, "must be at most 20"),
+        ({"gpu": 3}, "did you mean cuda?"),
+        ({"cpu": 0}, "replicates.cpu: must be at least 1"),
+        ("many", "must be a whole number or a mapping of keys"),
+        (2.5, "must be a whole number or a mapping of keys"),
+        (True, "must be a whole number or a mapping of keys"),
+    ],
+)
+def test_replicates_that_are_no_number_of_processes_are_refused(given: Any, problem: str) -> None:
+    assert problem in error_of(with_value(("replicates",), given))
+
+
+def test_as_many_processes_can_be_asked_for_as_there_are_priorities_for() -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"]["replicates"]
+    assert schema["maximum"] == schema["properties"]["cpu"]["maximum"] == MAX_PROCESSES
 
 
 def test_the_configuration_handed_over_stays_as_it_was() -> None:
@@ -599,7 +646,7 @@ def test_a_wild_value_is_refused_in_words_or_can_be_planned(path: Any, value: An
         for planned in plan.experiments(usable, ATTENTION, device):
             for run in planned.runs("float16", device):
                 assert costs.flops(Shape.of(run))["forward"] > 0
-                canonical({"run": run.to_json(), "protocol": plan.protocol_of(usable)})
+                canonical({"run": run.to_json(), "protocol": plan.protocol_of(usable, device)})
 
 
 @pytest.mark.parametrize("value", [datetime.date(2026, 1, 1), {1}, b"x", {None: 1}, [[]]])

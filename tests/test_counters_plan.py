@@ -53,15 +53,28 @@ def test_auto_reads_counters_where_nsight_compute_is(call: Call) -> None:
     assert all(Path(path).name.startswith(f"{COUNTERS}-") for path in prepared.counters)
 
 
-@pytest.mark.parametrize("machine_", [{"ncu": None}, {"device": "cpu"}])
-def test_auto_reads_none_without_it_or_without_a_gpu(call: Call, machine_: dict[str, Any]) -> None:
-    assert call(**machine_).counters == []
+def test_auto_reads_none_of_a_gpu_without_it(call: Call) -> None:
+    assert call(ncu=None).counters == []
+
+
+@pytest.mark.parametrize("ncu", [None, "2025.3"])
+@pytest.mark.parametrize("wanted", ["auto", "yes", True])
+def test_on_a_cpu_operators_are_counted_without_anything_installed(
+    call: Call, ncu: str | None, wanted: Any
+) -> None:
+    prepared = call(ncu=ncu, device="cpu", counters=wanted)
+    assert prepared.counters
+    protocols = [prepared.orders[name]["protocol"] for name in counted(prepared)]
+    assert all(protocol["profiler"] == "torch.profiler" for protocol in protocols)
+    assert counted(prepared) == counted(call(ncu="2099.1", device="cpu"))
+    assert KEPT.as_posix() not in prepared.documents
 
 
 @pytest.mark.parametrize("no", ["no", False])
-def test_no_reads_none(call: Call, no: Any) -> None:
-    assert call(counters=no).counters == []
-    assert call().counters, "auto is still to be resolved"
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_no_reads_none(call: Call, device: str, no: Any) -> None:
+    assert call(counters=no, device=device).counters == []
+    assert call(device=device).counters, "auto is still to be resolved"
 
 
 @pytest.mark.parametrize("yes", ["yes", True])
@@ -70,8 +83,6 @@ def test_yes_is_refused_where_they_cannot_be_read(call: Call, yes: Any) -> None:
     KEPT.unlink()
     with pytest.raises(ConfigError, match=r"counters: yes needs .* but ncu is not on PATH"):
         call(counters=yes, ncu=None)
-    with pytest.raises(ConfigError, match="measured on the CPU"):
-        call(counters=yes, device="cpu")
 
 
 # Resolved once

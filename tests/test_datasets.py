@@ -49,8 +49,7 @@ def test_what_is_frozen_is_read_back_record_by_record(
     assert dataset.config.keys() == {"baseline", "summary", "experiments"}
     assert dataset.ceilings and dataset.ceilings.is_file()
     assert len(dataset.entries) == 2
-    entry = dataset.find(run, "sampled")
-    assert entry is not None
+    (entry,) = dataset.find(run, "sampled")
     assert read_record(entry.path, run, entry.sha256) == record_of(run)
     assert {path.name for path in folder.parent.iterdir()} == {"mine"}
 
@@ -84,8 +83,7 @@ def test_a_dataset_takes_the_records_of_a_further_protocol(
     frozen(sampled)
     dataset = read_dataset(frozen(lab5))
     for name, record in {"sampled": sampled, "lab5": lab5}.items():
-        entry = dataset.find(run, name)
-        assert entry is not None
+        (entry,) = dataset.find(run, name)
         assert read_record(entry.path, run, entry.sha256) == record
 
 
@@ -112,8 +110,8 @@ def test_counters_are_frozen_with_their_records(
     entry = dataset.find_counters(run)
     assert entry is not None
     assert read_record(entry.path, run, entry.sha256).has_counters
-    timed = dataset.find(run, "sampled")
-    assert timed is not None and not timed.has_counters
+    (timed,) = dataset.find(run, "sampled")
+    assert not timed.has_counters
 
 
 def test_counters_are_added_to_a_dataset_once_and_those_that_failed_not_at_all(
@@ -181,6 +179,40 @@ def test_records_of_two_devices_are_no_dataset(
     with pytest.raises(DatasetError, match="one device and one dtype; found"):
         frozen(record_of(run), record_of(replace(run, dtype="float16", device="cuda")))
     assert not (tmp_path / "data").exists()
+
+
+def test_every_process_of_a_run_is_frozen_and_said_which_it_is(
+    frozen: Callable[..., Path], run: Run, record_of: Build, tmp_path: Path
+) -> None:
+    records: list[Any] = [record_of(run, sources={"process": process}) for process in range(3)]
+    folder = frozen(*records)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["version"] == 2
+    assert sorted(entry.get("process", 0) for entry in manifest["records"]) == [0, 1, 2]
+    found = read_dataset(folder).find(run, "sampled")
+    for entry in found:
+        assert read_record(entry.path, run, entry.sha256) == records[entry.process]
+    assert {entry.process for entry in found} == {0, 1, 2}
+    with pytest.raises(DatasetError, match="3 of these runs"):
+        frozen(*records)
+
+
+def test_a_manifest_of_version_1_has_one_process_of_each_run(
+    frozen: Callable[..., Path], run: Run, record_of: Build
+) -> None:
+    path = frozen(record_of(run)) / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 1}))
+    (entry,) = read_dataset(path.parent).find(run, "sampled")
+    assert entry.process == 0
+
+
+def test_a_manifest_of_a_later_version_is_an_error(
+    frozen: Callable[..., Path], run: Run, record_of: Build
+) -> None:
+    path = frozen(record_of(run)) / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 3}))
+    with pytest.raises(DatasetError, match="is of version 3, but this FlashLab reads 1 and 2"):
+        read_dataset(path.parent)
 
 
 def test_an_unknown_dataset_is_an_error_that_lists_the_known(

@@ -88,6 +88,7 @@ def test_a_reader_never_meets_half_a_file(tmp_path: Path) -> None:
     code = (  # reads as often as possible until told to stop
         "import json, sys; from pathlib import Path\n"
         "path, stop, reads = Path(sys.argv[1]), Path(sys.argv[2]), 0\n"
+        "print('reading', flush=True)\n"
         "while not stop.exists():\n"
         "    assert len(json.loads(path.read_text())[0]) in (200_000, 300_000)\n"
         "    reads += 1\n"
@@ -97,6 +98,7 @@ def test_a_reader_never_meets_half_a_file(tmp_path: Path) -> None:
     reader = subprocess.Popen(
         [sys.executable, "-c", code, str(path), str(stop)], stdout=subprocess.PIPE, text=True
     )
+    assert reader.stdout and reader.stdout.readline() == "reading\n"
     end = time.monotonic() + 0.5
     while time.monotonic() < end:
         write_json(path, documents[1])

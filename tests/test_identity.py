@@ -216,6 +216,20 @@ def test_a_record_whose_old_digest_verifies_is_kept_under_its_new_name(
     assert new.read_bytes() == old.read_bytes()
 
 
+@pytest.mark.parametrize("old_record", [2], indirect=True)
+def test_a_record_of_another_process_is_not_kept_for_this_one(
+    old_record: Callable[..., tuple[Path, Path]],
+) -> None:
+    _, new = old_record(process=1)
+    assert not new.exists()
+
+
+def test_the_first_process_has_the_name_that_a_single_one_has(
+    this_machine: Callable[..., str],
+) -> None:
+    assert "process" not in this_machine()
+
+
 def test_an_old_record_that_was_changed_is_not_kept(
     old_record: Callable[..., tuple[Path, Path]],
 ) -> None:
@@ -237,7 +251,7 @@ def test_an_old_record_of_other_circumstances_is_not_kept(
         monkeypatch.setattr(
             identity,
             "adopt",
-            lambda *a: adopt(*a[:-1], replace(a[-1], sha256="1", digest="1")),
+            lambda *a: adopt(*a[:4], replace(a[4], sha256="1", digest="1"), *a[5:]),
         )
     elif what == "torch":
         # As if torch had been upgraded after the record was made.
@@ -256,3 +270,8 @@ def test_an_old_record_of_other_circumstances_is_not_kept(
         monkeypatch.setattr(identity, "EQUIVALENT", {})
     _, new = old_record()
     assert not new.exists()
+
+
+def test_what_counts_as_the_same_measuring_code_is_the_code_there_is() -> None:
+    """An entry for code that has been edited since adopts nothing; it is renewed or removed."""
+    assert set(identity.EQUIVALENT.values()) <= {identity.measuring_digest(ATTENTION.measure)}

@@ -38,11 +38,13 @@ def test_experiments_that_are_removed_and_put_back_give_the_same_report(project:
 
 
 def test_the_first_figure_follows_the_order_of_the_experiments(project: Any) -> None:
+    before = project.result("overview/summary.svg").read_text(encoding="utf-8")
+    assert ">N<" in before and ">E (" not in before
     with project.config() as config:
         config["experiments"].reverse()
     project.make("report/lab5.pdf")
     overview = project.result("overview/summary.svg").read_text(encoding="utf-8")
-    assert overview.index("Embedding") < overview.index("Sequence length")
+    assert ">E (" in overview
 
 
 # Failing and mending
@@ -73,7 +75,7 @@ def test_an_upgrade_tells_which_verdicts_it_changed(project: Any) -> None:
     first, *others = log.read_text().splitlines()
     assert re.fullmatch(r"changed: \d+ verdicts differ .*, from the same records:", first)
     assert any("is now equal" in line for line in others)
-    project.make("report/lab5.pdf", "--config", "languages=[en]")
+    project.make("report/lab5.pdf", "--config", "author={name: A}")
     assert log.read_text() == ""
 
 
@@ -118,11 +120,13 @@ def test_a_damaged_record_is_measured_again_and_said(project: Any) -> None:
 
 def test_runs_that_are_asked_for_are_measured_again_once(project: Any) -> None:
     before = project.records
-    project.make("report/lab5.pdf", "--config", "again=Flash2")
+    project.make("records", "--config", "again=Flash2")
     after = project.records
     again = {name for name in before if before[name] != after[name]}
     assert again == {name for name in before if name.startswith("flash2-")}
-    assert project.plan() == set()
+    left = project.plan()
+    assert "Rendering the report" in left
+    assert not [job for job in left if job.startswith("Measuring")]
 
 
 # Several calls in one folder
@@ -133,26 +137,23 @@ def plan_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        ("--dry-run", "report/lab5.pdf", *TINY, "--config", "languages=[en]"),
-        ("--dry-run", "report/lab5.pdf", "--config", "dataset=h200"),
-        ("--cores", "1", "report/lab5.pdf", "--config", "dataset=h200"),
-        ("--cores", "1", "records", *TINY, "--config", "again=all"),
-    ],
-    ids=" ".join,
+OTHER_CALLS = (
+    ("--dry-run", "report/lab5.pdf", *TINY, "--config", "languages=[en]"),
+    ("--dry-run", "report/lab5.pdf", "--config", "dataset=h200"),
+    ("--cores", "1", "report/lab5.pdf", "--config", "dataset=h200"),
+    ("--cores", "1", "records", *TINY, "--config", "again=all"),
 )
-def test_a_dry_run_or_a_refused_call_changes_nothing_of_the_call_at_work(
-    held: Any, other: tuple[str, ...]
-) -> None:
+
+
+def test_a_dry_run_or_a_refused_call_changes_nothing_of_the_call_at_work(held: Any) -> None:
     folder = held.project.folder
     first = held.start()
     before = plan_of(folder)
-    done = held.project.snakemake(*other, config=())
-    assert (done.returncode == 0) == ("--dry-run" in other), done.stdout
-    assert "Traceback" not in done.stdout
-    assert plan_of(folder) == before
+    for other in OTHER_CALLS:
+        done = held.project.snakemake(*other, config=())
+        assert (done.returncode == 0) == ("--dry-run" in other), done.stdout
+        assert "Traceback" not in done.stdout
+        assert plan_of(folder) == before, other
     held.let_go()
     said, _ = first.communicate(timeout=120)
     assert first.returncode == 0, said

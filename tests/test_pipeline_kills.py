@@ -13,8 +13,11 @@ from typing import Any
 
 import psutil
 
+PATIENCE = 60
+"""Seconds that a busy machine may take for what otherwise takes a moment."""
 
-def wait_until(condition: Callable[[], Any], seconds: float) -> None:
+
+def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s"
@@ -41,7 +44,7 @@ def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself
     assert any("flashlab.measuring" in command for command in at_work_in(project.folder))
     call.kill()
     call.wait()
-    wait_until(lambda: not at_work_in(project.folder), 3)
+    wait_until(lambda: not at_work_in(project.folder))
     assert project.records == before, "a record half written, or one lost"
     locks = project.folder / ".snakemake" / "locks"
     assert list(locks.iterdir()), "Snakemake left no lock, so this shows nothing"
@@ -63,13 +66,13 @@ def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself
 def test_ctrl_c_says_what_is_kept_without_a_traceback(held: Any) -> None:
     call = held.start("--logger=flashlab", own_group=True)
     os.killpg(call.pid, signal.SIGINT)
-    said, _ = call.communicate(timeout=60)
+    said, _ = call.communicate(timeout=120)
     assert call.returncode != 0
     assert said.rstrip().endswith(
         "Interrupted: 3 of 5 runs are measured and kept; the same call goes on from there."
     )
     assert not re.search("Traceback|KeyboardInterrupt|failed|Error", said)
-    wait_until(lambda: not at_work_in(held.project.folder), 3)
+    wait_until(lambda: not at_work_in(held.project.folder))
     logs = held.project.folder / "results" / "local" / "logs" / "measure"
     texts = [path.read_text(encoding="utf-8") for path in logs.glob("held-*.log")]
     assert texts and not any("KeyboardInterrupt" in text for text in texts)

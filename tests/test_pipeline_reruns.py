@@ -1,6 +1,6 @@
 """What changes, and exactly which jobs that asks for: by Snakemake's own dry runs.
 
-Each row is held against two folders: the one that everything was made in, and a fresh clone with
+Each row is checked in two folders: the one that everything was made in, and a fresh clone with
 the results copied in, which has none of Snakemake's bookkeeping.
 """
 
@@ -32,8 +32,13 @@ OVERVIEW = {"Drawing the figures across experiments"}
 CEILINGS = {"Measuring the machine's ceilings"}
 
 
-def measured(implementation: str, *shapes: str) -> Jobs:
-    return {f"Measuring {implementation.lower()}-{shape}" for shape in shapes}
+def measured(implementation: str, *shapes: str, process: int = 0) -> Jobs:
+    of = f"-process{process}" if process else ""
+    return {f"Measuring {implementation.lower()}-{shape}{of}" for shape in shapes}
+
+
+def counted(*shapes: str) -> Jobs:
+    return {f"Reading the counters of flash2-{shape}" for shape in shapes}
 
 
 def tables(*experiments: str) -> Jobs:
@@ -45,6 +50,8 @@ def figures(*experiments: str) -> Jobs:
 
 
 ALL_RUNS = measured("Pytorch", *SHAPES) | measured("Flash2", *SHAPES)
+SECOND_PROCESSES = measured("Pytorch", *SHAPES, process=1) | measured("Flash2", *SHAPES, process=1)
+ALL_COUNTED = counted(*SHAPES)
 ALL_FIGURES = figures(*EXPERIMENTS) | OVERVIEW
 DERIVED = FINDINGS | OVERVIEW | REPORT
 FROM_TABLES_ON = tables("summary", *EXPERIMENTS) | figures(*EXPERIMENTS) | DERIVED
@@ -71,6 +78,14 @@ def change_a_shape(project: Any) -> None:
 def ask_for_closer_times(project: Any) -> None:
     with project.config() as config:
         config["measure"]["sampled"]["relative_interval"] = 0.4
+
+
+def measure_in(processes: Any) -> Callable[[Any], None]:
+    def change(project: Any) -> None:
+        with project.config() as config:
+            config["replicates"] = processes
+
+    return change
 
 
 def allow_more_time(project: Any) -> None:
@@ -244,6 +259,7 @@ TABLE = [
         add_a_shape,
         measured("Pytorch", "b1-n48-h2-e32-full")
         | measured("Flash2", "b1-n48-h2-e32-full")
+        | counted("b1-n48-h2-e32-full")
         | ONE_EXPERIMENT,
     ),
     Row(
@@ -251,9 +267,12 @@ TABLE = [
         change_a_shape,
         measured("Pytorch", "b1-n48-h2-e32-full")
         | measured("Flash2", "b1-n48-h2-e32-full")
+        | counted("b1-n48-h2-e32-full")
         | ONE_EXPERIMENT,
     ),
     Row("times are to be closer", ask_for_closer_times, ALL_RUNS | FROM_TABLES_ON),
+    Row("runs are measured in two processes", measure_in(2), SECOND_PROCESSES | FROM_TABLES_ON),
+    Row("only GPUs measure in more processes", measure_in({"cuda": 9, "cpu": 1}), NOTHING),
     Row("more time is allowed", allow_more_time, REPORT),
     Row(
         "more time is allowed than a run had",
@@ -273,13 +292,19 @@ TABLE = [
         rename_an_experiment,
         tables("length") | figures("length") | DERIVED,
     ),
+    Row(
+        "the report is to be anonymous",
+        nothing,
+        FROM_TABLES_ON,
+        arguments=("--config", "anonymous=true"),
+    ),
     Row("the author is named", set_author, REPORT),
     Row("one language is left out", set_language, ALL_FIGURES | REPORT),
     # What is measured, with what, and where
     Row(
         "a kernel is edited",
         recode("kernels/flash2.py"),
-        measured("Flash2", *SHAPES) | FROM_TABLES_ON,
+        measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
     ),
     Row("a comment in a kernel", edit("kernels/flash2.py"), NOTHING),
     Row("a kernel that is in no experiment is edited", recode("kernels/sdpa_math.py"), NOTHING),
@@ -287,12 +312,12 @@ TABLE = [
     Row(
         "a kernel imports a file beside it",
         import_a_helper,
-        measured("Flash2", *SHAPES) | FROM_TABLES_ON,
+        measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
     ),
     Row(
         "measuring code is edited",
         recode("workflow/flashlab/measuring/protocols.py"),
-        ALL_RUNS | CEILINGS | FROM_TABLES_ON,
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
     ),
     Row(
         "a comment in measuring code",
@@ -305,27 +330,58 @@ TABLE = [
     Row(
         "the statistics are edited",
         recode("workflow/flashlab/statistics.py"),
-        ALL_RUNS | CEILINGS | FROM_TABLES_ON,
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
+    ),
+    Row(
+        "the code that counts operators is edited",
+        recode("workflow/flashlab/measuring/operators.py"),
+        ALL_COUNTED | FROM_TABLES_ON,
+    ),
+    Row(
+        "a comment in the code that counts operators",
+        edit("workflow/flashlab/measuring/operators.py"),
+        NOTHING,
+    ),
+    Row("nothing is to be counted", nothing, FROM_TABLES_ON, arguments=("--config", "counters=no")),
+    Row(
+        "counters are asked for that are there already",
+        nothing,
+        NOTHING,
+        arguments=("--config", "counters=yes"),
+    ),
+    Row(
+        "counters are to be read again",
+        nothing,
+        ALL_COUNTED | FROM_TABLES_ON,
+        arguments=("--config", "again=counters"),
     ),
     Row(
         "an implementation is to be measured again",
         nothing,
-        measured("Flash2", *SHAPES) | FROM_TABLES_ON,
+        measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
         arguments=("--config", "again=Flash2"),
     ),
     Row(
         "everything is to be measured again",
         nothing,
-        ALL_RUNS | CEILINGS | FROM_TABLES_ON,
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
         arguments=("--config", "again=all"),
     ),
-    Row("torch is upgraded", install("torch", "99.0"), ALL_RUNS | CEILINGS | FROM_TABLES_ON),
+    Row(
+        "torch is upgraded",
+        install("torch", "99.0"),
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
+    ),
     Row(
         "flash-attn is upgraded",
         install("flash-attn", "99.0"),
-        measured("Flash2", *SHAPES) | FROM_TABLES_ON,
+        measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
     ),
-    Row("another machine", move_to_another_machine, ALL_RUNS | CEILINGS | FROM_TABLES_ON),
+    Row(
+        "another machine",
+        move_to_another_machine,
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
+    ),
     # What is made of the records
     Row(
         "the declaration of the benchmark is edited",
@@ -383,6 +439,16 @@ TABLE = [
         | tables("emb_dim")
         | figures("emb_dim")
         | DERIVED,
+    ),
+    Row(
+        "the counters of a run are deleted",
+        delete("counters-flash2-b1-n16-h2-e16-causal"),
+        counted("b1-n16-h2-e16-causal") | tables("emb_dim") | figures("emb_dim") | DERIVED,
+    ),
+    Row(
+        "the counters of a run are cut off",
+        cut("counters-flash2-b1-n16-h2-e16-causal"),
+        counted("b1-n16-h2-e16-causal") | tables("emb_dim") | figures("emb_dim") | DERIVED,
     ),
     Row("the ceilings are deleted", delete("ceilings"), CEILINGS | DERIVED),
     Row("a table is deleted", delete("tables/seq_len/samples.csv"), ONE_EXPERIMENT),
@@ -442,6 +508,50 @@ def test_a_changed_screenshot_of_a_remark_renders_the_report_again(project: Any)
     assert project.plan() == NOTHING
     screenshot.write_text(empty.replace("9", "8"))
     assert project.plan() == REPORT
+
+
+def measuring(jobs: Jobs) -> Jobs:
+    return {job for job in jobs if job.startswith("Measuring")}
+
+
+def test_processes_are_measured_once_and_added_where_a_verdict_is_open_only_when_asked_for(
+    project: Any,
+) -> None:
+    with project.config() as config:
+        config["experiments"] = config["experiments"][-1:]
+    shapes = ("b1-n16-h2-e32-causal", "b1-n16-h2-e16-causal")
+    table = "results/local/tables/emb_dim/runs.csv"
+    measure_in(2)(project)
+    project.make("results/local/findings.json")
+    measure_in(1)(project)  # fewer: from the tables on
+    assert project.plan() >= tables("emb_dim") and not measuring(project.plan())
+    project.make(table)
+    measure_in(2)(project)  # as many again: nothing is measured
+    assert project.plan() >= tables("emb_dim") and not measuring(project.plan())
+    project.make("results/local/findings.json")
+    findings = project.folder / "results" / "local" / "findings.json"
+    documents = json.loads(findings.read_text())
+    for document in documents:
+        document |= {"told": False, "front": None}
+    undecided = next(
+        document
+        for document in documents
+        if (document["kind"], document["experiment"]) == ("comparison", "emb_dim")
+        and document["subject"]["metric"] == "forward_time"
+    )
+    undecided |= {"told": True, "verdict": "mixed"}
+    for estimate in undecided["evidence"]["estimates"]:
+        estimate["verdict"] = "inconclusive" if estimate["value"] == 16 else "above"
+    findings.write_text(json.dumps(documents))
+    third = {j for name in ("Pytorch", "Flash2") for j in measured(name, shapes[1], process=2)}
+    asked_for = ("--config", "decide=true")
+    assert not measuring(project.plan())
+    assert measuring(project.plan(*asked_for)) == third
+    project.make(table, *asked_for)
+    assert not measuring(project.plan())
+    measure_in(1)(project)  # what was added stays
+    assert not measuring(project.plan())
+    assert "process2" in project.folder.joinpath(table).read_text()
 
 
 @pytest.mark.parametrize("row", TABLE[:2], ids=lambda row: row.what)

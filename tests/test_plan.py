@@ -135,6 +135,26 @@ def test_a_run_that_experiments_share_is_planned_once(tmp_path: Path) -> None:
     assert planned[run].path.name.startswith("mine-b1-n128-h8-e512-full-float16-cpu-")
 
 
+def test_further_processes_of_a_run_have_records_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(KERNEL)
+    known = {"Mine": read_implementation(tmp_path / "mine.py")}
+    run = replace(RUN, device="cpu")
+
+    def planned(count: int) -> plan.PlannedRun:
+        entries = plan.plan_local(ATTENTION, [run], PROTOCOL, known, Path("r"), lambda _: count)
+        return entries[run]
+
+    three = planned(3)
+    assert [part.process for part in three.processes] == [0, 1, 2]
+    assert len(set(plan.record_files([three]))) == 3
+    assert "-cpu-process2-" in three.replicates[1].path.name
+    for count in (1, 2, 5):  # how many there are decides no name
+        both = zip(planned(count).processes, three.processes, strict=False)
+        assert all(one.path == other.path for one, other in both)
+    orders = [plan.measuring_order(ATTENTION, part, PROTOCOL) for part in three.processes]
+    assert [order["process"] for order in orders] == [0, 1, 2]
+
+
 # What decides nothing
 
 
@@ -146,7 +166,7 @@ def test_titles_figures_and_languages_decide_no_name(tmp_path: Path) -> None:
         }
         runs = plan.experiments(config, ATTENTION, "cpu")[1].runs("float32", "cpu")
         planned = plan.plan_local(
-            ATTENTION, runs, plan.protocol_of(config), implementations, Path("records")
+            ATTENTION, runs, plan.protocol_of(config, "cpu"), implementations, Path("records")
         )
         return {run: entry.path.name for run, entry in planned.items()}
 
@@ -159,9 +179,12 @@ def test_titles_figures_and_languages_decide_no_name(tmp_path: Path) -> None:
 
 def test_the_protocol_holds_only_what_it_depends_on() -> None:
     config = copy.deepcopy(resolved())
-    assert plan.protocol_of(config) == PROTOCOL
+    assert plan.protocol_of(config, "cuda") == PROTOCOL
+    assert plan.protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 0.2}
+    config["measure"]["sampled"]["max_seconds"] = 2
+    assert plan.protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
     config["measure"]["protocol"] = "lab5"
-    assert plan.protocol_of(config) == {"name": "lab5", "repeats": 30, "timeout_s": 300}
+    assert plan.protocol_of(config, "cpu") == {"name": "lab5", "repeats": 30, "timeout_s": 300}
 
 
 # Recorded datasets
@@ -177,6 +200,26 @@ def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks() -> Non
         plan.plan_recorded([RUN, other], "sampled", dataset, "x")
     assert "lacks 1 of the 2 runs" in str(caught.value)
     assert str(other) in str(caught.value) and str(RUN) not in str(caught.value)
+
+
+def test_a_recorded_run_has_all_of_its_processes_in_their_order() -> None:
+    entries = [
+        Entry(RUN, {"name": name}, Path(f"{name}{process}.json"), f"{name}{process}", process)
+        for process in (2, 0, 1)
+        for name in ("sampled", "lab5")
+    ]
+    dataset = Dataset("x", "cuda", "float16", "sampled", {}, None, tuple(entries))
+    found = plan.plan_recorded([RUN], "sampled", dataset, "x")[RUN]
+    assert [part.sha256 for part in found.processes] == ["sampled0", "sampled1", "sampled2"]
+    # Those by the other protocol are for the claims, all processes of a run in one experiment.
+    held = [
+        (e.protocol["name"], plan.PlannedRun(e.run, e.path, process=e.process)) for e in entries
+    ]
+    ((experiment, planned),) = plan.plan_claims(ATTENTION, [RUN], held, {RUN: found})
+    assert experiment.name == "claims-lab5"
+    assert [part.path.name for part in planned[RUN].processes] == [
+        f"lab5{i}.json" for i in range(3)
+    ]
 
 
 def test_records_of_a_dataset_that_are_gone_are_listed(tmp_path: Path) -> None:
@@ -199,7 +242,9 @@ def documents(config: dict[str, Any], tmp_path: Path) -> dict[str, dict[str, Any
     known = {name: replace(mine, name=name) for name in ("Pytorch", "Flash2", "Flex")}
     planned = plan.experiments(config, ATTENTION, "cpu")
     runs = [run for experiment in planned for run in experiment.runs("float32", "cpu")]
-    files = plan.plan_local(ATTENTION, runs, plan.protocol_of(config), known, Path("records"))
+    files = plan.plan_local(
+        ATTENTION, runs, plan.protocol_of(config, "cpu"), known, Path("records")
+    )
     kind = ("float32", "cpu")
     return {
         experiment.name: {

@@ -29,9 +29,10 @@ def prepared_from(config: dict[str, Any], overrides: dict[str, Any] | None = Non
     return prepare(Layer(str(CONFIG), config), [Layer("--config", overrides or {})])
 
 
-def test_the_lab_is_34_runs_each_with_one_record(config: dict[str, Any]) -> None:
+def test_the_lab_is_34_runs_each_with_three_records(config: dict[str, Any]) -> None:
     prepared = prepared_from(config)
-    assert len(prepared.orders) == 34
+    timed = prepared.orders.keys() - {Path(path).name for path in prepared.counters}
+    assert (len(timed), len(prepared.counters)) == (3 * 34, 26)
     assert {Path(p).name for paths in prepared.records.values() for p in paths} == set(
         prepared.orders
     )
@@ -74,6 +75,39 @@ def test_exchanging_the_headlines_columns_is_the_reports_business_alone(
 
 def test_measuring_again_is_no_part_of_the_report(config: dict[str, Any]) -> None:
     assert changed_documents(config, lambda config: config.update(again="all")) == set()
+
+
+def test_the_number_of_processes_decides_what_the_tables_are_made_of_and_nothing_else(
+    config: dict[str, Any],
+) -> None:
+    names = ("summary", *(experiment["name"] for experiment in config["experiments"]))
+    changed = changed_documents(config, lambda config: config.update(replicates=2))
+    assert changed == {f"records/{name}.json" for name in names}
+
+
+def test_processes_that_were_added_before_stay(config: dict[str, Any]) -> None:
+    config |= {"replicates": 1, "counters": "no"}
+    kept = Path("results/local/plan/processes.json")
+    kept.parent.mkdir(parents=True)
+    run = "Flash2 B1 N128 H8 E512 full float32 cpu"
+    kept.write_text(json.dumps({run: 4}))
+    prepared = prepared_from(config)
+    assert len(prepared.orders) == 34 + 3
+    assert prepared.documents[kept.as_posix()] == {run: 4}
+
+
+def test_deciding_without_findings_adds_no_process(config: dict[str, Any]) -> None:
+    prepared = prepared_from({**config, "replicates": 1, "counters": "no", "decide": True})
+    assert len(prepared.orders) == 34
+    assert "results/local/plan/processes.json" not in prepared.documents
+
+
+def test_deciding_on_recorded_runs_is_refused(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(CONFIG.parents[1])
+    with pytest.raises(ConfigError, match=r"decide: nothing is measured here"):
+        prepared_from({**config, "decide": True}, {"dataset": "h200"})
 
 
 def test_measuring_a_recorded_run_again_is_refused(

@@ -21,11 +21,9 @@ JOB = (
 
 @pytest.fixture
 def workflow() -> Iterator[subprocess.Popen[bytes]]:
-    """A process in the place of Snakemake's, which would live for a minute."""
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    yield process
-    process.kill()
-    process.wait()
+    """A process in the place of Snakemake's, which lives as long as the test does."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        yield process
 
 
 def job(root: Path, seconds: float, **environment: str) -> subprocess.Popen[bytes]:
@@ -39,17 +37,17 @@ def job(root: Path, seconds: float, **environment: str) -> subprocess.Popen[byte
 
 
 def test_a_job_ends_when_its_call_is_killed(workflow: subprocess.Popen[bytes], root: Path) -> None:
-    with job(root, 60, **{WORKFLOW_PID: str(workflow.pid)}) as process:
+    with job(root, 600, **{WORKFLOW_PID: str(workflow.pid)}) as process:
         assert process.poll() is None
         workflow.kill()  # and not reaped, as a shell leaves it
-        assert process.wait(timeout=10) == 1
+        assert process.wait(timeout=60) == 1
 
 
 def test_a_job_that_is_done_does_not_wait_for_its_call(
     workflow: subprocess.Popen[bytes], root: Path
 ) -> None:
     with job(root, 0, **{WORKFLOW_PID: str(workflow.pid)}) as process:
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
     assert not has_ended(psutil.Process(workflow.pid))
 
 

@@ -99,12 +99,12 @@ def test_a_record_that_is_not_of_its_benchmark_is_refused_by_name(
 def test_counters_may_be_0_and_give_other_readers_no_result(
     run: Run, record_of: Build, counters_of: Build, tmp_path: Path
 ) -> None:
-    record = counters_of(record_of(run), matrix_activity=0.0)
+    record = counters_of(record_of(run), fused_share=0.0)
     write_record(tmp_path / "r.json", record)
     found = read_record(tmp_path / "r.json", run)
     assert found == record
     assert found.has_counters and not record_of(run).has_counters
-    assert found.metrics["forward_matrix_activity"].value == 0
+    assert found.metrics["forward_fused_share"].value == 0
     assert read_json(tmp_path / "r.json").keys() == {"record"}
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ case "$*" in
     printf '%s\\n' '#!/bin/sh' 'echo snakemake; for a; do echo "<$a>"; done' >.venv/bin/snakemake
     chmod +x .venv/bin/snakemake ;;
 *"-m pip"*) sleep "${{PIP_SECONDS:-0}}"
+    while [ -e "${{PIP_HELD:-}}" ]; do sleep 0.02; done
     case "$*" in *"${{PIP_FAILS:-nothing}}"*) echo "pip: no" >&2; exit 1 ;; esac ;;
 *"-m flashlab check-call"*)
     for a; do case $a in *broken*) echo "error: $a" >&2; exit 1 ;; esac; done ;;
@@ -191,10 +193,12 @@ def test_lint_runs_every_tool_and_fails_with_any_of_them(checkout: Checkout) -> 
     assert done.stdout.split("\n")[:5] == [
         "ruff check",
         "ruff format --check",
-        "mypy ",
         "snakefmt --check Snakefile workflow",
         "snakemake",
+        "<--lint>",
     ]
+    assert done.stdout.split("\n")[5:] == ["mypy ", ""]
+    assert not list(checkout.folder.glob(".venv/mypy.*"))
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -216,12 +220,18 @@ def test_ci_lints_and_only_then_tests(checkout: Checkout, clean: bool) -> None:
     assert ("pytest" in ran, done.returncode == 0) == (clean, clean)
 
 
+def spent_on_children() -> float:
+    """CPU seconds of the processes that have ended: whatever else runs, they are the same."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def test_second_call_adds_under_a_second(checkout: Checkout) -> None:
     assert checkout.run("test").returncode == 0
     assert len(checkout.calls("-m pip")) >= 1
-    begin = time.monotonic()
+    before = spent_on_children()
     done = checkout.run("test")
-    assert time.monotonic() - begin < 1
+    assert spent_on_children() - before < 1
     assert (done.returncode, done.stderr) == (0, "")
     assert checkout.calls("-m pip") + checkout.calls("-m venv") == []
 
@@ -267,11 +277,14 @@ def test_failed_step_is_named_and_repaired(checkout: Checkout, step: str) -> Non
 
 
 def test_killed_set_up_repairs_itself(checkout: Checkout) -> None:
-    killed = checkout.start("test", PIP_SECONDS="1")
+    held = checkout.folder.parent / "held"
+    held.touch()
+    killed = checkout.start("test", PIP_HELD=str(held))
     wait_for(lambda: (checkout.folder / ".venv/bin/python").exists())
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     assert not checkout.stamp.exists()
+    held.unlink()  # a pip that outlives the call is waited for
     assert checkout.run("test").returncode == 0
     assert checkout.stamp.exists()
     assert len(checkout.calls("-m venv")) == 2
@@ -413,7 +426,7 @@ def test_no_machine_of_ours_is_named() -> None:
             assert not re.search(r"(?<![\w.])/(home|root|work|tmp)/", text), path
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -8,21 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
+from flashlab.findings.ratios import Estimates
 from flashlab.records import Measurement, Record, RecordError
 from flashlab.runs import Run
+from flashlab.statistics import function_interval
 from flashlab.sweep import (
     METRIC_COLUMNS,
+    PROCESSES_DIFFER,
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
     TABLES,
+    difference_codes,
     parameter_columns,
     read_samples,
+    read_sweep,
     read_table,
     run_keys,
 )
@@ -191,7 +197,8 @@ def test_samples_are_read_in_the_order_of_their_measurement_whatever_that_of_the
     write_csv(path, (*run_keys(ATTENTION), *SAMPLE_COLUMNS), rows[::-1])
     found = read_samples(path, ATTENTION)
     key = tuple(run.to_json().values())
-    assert found[*key, "forward_time"] == pytest.approx([1e3 * second for second in FORWARD])
+    (forward,) = found[*key, "forward_time"]
+    assert forward == pytest.approx([1e3 * second for second in FORWARD])
     assert set(found) == {(*key, "forward_time"), (*key, "backward_time")}
 
 
@@ -222,17 +229,138 @@ def test_a_run_measured_with_uncommitted_changes_says_so(
     assert row["commit"] == commit
 
 
+# Several processes of a run
+
+
+def times(factor: float) -> dict[str, tuple[float, ...]]:
+    return {"forward": tuple(factor * seconds for seconds in FORWARD), "backward": BACKWARD}
+
+
+@pytest.fixture
+def replicated(run: Run, record_of: Build) -> Callable[..., list[Record]]:
+    """The records of a run whose forward pass takes so many times as long in each process."""
+
+    def build(*factors: float) -> list[Record]:
+        return [
+            replace(record_of(run, **times(factor)), sources={"process": process})
+            for process, factor in enumerate(factors)
+        ]
+
+    return build
+
+
+def test_the_metrics_of_a_run_are_those_of_all_its_processes(
+    replicated: Callable[..., list[Record]], planned: Planned
+) -> None:
+    plan = planned(replicated(1.0, 1.02, 1.05))
+    assert [row["process"] for row in tables_of(plan).runs] == [0, 1, 2]
+    found = metrics_of(plan)
+    forward, rate = found["forward_time"], found["forward_rate"]
+    assert (forward["processes"], forward["samples"], forward["freedom"]) == (3, 33, 2)
+    assert forward["value"] == pytest.approx(1.05 * (1.02 * 1.05) ** (1 / 3))
+    assert forward["deviation"] == pytest.approx(np.std(np.log([1, 1.02, 1.05]), ddof=1))
+    assert forward["low"] < 1.05 * 0.98 < 1.05 * 1.08 < forward["high"]
+    assert rate["high"] / rate["value"] == pytest.approx(forward["value"] / forward["low"])
+    assert found["forward_backward_time"]["freedom"] == 2
+
+
+def test_samples_are_told_apart_by_their_process(
+    replicated: Callable[..., list[Record]], planned: Planned, tmp_path: Path
+) -> None:
+    plan = planned(replicated(1.0, 2.0))
+    write_json(tmp_path / "plan.json", plan)
+    write_tables(tmp_path / "plan.json", tmp_path)
+    found = read_samples(tmp_path / "samples.csv", ATTENTION)
+    (forward,) = (samples for key, samples in found.items() if key[-1] == "forward_time")
+    assert [len(process) for process in forward] == [11, 11]
+    assert forward[1] == pytest.approx([2 * sample for sample in forward[0]])
+
+
+def test_findings_have_the_interval_of_the_table(
+    replicated: Callable[..., list[Record]], planned: Planned, tmp_path: Path
+) -> None:
+    plan = planned(replicated(1.0, 1.02, 1.05))
+    write_json(tmp_path / "plan.json", plan)
+    write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
+    sweep, estimates = read_sweep(plan, tmp_path, with_samples=True), Estimates()
+    for name in (*TIMES, "forward_rate", "forward_backward_rate"):
+        row = sweep.metric_row(sweep.runs[0], name)
+        interval = function_interval(lambda x: x, [estimates.of_metric(sweep, row, name)])
+        assert interval == pytest.approx((row["low"], row["high"]), rel=1e-7), name
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status"),
+    [
+        (("ok", "ok"), "ok"),
+        (("error", "ok"), "ok"),
+        (("ok", "incorrect"), "incorrect"),
+        (("oom", "error"), "oom"),
+    ],
+)
+def test_processes_that_end_differently_are_a_warning(
+    run: Run, record_of: Build, planned: Planned, tmp_path: Path, statuses: Any, status: str
+) -> None:
+    records = [
+        replace(record_of(run, each), sources={"process": process})
+        for process, each in enumerate(statuses)
+    ]
+    plan = planned(records)
+    write_json(tmp_path / "plan.json", plan)
+    write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
+    sweep = read_sweep(plan, tmp_path)
+    (row,) = sweep.runs
+    assert row["status"] == status
+    assert {metric["status"] for metric in sweep.metrics} == {status}
+    assert [record["status"] for record in sweep.records] == list(statuses)
+    codes = [warning["code"] for warning in row["warnings"] or ()]
+    assert codes == ([] if len(set(statuses)) == 1 else [PROCESSES_DIFFER])
+    if status == "ok":
+        assert sweep.metrics[0]["processes"] == statuses.count("ok")
+
+
+def test_processes_that_differ_in_an_exact_value_are_a_warning_and_the_worst_counts(
+    run: Run, record_of: Build, planned: Planned, tmp_path: Path
+) -> None:
+    records = []
+    for process, peak in enumerate((10.0, 12.0, 10.0)):
+        record = record_of(run)
+        metrics = {**record.metrics, "peak_memory": Measurement(peak)}
+        records.append(replace(record, metrics=metrics, sources={"process": process}))
+    plan = planned(records)
+    write_json(tmp_path / "plan.json", plan)
+    write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
+    sweep = read_sweep(plan, tmp_path)
+    peak = sweep.metric_row(sweep.runs[0], "peak_memory")
+    assert (peak["value"], peak["low"], peak["high"]) == (12.0, 10.0, 12.0)
+    assert sweep.runs[0]["warnings"] == [{"code": PROCESSES_DIFFER, "metric": "peak_memory"}]
+    assert difference_codes(sweep.runs, "peak_memory") == [PROCESSES_DIFFER]
+    assert difference_codes(sweep.runs, "forward_time") == []
+
+
+def test_each_record_is_named_with_its_hash(
+    replicated: Callable[..., list[Record]], planned: Planned
+) -> None:
+    rows = tables_of(planned(replicated(1.0, 1.1, 1.2))).runs
+    assert len({row["record"] for row in rows}) == 3
+    for row in rows:
+        assert row["sha256"] == hashlib.sha256(Path(row["record"]).read_bytes()).hexdigest()
+
+
 # Hardware counters
+# Counters
 
 
 def test_counters_follow_the_metrics_of_their_run(
     run: Run, record_of: Build, planned: Planned, counters_of: Build
 ) -> None:
     record = record_of(run)
-    rows = tables_of(planned([record], counters=[counters_of(record, dram_bytes=4.87e9)])).metrics
-    names = [metric.name for metric in (*ATTENTION.metrics, *ATTENTION.all_counters)]
+    rows = tables_of(
+        planned([record], counters=[counters_of(record, allocated_bytes=4.87e9)])
+    ).metrics
+    names = [metric.name for metric in (*ATTENTION.metrics, *ATTENTION.all_counters("cpu"))]
     assert [row["metric"] for row in rows] == names
-    found = next(row for row in rows if row["metric"] == "forward_dram_bytes")
+    found = next(row for row in rows if row["metric"] == "forward_allocated_bytes")
     assert (found["value"], found["unit"], found["status"]) == (4.87e9, "B", "ok")
     assert found["low"] is found["high"] is found["samples"] is None
 
@@ -242,7 +370,7 @@ def test_counters_that_could_not_be_read_have_empty_cells(
 ) -> None:
     record = record_of(run)
     rows = tables_of(planned([record], counters=[counters_of(record, "error")])).metrics
-    counted = [row for row in rows if row["metric"].startswith("forward_dram")]
+    counted = [row for row in rows if row["metric"].startswith("forward_allocated")]
     assert [(row["status"], row["value"]) for row in counted] == [("error", None)]
 
 

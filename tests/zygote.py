@@ -47,6 +47,7 @@ def _run(request: dict[str, Any]) -> int:
     os.environ.update(request["environment"])
     sys.path[:0] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
     sys.executable = request["python"]
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     _, module, *arguments = request["arguments"]
     sys.argv = [module, *arguments]
     for folder in sys.path:
@@ -98,6 +99,7 @@ def serve(path: str) -> None:
     """Serve until standard input, which the tests keep open, is closed."""
     for name in IMPORTED:
         importlib.import_module(name)
+    os.fsync = lambda descriptor: None  # the files need not survive a power cut
     gc.freeze()  # a fork's collections need not go through the libraries
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically
     with socket.socket(socket.AF_UNIX) as listener:

@@ -18,6 +18,7 @@ from flashlab.prepare import DATA, LOCAL, prepare
 from flashlab.processes import WORKFLOW_PID
 from flashlab.published import ClaimsError
 from flashlab.remaking import ASKED_FOR, MISSING
+from flashlab.replicates import MAX_PROCESSES
 from flashlab.sources import sources_of
 from flashlab.sweep import TABLES
 from snakemake.exceptions import WorkflowError
@@ -163,6 +164,11 @@ def ceilings_option(wildcards):
 def measure_order(wildcards):
     """What to measure for a record: the run and the protocol."""
     return json.dumps(ORDERS[f"{wildcards.record}.json"])
+
+
+def measure_priority(wildcards):
+    """The higher the earlier among the processes of its run."""
+    return MAX_PROCESSES - ORDERS[f"{wildcards.record}.json"]["process"]
 
 
 def counters_order(wildcards):

@@ -33,7 +33,7 @@ SPENT = 1000
 Draw = Callable[[np.random.Generator, int], Floats]
 
 
-def _lognormal(random: np.random.Generator, count: int, sigma: float = 0.02) -> Floats:
+def lognormal(random: np.random.Generator, count: int, sigma: float = 0.02) -> Floats:
     return random.lognormal(sigma=sigma, size=count)
 
 
@@ -44,17 +44,17 @@ def _heavy_tailed(random: np.random.Generator, count: int) -> Floats:
 
 def _slow_calls(random: np.random.Generator, count: int) -> Floats:
     slow = np.where(random.random(count) < SLOW_SHARE, SLOW, 1.0)
-    return _lognormal(random, count, 0.01) * slow / mixture_median(0.01)
+    return lognormal(random, count, 0.01) * slow / mixture_median(0.01)
 
 
 def _bimodal(random: np.random.Generator, count: int) -> Floats:
     """Call by call one of two times 7% apart, six times in ten the shorter."""
     median = np.exp(0.005 * scipy.stats.norm.ppf(0.5 / 0.6))
-    return _lognormal(random, count, 0.005) * np.where(random.random(count) < 0.4, 1.07, 1) / median
+    return lognormal(random, count, 0.005) * np.where(random.random(count) < 0.4, 1.07, 1) / median
 
 
 def _quantised(random: np.random.Generator, count: int) -> Floats:
-    found: Floats = np.round(_lognormal(random, count, 0.01) / 0.01) * 0.01
+    found: Floats = np.round(lognormal(random, count, 0.01) / 0.01) * 0.01
     return found
 
 
@@ -73,32 +73,32 @@ def _states(calls: float) -> Draw:
     def draw(random: np.random.Generator, count: int) -> Floats:
         changes = random.random(count) < 1 / calls
         changes[0] = random.random() < 0.5
-        return _lognormal(random, count, 0.005) * (0.965 + 0.07 * (changes.cumsum() % 2))
+        return lognormal(random, count, 0.005) * (0.965 + 0.07 * (changes.cumsum() % 2))
 
     return draw
 
 
 def _drift(random: np.random.Generator, count: int) -> Floats:
     """By 2% over the calls that there are, around 1."""
-    return _lognormal(random, count, 0.01) * (1 + 0.02 * np.linspace(-0.5, 0.5, count))
+    return lognormal(random, count, 0.01) * (1 + 0.02 * np.linspace(-0.5, 0.5, count))
 
 
 def _warm_up(random: np.random.Generator, count: int) -> Floats:
     """The first calls are up to 30% slow, a tenth of it after 12 calls."""
-    return _lognormal(random, count, 0.01) * (1 + 0.3 * np.exp(-np.arange(count) / 5))
+    return lognormal(random, count, 0.01) * (1 + 0.3 * np.exp(-np.arange(count) / 5))
 
 
 def _offset(sd: float) -> Draw:
     """Each process is off as a whole."""
 
     def draw(random: np.random.Generator, count: int) -> Floats:
-        return _lognormal(random, count, 0.01) * random.lognormal(sigma=sd)
+        return lognormal(random, count, 0.01) * random.lognormal(sigma=sd)
 
     return draw
 
 
 NOISES: Mapping[str, Draw] = {
-    "lognormal": _lognormal,
+    "lognormal": lognormal,
     "heavy tails": _heavy_tailed,
     "5% of calls slow": _slow_calls,
     "bimodal call by call": _bimodal,

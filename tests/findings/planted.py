@@ -342,6 +342,7 @@ def write_dataset(
             "status": status,
             "protocol": "sampled",
             "device_name": device,
+            "started": "2026-01-02T03:04:05+00:00",
             "record": f"{run.slug}.json",
             "sha256": "0" * 64,
         }
@@ -353,9 +354,10 @@ def write_dataset(
             values[metric] = float(np.median(drawn))
             if status == "ok":
                 samples += [
-                    {**key, "metric": metric, "index": i, "value": time}
+                    {**key, "process": 0, "metric": metric, "index": i, "value": time}
                     for i, time in enumerate(drawn)
                 ]
+        values["forward_backward_time"] = values["forward_time"] + values["backward_time"]
         for metric, value in values.items():
             row = {**key, "metric": metric, "status": status}
             row["value"] = value if status == "ok" else None

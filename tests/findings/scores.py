@@ -36,6 +36,10 @@ UNDECIDED = {
 """Verdicts that state nothing that could be false."""
 
 
+UNSCORED = {"anomaly", "conclusion", "counters", "environment", "processes", "sittings"}
+"""Kinds that say nothing of what is planted, and those that are scored by themselves."""
+
+
 @dataclass
 class Score:
     """One kind's findings: how many are false or missed, and how many intervals hold the truth."""
@@ -151,7 +155,7 @@ def score(
         scores.datasets[dataset.kind] = scores.datasets.get(dataset.kind, 0) + 1
         judge = Judge(dataset, ceilings["truth"])
         for finding in found:
-            if finding.kind not in ("anomaly", "environment", "counters"):
+            if finding.kind not in UNSCORED:
                 judge_kind = JUDGES.get(finding.kind) or getattr(Judge, finding.kind)
                 judged = judge_kind(judge, finding)
                 scores.of(finding.kind).add(finding.verdict, *judged)
@@ -159,7 +163,7 @@ def score(
             scores.of(kind).add(kind if said else "", false, missed)
         if dataset.identical:
             scores.identical_checks += sum(
-                finding.kind not in ("environment", "counters") for finding in found
+                finding.kind not in UNSCORED - {"anomaly"} for finding in found
             )
             scores.identical_differences += differences(found) + chosen_differences(found)
     for index in range(datasets // 12):

@@ -261,6 +261,6 @@ def test_the_roofline_takes_counted_bytes_and_says_which_they_are(counted: Plant
     by_verdict = {finding.verdict: finding for finding in found}
     assert by_verdict["memory_bound"].params["values"] == [1024]
     assert by_verdict["memory_bound"].params["copy_low"] == pytest.approx(62.3, rel=0.01)
-    assert by_verdict["memory_bound"].sentences[-1] == "roofline.memory_bound.counted"
+    assert by_verdict["memory_bound"].sentences[0] == "roofline.memory_bound.counted"
     assert by_verdict["neither"].params["values"] == [2048]
-    assert by_verdict["neither"].sentences[-1] == "roofline.neither"
+    assert by_verdict["neither"].sentences[0] == "roofline.neither"

@@ -77,9 +77,9 @@ def test_every_kind_is_found_in_a_sweep_ratios_in_the_summary_and_the_rest_in_ne
     kinds = {(finding.experiment, finding.kind) for finding in found}
     every = {"scaling", "comparison", "exact_comparison", "variant_effect", "out_of_memory"}
     every |= {"crossover", "monotonicity", "anomaly", "roofline"}
-    every |= {"choice", "balance", "launch_bound", "saturation", "jump"}
+    every |= {"choice", "balance", "launch_bound", "saturation", "jump", "conclusion"}
     of_dataset = {"claim", "environment", "correctness", "choice", "variant_gain"}
-    of_dataset |= {"worse_than_naive", "counters"}
+    of_dataset |= {"worse_than_naive", "counters", "processes", "sittings", "conclusion"}
     assert kinds == {("summary", kind) for kind in ("comparison", "exact_comparison")} | {
         ("seq_len", kind) for kind in every
     } | {(None, kind) for kind in of_dataset}
@@ -197,6 +197,7 @@ def test_a_sweep_of_nothing_but_failures_still_has_its_findings_written(
     assert verdicts == {
         *(("comparison", "inconclusive"), ("exact_comparison", "withheld")),
         *(("out_of_memory", "none"), ("choice", "inconclusive"), ("balance", "inconclusive")),
+        ("conclusion", "no_numbers"),
     }
     for finding in found:
         if finding.kind in ("comparison", "exact_comparison"):

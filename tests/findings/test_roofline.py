@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.findings.ceilings import Ceilings, read_ceilings
 from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import Estimates
 from flashlab.findings.roofline import rooflines
+from flashlab.report.finding_words import FindingWords
+from flashlab.report.wording import Words
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
@@ -221,3 +224,36 @@ def test_a_value_without_a_verdict_is_named_beside_the_others(sweep: Plant, nois
     rate = costs.flops(shapes[1])["forward"] / 1e-3 / 0.5
     found = next(iter(rooflines(planted, Estimates(), ceilings(noisy, rate, 1e15))))
     assert (found.params["values"], found.params["undecided_at"]) == ([128], [256])
+
+
+@pytest.mark.parametrize("implementation", ["Flash2", "Pytorch"])
+def test_a_value_at_which_the_rate_halves_is_not_passed_over(
+    sweep: Plant, noisy: Noisy, implementation: str
+) -> None:
+    """On a CPU: near the ceiling at every size but one, whose finding no section tells."""
+    shares = {128: 62.0, 256: 70.0, 512: 33.0, 1024: 66.0}
+    shapes = {
+        size: Shape.of(sweep({(implementation, False, size): {"forward": [1.0] * 12}}).runs[0])
+        for size in shares
+    }
+    times = {
+        size: costs.flops(shapes[size])["forward"] / 1e9 * 100 / share
+        for size, share in shares.items()
+    }
+    planted = sweep(
+        {
+            (implementation, False, size): {"forward": noisy(time, spread=0.005)}
+            for size, time in times.items()
+        }
+    )
+    found = rooflines(planted, Estimates(), ceilings(noisy, 1e9, 1e15))
+    by_verdict = {f.verdict: f for f in found if f.metric == "forward_time"}
+    near = by_verdict["compute_bound"]
+    assert near.params["values"] == [128, 256, 1024]
+    assert near.params["elsewhere_at"] == [512]
+    assert near.params["elsewhere_low"] == pytest.approx(33, rel=0.03)
+    words = FindingWords(Words(["zh_TW", "en"]), ATTENTION).tell(near, "N")
+    low = near.params["elsewhere_low"]
+    assert f"At N = 512, it reaches {low}% of the matrix-product rate." in words["en"]
+    assert f"N = 512 時，達到矩陣乘法速率的 {low}%。" in words["zh_TW"]
+    assert by_verdict["neither"].params["elsewhere_at"] == [128, 256, 1024]

@@ -1,4 +1,4 @@
-"""Which findings stand on page one, and which their section tells."""
+"""Which findings their section tells in prose."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ import pytest
 
 from flashlab.findings.model import Evidence, Finding
 from flashlab.findings.selection import (
-    OUT_OF_MEMORY_STRENGTH,
-    STRONGEST,
-    front_page,
     is_told,
     select,
-    strength,
 )
 from flashlab.sweep import Sweep
 
@@ -49,90 +45,6 @@ def comparison(low: float, high: float, **keys: Any) -> Finding:
     return finding("comparison", "better", estimates=[ratio(low, high)], **keys)
 
 
-def test_strength_counts_the_near_end_of_the_interval() -> None:
-    assert strength(comparison(4.0, 64.0)) == pytest.approx(2.0)
-    assert strength(comparison(0.01, 0.25)) == pytest.approx(2.0)
-    assert strength(comparison(0.5, 64.0)) == 0
-
-
-def test_strength_is_that_of_the_strongest_value() -> None:
-    estimates = [ratio(1.1, 1.2), ratio(8.0, 8.5), ratio(2.0, 2.1)]
-    assert strength(finding("variant_effect", "mixed", estimates=estimates)) == pytest.approx(3.0)
-
-
-def test_an_exact_value_has_no_interval_and_is_its_own_near_end() -> None:
-    exact = finding("exact_comparison", "less", estimates=[{"estimate": 0.125}])
-    assert strength(exact) == pytest.approx(3.0)
-
-
-def test_a_crossover_is_as_strong_as_its_smaller_lead() -> None:
-    estimates = [ratio(2.0, 2.1), ratio(0.1, 0.125)]
-    assert strength(finding("crossover", "crosses", estimates=estimates)) == pytest.approx(1.0)
-
-
-def test_growth_is_strong_where_it_departs_from_the_parameters() -> None:
-    params = {"times": 64.0, "times_size": 8.0, "covaried": []}
-    assert strength(finding("scaling", "power_law", params=params)) == pytest.approx(3.0)
-    params = {**params, "covaried": ["batch_size"]}
-    assert strength(finding("scaling", "power_law", params=params)) == 0
-
-
-def test_what_does_not_fit_into_memory_outranks_every_ratio() -> None:
-    limit = finding("out_of_memory", "limit_found")
-    assert strength(limit) == OUT_OF_MEMORY_STRENGTH > strength(comparison(1e6, 1e6))
-
-
-@pytest.mark.parametrize("verdict", ["inconclusive", "none", "imprecise", "withheld"])
-def test_what_decides_nothing_has_no_strength(verdict: str) -> None:
-    assert strength(finding("comparison", verdict, estimates=[ratio(4.0, 5.0)])) == 0
-
-
-def test_page_one_has_the_strongest_of_each_topic_strongest_first() -> None:
-    weak, strong = comparison(2.0, 2.1), comparison(8.0, 8.1)
-    backward = comparison(4.0, 4.1, metric="backward_time")
-    other = comparison(16.0, 16.1, implementation="Flash4")
-    memory = finding("exact_comparison", "less", estimates=[{"estimate": 0.9}])
-    found = front_page([weak, strong, backward, memory, other], HEADLINE, ["seq_len"])
-    assert found == [other, strong, backward, memory]
-
-
-def test_on_page_one_growth_stands_after_what_compares() -> None:
-    params = {"times": 512.0, "times_size": 8.0, "covaried": []}
-    growth = finding("scaling", "power_law", params=params)
-    assert strength(growth) > strength(comparison(2.0, 2.1))
-    assert front_page([growth, comparison(2.0, 2.1)], HEADLINE, ["seq_len"])[1] == growth
-
-
-def test_page_one_ends_with_the_nearest_approach_to_the_ceiling() -> None:
-    far = finding("roofline", "neither", params={"matrix_high": 12.0})
-    near = finding("roofline", "compute_bound", params={"matrix_high": 89.0})
-    impossible = finding("roofline", "model_error", params={"matrix_high": 120.0})
-    found = front_page([near, far, impossible, comparison(2.0, 2.1)], HEADLINE, ["seq_len"])
-    assert found == [comparison(2.0, 2.1), near]
-
-
-def test_page_one_leaves_out_the_summary_the_undecided_and_the_surplus() -> None:
-    kinds = ["comparison", "variant_effect", "exact_comparison", "crossover"]
-    found = front_page(
-        [
-            comparison(9.0, 9.1, experiment="summary"),
-            finding("comparison", "inconclusive", estimates=[ratio(0.9, 1.2)]),
-            *(
-                finding(kind, "mixed", estimates=[ratio(4.0, 4.1), ratio(0.1, 0.2)])
-                for kind in kinds
-            ),
-            comparison(2.0, 2.1, metric="backward_time"),
-            comparison(2.0, 2.1, implementation="Flash4"),
-            finding("out_of_memory", "limit_found"),
-        ],
-        HEADLINE,
-        ["seq_len"],
-    )
-    assert len(found) == STRONGEST
-    assert found[0].kind == "out_of_memory"
-    assert all(f.experiment == "seq_len" and strength(f) > 0 for f in found)
-
-
 def test_prose_tells_of_the_headlines_implementations_and_of_what_breaks_a_rule() -> None:
     def told(found: Finding, tabulated: bool = False) -> bool:
         return is_told(found, HEADLINE, tabulated)
@@ -160,28 +72,14 @@ def sections(sweep: Plant) -> list[Sweep]:
     return [first, second, sweep(failed, name="failed")]
 
 
-def places(found: list[Finding]) -> list[tuple[int | None, bool]]:
-    return [(finding.front, finding.told) for finding in found]
-
-
-def test_each_finding_has_its_rank_and_is_told_by_its_section(sections: list[Sweep]) -> None:
+def test_each_finding_is_told_by_its_section_or_not(sections: list[Sweep]) -> None:
     strong = comparison(8.0, 8.1, experiment="second")
     weak = comparison(2.0, 2.1, experiment="first", metric="backward_time")
     level = finding("monotonicity", "monotone", experiment="first")
     claim = replace(finding("claim", "confirmed"), experiment=None)
     found = select([weak, strong, level, claim], sections, HEADLINE)
-    assert places(found) == [(1, True), (0, True), (None, False), (None, False)]
-    kept = [replace(each, front=None, told=False) for each in found]
-    assert kept == [weak, strong, level, claim]
-
-
-def test_of_equally_strong_ones_that_of_the_earlier_section_is_on_page_one(
-    sections: list[Sweep],
-) -> None:
-    found = [
-        comparison(2.0, 2.1, experiment=name, params={"of": name}) for name in ("first", "second")
-    ]
-    assert [each.front for each in select(found, sections, HEADLINE)] == [None, 0]
+    assert [each.told for each in found] == [True, True, False, False]
+    assert [replace(each, told=False) for each in found] == [weak, strong, level, claim]
 
 
 def test_what_an_earlier_section_has_told_is_not_told_again(sections: list[Sweep]) -> None:
@@ -218,7 +116,7 @@ def test_of_the_ceilings_errors_are_told_and_the_nearest_approach_of_each_of_the
     assert [each.told for each in found] == [False, True, True, False, True]
 
 
-# Wrong results, choices, and what sections tell briefly
+# Choices, and what sections tell briefly
 
 
 def of_dataset(kind: str, verdict: str, **keys: Any) -> Finding:
@@ -232,27 +130,6 @@ DROPPED = {"correctness": ("metric",), "choice": ("implementation",), "variant_g
 
 def choice(of: int = 7) -> Finding:
     return of_dataset("choice", "changes", params={"of": of}, metric="total_time")
-
-
-def test_page_one_begins_with_what_is_wrong_and_which_to_choose() -> None:
-    wrong = of_dataset("correctness", "wrong", implementation="Flash4")
-    right = of_dataset("correctness", "none")
-    found = front_page([comparison(64.0, 65.0), choice(), right, wrong], HEADLINE, ["seq_len"])
-    assert found == [wrong, choice(), comparison(64.0, 65.0)]
-
-
-def test_beside_a_choice_neither_another_comparison_nor_a_ceiling_is_on_page_one() -> None:
-    other = comparison(16.0, 16.1, implementation="Flash4")
-    near = finding("roofline", "compute_bound", params={"matrix_high": 89.0})
-    found = front_page([other, near, choice()], HEADLINE, ["seq_len"])
-    assert found == [choice()]
-    assert front_page([other, near, choice(of=2)], HEADLINE, ["seq_len"]) == [other, near]
-
-
-def test_page_one_has_room_for_every_wrong_result() -> None:
-    wrong = [of_dataset("correctness", "wrong", implementation=f"K{i}") for i in range(STRONGEST)]
-    found = front_page([comparison(4.0, 4.1), *wrong, choice()], HEADLINE, ["seq_len"])
-    assert found == [*wrong, choice()]
 
 
 def along(kind: str, verdict: str, experiment: str, **params: Any) -> Finding:

@@ -73,6 +73,14 @@ def test_a_record_changed_afterwards_fails(changed: str, sound: Any, tmp_path: P
     assert "fail form.seal" in codes(tmp_path, WORD)
 
 
+def test_a_record_without_its_gpu_cannot_be_checked(sound: Any, tmp_path: Path) -> None:
+    seal(sound)
+    for document in sound.documents.values():
+        del document["record"]["environment"]["gpu_uuid"]
+    sound.write(tmp_path / "ann")
+    assert codes(tmp_path, WORD) == {"pass form.pass", "not_checked form.no_gpu"}
+
+
 def test_records_of_several_gpus_are_asked_about(sound: Any, tmp_path: Path) -> None:
     seal(sound)
     name = next(iter(sound.documents))
@@ -93,6 +101,6 @@ def test_a_wild_protocol_is_no_proof(
 
 def test_another_word_is_another_protocol_and_none_is_the_old_one() -> None:
     config = {"measure": {"protocol": "lab5", "lab5": {"repeats": 30}, "timeout_s": 300}}
-    plain = protocol_of(config)
+    plain = protocol_of(config, "cuda")
     assert plain == {"name": "lab5", "repeats": 30, "timeout_s": 300}
-    assert protocol_of({**config, "nonce": "a"}) == {**plain, "nonce": "a"}
+    assert protocol_of({**config, "nonce": "a"}, "cuda") == {**plain, "nonce": "a"}

@@ -1,51 +1,46 @@
+"""The records attached to a report, planned again run by run and process by process."""
+
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from flashlab import plan, plan_files
-from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.grading import rebuild
 from flashlab.grading.attachments import UnsoundPdfError
-from flashlab.grading.rebuild import _planned, _write_records
-from flashlab.records import COUNTERS, Record, read_record
+from flashlab.records import Record
 from flashlab.runs import Run
 
-
-@pytest.fixture
-def attached(
-    run: Run,
-    record_of: Callable[..., Record],
-    counters_of: Callable[..., Record],
-    planned: Callable[..., dict[str, Any]],
-) -> dict[str, Any]:
-    """The attached records of a run with counters, by name."""
-    record = record_of(run)
-    entries = planned([record], counters=[counters_of(record)])["records"]
-    paths = plan_files.record_paths(entries)
-    return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+Build = Callable[..., Record]
 
 
-def test_a_runs_counters_are_rebuilt_beside_its_record(
-    attached: dict[str, Any], run: Run, tmp_path: Path
+def attached(record_of: Build, run: Run, *processes: int) -> dict[str, object]:
+    return {
+        f"{position}.json": replace(record_of(run), sources={"process": process}).to_json()
+        for position, process in enumerate(processes)
+    }
+
+
+def test_the_processes_of_a_run_are_one_planned_run(
+    run: Run, record_of: Build, tmp_path: Path
 ) -> None:
-    assert sum(name.startswith(COUNTERS) for name in attached) == 1
-    written = _write_records(attached, tmp_path / "rebuilt")
-    block = plan.Experiment(ATTENTION, "x", {}, "seq_len", (dict(run),), ("Flash2",), ())
-    found = _planned([block], written, (run.dtype, run.device), "sampled")
-    counters = found[run].counters
-    assert counters is not None
-    assert read_record(counters.path, run).has_counters
-    assert not read_record(found[run].path, run).has_counters
+    (entry,) = rebuild._write_records(attached(record_of, run, 2, 0, 1), tmp_path).values()
+    assert [part.process for part in entry.processes] == [0, 1, 2]
+    assert [part.path.name for part in entry.processes] == ["1.json", "2.json", "0.json"]
 
 
-def test_counters_that_are_attached_twice_are_refused(
-    attached: dict[str, Any], tmp_path: Path
+def test_the_same_process_twice_is_refused(run: Run, record_of: Build, tmp_path: Path) -> None:
+    with pytest.raises(UnsoundPdfError, match="is attached twice"):
+        rebuild._write_records(attached(record_of, run, 0, 1, 1), tmp_path)
+
+
+@pytest.mark.parametrize("process", [-1, "1", None])
+def test_a_process_that_is_no_number_is_refused(
+    run: Run, record_of: Build, tmp_path: Path, process: object
 ) -> None:
-    name = next(name for name in attached if name.startswith(COUNTERS))
-    twice = {**attached, f"again-{name}": attached[name]}
-    with pytest.raises(UnsoundPdfError, match="attached twice"):
-        _write_records(twice, tmp_path / "rebuilt")
+    documents = attached(record_of, run, 0)
+    documents["0.json"]["record"]["sources"]["process"] = process  # type: ignore[index]
+    with pytest.raises(UnsoundPdfError, match=r"sources\.process"):
+        rebuild._write_records(documents, tmp_path)

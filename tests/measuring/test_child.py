@@ -145,7 +145,7 @@ def test_a_process_ends_when_the_other_end_of_its_lifeline_is_closed(root: Path)
         time.sleep(0.3)
         assert process.poll() is None
         os.close(write_end)
-        assert process.wait(5) == 1
+        assert process.wait(60) == 1
     os.close(read_end)
 
 

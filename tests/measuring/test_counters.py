@@ -12,6 +12,7 @@ import psutil
 import pytest
 import torch
 
+from flashlab import machine
 from flashlab.benchmarks.attention import measure
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -21,8 +22,15 @@ from flashlab.measuring.supervise import measure_run
 from flashlab.records import COUNTERS, Record, read_record
 
 Kernel = Callable[[str], Implementation]
-RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
+RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float16", "cuda")
+GPU = machine.Gpu("GPU-00000000-1111-2222-3333-444444444444", "Abacus")
 PROTOCOL = {"name": COUNTERS, "ncu": "2025.3.1.0", "metrics": ["m"], "timeout_s": 60}
+
+
+@pytest.fixture(autouse=True)
+def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU to claim; only the program in the place of Nsight Compute would use it."""
+    monkeypatch.setattr(machine, "gpus", lambda: [GPU])
 
 
 @pytest.fixture
@@ -48,7 +56,7 @@ def test_a_record_holds_the_counters_of_both_passes(counted: Callable[..., Recor
     record = counted()
     assert (record.status, record.message) == ("ok", None)
     assert record.has_counters
-    assert record.metrics.keys() == {metric.name for metric in ATTENTION.all_counters}
+    assert record.metrics.keys() == {metric.name for metric in ATTENTION.all_counters("cuda")}
     values = {name: measured.value for name, measured in record.metrics.items()}
     assert values["forward_kernels"] == 1
     assert values["backward_kernels"] == 3
@@ -140,8 +148,9 @@ def test_each_pass_runs_once_unseen_and_once_counted_after_its_marker(
         return out
 
     mine: Any = SimpleNamespace(attention=attention)
-    found = counters.run_passes(measure, mine, {"run": RUN.to_json()})
-    assert found == {"passes": list(ATTENTION.counters)}
+    run = attention_run("Mine", Shape.of(RUN), "float32", "cpu")
+    found = counters.run_passes(measure, mine, {"run": run.to_json()})
+    assert found == {"passes": list(ATTENTION.counters_on("cuda"))}
     assert steps == [
         *("forward", "start", "marker", "forward", "stop", "forward"),
         *("backward", "start", "marker", "backward", "stop"),

@@ -9,12 +9,14 @@ import time
 import psutil
 import pytest
 
+from flashlab import machine
 from flashlab.measuring.environment import (
     LoadMeter,
     environment,
     sample_warnings,
     state_warnings,
 )
+from flashlab.measuring.surroundings import surroundings
 
 CPUS = psutil.cpu_count() or 1
 
@@ -91,3 +93,10 @@ def test_the_environment_says_what_was_measured_and_is_json() -> None:
     assert found["device_name"].endswith("CPUs)")
     assert found["packages"]["torch"]
     assert found["cudnn"] is None
+
+
+def test_what_tells_sittings_apart_is_recorded() -> None:
+    found = environment("cpu")
+    assert found["gpu_uuid"] is None
+    assert found["boot"] == machine.boot_id()
+    assert surroundings("Abacus", "GPU-1")["gpu_uuid"] == "GPU-1"

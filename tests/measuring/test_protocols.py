@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flashlab.measuring import protocols
 from flashlab.measuring.protocols import (
     ENOUGH_CALLS,
     MIN_CALLS,
@@ -18,6 +19,36 @@ from flashlab.measuring.protocols import (
 from flashlab.statistics import median_interval
 
 
+class Clock:
+    """A clock that only the calls move on: what else the machine does takes no time."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+
+    def perf_counter_ns(self) -> int:
+        return self.ns
+
+    def perf_counter(self) -> float:
+        return self.ns / 1e9
+
+    def advance(self, seconds: float) -> None:
+        self.ns += round(seconds * 1e9)
+
+
+CLOCK = Clock()
+
+
+@pytest.fixture(autouse=True)
+def _clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "real_clock" not in request.fixturenames:
+        monkeypatch.setattr(protocols, "time", CLOCK)
+
+
+@pytest.fixture
+def real_clock() -> None:
+    """Leaves the protocols the machine's clock."""
+
+
 class Counted:
     """A call that takes a millisecond, or as long as it is told, and counts itself."""
 
@@ -26,10 +57,8 @@ class Counted:
         self.calls = 0
 
     def __call__(self) -> None:
-        end = time.perf_counter() + self.milliseconds[self.calls % len(self.milliseconds)] / 1e3
+        CLOCK.advance(self.milliseconds[self.calls % len(self.milliseconds)] / 1e3)
         self.calls += 1
-        while time.perf_counter() < end:
-            pass
 
 
 def limits(**changes: float) -> dict[str, Any]:
@@ -44,12 +73,12 @@ def test_sampling_stops_once_the_interval_is_narrow_enough() -> None:
 
 
 def test_sampling_stops_when_its_time_is_spent() -> None:
-    begin = time.perf_counter()
+    begin = CLOCK.perf_counter()
     timing = sampled(Counted(1.0, 3.0), limits(relative_interval=1e-9, max_seconds=0.3), "cpu")
     assert timing.stopped == "time"
-    assert 0.3 < time.perf_counter() - begin < 3
+    assert 0.3 < CLOCK.perf_counter() - begin < 0.4
     assert len(timing.samples) > MIN_CALLS
-    assert sum(timing.samples) > 0.3
+    assert sum(timing.samples) == pytest.approx(0.3, rel=0.1)
 
 
 def test_there_are_enough_samples_however_slow_a_call_is() -> None:
@@ -70,9 +99,7 @@ def test_dependent_calls_are_sampled_for_longer() -> None:
         nonlocal level, taken
         level = 0.95 * level + 0.4 * random.gauss(0, 1)
         taken += 1
-        end = time.perf_counter() + 1e-4 * 1.05**level
-        while time.perf_counter() < end:
-            pass
+        CLOCK.advance(1e-4 * 1.05**level)
 
     timing = sampled(call, limits(relative_interval=0.01, max_seconds=2.0), "cpu")
     assert len(timing.samples) > ENOUGH_CALLS
@@ -81,9 +108,19 @@ def test_dependent_calls_are_sampled_for_longer() -> None:
 def test_the_time_is_the_median_of_samples_that_each_time_one_call() -> None:
     call = Counted()
     timing = sampled(call, limits(), "cpu")
-    assert timing.seconds == statistics.median(timing.samples)
-    assert 1e-3 <= timing.seconds < 5e-3
+    assert timing.seconds == statistics.median(timing.samples) == pytest.approx(1e-3)
     assert call.calls >= len(timing.samples) + WARM_UP_CALLS
+
+
+@pytest.mark.usefixtures("real_clock")
+def test_a_call_takes_as_long_as_the_machine_takes_for_it() -> None:
+    def call() -> None:
+        end = time.perf_counter() + 1e-3
+        while time.perf_counter() < end:
+            pass
+
+    assert sampled(call, limits(max_seconds=0.1), "cpu").seconds >= 1e-3
+    assert lab5(call, {"repeats": 10}, "cpu").seconds >= 1e-3
 
 
 def test_samples_stay_in_the_order_of_measurement() -> None:
@@ -101,12 +138,12 @@ def test_lab5_means_back_to_back_calls_after_a_short_warm_up(repeats: int, warm_
     timing = lab5(call, {"repeats": repeats}, "cpu")
     assert call.calls == repeats + warm_up
     assert (timing.stopped, timing.samples) == ("count", ())
-    assert 0.2e-3 <= timing.seconds < 0.05
+    assert timing.seconds == pytest.approx(0.2e-3)
 
 
 def test_lab5_gives_the_mean_and_not_the_median() -> None:
     timing = lab5(Counted(1.0, 1.0, 1.0, 9.0), {"repeats": 40}, "cpu")
-    assert 3e-3 <= timing.seconds < 8e-3
+    assert timing.seconds == pytest.approx(3e-3)
 
 
 def test_the_protocols_have_the_names_of_the_configuration() -> None:

@@ -85,7 +85,11 @@ def hanging(
         supervisor.wait()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+PATIENCE = 60
+"""Seconds that a busy machine may take for what otherwise takes a moment."""
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -102,7 +106,7 @@ def test_the_measuring_process_dies_with_a_killed_supervisor(
 ) -> None:
     with hanging(kernel(hang), protocol, output) as (supervisor, measuring):
         os.kill(supervisor.pid, signal.SIGKILL)
-        wait_until(lambda: ended(measuring), 5)
+        wait_until(lambda: ended(measuring))
     assert not output.exists()
 
 
@@ -116,7 +120,7 @@ def test_everything_dies_with_a_killed_workflow(
     monkeypatch: pytest.MonkeyPatch,
     reaped: bool,
 ) -> None:
-    workflow = subprocess.Popen(["sleep", "600"])
+    workflow = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     monkeypatch.setenv(WORKFLOW_PID, str(workflow.pid))
     try:
         with hanging(kernel(hang), protocol, output) as (supervisor, measuring):
@@ -124,9 +128,9 @@ def test_everything_dies_with_a_killed_workflow(
             os.kill(workflow.pid, signal.SIGKILL)
             if reaped:
                 workflow.wait()
-            assert supervisor.wait(5) != 0
-            wait_until(lambda: ended(measuring) and ended(warm), 5)
-            wait_until(lambda: not list(tmp_path.glob("flashlab-*/warm")), 5)
+            assert supervisor.wait(PATIENCE) != 0
+            wait_until(lambda: ended(measuring) and ended(warm))
+            wait_until(lambda: not list(tmp_path.glob("flashlab-*/warm")))
     finally:
         workflow.kill()
         workflow.wait()
@@ -139,7 +143,7 @@ def test_the_measuring_process_dies_with_its_killed_keeper_and_is_an_error(
 ) -> None:
     with hanging(kernel(hang), protocol, output) as (supervisor, measuring):
         os.kill(measuring.ppid(), signal.SIGKILL)
-        assert supervisor.wait(5) == 0
+        assert supervisor.wait(PATIENCE) == 0
         assert ended(measuring)
     assert read_record(output, RUN).status == "error"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 from collections.abc import Callable, Collection
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,11 @@ CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 
 
 class Results:
-    """A copy of the finished folder's results and configuration, to render with a change."""
+    """A copy of a folder's results and configuration, to render with a change."""
 
-    def __init__(self, finished: Any, folder: Path) -> None:
+    def __init__(self, source: Path, folder: Path) -> None:
         self.folder = folder
-        shutil.copytree(finished.folder / "results", folder / "results")
+        shutil.copytree(source / "results", folder / "results")
         (folder / "report").mkdir()
         self.local = Path("results", "local")
         self.config_file = self.local / "plan" / "config.json"
@@ -147,6 +148,24 @@ class Results:
 
 @pytest.fixture
 def results(finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
-    copied = Results(finished, tmp_path / "copy")
+    copied = Results(finished.folder, tmp_path / "copy")
+    monkeypatch.chdir(copied.folder)
+    return copied
+
+
+@pytest.fixture(scope="session")
+def _brief(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    brief = Results(finished.folder, tmp_path_factory.mktemp("brief") / "copy")
+    with chdir(brief.folder):
+        brief.change(experiments=brief.config["experiments"][:2])
+        brief.derive_findings()
+        brief.redraw(brief.config["languages"])
+    return brief.folder
+
+
+@pytest.fixture
+def brief(_brief: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
+    """The results of the first two experiments alone: their report takes half the time."""
+    copied = Results(_brief, tmp_path / "copy")
     monkeypatch.chdir(copied.folder)
     return copied

@@ -70,10 +70,10 @@ def test_the_tables_findings_and_configuration_are_the_very_files(
         assert detached.joinpath(name).read_bytes() == was.read_bytes()
 
 
-def test_the_appendix_gives_the_hash_of_every_record(
-    finished: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+def test_the_page_gives_the_hash_of_every_record(
+    finished: Any, results: Any, squeezed: Callable[[str], str]
 ) -> None:
-    text = text_of(finished.pdf)
+    text = squeezed(results.write_page().read_text(encoding="utf-8"))
     for table in finished.folder.glob("results/local/tables/*/runs.csv"):
         for row in csv.DictReader(table.open(encoding="utf-8")):
             assert squeezed(Path(row["record"]).name) in text

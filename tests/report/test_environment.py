@@ -50,7 +50,7 @@ def test_records_that_disagree_are_listed_with_what_each_states(
 ) -> None:
     if column == "driver":  # which a machine without a GPU has none of
         results.change_all_runs({column: "580.1"})
-    another = "lab5" if column == "protocol" else "another"
+    another = {"protocol": "lab5", "dtype": "bfloat16"}.get(column, "another")
     results.change_runs("num_heads", {column: another}, first=2)
     report = composed(results)
     rows = disagreements(report.environment)

@@ -40,6 +40,8 @@ def test_a_claim_that_is_decided_on_a_cpu_stays(results: Any) -> None:
     found = ledger(results)
     assert found.table is not None and len(found.table.rows) == 2
     assert found.note is not None and found.others == []
+    assert found.short is not None and len(found.short.rows) == 2
+    assert len(found.short.columns) == 3
     assert found.summary["en"].startswith("2 of 2 published claims")
     assert "data/published/claims.yaml" in found.summary["en"]
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from flashlab.report import render
 from flashlab.report.attachments import attached_files
 from flashlab.report.render import ProjectFetcher, RenderError, on_one_page
 
+SHORT_TEMPLATE = Path(__file__).parents[1] / "short_report.html.j2"
 CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 
@@ -47,14 +49,33 @@ def test_it_is_in_both_languages(text: str, squeezed: Callable[[str], str]) -> N
         assert squeezed(said) in text
 
 
-def test_every_finding_stands_in_it_in_both_languages(
+def test_every_conclusion_stands_in_it_and_every_finding_on_the_page(
     results: Any, text: str, squeezed: Callable[[str], str]
 ) -> None:
-    statements = [s for section in results.compose().sections for s in section.statements.entries]
+    report = results.compose()
+    for chapter in report.chapters:
+        assert chapter.conclusion is not None
+        for part in (
+            chapter.conclusion.heading,
+            chapter.conclusion.body,
+            chapter.conclusion.checked,
+        ):
+            for said in (part or {}).values():
+                assert squeezed(said) in text
+    page = unescape(results.write_page().read_text(encoding="utf-8"))
+    written = squeezed(re.sub("<[^>]+>", "", page))
+    statements = [s for section in report.sections for s in section.statements.entries]
     assert len(statements) > 20
     for statement in statements:
         for language in ("zh_TW", "en"):
-            assert squeezed(statement.text[language]) in text
+            assert squeezed(statement.text[language]) in written
+
+
+def test_no_hash_is_printed(finished: Any, text: str) -> None:
+    for path in finished.folder.glob("results/local/records/*.json"):
+        digest = path.stem.rpartition("-")[2]
+        assert len(digest) > 6 and digest not in text
+    assert not re.search("[0-9a-f]{16}", text)
 
 
 def test_what_the_section_on_the_implementations_tells_no_other_section_tells(results: Any) -> None:
@@ -68,9 +89,13 @@ def test_both_languages_give_the_same_numbers(results: Any) -> None:
     def numbers(sentence: str) -> Counter[str]:
         return Counter(re.findall(r"\d[\d,.]*\d|\d", sentence))
 
-    for section in results.compose().sections:
+    report = results.compose()
+    for section in report.sections:
         for statement in section.statements.entries:
             assert numbers(statement.text["zh_TW"]) == numbers(statement.text["en"])
+    told = [report.front.answer, *(chapter.conclusion for chapter in report.chapters)]
+    for part in (p for each in told for p in (each.heading, each.body, each.checked) if p):
+        assert numbers(part["zh_TW"]) == numbers(part["en"])
 
 
 def test_all_figures_are_there_and_say_what_they_show(
@@ -79,14 +104,18 @@ def test_all_figures_are_there_and_say_what_they_show(
     numbers = [*range(1, 12), "S1", "S2", "S3"]
     for number in numbers:
         assert squeezed(f"圖 {number}") in text and squeezed(f"Figure {number}") in text
-    across = ["總覽", "屋頂線"]
+    across = ["屋頂線"]
     assert all(label in text for label in across)
     alternatives = []
     with pikepdf.open(finished.pdf) as pdf:
         for found in pdf.objects:
             if isinstance(found, pikepdf.Dictionary) and "/Alt" in found:
                 alternatives.append(str(found.Alt))
-    assert len(alternatives) == len(numbers) + len(across)
+    small = sum(
+        len(list(folder.glob("row-*.svg")))
+        for folder in finished.folder.glob("results/local/figures/*")
+    )
+    assert len(alternatives) == len(numbers) + len(across) + small
     assert all(CHINESE.search(alt) and re.search("[a-z]{3}", alt) for alt in alternatives)
 
 
@@ -101,30 +130,31 @@ def test_every_font_is_embedded_and_ours(finished: Any) -> None:
         assert (embedded, subset) == ("yes", "yes")
 
 
+LANGUAGES = ("zh_TW", "en")
 HOSTILE = (
     '<a rel="attachment" href="file:///etc/hostname">a</a><img src="file:///etc/passwd" alt="b">'
     "<style>@import 'file:///etc/passwd'</style>{{ 7 * 7 }}<script>alert(1)</script>"
 )
 
 
-@pytest.mark.parametrize("language", ["zh_TW", "en"])
 def test_what_others_write_is_shown_as_text_and_nothing_more(
-    results: Any, language: str, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+    brief: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
 ) -> None:
-    """Names, titles, labels, device, provider, message: in either language's part of the page."""
-    remark = results.folder / "remark.md"
+    """Names, titles, labels, device, provider, message: in each language's part of the page."""
+    remark = brief.folder / "remark.md"
     remark.write_text(f"My **own** words {HOSTILE}\n\n- 一點\n", encoding="utf-8")
-    results.change(
+    brief.change(
         author={"name": f"王小明 {HOSTILE}", "id": "113062000", "course": "Parallel Programming"},
-        remarks={"seq_len": {language: str(remark)}},
+        remarks={"seq_len": dict.fromkeys(LANGUAGES, str(remark))},
     )
-    for plan in results.local.joinpath("plan", "experiments").glob("*.json"):
+    for plan in brief.local.joinpath("plan", "experiments").glob("*.json"):
         document = json.loads(plan.read_text(encoding="utf-8"))
-        document["title"][language] = f"T {HOSTILE}"
-        document["implementations"][0]["label"][language] = f"L {HOSTILE}"
+        for language in LANGUAGES:
+            document["title"][language] = f"T {language} {HOSTILE}"
+            document["implementations"][0]["label"][language] = f"L {language} {HOSTILE}"
         plan.write_text(json.dumps(document), encoding="utf-8")
     hostile_cells = {"device_name": f"D {HOSTILE}", "provider": f"P {HOSTILE}"}
-    table = results.local / "tables" / "seq_len" / "runs.csv"
+    table = brief.local / "tables" / "seq_len" / "runs.csv"
     with table.open(encoding="utf-8", newline="") as file:
         rows = [row | hostile_cells for row in csv.DictReader(file)]
     rows[0] |= {"status": "error", "message": f"M {HOSTILE}"}
@@ -132,24 +162,27 @@ def test_what_others_write_is_shown_as_text_and_nothing_more(
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
-    remarks = read_remarks(results.config)
-    files = attached_files(results.config_file, results.local, None, remarks)
+    remarks = read_remarks(brief.config)
+    files = attached_files(brief.config_file, brief.local, None, remarks)
     before = {file.name for file in files}
 
-    said = text_of(results.write())
-    for letter in ("T", "L", "D", "P", "M"):
+    said = text_of(brief.write())
+    for language in LANGUAGES:
+        for letter in ("T", "L"):
+            assert squeezed(f"{letter} {language} {HOSTILE}") in said
+    for letter in ("D", "P", "M"):
         assert squeezed(f"{letter} {HOSTILE}") in said
     for shown in (f"王小明 {HOSTILE}", "學號 Student ID 113062000", "My own words", "一點"):
         assert squeezed(shown) in said
-    with pikepdf.open(results.pdf) as pdf:
+    with pikepdf.open(brief.pdf) as pdf:
         assert "/JavaScript" not in str(pdf.Root.Names.keys()) + str(pdf.Root.keys())
         assert {str(file.UF) for file in pdf.Root.AF} == before | {"ceilings.json"}
     listed = subprocess.run(
-        ["pdfdetach", "-list", str(results.pdf)], check=True, stdout=subprocess.PIPE, text=True
+        ["pdfdetach", "-list", str(brief.pdf)], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
     assert "hostname" not in listed
 
-    page = results.write_page().read_text(encoding="utf-8")
+    page = brief.write_page().read_text(encoding="utf-8")
     assert HOSTILE not in page and "{{ 7 * 7 }}" in page
     assert page.count("<script") == 1
     assert not re.search("<(a rel|img)", page)
@@ -158,7 +191,7 @@ def test_what_others_write_is_shown_as_text_and_nothing_more(
 # Page one, links, and what makes it an archive
 
 
-def test_page_one_has_the_findings_a_figure_and_the_headline_table(
+def test_page_one_has_the_answer_the_experiments_and_the_headline_table(
     results: Any, finished: Any, squeezed: Callable[[str], str]
 ) -> None:
     page = subprocess.run(
@@ -168,13 +201,11 @@ def test_page_one_has_the_findings_a_figure_and_the_headline_table(
         text=True,
     ).stdout
     front: Any = on_one_page(results.compose(), results.local).front
-    assert 3 <= len(front.key.entries) <= 7
-    for statement in front.key.entries:
-        for language in ("zh_TW", "en"):
-            assert squeezed(statement.text[language]) in squeezed(page)
-    last = front.headline.rows[-1].cells
-    for said in (front.figure.caption["en"], "沒有量測任何 GPU", last[0]["zh_TW"], last[-1]["en"]):
+    assert len(front.experiments) == 5
+    told = [front.answer, *(each.conclusion for each in front.experiments)]
+    for said in (text for conclusion in told for text in conclusion.heading.values()):
         assert squeezed(said) in squeezed(page)
+    assert "沒有量測任何 GPU".replace(" ", "") in squeezed(page)
 
 
 def test_a_statement_leads_to_its_figure_its_rows_and_its_runs(results: Any) -> None:
@@ -182,12 +213,10 @@ def test_a_statement_leads_to_its_figure_its_rows_and_its_runs(results: Any) -> 
     figures = {figure.id for section in report.sections for figure in section.figures}
     rows = {row.id for section in report.sections for row in section.table.rows}
     runs = {row.id for row in report.runs.rows}
-    said = [report.front.key, *(section.statements for section in report.sections)]
-    for statement in (entry for statements in said for entry in statements.entries):
+    for statement in (entry for section in report.sections for entry in section.statements.entries):
         targets = [link.target for link in statement.links]
         assert set(targets) <= figures | rows | runs
         assert set(targets) & rows and set(targets) & runs
-    assert any(set(link.target for link in entry.links) & figures for entry in said[0].entries)
 
 
 def test_every_way_in_the_pdf_leads_somewhere(finished: Any) -> None:
@@ -200,7 +229,7 @@ def test_every_way_in_the_pdf_leads_somewhere(finished: Any) -> None:
             for note in page.get("/Annots", [])
             if note.Subtype == "/Link" and ("/Dest" in note or note.A.get("/S") == "/GoTo")
         }
-    assert len(asked) > 40
+    assert len(asked) >= 5
     assert asked <= there
 
 
@@ -216,7 +245,7 @@ def test_it_is_sound_tagged_and_says_that_it_is_an_archive(finished: Any) -> Non
             (whole,) = outline.root
             titles = [item.title for item in whole.children]
     assert any("實驗 1" in title and "Experiment 1" in title for title in titles)
-    assert len(titles) >= 12
+    assert len(titles) >= 10
 
 
 # The languages
@@ -252,15 +281,15 @@ def test_a_report_in_chinese_has_no_english_sentence(
 
 
 @pytest.fixture
-def refuses(results: Any) -> Callable[..., str]:
+def refuses(brief: Any) -> Callable[..., str]:
     """Renders with something missing; what it said. The PDF that was there stays."""
 
     def call(error: type[Exception]) -> str:
-        results.pdf.write_bytes(b"the one before")
+        brief.pdf.write_bytes(b"the one before")
         with pytest.raises(error) as caught:
-            results.write()
-        assert results.pdf.read_bytes() == b"the one before"
-        assert [path.name for path in results.pdf.parent.iterdir()] == ["lab5.pdf"]
+            brief.write()
+        assert brief.pdf.read_bytes() == b"the one before"
+        assert [path.name for path in brief.pdf.parent.iterdir()] == ["lab5.pdf"]
         return str(caught.value)
 
     return call
@@ -268,14 +297,15 @@ def refuses(results: Any) -> Callable[..., str]:
 
 @pytest.mark.parametrize("character", ["🦆", "ب"])
 def test_a_character_of_the_reports_own_that_the_fonts_lack_is_an_error(
-    results: Any,
+    brief: Any,
     refuses: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
     character: str,
 ) -> None:
     """Nor does a font of the system lend it, as DejaVu would lend the Arabic letter."""
-    templates = results.folder / "templates"
+    templates = brief.folder / "templates"
     shutil.copytree(render.TEMPLATES, templates)
+    shutil.copyfile(SHORT_TEMPLATE, templates / "report.html.j2")
     with templates.joinpath("report.html.j2").open("a", encoding="utf-8") as file:
         file.write(f"<p>{character}</p>")
     monkeypatch.setattr(render, "TEMPLATES", templates)
@@ -285,15 +315,15 @@ def test_a_character_of_the_reports_own_that_the_fonts_lack_is_an_error(
     assert "templates/fonts/" in said
 
 
-def test_a_picture_that_is_missing_is_an_error(results: Any, refuses: Callable[..., str]) -> None:
-    (results.local / "figures" / "causal" / "rate-flash2.svg").unlink()
+def test_a_picture_that_is_missing_is_an_error(brief: Any, refuses: Callable[..., str]) -> None:
+    (brief.local / "figures" / "causal" / "rate-flash2.svg").unlink()
     assert "rate-flash2.svg" in refuses(RenderError)
 
 
 def test_a_variable_that_the_template_makes_up_is_an_error(
-    results: Any, refuses: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    brief: Any, refuses: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    templates = results.folder / "templates"
+    templates = brief.folder / "templates"
     shutil.copytree(render.TEMPLATES, templates)
     with templates.joinpath("report.html.j2").open("a", encoding="utf-8") as file:
         file.write("{{ report.conclusion }}")
@@ -305,11 +335,11 @@ def test_a_variable_that_the_template_makes_up_is_an_error(
     "source", ["http://127.0.0.1:9/a.svg", "https://example.org/a.svg", "../../../../etc/a.svg"]
 )
 def test_remarks_cannot_bring_in_a_picture_from_outside(
-    results: Any, refuses: Callable[..., str], source: str
+    brief: Any, refuses: Callable[..., str], source: str
 ) -> None:
-    remark = results.folder / "remark.md"
+    remark = brief.folder / "remark.md"
     remark.write_text(f"![a picture]({source})\n", encoding="utf-8")
-    results.change(remarks={"seq_len": {"en": str(remark)}})
+    brief.change(remarks={"seq_len": {"en": str(remark)}})
     said = refuses(RemarkError)
     assert source in said and "remark.md: line 1" in said
 
@@ -398,4 +428,4 @@ def test_the_same_tables_give_the_same_figures(finished: Any, tmp_path: Path) ->
     drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     before = local / "figures" / "seq_len"
     assert drawn == {path.name: path.read_bytes() for path in before.glob("*.svg")}
-    assert len(drawn) == 3
+    assert len(drawn) == 5

@@ -346,3 +346,63 @@ def test_mebibytes(value: float, said: str) -> None:
 )
 def test_duration(seconds: float, said: str) -> None:
     assert duration(seconds) == said
+
+
+# Several processes of a run
+
+
+@pytest.fixture
+def replicated(lab: Lab) -> Lab:
+    """The folder with two processes of each run planned."""
+    path = lab.root / "results" / "local" / "plan" / "records" / "summary.json"
+    plan = json.loads(path.read_text())
+    for entry in plan["records"]:
+        other = entry["path"].replace("-0123", "-process1-0123")
+        entry["replicates"] = [{"path": other, "sha256": None}]
+    path.write_text(json.dumps(plan))
+    return lab
+
+
+def measure_second(lab: Lab, call: Call, run: Run, status: str = "ok") -> list[str]:
+    path = lab.path(run).replace("-0123", "-process1-0123")
+    lines = call.starts(Job(50 + RUNS.index(run), "measure", "", (path,)))
+    write_record(lab.root / path, lab.record_of(run, status, sources={"process": 1}))
+    return [*lines, *call.finishes(50 + RUNS.index(run))]
+
+
+def test_each_process_of_a_run_is_a_line(replicated: Lab) -> None:
+    call = replicated.call(measure=8)
+    first = replicated.measure(call, RUNS[0])
+    second = measure_second(replicated, call, RUNS[0])
+    assert first[1] == "Measuring 8 processes of 4 runs on the CPU in float32."
+    assert " Pytorch B16 N128  H32 E2048 full process 1 " in first[-1]
+    assert " Pytorch B16 N128  H32 E2048 full process 2 " in second[-1]
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        ("ok", "4 runs in 8 processes: all ok."),
+        ("error", "4 runs in 8 processes: 3 ok, 1 not (1 error)."),
+    ],
+)
+def test_a_run_is_ok_if_all_of_its_processes_are(replicated: Lab, status: str, line: str) -> None:
+    call = replicated.call(measure=8)
+    for run in RUNS:
+        replicated.measure(call, run)
+        measure_second(replicated, call, run, status if run == RUNS[2] else "ok")
+    assert line in call.ends()
+
+
+def test_an_interruption_counts_the_processes(replicated: Lab) -> None:
+    call = replicated.call(measure=8)
+    replicated.measure(call, RUNS[0])
+    measure_second(replicated, call, RUNS[0])
+    call.interrupts()
+    assert "Interrupted: 2 of 8 processes of 4 runs are measured and kept" in text(call.ends())
+
+
+def test_a_dry_run_counts_the_processes(replicated: Lab) -> None:
+    call = replicated.call(dry_run=True, measure=1)
+    call.starts(replicated.job(RUNS[1]))
+    assert "Would measure 1 process of 4 runs: 1 Flash2." in call.ends()

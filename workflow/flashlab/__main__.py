@@ -42,7 +42,7 @@ def _measure(arguments: Arguments) -> None:
     benchmark = find_benchmark(order["benchmark"])
     run, protocol = Run.of(benchmark, order["run"]), order["protocol"]
     implementation = implementations.find_implementations()[run.implementation]
-    decided_by = identity.identity(benchmark, run, protocol, implementation)
+    decided_by = identity.identity(benchmark, run, protocol, implementation, order["process"])
     if identity.record_name(run, decided_by) != arguments.output.name:
         raise plan.PlanError(
             f"{arguments.output}: the kernel, the measuring code or the environment has changed "
@@ -321,7 +321,7 @@ def _parser() -> argparse.ArgumentParser:
     findings.add_argument("plans", type=Path, nargs="+", help="plan/experiments/*.json")
 
     for name, function, help, output in (
-        ("report", _report, "Set the report in type.", "PDF to write"),
+        ("report", _report, "Render the report as a PDF.", "PDF to write"),
         ("page", _page, "Write the report as one HTML file.", "HTML file to write"),
     ):
         report = command(name, function, help)
@@ -339,7 +339,7 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--summary", type=Path, required=True, help="CSV file to write")
     grade.add_argument("--document", type=Path, required=True, help="the pages' content to write")
 
-    verify = command("verify", _verify, "Hold a report against the data that is attached to it.")
+    verify = command("verify", _verify, "Check a report against the data attached to it.")
     verify.add_argument("--order", type=Path, required=True, help="what to verify, JSON")
 
     grades_pdf = command("grades-pdf", _grades_pdf, "Render the grades as a PDF.")

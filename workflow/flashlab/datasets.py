@@ -15,9 +15,11 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from flashlab.anonymity import anonymous
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -31,11 +33,14 @@ from flashlab.course import (
     read_runs_csv,
 )
 from flashlab.files import read_json, sha256_of, write_json
+from flashlab.plan_files import process_files
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, read_record, write_record
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_bounded, read_within
 
 MANIFEST = "manifest.json"
+MANIFEST_VERSIONS = (1, 2)
+"""In version 2 the entry of a further process of a run says which one it is."""
 CEILINGS = "ceilings.json"
 CONFIG_KEYS = ("baseline", "summary", "experiments")
 """What a dataset keeps of the configuration that it was measured for."""
@@ -51,12 +56,16 @@ class DatasetError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """One record of a dataset: its path, and its hash when it was recorded."""
+    """One record of a dataset: its path, and its hash when it was recorded.
+
+    `process` numbers the processes that measured the same run.
+    """
 
     run: Run
     protocol: dict[str, Any]
     path: Path
     sha256: str
+    process: int = 0
 
     @property
     def has_counters(self) -> bool:
@@ -76,10 +85,19 @@ class Dataset:
     ceilings: Path | None
     entries: tuple[Entry, ...]
 
-    def find(self, run: Run, protocol: str) -> Entry | None:
-        """The record of `run` under the protocol of that name, or under the dataset's own."""
-        found = {e.protocol["name"]: e for e in self.entries if e.run == run}
-        return found.get(protocol) or found.get(self.protocol)
+    def find(self, run: Run, protocol: str) -> list[Entry]:
+        """The records of `run` under the protocol of that name, or under the dataset's own."""
+        for name in (protocol, self.protocol):
+            if found := [e for e in self._by_run.get(run, ()) if e.protocol["name"] == name]:
+                return found
+        return []
+
+    @cached_property
+    def _by_run(self) -> dict[Run, list[Entry]]:
+        found: dict[Run, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.run, []).append(entry)
+        return found
 
     def find_counters(self, run: Run) -> Entry | None:
         """The record of the hardware counters of `run`."""
@@ -97,12 +115,18 @@ def read_dataset(folder: Path) -> Dataset:
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
+        if manifest["version"] not in MANIFEST_VERSIONS:
+            raise DatasetError(
+                f"{path}: is of version {manifest['version']}, but this FlashLab reads "
+                f"{' and '.join(map(str, MANIFEST_VERSIONS))}; update it (git pull)"
+            )
         entries = tuple(
             Entry(
                 run_of(entry),
                 entry["protocol"],
                 folder / entry["file"],
                 entry["sha256"],
+                entry.get("process", 0),
             )
             for entry in manifest["records"]
         )
@@ -136,7 +160,7 @@ def _manifest(
     ceilings: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     return {
-        "version": 1,
+        "version": MANIFEST_VERSIONS[-1],
         "name": name,
         "device": device,
         "dtype": dtype,
@@ -148,34 +172,37 @@ def _manifest(
 
 
 def _planned_files(plan: Mapping[str, Any]) -> Iterator[tuple[Run, Path]]:
-    """Each run of a plan with its record, and with its counters where there are any."""
+    """Each run of a plan with each of its records, and with its counters where there are any."""
     benchmark = find_benchmark(plan["benchmark"])
     for entry in plan["records"]:
         run = Run.of(benchmark, entry["run"])
-        yield run, Path(entry["path"])
+        for file in process_files(entry):
+            yield run, Path(file["path"])
         if "counters" in entry:
             yield run, Path(entry["counters"]["path"])
 
 
-def _entry(run: Run, path: Path) -> dict[str, Any]:
-    """The manifest's entry of a record, with its path."""
+def _entry(run: Run, path: Path, is_anonymous: bool) -> dict[str, Any]:
+    """The manifest's entry of a record, with its path, and whether to anonymise it."""
     record = read_record(path, run)
     return {
         "benchmark": record.benchmark,
         "run": run.to_json(),
         "protocol": dict(record.protocol),
+        **({"process": record.process} if record.process else {}),
         "file": f"records/{path.name}",
         "sha256": sha256_of(path),
         "source": path,
+        "anonymous": is_anonymous,
     }
 
 
 def _collect(plan_files: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """The manifest's entries of all planned records, with their paths, by file name."""
     return {
-        path.name: _entry(run, path)
-        for plan_file in plan_files
-        for run, path in _planned_files(read_json(plan_file))
+        path.name: _entry(run, path, plan.get("anonymous", False))
+        for plan in map(read_json, plan_files)
+        for run, path in _planned_files(plan)
     }
 
 
@@ -189,9 +216,18 @@ def _copy_records(records: Sequence[dict[str, Any]], folder: Path) -> list[dict[
             raise DatasetError(
                 f"{target} exists already and is not overwritten; choose another name, or remove it"
             )
-        shutil.copyfile(record["source"], target)
-        entries.append({key: value for key, value in record.items() if key != "source"})
+        _copy_json(record["source"], target, record["anonymous"])
+        entry = {key: value for key, value in record.items() if key not in ("source", "anonymous")}
+        entries.append({**entry, "sha256": sha256_of(target)})
     return entries
+
+
+def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
+    """Copy a JSON file as it is, or without what identifies machine or person."""
+    if is_anonymous:
+        write_json(target, anonymous(read_json(source)))
+    else:
+        shutil.copyfile(source, target)
 
 
 def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str]) -> None:
@@ -207,6 +243,7 @@ def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str])
         )
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["records"] += _copy_records(records, folder)
+    manifest["version"] = MANIFEST_VERSIONS[-1]
     write_json(folder / MANIFEST, manifest)
 
 
@@ -225,10 +262,10 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
     """
     folder = data / name
     there = read_dataset(folder)
-    known = {entry.run: entry.path for entry in there.entries if not entry.has_counters}
+    known = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
     counted: dict[str, dict[str, Any]] = {}
-    for plan_file in plan_files:
-        for run, path in _planned_files(read_json(plan_file)):
+    for plan in map(read_json, plan_files):
+        for run, path in _planned_files(plan):
             if path.name in counted or run not in known or not path.is_file():
                 continue
             record = read_record(path, run)
@@ -242,7 +279,7 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
                         f"{record.environment.get(key)}, but {folder} recorded it with "
                         f"{recorded.get(key)}; read them in the same environment"
                     )
-            counted[path.name] = _entry(run, path)
+            counted[path.name] = _entry(run, path, plan.get("anonymous", False))
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["records"] += _copy_records([counted[key] for key in sorted(counted)], folder)
     write_json(folder / MANIFEST, manifest)
@@ -277,7 +314,7 @@ def freeze(
         return folder
     shutil.rmtree(part, ignore_errors=True)
     entries = _copy_records(records, part)
-    shutil.copyfile(ceilings, part / CEILINGS)
+    _copy_json(ceilings, part / CEILINGS, config.get("anonymous", False))
     manifest = _manifest(
         name,
         device,
@@ -285,7 +322,7 @@ def freeze(
         config["measure"]["protocol"],
         entries,
         {key: config[key] for key in CONFIG_KEYS},
-        {"file": CEILINGS, "sha256": sha256_of(ceilings)},
+        {"file": CEILINGS, "sha256": sha256_of(part / CEILINGS)},
     )
     write_json(part / MANIFEST, manifest)
     part.rename(folder)

@@ -34,13 +34,21 @@ from flashlab.syntax import syntax_digest
 
 SCHEME = 2
 MEASURING_PROCESS = ("flashlab.measuring.child",)
-COUNTING_PROCESS = ("flashlab.measuring.counters", "flashlab.nsight")
+COUNTING_PROCESS = {
+    "cuda": ("flashlab.measuring.counters", "flashlab.nsight"),
+    "cpu": (*MEASURING_PROCESS, "flashlab.measuring.operators"),
+}
 
 WITHOUT_EFFECT = ("timeout_s",)
 """Keys of a protocol that decide no number."""
 
 DIGITS = 12
 """Hexadecimal digits of an identity's SHA-256 in a file name."""
+
+
+@cache
+def _tree_digest(path: Path) -> str:
+    return syntax_digest(path.read_bytes(), str(path))
 
 
 @cache
@@ -53,11 +61,8 @@ def measuring_digest(
     `process` are the modules behind the process itself.
     """
     modules = [*process, *([measure] if measure else [])]
-    trees = {
-        path.relative_to(PACKAGE.parent).as_posix(): syntax_digest(path.read_bytes(), str(path))
-        for module in modules
-        for path in sources_of(module)
-    }
+    paths = {path for module in modules for path in sources_of(module)}
+    trees = {path.relative_to(PACKAGE.parent).as_posix(): _tree_digest(path) for path in paths}
     return hashlib.sha256(canonical(trees).encode()).hexdigest()
 
 
@@ -75,20 +80,28 @@ def _deciding(protocol: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def identity(
-    benchmark: Benchmark, run: Run, protocol: Mapping[str, Any], implementation: Implementation
+    benchmark: Benchmark,
+    run: Run,
+    protocol: Mapping[str, Any],
+    implementation: Implementation,
+    process: int = 0,
 ) -> dict[str, Any]:
-    """Everything that decides the numbers of a local record, on this machine as it is now."""
+    """Everything that decides the numbers of a local record, on this machine as it is now.
+
+    `process` numbers the processes that measure the same run. Their number is no part of it, so
+    that further ones leave those before as they are.
+    """
     counters = protocol["name"] == COUNTERS
-    process = COUNTING_PROCESS if counters else MEASURING_PROCESS
+    modules = COUNTING_PROCESS[run.device] if counters else MEASURING_PROCESS
     return {
         "scheme": SCHEME,
         "benchmark": benchmark.name,
         "run": run.to_json(),
         "protocol": _deciding(protocol),
-        "process": 0,
+        "process": process,
         "counters": counters,
         "implementation": implementation.digest,
-        "measuring": measuring_digest(benchmark.measure, process),
+        "measuring": measuring_digest(benchmark.measure, modules),
         "device": machine.device_name(run.device),
         "versions": _versions(run, implementation),
     }
@@ -113,9 +126,10 @@ def _digits(identity: Mapping[str, Any]) -> str:
 
 
 def record_name(run: Run, identity: Mapping[str, Any]) -> str:
-    """File name of a local record: the run in words and the digits of its identity."""
+    """File name of a local record: run and process in words, and the digits of its identity."""
     prefix = f"{COUNTERS}-" if identity["counters"] else ""
-    return f"{prefix}{run.slug}-{_digits(identity)}.json"
+    process = f"-process{identity['process']}" if identity["process"] else ""
+    return f"{prefix}{run.slug}{process}-{_digits(identity)}.json"
 
 
 def ceilings_name(device: str) -> str:
@@ -131,7 +145,12 @@ def ceilings_name(device: str) -> str:
 
 # Records that older code named
 
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT: dict[str, str] = {
+    # Records the GPU's UUID and the system's boot beside what it measures.
+    "e9226f127ebb5bfcf3b27f07386228e099d98fb678207dc9d2f1dc0ec771e9ab": (
+        "dd89d5adf3910ce07f1a21496dfead885688f95c3a1774289790177ca987049f"
+    ),
+}
 """Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's
 code that measures the same.
 
@@ -182,6 +201,7 @@ def _is_adoptable(
     run: Run,
     protocol: Mapping[str, Any],
     implementation: Implementation,
+    process: int,
 ) -> bool:
     """Whether an older record is intact and holds what measuring now would measure."""
     try:
@@ -195,6 +215,7 @@ def _is_adoptable(
             and EQUIVALENT.get(measured_by) == measuring_digest(benchmark.measure)
             and sources["versions"] == _versions(run, implementation)
             and _deciding(record.protocol) == _deciding(protocol)
+            and record.process == process
         )
     except (RecordError, KeyError, TypeError):
         return False
@@ -206,18 +227,20 @@ def adopt(
     run: Run,
     protocol: Mapping[str, Any],
     implementation: Implementation,
+    process: int = 0,
 ) -> bool:
     """Keep a record of older code under its new name, `path`, rather than measure it again.
 
     It must lie in the same folder, its old digest must verify, and all that decided its numbers
     must be as it is now. The old file stays, unchanged. Returns whether there was one.
     """
-    name = re.compile(rf"{re.escape(run.slug)}-[0-9a-f]{{{DIGITS}}}\.json")
-    for old in sorted(path.parent.glob(f"{run.slug}-*.json")):
+    words = path.stem.rpartition("-")[0]
+    name = re.compile(rf"{re.escape(words)}-[0-9a-f]{{{DIGITS}}}\.json")
+    for old in sorted(path.parent.glob(f"{words}-*.json")):
         if (
             name.fullmatch(old.name)
             and old != path
-            and _is_adoptable(old, benchmark, run, protocol, implementation)
+            and _is_adoptable(old, benchmark, run, protocol, implementation, process)
         ):
             with open_atomically(path, binary=True) as file:
                 file.write(old.read_bytes())

@@ -135,6 +135,15 @@ def cpu_count() -> int:
 
 
 @cache
+def boot_id() -> str | None:
+    """What Linux names this boot of the system by; None elsewhere."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+
+
+@cache
 def cpu_model() -> str:
     """The processor's name, as the system reports it."""
     try:

@@ -7,7 +7,7 @@ up in its manifest instead.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,21 @@ class PlanError(Exception):
 class PlannedRun:
     """A run and the file of its record; `sha256` only where a manifest vouches for the file.
 
-    `counters` is the file of its counters, where they are planned.
+    `process` numbers the process that measures it. That of number 0 has the others as `replicates`,
+    and `counters`, the file of the run's counters, where they are planned.
     """
 
     run: Run
     path: Path
     sha256: str | None = None
     counters: PlannedRun | None = None
+    process: int = 0
+    replicates: tuple[PlannedRun, ...] = ()
+
+    @property
+    def processes(self) -> tuple[PlannedRun, ...]:
+        """The record of each process, in their order."""
+        return (self, *self.replicates)
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class Experiment:
         return self._runs(self.problems, self.implementations, dtype, device)
 
     def counted_runs(self, names: Collection[str], dtype: str, device: str) -> list[Run]:
-        """The runs to read counters of: the ends and the middle of the sweep, of these names."""
+        """The runs to count: the ends and the middle of the sweep, of these names."""
         variants = [tuple(p[v.name] for v in self.benchmark.variants) for p in self.problems]
         chosen: list[Mapping[str, Any]] = []
         for variant in dict.fromkeys(variants):
@@ -168,22 +176,33 @@ def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) ->
     return planned
 
 
-def protocol_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The measuring protocol of a resolved configuration, with all of its settings.
+def value_on(value: Any, device: str) -> Any:
+    """What a key of the configuration is on a kind of device: the same on each, or one for each."""
+    return value[device] if isinstance(value, Mapping) else value
+
+
+def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """The measuring protocol of a resolved configuration on a kind of device, with its settings.
 
     A grader's word (`flashlab.proof`) is a part of it, so that another word measures again: a
     record that was there before the word was given would prove nothing.
     """
     measure = config["measure"]
     name = measure["protocol"]
+    settings = {key: value_on(value, device) for key, value in measure[name].items()}
     proof = {NONCE: config[NONCE]} if NONCE in config else {}
-    return {"name": name, **measure[name], "timeout_s": measure["timeout_s"], **proof}
+    return {"name": name, **settings, "timeout_s": measure["timeout_s"], **proof}
 
 
 def counters_protocol(version: str, timeout_s: float) -> dict[str, Any]:
-    """The protocol by which this version of Nsight Compute reads counters."""
+    """The protocol by which this version of Nsight Compute reads a GPU's counters."""
     metrics = sorted(nsight.METRICS.values())
     return {"name": COUNTERS, "ncu": version, "metrics": metrics, "timeout_s": timeout_s}
+
+
+def operators_protocol(timeout_s: float) -> dict[str, Any]:
+    """The protocol by which the operators of runs on a CPU are counted."""
+    return {"name": COUNTERS, "profiler": "torch.profiler", "timeout_s": timeout_s}
 
 
 def with_counters(
@@ -202,9 +221,16 @@ def recorded_counters(runs: Iterable[Run], dataset: Dataset) -> dict[Run, Planne
     }
 
 
-def measuring_order(benchmark: Benchmark, run: Run, protocol: Mapping[str, Any]) -> dict[str, Any]:
+def measuring_order(
+    benchmark: Benchmark, planned: PlannedRun, protocol: Mapping[str, Any]
+) -> dict[str, Any]:
     """What the command ``measure`` is told to measure for a record."""
-    return {"benchmark": benchmark.name, "run": run.to_json(), "protocol": dict(protocol)}
+    return {
+        "benchmark": benchmark.name,
+        "run": planned.run.to_json(),
+        "protocol": dict(protocol),
+        "process": planned.process,
+    }
 
 
 def plan_local(
@@ -213,19 +239,24 @@ def plan_local(
     protocol: Mapping[str, Any],
     implementations: Mapping[str, Implementation],
     records: Path,
+    replicates: Callable[[Run], int] = lambda run: 1,
 ) -> dict[Run, PlannedRun]:
-    """Each run once, with the file in `records` that its identity names."""
-    return {
-        run: PlannedRun(
-            run,
-            records
-            / identity.record_name(
-                run,
-                identity.identity(benchmark, run, protocol, implementations[run.implementation]),
-            ),
-        )
-        for run in dict.fromkeys(runs)
-    }
+    """Each run once, with the files in `records` that the identities of its processes name.
+
+    `replicates` gives the number of a run's processes.
+    """
+
+    def planned(run: Run, process: int) -> PlannedRun:
+        implementation = implementations[run.implementation]
+        decided_by = identity.identity(benchmark, run, protocol, implementation, process)
+        path = records / identity.record_name(run, decided_by)
+        return PlannedRun(run, path, process=process)
+
+    found = {}
+    for run in dict.fromkeys(runs):
+        first, *others = (planned(run, process) for process in range(replicates(run)))
+        found[run] = replace(first, replicates=tuple(others))
+    return found
 
 
 def plan_recorded(
@@ -234,11 +265,14 @@ def plan_recorded(
     """Each run once, with its file in the dataset; PlanError lists the runs that it lacks."""
     found, missing = {}, []
     for run in dict.fromkeys(runs):
-        entry = dataset.find(run, protocol)
-        if entry is None:
+        entries = dataset.find(run, protocol)
+        if not entries:
             missing.append(run)
         else:
-            found[run] = PlannedRun(run, entry.path, entry.sha256)
+            found[run] = with_replicates(
+                PlannedRun(run, entry.path, entry.sha256, process=entry.process)
+                for entry in entries
+            )
     if missing:
         lines = "\n  ".join(str(run) for run in missing)
         raise PlanError(
@@ -249,9 +283,16 @@ def plan_recorded(
     return found
 
 
+def with_replicates(processes: Iterable[PlannedRun]) -> PlannedRun:
+    """A run with all of its processes, of which there is at least one."""
+    first, *others = sorted(processes, key=lambda planned: planned.process)
+    return replace(first, replicates=tuple(others))
+
+
 def record_files(planned: Iterable[PlannedRun]) -> list[Path]:
     """The files of these runs' records and counters."""
-    return [part.path for entry in planned for part in (entry, entry.counters) if part is not None]
+    parts = [part for entry in planned for part in (*entry.processes, entry.counters)]
+    return [part.path for part in parts if part is not None]
 
 
 def plan_claims(
@@ -265,17 +306,21 @@ def plan_claims(
     Args:
         benchmark: the benchmark that the claims are about.
         claimed: the runs that the claims compare.
-        held: the dataset's records, each with the name of its protocol.
+        held: the dataset's records, one for each process, each with the name of its protocol.
         planned: the records that the experiments plan.
 
     Returns:
         An experiment for each protocol, since a table holds a run once, with its runs' records.
     """
-    taken = {entry.path for entry in planned.values()}
-    by_protocol: dict[str, dict[Run, PlannedRun]] = {}
+    taken = {part.path for entry in planned.values() for part in entry.processes}
+    processes: dict[str, dict[Run, list[PlannedRun]]] = {}
     for protocol, entry in held:
         if entry.run in claimed and entry.path not in taken:
-            by_protocol.setdefault(protocol, {})[entry.run] = entry
+            processes.setdefault(protocol, {}).setdefault(entry.run, []).append(entry)
+    by_protocol = {
+        protocol: {run: with_replicates(entries) for run, entries in of.items()}
+        for protocol, of in processes.items()
+    }
     return [
         (
             Experiment(
@@ -329,6 +374,10 @@ def _record_entry(entry: PlannedRun) -> dict[str, Any]:
         "path": entry.path.as_posix(),
         "sha256": entry.sha256,
     }
+    if entry.replicates:
+        found["replicates"] = [
+            {"path": other.path.as_posix(), "sha256": other.sha256} for other in entry.replicates
+        ]
     if entry.counters:
         path = entry.counters.path.as_posix()
         found["counters"] = {"path": path, "sha256": entry.counters.sha256}
@@ -341,10 +390,12 @@ def records_document(
     implementations: Mapping[str, Implementation],
     dtype: str,
     device: str,
+    is_anonymous: bool = False,
 ) -> dict[str, Any]:
     """What the tables of an experiment are made of, as ``plan/records/<experiment>.json``.
 
     Sorted, so that the tables do not depend on the order in which the experiment lists its parts.
+    ``anonymous`` is there only where it is wanted.
     """
     recorded = any(entry.sha256 is not None for entry in planned.values())
     return {
@@ -356,6 +407,7 @@ def records_document(
         "records": [
             _record_entry(planned[run]) for run in _by_parameters(experiment.runs(dtype, device))
         ],
+        **({"anonymous": True} if is_anonymous else {}),
     }
 
 
@@ -379,6 +431,8 @@ def experiment_document(
     """What the later stages need to know of an experiment, as ``plan/experiments/<name>.json``.
 
     ``style`` numbers an implementation's colour and marker, the same in every experiment.
+    ``emphasised`` are the implementations that a figure with many lines draws in colour: the
+    baseline, those of the headline, and those whose counters explain their times.
     """
     order = list(dict.fromkeys([*styles(config), *experiment.implementations]))
     names = list(experiment.implementations)
@@ -390,6 +444,13 @@ def experiment_document(
         "title": experiment.title,
         "sweep": experiment.sweep,
         "baseline": config["baseline"],
+        "emphasised": [
+            name
+            for name in names
+            if name == config["baseline"]
+            or name in config["summary"]["implementations"]
+            or name in config["counted"]
+        ],
         "implementations": [
             {
                 "name": name,

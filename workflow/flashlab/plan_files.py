@@ -40,11 +40,17 @@ def counters_file(results: Path) -> Path:
     return results / "plan" / "counters.json"
 
 
+def processes_file(results: Path) -> Path:
+    """How many processes measure each run that was given more than the configuration says."""
+    return results / "plan" / "processes.json"
+
+
 def planned_records(results: Path) -> list[dict[str, Any]]:
     """The entries of all planned records, once for each experiment.
 
-    Each holds ``benchmark``, ``run``, ``path`` and ``sha256``, and ``counters`` with another path
-    and hash where the run has any.
+    Each holds ``benchmark``, ``run``, ``path`` and ``sha256``; ``replicates``, a list with the path
+    and the hash of each further process; and ``counters`` with another path and hash where the run
+    has any.
 
     Raises:
         OSError, ValueError, KeyError: there is no plan, or it cannot be read.
@@ -55,7 +61,12 @@ def planned_records(results: Path) -> list[dict[str, Any]]:
     ]
 
 
+def process_files(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The path and the hash of the record of each process that an entry of a plan names."""
+    return [entry, *entry.get("replicates", ())]
+
+
 def record_paths(entries: Iterable[Mapping[str, Any]]) -> list[Path]:
     """The files of the records and counters that entries of plans name, each once, by name."""
-    parts = [part for entry in entries for part in (entry, entry.get("counters")) if part]
-    return sorted({Path(part["path"]) for part in parts}, key=lambda path: path.name)
+    parts = [part for entry in entries for part in (*process_files(entry), entry.get("counters"))]
+    return sorted({Path(part["path"]) for part in parts if part}, key=lambda path: path.name)

@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import datasets, identity, machine, nsight, plan, remaking
+from flashlab.anonymity import anonymous_text
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, reported_config, resolve_config
 from flashlab.files import read_json
 from flashlab.implementations import Implementations, find_implementations
-from flashlab.plan_files import counters_file, experiment_file, records_file
+from flashlab.plan_files import counters_file, experiment_file, processes_file, records_file
 from flashlab.published import CLAIMS, claimed_protocols, claimed_runs, read_claims
+from flashlab.replicates import read_replicates, runs_to_decide
 from flashlab.runs import Run
 from flashlab.sweep import TABLES
 
@@ -46,10 +48,10 @@ class Prepared:
     """What the rules look up: the dataset, its experiments, and what makes each record.
 
     `home` is the folder of the results, `report` the stem of the report's file name. `records` are
-    each experiment's, with those of its `counters`. `orders` is
-    what to measure and `imports` what to convert, by record file name; both are empty for a
-    recorded dataset. `remade` holds the planned files that must be made again, each with the
-    reason. `config` is the resolved configuration. Paths are relative to the working directory.
+    each experiment's, with those of its `counters`. `orders` is what to measure and `imports` what
+    to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
+    planned files that must be made again, each with the reason. `config` is the resolved
+    configuration. Paths are relative to the working directory.
     """
 
     dataset: str
@@ -118,7 +120,8 @@ def _record_damages(
     timeout_s = protocol["timeout_s"]
     return {
         entry.path.as_posix(): found
-        for run, entry in planned.items()
+        for run, every in planned.items()
+        for entry in every.processes
         if (found := remaking.record_damage(entry.path, run, timeout_s))
     }
 
@@ -129,8 +132,8 @@ def results_of(dataset: str, benchmark: Benchmark) -> Path:
     return RESULTS / name
 
 
-def _counters_version(config: Mapping[str, Any], device: str, kept: Path) -> str | None:
-    """The version of Nsight Compute by which local counters are read; None if none are.
+def _counters_version(config: Mapping[str, Any], kept: Path) -> str | None:
+    """The version of Nsight Compute by which a GPU's counters are read here; None if none are.
 
     `auto` is resolved once: what it was found to be on a kind of device is read from `kept`, so
     that installing ncu later reruns nothing. Counters that were read stay where ncu is gone.
@@ -138,23 +141,21 @@ def _counters_version(config: Mapping[str, Any], device: str, kept: Path) -> str
     Raises:
         ConfigError: counters were asked for where they cannot be read.
     """
-    if config["counters"] in UNWANTED:
-        return None
-    version = nsight.version() if device == "cuda" else None
+    version = nsight.version()
     try:
         before = read_json(kept)
     except (OSError, ValueError):
         before = {}
-    was = before["version"] if before.get("device") == device else None
+    is_resolved = before.get("device") == "cuda"
+    was = before["version"] if is_resolved else None
     if config["counters"] != "auto":
         if version is None and was is None:
-            lacking = "ncu is not on PATH" if device == "cuda" else "runs are measured on the CPU"
             raise ConfigError(
-                f"config: counters: yes needs a GPU and Nsight Compute, but {lacking}; install "
-                "what is missing, or give counters: auto"
+                "config: counters: yes needs Nsight Compute on a GPU, but ncu is not on PATH; "
+                "install it, or give counters: auto"
             )
         return version or was
-    if before.get("device") == device:
+    if is_resolved:
         return (version or was) if was else None
     return version
 
@@ -164,14 +165,18 @@ def _plan_counters(
     experiments: Sequence[plan.Experiment],
     implementations: Implementations,
     kind: tuple[str, str],
-    version: str,
+    version: str | None,
     records: Path,
 ) -> tuple[dict[Run, plan.PlannedRun], dict[str, Any]]:
-    """The counters to read here, and their protocol.
+    """The counters to read here, and their protocol: a GPU's by this version of Nsight Compute.
 
-    Where ncu is gone, those that were read before.
+    Where ncu is gone, those that were read before. On a CPU there is nothing to install.
     """
-    protocol = plan.counters_protocol(version, config["measure"]["timeout_s"])
+    timeout_s = config["measure"]["timeout_s"]
+    if version is None:
+        protocol = plan.operators_protocol(timeout_s)
+    else:
+        protocol = plan.counters_protocol(version, timeout_s)
     runs = [
         run
         for experiment in experiments
@@ -179,7 +184,7 @@ def _plan_counters(
         for run in experiment.counted_runs(config["counted"], *kind)
     ]
     planned = plan.plan_local(experiments[0].benchmark, runs, protocol, implementations, records)
-    if nsight.version() is None:
+    if version is not None and nsight.version() is None:
         planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
     return planned, protocol
 
@@ -189,8 +194,9 @@ def _orders(
 ) -> dict[str, dict[str, Any]]:
     """What to measure, by record file name."""
     return {
-        entry.path.name: plan.measuring_order(benchmark, run, protocol)
-        for run, entry in planned.items()
+        entry.path.name: plan.measuring_order(benchmark, entry, protocol)
+        for every in planned.values()
+        for entry in every.processes
     }
 
 
@@ -237,7 +243,9 @@ def _claims_planning(
     held = [
         (
             entry.protocol["name"],
-            plan.PlannedRun(entry.run, entry.path, entry.sha256 if vouched else None),
+            plan.PlannedRun(
+                entry.run, entry.path, entry.sha256 if vouched else None, process=entry.process
+            ),
         )
         for entry in recorded.entries
         if entry.run.implementation in implementations and entry.protocol["name"] in protocols
@@ -255,8 +263,11 @@ def _documents(
 ) -> dict[str, Any]:
     """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
     folder = home / "plan"
+    config = {**reported_config(resolved), "dataset": dataset}
+    if resolved["anonymous"] and "import" in config:
+        config["import"] = anonymous_text(config["import"])
     documents: dict[Path, Any] = {
-        folder / "config.json": {**reported_config(resolved), "dataset": dataset},
+        folder / "config.json": config,
         folder / "languages.json": resolved["languages"],
         folder / "experiments.json": [experiment.name for experiment, _ in planning],
         Path("report/dataset.json"): {"dataset": dataset},
@@ -266,7 +277,7 @@ def _documents(
             experiment, implementations, resolved, *kind
         )
         documents[records_file(home, experiment.name)] = plan.records_document(
-            experiment, planned, implementations, *kind
+            experiment, planned, implementations, *kind, resolved["anonymous"]
         )
     return {path.as_posix(): document for path, document in documents.items()}
 
@@ -301,6 +312,78 @@ def _named_dataset(layers: Sequence[Layer]) -> str:
     return name if isinstance(name, str) and NAME.fullmatch(name) else LOCAL
 
 
+@dataclass(frozen=True)
+class _Source:
+    """Where the records come from: the dataset, and the configuration that holds for it.
+
+    `recorded` is the dataset whose records are there already, None where they are measured here;
+    `imports` is what to convert for it. `kind` is the dtype and the device of every run.
+    """
+
+    dataset: str
+    recorded: datasets.Dataset | None
+    imports: Mapping[str, dict[str, Any]]
+    config: dict[str, Any]
+    kind: tuple[str, str]
+
+
+def _source(base: Layer, own: Sequence[Layer], implementations: Implementations) -> _Source:
+    """What the layers ask for: local records, a recorded dataset, or an imported folder."""
+    layers = [base, *own]
+    imports: dict[str, dict[str, Any]] = {}
+    recorded: datasets.Dataset | None = None
+    dataset = _named_dataset(layers)
+    importing = any("import" in layer.keys for layer in layers)
+    if dataset != LOCAL and not importing:
+        recorded = _recorded(dataset)
+        layers = [*_with_dataset(base, recorded), *own]
+    resolved = resolve_config(layers, implementations)
+    if importing:
+        dataset, recorded, imports = _imported(resolved)
+    if recorded:
+        kind = recorded.dtype, recorded.device
+    else:
+        device = machine.detect_device(resolved["device"])
+        auto = resolved["dtype"] == "auto"
+        kind = plan.AUTO_DTYPE[device] if auto else resolved["dtype"], device
+    return _Source(dataset, recorded, imports, resolved, kind)
+
+
+@dataclass(frozen=True)
+class _Counting:
+    """What is counted here: the file of each run's counters, and by which protocol.
+
+    `kept` are the documents that keep what `counters: auto` was found to be.
+    """
+
+    planned: Mapping[Run, plan.PlannedRun] = field(default_factory=dict)
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _counting(
+    source: _Source,
+    experiments: Sequence[plan.Experiment],
+    implementations: Implementations,
+    home: Path,
+) -> _Counting:
+    """The counters to read here; none of a recorded dataset, or where none are wanted."""
+    _, device = source.kind
+    if source.recorded or source.config["counters"] in UNWANTED:
+        return _Counting()
+    version, kept = None, {}
+    if device == "cuda":
+        file = counters_file(home)
+        version = _counters_version(source.config, file)
+        kept = {file.as_posix(): {"device": device, "version": version}}
+        if version is None:
+            return _Counting(kept=kept)
+    planned, protocol = _plan_counters(
+        source.config, experiments, implementations, source.kind, version, home / "records"
+    )
+    return _Counting(planned, protocol, kept)
+
+
 def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     """Check the configuration and plan its runs.
 
@@ -317,62 +400,58 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             with one message: what is wrong, where, and what to do.
     """
     implementations = find_implementations()
-    layers = [base, *own]
-    imports: dict[str, dict[str, Any]] = {}
-    recorded: datasets.Dataset | None = None
-    dataset = _named_dataset(layers)
-    importing = any("import" in layer.keys for layer in layers)
-    if dataset != LOCAL and not importing:
-        recorded = _recorded(dataset)
-        layers = [*_with_dataset(base, recorded), *own]
-    resolved = resolve_config(layers, implementations)
-    if importing:
-        dataset, recorded, imports = _imported(resolved)
-    if recorded:
-        device, dtype = recorded.device, recorded.dtype
-    else:
-        device = machine.detect_device(resolved["device"])
-        dtype = plan.AUTO_DTYPE[device] if resolved["dtype"] == "auto" else resolved["dtype"]
+    source = _source(base, own, implementations)
+    dataset, recorded, imports = source.dataset, source.recorded, source.imports
+    resolved, (dtype, device) = source.config, source.kind
     benchmark = find_benchmark(resolved["benchmark"])
-    protocol = plan.protocol_of(resolved)
+    protocol = plan.protocol_of(resolved, device)
     experiments = plan.experiments(resolved, benchmark, device)
     runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
     home = results_of(dataset, benchmark)
     ceilings = recorded.ceilings if recorded else home / "records" / identity.ceilings_name(device)
+    added: dict[str, Any] = {}
+    if recorded and resolved["decide"]:
+        raise ConfigError(
+            "--config: decide: nothing is measured here: the records are recorded ones; leave it "
+            "out, or leave out dataset= and import="
+        )
     if recorded:
         planned = plan.plan_recorded(runs, protocol["name"], recorded, dataset)
         if imports:
             planned = {run: plan.PlannedRun(run, entry.path) for run, entry in planned.items()}
     else:
-        planned = plan.plan_local(benchmark, runs, protocol, implementations, home / "records")
-        for run, entry in planned.items():
-            if not entry.path.exists():
-                identity.adopt(
-                    entry.path, benchmark, run, protocol, implementations[run.implementation]
-                )
-    counters: dict[Run, plan.PlannedRun] = {}
-    counting: dict[str, Any] = {}
-    version = None
-    if recorded:
-        counters = plan.recorded_counters(planned, recorded)
-    else:
-        version = _counters_version(resolved, device, counters_file(home))
-        if version:
-            counters, counting = _plan_counters(
-                resolved, experiments, implementations, (dtype, device), version, home / "records"
-            )
+        replicates = read_replicates(resolved, device, processes_file(home))
+        local = (benchmark, runs, protocol, implementations, home / "records")
+        planned = plan.plan_local(*local, replicates.of)
+        if resolved["decide"]:
+            undecided = runs_to_decide(home / "findings.json", experiments, planned, source.kind)
+            replicates = replicates.with_one_more(undecided)
+            planned = plan.plan_local(*local, replicates.of)
+        if replicates.added:
+            added[processes_file(home).as_posix()] = dict(replicates.added)
+        for run, every in planned.items():
+            for entry in every.processes:
+                if not entry.path.exists():
+                    identity.adopt(
+                        entry.path,
+                        *(benchmark, run, protocol, implementations[run.implementation]),
+                        entry.process,
+                    )
+    counting = _counting(source, experiments, implementations, home)
+    counters = plan.recorded_counters(planned, recorded) if recorded else counting.planned
     planned = plan.with_counters(planned, counters)
     orders = {}
     if not recorded:
-        orders = _orders(benchmark, planned, protocol) | _orders(benchmark, counters, counting)
+        orders = _orders(benchmark, planned, protocol)
+        orders |= _orders(benchmark, counters, counting.protocol)
     planning: list[Planning] = [(experiment, planned) for experiment in experiments]
     if recorded:
         vouched = not imports
         planning += _claims_planning(benchmark, recorded, planned, implementations, vouched)
     remade = _stage_damages(home, benchmark.report, [experiment for experiment, _ in planning])
     if recorded and not imports:
-        every = {entry.path: entry for _, found in planning for entry in found.values()}
-        plan.check_recorded(every.values(), dataset)
+        entries = {entry.path: entry for _, found in planning for entry in found.values()}
+        plan.check_recorded(entries.values(), dataset)
     else:
         for found in {id(found): found for _, found in planning}.values():
             remade |= _record_damages(found, protocol)
@@ -380,8 +459,8 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     if ceilings and not recorded and (damage := remaking.damage(ceilings)):
         remade[ceilings.as_posix()] = damage
     if resolved["again"]:
-        both = () if recorded else (*planned.items(), *counters.items())
-        measured = {entry.path.as_posix(): run for run, entry in both}
+        both = () if recorded else (*planned.values(), *counters.values())
+        measured = {e.path.as_posix(): e.run for every in both for e in every.processes}
         remade |= remaking.runs_asked_for(resolved["again"], measured)
         if ceilings and not recorded and resolved["again"] == remaking.ALL:
             remade[ceilings.as_posix()] = remaking.ASKED_FOR
@@ -409,10 +488,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         config=resolved,
         documents={
             **_documents(home, dataset, resolved, planning, implementations, (dtype, device)),
-            **(
-                {}
-                if recorded or resolved["counters"] in UNWANTED
-                else {counters_file(home).as_posix(): {"device": device, "version": version}}
-            ),
+            **added,
+            **counting.kept,
         },
     )

@@ -42,7 +42,7 @@ BENCHMARK_OF_VERSION_1 = "attention"
 PASSES_OF_VERSION_1 = ("forward", "backward")
 
 COUNTERS = "counters"
-"""Name of the protocol by which a GPU's hardware counters are read, rather than times."""
+"""Name of the protocol by which a run's passes are counted (`benchmarks.counters`), not timed."""
 
 REMEDY = "./run report measures this run again"
 
@@ -73,7 +73,8 @@ class Measurement:
 class Record:
     """The record of a run, of whichever version; `metrics` is empty unless `status` is ``ok``.
 
-    `details` is what a protocol gives beside metrics: for counters, each pass's kernels.
+    `details` is what a protocol gives beside metrics: for counters, the kernels or operators of
+    each pass.
     """
 
     benchmark: str
@@ -91,8 +92,13 @@ class Record:
 
     @property
     def has_counters(self) -> bool:
-        """Whether it holds hardware counters rather than the benchmark's metrics."""
+        """Whether it holds counters rather than the benchmark's metrics."""
         return bool(self.protocol["name"] == COUNTERS)
+
+    @property
+    def process(self) -> int:
+        """Which of the processes that measured the run this is, from 0."""
+        return int(self.sources.get("process", 0))
 
     def top_level_keys(self) -> dict[str, Any]:
         """What the benchmark adds at the top level, for readers of another format."""
@@ -239,7 +245,7 @@ def parse_record(document: Any, where: str) -> Record:
         gate = _gate_of_version_1(inner)
     else:
         counted = inner["protocol"]["name"] == COUNTERS
-        declared = benchmark.all_counters if counted else benchmark.measured
+        declared = benchmark.all_counters(run.device) if counted else benchmark.measured
         _check_metrics(inner["metrics"], declared, benchmark, where)
         metrics = read_metrics(inner["metrics"])
         warnings, gate = inner["warnings"], inner["gate"]

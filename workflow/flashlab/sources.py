@@ -52,6 +52,7 @@ def imports(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
 def imported_files(path: Path) -> frozenset[Path]:
     """The files of ours that a file imports directly."""
     return frozenset(found for name in imports(path) if (found := _path(name)) is not None)

@@ -18,13 +18,22 @@ from flashlab.plan_files import CLAIMS_PREFIX
 TABLES = ("runs", "metrics", "samples")
 
 RUN_COLUMNS = (
-    *("status", "message", "protocol", "device_name", "provider", "torch", "driver", "commit"),
-    *("started", "warnings", "gate", "source_changed", "record", "sha256"),
+    *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
+    *("commit", "started", "gpu_uuid", "boot", "warnings", "gate", "source_changed", "record"),
+    "sha256",
 )
 METRIC_COLUMNS = (
-    *("metric", "unit", "status", "samples", "stopped", "value", "low", "high", "GFLOP"),
+    *("metric", "unit", "status", "processes", "samples", "stopped", "value", "low", "high"),
+    *("deviation", "freedom", "GFLOP"),
 )
-SAMPLE_COLUMNS = ("metric", "index", "value")
+SAMPLE_COLUMNS = ("process", "metric", "index", "value")
+
+SITTING = "sitting"
+"""The numbers of the sittings of a run's processes, which findings put beside the columns
+(`findings.sittings`)."""
+
+SITTINGS_DIFFER = "sittings_differ"
+"""The code of the warning on runs that are compared and were measured in different sittings."""
 
 DIRTY = "-dirty"
 """Ends the commit of a run that was measured with uncommitted changes."""
@@ -32,8 +41,8 @@ DIRTY = "-dirty"
 TABLE_DIGITS = 9
 """Significant digits of a number in the tables."""
 
-INTEGERS = frozenset({"samples", "index"})
-NUMBERS = frozenset({"value", "low", "high", "GFLOP"})
+INTEGERS = frozenset({"process", "processes", "samples", "index"})
+NUMBERS = frozenset({"value", "low", "high", "deviation", "freedom", "GFLOP"})
 BOOLEANS = frozenset({"source_changed"})
 
 Row = Mapping[str, Any]
@@ -79,42 +88,111 @@ def read_table(path: Path, benchmark: Benchmark) -> list[dict[str, Any]]:
 SampleKey = tuple[Any, ...]
 
 
-def read_samples(path: Path, benchmark: Benchmark) -> dict[SampleKey, list[float]]:
-    """Every sample in order of measurement, by the run's keys and the metric.
+Samples = list[list[float]]
+"""The samples of each process, in order of the processes and of measurement."""
+
+
+def read_samples(path: Path, benchmark: Benchmark) -> dict[SampleKey, Samples]:
+    """Every sample, by the run's keys and the metric.
 
     In order, so that a table with permuted rows gives the same estimates.
     """
     kinds: dict[str, type] = {p.name: p.kind for p in benchmark.parameters}
     columns = (*run_keys(benchmark), "metric")
-    found: dict[tuple[str, ...], list[tuple[int, float]]] = {}
+    found: dict[tuple[str, ...], dict[int, list[tuple[int, float]]]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file)
         header = next(rows)
         keys = [header.index(column) for column in columns]
-        index, value = header.index("index"), header.index("value")
+        process, index, value = map(header.index, ("process", "index", "value"))
         for row in rows:
-            key = tuple([row[i] for i in keys])
-            found.setdefault(key, []).append((int(row[index]), float(row[value])))
+            processes = found.setdefault(tuple([row[i] for i in keys]), {})
+            samples = processes.setdefault(int(row[process]), [])
+            samples.append((int(row[index]), float(row[value])))
     return {
         tuple(parse_cell(column, cell, kinds) for column, cell in zip(columns, key, strict=True)): [
-            sample for _, sample in sorted(samples)
+            [sample for _, sample in sorted(processes[number])] for number in sorted(processes)
         ]
-        for key, samples in found.items()
+        for key, processes in found.items()
     }
+
+
+PROCESSES_DIFFER = "processes_differ"
+"""The code of the warning on a run whose processes ended differently, or, with a metric, whose
+exact values differ."""
+
+
+def status_of(statuses: Sequence[str]) -> str:
+    """How a run ended whose processes ended so.
+
+    A run that is incorrect once is incorrect. Else it has the numbers of the processes that have
+    any, or the status of the first.
+    """
+    return next((status for status in ("incorrect", "ok") if status in statuses), statuses[0])
+
+
+def _merge_warnings(records: Sequence[Row]) -> list[dict[str, Any]]:
+    """The warnings on any process of a run, each once, and one if they ended differently."""
+    found = [dict(warning) for record in records for warning in record["warnings"] or ()]
+    statuses = [record["status"] for record in records]
+    if len(set(statuses)) > 1:
+        found.append({"code": PROCESSES_DIFFER, "statuses": statuses})
+    return [warning for i, warning in enumerate(found) if warning not in found[:i]]
+
+
+def merge_processes(benchmark: Benchmark, records: Iterable[Row]) -> list[Row]:
+    """A row for each run from the rows for each of its records, in their order.
+
+    It is that of the first process that ended as the run did, with all processes' warnings.
+    """
+    by_run: dict[tuple[Any, ...], list[Row]] = {}
+    for record in records:
+        key = tuple(record[column] for column in run_keys(benchmark))
+        by_run.setdefault(key, []).append(record)
+    merged = []
+    for mine in by_run.values():
+        status = status_of([record["status"] for record in mine])
+        first = next(record for record in mine if record["status"] == status)
+        changed = any(record["source_changed"] for record in mine)
+        merged.append(
+            {**first, "warnings": _merge_warnings(mine) or None, "source_changed": changed}
+            if len(mine) > 1
+            else first
+        )
+    return merged
+
+
+def _with_exact_differences(benchmark: Benchmark, runs: list[Row], metrics: list[Row]) -> list[Row]:
+    """The runs with a warning on each exact metric in which their processes differ."""
+    differing: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in metrics:
+        if row["low"] is not None and benchmark.metric(row["metric"]).exact:
+            key = tuple(row[column] for column in run_keys(benchmark))
+            warning = {"code": PROCESSES_DIFFER, "metric": row["metric"]}
+            differing.setdefault(key, []).append(warning)
+    if not differing:
+        return runs
+    found = []
+    for run in runs:
+        added = differing.get(tuple(run[column] for column in run_keys(benchmark)), [])
+        found.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)
+    return found
 
 
 @dataclass(frozen=True)
 class Sweep:
     """An experiment's plan and tables, for look-ups by implementation, variant, metric and value.
 
-    `samples` is empty where they were not read.
+    `runs` has a row for each run, whatever the number of its processes, and `records` one for each
+    process, or none where that would be the same. `samples` is empty where they were not read.
     """
 
     plan: Mapping[str, Any]
     benchmark: Benchmark
     runs: Sequence[Row]
     metrics: Sequence[Row]
-    samples: Mapping[SampleKey, list[float]] = field(default_factory=dict, repr=False)
+    samples: Mapping[SampleKey, Samples] = field(default_factory=dict, repr=False)
+    records: Sequence[Row] = ()
 
     @property
     def name(self) -> str:
@@ -199,9 +277,13 @@ class Sweep:
             return int(row[self.parameter.name])
         return int(self.parameter.derive(row))
 
+    @cached_property
+    def _key_columns(self) -> tuple[str, ...]:
+        return run_keys(self.benchmark)
+
     def key_of(self, row: Row) -> tuple[Any, ...]:
         """What distinguishes the run of a row from all others."""
-        return tuple(row[column] for column in run_keys(self.benchmark))
+        return tuple([row[column] for column in self._key_columns])
 
     @cached_property
     def _runs_by_series(self) -> dict[tuple[str, Variant], list[Row]]:
@@ -221,6 +303,10 @@ class Sweep:
         """Rows of the run table, in order of the sweep."""
         return self._runs_by_series.get((implementation, variant), [])
 
+    def run_rows_of(self, implementation: str) -> list[Row]:
+        """Rows of the run table of one implementation, in every variant."""
+        return [row for variant in self.variants for row in self.run_rows(implementation, variant)]
+
     def metric_rows(self, implementation: str, variant: Variant, metric: str) -> list[Row]:
         """Rows of the metric table for one metric, in order of the sweep."""
         rows = self._metrics_by_series.get((implementation, variant), [])
@@ -235,13 +321,13 @@ class Sweep:
         return self._metric_by_run[(*self.key_of(run), metric)]
 
     def counters_of(self, run: Row, timed: str) -> dict[str, float]:
-        """The hardware counters of the pass behind a timed metric, by their quantities' names.
+        """The counters of the pass behind a timed metric, by their quantities' names.
 
         Empty where they were not read.
         """
         rows = {
             metric.quantity.name: self._metric_by_run.get((*self.key_of(run), metric.name))
-            for metric in self.benchmark.counters.get(timed, ())
+            for metric in self.benchmark.counters_on(run["device"]).get(timed, ())
         }
         return {name: row["value"] for name, row in rows.items() if row and row["status"] == "ok"}
 
@@ -250,8 +336,8 @@ class Sweep:
         rows = self.run_rows(implementation, variant)
         return next((row for row in rows if self.value_of(row) == value), None)
 
-    def samples_of(self, row: Row) -> list[float]:
-        """The samples behind a row of the metric table; empty where there are none."""
+    def samples_of(self, row: Row) -> Samples:
+        """The samples of each process behind a row of the metric table; empty for none."""
         return self.samples.get((*self.key_of(row), row["metric"]), [])
 
     @cached_property
@@ -286,6 +372,49 @@ def variants_of(sweeps: Iterable[Sweep]) -> list[Variant]:
     return sorted({variant for sweep in sweeps for variant in sweep.variants})
 
 
+def sections_of(sweeps: Sequence[Sweep]) -> list[list[Sweep]]:
+    """The experiments by section: neighbours that differ in one fixed parameter share one.
+
+    All of them sweep the same values with the same implementations; each has a single variant and
+    differs in one given parameter, fixed in both, from another one of its section.
+    """
+    groups: list[list[Sweep]] = []
+    for sweep in sweeps:
+        if groups and any(_differ_in_one(sweep, other) for other in groups[-1]):
+            groups[-1].append(sweep)
+        else:
+            groups.append([sweep])
+    return groups
+
+
+def _differ_in_one(one: Sweep, other: Sweep) -> bool:
+    """Whether two experiments are the same but for one fixed parameter."""
+    if one.is_summary or other.is_summary or one.plan["sweep"] != other.plan["sweep"]:
+        return False
+    if one.implementations != other.implementations or one.values != other.values:
+        return False
+    first, second = _fixed(one), _fixed(other)
+    if first.keys() != second.keys() or _along(one) != _along(other):
+        return False
+    return sum(first[name] != second[name] for name in first) == 1
+
+
+def _fixed(sweep: Sweep) -> dict[str, Value]:
+    """The given parameters that have one value, with it; without any runs, none."""
+    found = {}
+    for parameter in sweep.benchmark.given:
+        values = {row[parameter.name] for row in sweep.runs}
+        if parameter != sweep.parameter and len(values) == 1:
+            found[parameter.name] = values.pop()
+    return found
+
+
+def _along(sweep: Sweep) -> set[tuple[Any, ...]]:
+    """The values of the given parameters that vary along with the swept one."""
+    names = [p.name for p in sweep.benchmark.given if p.name not in _fixed(sweep)]
+    return {tuple(row[name] for name in names) for row in sweep.runs}
+
+
 def device_of(runs: Iterable[Row]) -> str:
     """Names of the devices of these runs, or their kinds where no record states a name.
 
@@ -308,6 +437,17 @@ def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
     )
 
 
+def difference_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
+    """Of `warning_codes` that which concerns exact metrics too: the processes of a run differ."""
+    return [code for code in warning_codes(runs, *metrics) if code == PROCESSES_DIFFER]
+
+
+def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
+    """`SITTINGS_DIFFER` where runs that are compared with one another are of several sittings."""
+    groups = ({run.get(SITTING) for run in runs} - {None} for runs in compared)
+    return [SITTINGS_DIFFER] if any(len(found) > 1 for found in groups) else []
+
+
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
     """The measured metrics that are exact, or those that are sampled."""
     return [metric for metric in benchmark.measured if metric.exact == exact]
@@ -317,13 +457,11 @@ def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False
     """The sweep of a planned experiment from its folder of `tables`."""
     benchmark = find_benchmark(plan["benchmark"])
     folder = tables / plan["name"]
-    return Sweep(
-        plan,
-        benchmark,
-        read_table(folder / "runs.csv", benchmark),
-        read_table(folder / "metrics.csv", benchmark),
-        read_samples(folder / "samples.csv", benchmark) if with_samples else {},
-    )
+    records: list[Row] = [*read_table(folder / "runs.csv", benchmark)]
+    metrics: list[Row] = [*read_table(folder / "metrics.csv", benchmark)]
+    runs = _with_exact_differences(benchmark, merge_processes(benchmark, records), metrics)
+    samples = read_samples(folder / "samples.csv", benchmark) if with_samples else {}
+    return Sweep(plan, benchmark, runs, metrics, samples, records)
 
 
 def read_planned_sweep(plan_file: Path, tables: Path, with_samples: bool = False) -> Sweep:

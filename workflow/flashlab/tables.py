@@ -1,26 +1,38 @@
-"""Records to tidy CSV: for each experiment a row a run, a row a metric, and a row a sample.
+"""Records to tidy CSV: for each experiment a row a record, a row a metric, and a row a sample.
 
-The columns are those that the benchmark declares. Each row of the metric table states its unit,
-which is also that of the metric's samples; after a run's metrics come its hardware counters, if
-they were read. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
-rounded to `TABLE_DIGITS` before they are written.
+The columns are those that the benchmark declares. A run has a record for each process that
+measured it, and its metrics are those of all processes together (`flashlab.replication`). Each row
+of the metric table states its unit, which is also that of the metric's samples; after a run's
+metrics come its counters, if they were read. A run that is not ``ok`` has its status and empty
+cells, never a zero. Numbers are rounded to `TABLE_DIGITS` before they are written.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.files import canonical, open_atomically, read_json, sha256_of
-from flashlab.records import Measurement, Record, read_record
+from flashlab.files import canonical, json_text, open_atomically, read_json, sha256_of
+from flashlab.plan_files import process_files
+from flashlab.records import Record, parse_record, read_record
+from flashlab.replication import Replicated, Spread, combine_processes, geometric_mean
 from flashlab.runs import Run
-from flashlab.statistics import estimate_median, function_interval, median_interval
+from flashlab.statistics import (
+    Estimate,
+    Floats,
+    estimate_median,
+    function_estimate,
+    function_interval,
+    median_interval,
+)
 from flashlab.sweep import (
     DIRTY,
     METRIC_COLUMNS,
@@ -30,6 +42,7 @@ from flashlab.sweep import (
     TABLES,
     parameter_columns,
     run_keys,
+    status_of,
 )
 
 
@@ -43,12 +56,14 @@ class Tables:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, str):  # by far the most
+        return value
+    if isinstance(value, float):
+        return f"{value:.{TABLE_DIGITS}g}"
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:.{TABLE_DIGITS}g}"
     return str(value)
 
 
@@ -61,77 +76,165 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
 
 
 @dataclass(frozen=True)
+class _File:
+    """A record, its file, and the hash of the file."""
+
+    record: Record
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The records of a run, one for each process, and the record of its counters."""
+
+    run: Run
+    files: Sequence[_File]
+    counted: Record | None
+
+    @property
+    def status(self) -> str:
+        """How the run ended."""
+        return status_of([file.record.status for file in self.files])
+
+    @property
+    def with_numbers(self) -> list[Record]:
+        """The records that the run's numbers come from."""
+        return [f.record for f in self.files if f.record.status == self.status == "ok"]
+
+
+@dataclass(frozen=True)
 class _Estimate:
-    """A metric of a run with its 95% interval, and how many samples are behind it."""
+    """A metric of a run with its 95% interval, and what is behind it.
+
+    `spread` is that between processes, None where only one was measured of the run's kind.
+    """
 
     value: float
     low: float | None
     high: float | None
     samples: int
     stopped: str | None = None
+    spread: Spread | None = None
 
 
-def _estimate(metric: Metric, record: Record, benchmark: Benchmark) -> _Estimate:
-    """A metric of a run that is ok."""
-    if metric.derived is None:
-        return _measured_estimate(metric, record.metrics[metric.name])
-    bases = [benchmark.metric(name) for name in metric.derived.of]
-    compute = partial(metric.derived.compute, record.run)
-    if len(bases) > 1:
-        return _estimate_of_several(compute, bases, record)
-    base = _estimate(bases[0], record, benchmark)
-    # Monotonic, so that the ends of its interval are those of the base's, in either order.
+_Estimates = dict[Run, _Estimate]
+
+
+def _estimates(benchmark: Benchmark, metric: Metric, runs: Sequence[_Measured]) -> _Estimates:
+    """A metric of runs of one implementation that are ok; its spread is shared among them."""
+    if metric.derived is not None and len(metric.derived.of) == 1:
+        base = benchmark.metric(metric.derived.of[0])
+        return {
+            run: _transformed(partial(metric.derived.compute, run), found)
+            for run, found in _estimates(benchmark, base, runs).items()
+        }
+    bases = [metric.name] if metric.derived is None else metric.derived.of
+    sampled = {
+        each.run: [_process_estimate(metric, record, bases) for record in each.with_numbers]
+        for each in runs
+        if not metric.exact
+        and all(record.metrics[base].samples for record in each.with_numbers for base in bases)
+    }
+    combined = dict(zip(sampled, combine_processes(list(sampled.values())), strict=True))
+    return {
+        each.run: _sampled_estimate(metric, each, combined[each.run])
+        if each.run in combined
+        else _plain_estimate(metric, each)
+        for each in runs
+    }
+
+
+def _transformed(compute: Callable[..., Any], base: _Estimate) -> _Estimate:
+    """What follows from one metric alone.
+
+    Monotonic, so that the ends of its interval are those of the base's, in either order.
+    """
     ends = [float(compute(end)) for end in (base.low, base.high) if end is not None]
     low, high = sorted(ends) if ends else (None, None)
     return _Estimate(float(compute(base.value)), low, high, base.samples)
 
 
-def _measured_estimate(metric: Metric, measured: Measurement) -> _Estimate:
-    value, count = measured.value, len(measured.samples)
-    if metric.exact or not count:
-        return _Estimate(value, None, None, count, measured.stopped)
-    interval = median_interval(measured.samples)
-    return _Estimate(interval.median, interval.low, interval.high, count, measured.stopped)
+def _value(metric: Metric, record: Record) -> float:
+    """What a record gives of a metric, as a number alone."""
+    if metric.derived is None:
+        return record.metrics[metric.name].value
+    values = (record.metrics[base].value for base in metric.derived.of)
+    return float(metric.derived.compute(record.run, *values))
 
 
-def _estimate_of_several(
-    compute: Callable[..., Any], bases: Sequence[Metric], record: Record
-) -> _Estimate:
-    """A function of several measured metrics, with its interval."""
-    measured = [record.metrics[base.name] for base in bases]
-    value = float(compute(*(each.value for each in measured)))
-    count = min(len(each.samples) for each in measured)
-    if not count:
-        return _Estimate(value, None, None, 0)
-    estimates = [estimate_median(each.samples) for each in measured]
-    low, high = function_interval(compute, estimates) or (None, None)
-    return _Estimate(value, low, high, count)
+def _plain_estimate(metric: Metric, measured: _Measured) -> _Estimate:
+    """An exact metric, or one of which only means are known: no interval.
+
+    Where processes differ in an exact value, it is the worst, and all lie between low and high.
+    """
+    values = [_value(metric, record) for record in measured.with_numbers]
+    stopped = _stopped(metric, measured)
+    if not metric.exact:
+        return _Estimate(geometric_mean(values), None, None, 0, stopped)
+    worst = min(values) if metric.higher_is_better else max(values)
+    low, high = (min(values), max(values)) if len(set(values)) > 1 else (None, None)
+    return _Estimate(worst, low, high, 0, stopped)
 
 
-def _metric_row(metric: Metric, record: Record, benchmark: Benchmark) -> dict[str, Any]:
-    run = record.run
+def _process_estimate(metric: Metric, record: Record, bases: Sequence[str]) -> Estimate:
+    """A sampled metric, measured or following from several, of one process."""
+    estimates = [estimate_median(record.metrics[base].samples) for base in bases]
+    if metric.derived is None:
+        return estimates[0]
+    return function_estimate(partial(metric.derived.compute, record.run), estimates)
+
+
+def _sampled_estimate(metric: Metric, measured: _Measured, found: Replicated) -> _Estimate:
+    estimate = found.estimate
+    interval = function_interval(_identity, [estimate])
+    if metric.derived is None and found.spread is None:  # even of few samples
+        (record,) = measured.with_numbers
+        alone = median_interval(record.metrics[metric.name].samples)
+        interval = (alone.low, alone.high) if alone.low and alone.high else None
+    low, high = interval or (None, None)
+    stopped = _stopped(metric, measured)
+    return _Estimate(estimate.median, low, high, estimate.count, stopped, found.spread)
+
+
+def _identity(median: Floats) -> Floats:
+    return median
+
+
+def _stopped(metric: Metric, measured: _Measured) -> str | None:
+    """Why sampling stopped, where all processes agree in it."""
+    if metric.derived is not None:
+        return None
+    found = {record.metrics[metric.name].stopped for record in measured.with_numbers}
+    return found.pop() if len(found) == 1 else None
+
+
+def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) -> dict[str, Any]:
+    run = measured.run
     row: dict[str, Any] = {
         **dict.fromkeys(METRIC_COLUMNS),
         **run.to_json(),
         "metric": metric.name,
         "unit": metric.unit,
-        "status": record.status,
+        "status": measured.status,
         "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
     }
-    if record.status != "ok":
+    if found is None:
         return row
-    found = _estimate(metric, record, benchmark)
     return row | {
+        "processes": len(measured.with_numbers),
         "samples": found.samples,
         "stopped": found.stopped,
         "value": found.value,
         "low": found.low,
         "high": found.high,
+        "deviation": found.spread.deviation if found.spread else None,
+        "freedom": found.spread.freedom if found.spread else None,
     }
 
 
 def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list[dict[str, Any]]:
-    """A row for each hardware counter; none if they are of another device or provider.
+    """A row for each counter; none if they are of another device or provider.
 
     They tell of a run only where the same code ran on the same device.
     """
@@ -149,7 +252,7 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
             "status": counted.status,
             "value": counted.metrics[metric.name].value if counted.metrics else None,
         }
-        for metric in benchmark.all_counters
+        for metric in benchmark.all_counters(record.run.device)
     ]
 
 
@@ -178,12 +281,13 @@ def _gate_cell(gate: Mapping[str, Any] | None) -> str | None:
 
 
 def _run_row(
-    record: Record, benchmark: Benchmark, path: Path, source: Mapping[str, str]
+    record: Record, benchmark: Benchmark, path: Path, sha256: str, source: Mapping[str, str]
 ) -> dict[str, Any]:
     environment = record.environment
     return {
         **record.run.to_json(),
         **benchmark.all_parameters(record.run),
+        "process": record.process,
         "status": record.status,
         "message": record.message,
         "protocol": record.protocol["name"],
@@ -193,12 +297,51 @@ def _run_row(
         "driver": environment.get("driver"),
         "commit": _commit_of(environment),
         "started": record.started,
+        "gpu_uuid": environment.get("gpu_uuid"),
+        "boot": environment.get("boot"),
         "warnings": canonical(record.warnings) if record.warnings else "",
         "gate": _gate_cell(record.gate),
         "source_changed": _is_source_changed(record.sources, source),
         "record": path.as_posix(),
-        "sha256": sha256_of(path),
+        "sha256": sha256,
     }
+
+
+def _anonymised(path: Path) -> _File:
+    """A record without what identifies machine or person, its hash as attached, and its place.
+
+    The place of a recorded dataset elsewhere is told as if it were in this folder.
+    """
+    document = anonymous(read_json(path))
+    digest = hashlib.sha256(json_text(document).encode()).hexdigest()
+    outside = path.is_absolute() or ".." in path.parts
+    place = Path(*path.parts[-4:]) if outside else path
+    return _File(parse_record(document, path.name), place, digest)
+
+
+def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) -> _Measured:
+    """The records that an entry of a plan names."""
+    run, files = Run.of(benchmark, entry["run"]), []
+    for file in process_files(entry):
+        path = Path(file["path"])
+        record = read_record(path, run, file["sha256"])
+        files.append(_anonymised(path) if is_anonymous else _File(record, path, sha256_of(path)))
+    counters = entry.get("counters")
+    counted = read_record(Path(counters["path"]), run, counters["sha256"]) if counters else None
+    return _Measured(run, files, counted)
+
+
+def _all_estimates(
+    benchmark: Benchmark, measured: Sequence[_Measured]
+) -> dict[tuple[Run, str], _Estimate]:
+    """Every metric of every run that is ok."""
+    found: dict[tuple[Run, str], _Estimate] = {}
+    for name in {each.run.implementation for each in measured}:
+        runs = [e for e in measured if e.run.implementation == name and e.status == "ok"]
+        for metric in benchmark.metrics:
+            estimates = _estimates(benchmark, metric, runs)
+            found |= {(run, metric.name): estimate for run, estimate in estimates.items()}
+    return found
 
 
 def tables_of(plan: Mapping[str, Any]) -> Tables:
@@ -209,19 +352,32 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
     """
     benchmark = find_benchmark(plan["benchmark"])
     tables = Tables([], [], [])
-    for entry in plan["records"]:
-        run, path = Run.of(benchmark, entry["run"]), Path(entry["path"])
-        record = read_record(path, run, entry["sha256"])
-        source = plan["sources"][run.implementation]
-        tables.runs.append(_run_row(record, benchmark, path, source))
-        tables.metrics.extend(_metric_row(m, record, benchmark) for m in benchmark.metrics)
-        if counters := entry.get("counters"):
-            counted = read_record(Path(counters["path"]), run, counters["sha256"])
-            tables.metrics.extend(_counter_rows(record, counted, benchmark))
+    is_anonymous = plan.get("anonymous", False)
+    measured = [_read(benchmark, entry, is_anonymous) for entry in plan["records"]]
+    estimates = _all_estimates(benchmark, measured)
+    for each in measured:
+        run, source = each.run, plan["sources"][each.run.implementation]
+        tables.runs.extend(
+            _run_row(file.record, benchmark, file.path, file.sha256, source) for file in each.files
+        )
+        tables.metrics.extend(
+            _metric_row(metric, each, estimates.get((run, metric.name)))
+            for metric in benchmark.metrics
+        )
+        if each.counted:
+            first = next(f.record for f in each.files if f.record.status == each.status)
+            tables.metrics.extend(_counter_rows(first, each.counted, benchmark))
         tables.samples.extend(
-            {**run.to_json(), "metric": name, "index": index, "value": value}
-            for name, measured in record.metrics.items()
-            for index, value in enumerate(measured.samples)
+            {
+                **run.to_json(),
+                "process": record.process,
+                "metric": name,
+                "index": index,
+                "value": value,
+            }
+            for record in (file.record for file in each.files)
+            for name, metric in record.metrics.items()
+            for index, value in enumerate(metric.samples)
         )
     return tables
 

@@ -1,4 +1,5 @@
-# config -> records: the hardware counters of chosen runs, one job each, where Nsight Compute is.
+# config -> records: what is counted of chosen runs, one job each: on a GPU its hardware counters,
+# where Nsight Compute is installed, on a CPU the operators by PyTorch's profiler.
 
 if PREPARED.orders:
 
@@ -11,8 +12,9 @@ if PREPARED.orders:
             f"{HOME}/logs/measure/counters-{{record}}.log",
         conda:
             CONDA
+        threads: workflow.cores if PREPARED.device == "cpu" else 1
         resources:
-            gpu=1,
+            gpu=0 if PREPARED.device == "cpu" else 1,
         params:
             order=counters_order,
         message:

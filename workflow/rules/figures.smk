@@ -42,6 +42,7 @@ rule overview:
             table=("runs", "metrics"),
         ),
         findings=f"{HOME}/findings.json",
+        devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
         languages=f"{PLAN}/languages.json",
         sources=sources("flashlab.figures"),

@@ -2,7 +2,8 @@
 
 if PREPARED.orders:
 
-    # On the CPU a run takes every core, so that no other job runs beside it. Everything that
+    # On the CPU a run takes every core, so that no other job runs beside it. The first processes of
+    # all runs come first, so that those of a run are spread over the session. Everything that
     # decides a record's numbers is in its name; it has an input only where it must be made again.
     rule measure:
         input:
@@ -11,6 +12,7 @@ if PREPARED.orders:
             f"{HOME}/records/{{record}}.json",
         log:
             f"{HOME}/logs/measure/{{record}}.log",
+        priority: measure_priority
         conda:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1
@@ -30,6 +32,7 @@ if PREPARED.orders:
             f"{HOME}/records/ceilings-{{identity}}.json",
         log:
             f"{HOME}/logs/measure/ceilings-{{identity}}.log",
+        priority: MAX_PROCESSES
         conda:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1

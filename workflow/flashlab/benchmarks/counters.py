@@ -1,13 +1,15 @@
-"""What a GPU's hardware counters give of one pass: the metrics that a benchmark declares of it.
+"""What is counted of one pass, by kind of device: the metrics that a benchmark declares of it.
 
-They are samples of one pass each, measured apart from the times, and so have no interval.
+On a GPU its hardware counters, on a CPU the operators that PyTorch's profiler saw. They are samples
+of one pass each, measured apart from the times, and so have no interval.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
-from flashlab.benchmarks.model import Metric, Quantity, Texts
+from flashlab.benchmarks.model import Counters, Metric, Quantity, Texts
 
 
 def _quantity(
@@ -16,7 +18,7 @@ def _quantity(
     return Quantity(name, unit, better, exact=False, labels={"zh_TW": zh_tw, "en": en})
 
 
-QUANTITIES = (
+KERNEL_QUANTITIES = (
     _quantity("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
     _quantity("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
     _quantity("dram_bytes", "B", "lower", "DRAM 傳輸量", "DRAM traffic"),
@@ -25,21 +27,46 @@ QUANTITIES = (
     _quantity("compute_share", "%", "higher", "運算吞吐量占峰值", "share of peak compute"),
     _quantity("memory_share", "%", "higher", "記憶體吞吐量占峰值", "share of peak memory"),
 )
-"""What is counted of each pass; times and bytes are sums over its kernels, shares their mean
-weighted by time."""
+"""Of the kernels of a pass on a GPU; times and bytes are sums over them, shares their mean weighted
+by time."""
+
+OPERATOR_QUANTITIES = (
+    _quantity("operators", "1", "lower", "執行的運算子數", "operators run"),
+    _quantity("operator_time", "ms", "lower", "運算子執行時間", "time in operators"),
+    _quantity("allocated_bytes", "B", "lower", "配置的記憶體", "memory allocated"),
+    _quantity("product_share", "%", "higher", "矩陣乘法占時", "share of matrix products"),
+    _quantity("softmax_share", "%", "lower", "softmax 占時", "share of softmax"),
+    _quantity("fused_share", "%", "higher", "融合運算子占時", "share of fused attention"),
+    _quantity(
+        "elementwise_share", "%", "lower", "逐元素運算與複製占時", "share of element-wise operators"
+    ),
+)
+"""Of the operators of a pass on a CPU; shares are of the time in operators, and add up to 100."""
+
+QUANTITIES = {"cuda": KERNEL_QUANTITIES, "cpu": OPERATOR_QUANTITIES}
 
 
-def counters_of(name: str, labels: Texts) -> tuple[Metric, ...]:
-    """The counters of the pass called `name`, such as ``forward_dram_bytes``."""
+def _counter(pass_name: str, labels: Texts, quantity: Quantity) -> Metric:
     separators = {"zh_TW": "", "en": " "}
-    return tuple(
-        Metric(
-            f"{name}_{quantity.name}",
-            quantity,
-            {
-                language: f"{labels[language]}{separators[language]}{text}"
-                for language, text in quantity.labels.items()
-            },
-        )
-        for quantity in QUANTITIES
+    return Metric(
+        f"{pass_name}_{quantity.name}",
+        quantity,
+        {
+            language: f"{labels[language]}{separators[language]}{text}"
+            for language, text in quantity.labels.items()
+        },
     )
+
+
+def counters_of(passes: Mapping[str, tuple[str, Texts]]) -> Mapping[str, Counters]:
+    """The counters of a benchmark's passes on each kind of device.
+
+    `passes` has a pass's name, such as ``forward``, and its labels, by the timed metric's name.
+    """
+    return {
+        device: {
+            timed: tuple(_counter(*named, quantity) for quantity in quantities)
+            for timed, named in passes.items()
+        }
+        for device, quantities in QUANTITIES.items()
+    }

@@ -161,15 +161,19 @@ class Metric:
         return self.quantity.better == "higher"
 
 
+Counters = Mapping[str, tuple[Metric, ...]]
+"""What is counted of the pass behind a timed metric, by that metric's name."""
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A benchmark: what its runs differ in, what is measured of each, and by which code.
 
     `measure` is the module whose function ``measure(order)`` the measuring process calls; it
     imports nothing of the declaration. `report` is the stem of the report's file name. `products`
-    are parameters that follow from one another. `counters` are what a GPU's hardware counters give
-    of the pass behind a timed metric, by that metric's name; ``passes(kernel, run)`` of the module
-    `measure` runs those passes. `naive` names the implementation that does nothing clever, which
+    are parameters that follow from one another. `counters` are what is counted of the pass behind a
+    timed metric, by kind of device (`counters_on`); ``passes(kernel, run)`` of the module `measure`
+    runs those passes. `naive` names the implementation that does nothing clever, which
     any other should beat. `gated` are the words for what the correctness gate compares, by the
     names in a record. `top_level_keys` gives what a record holds beside our own keys, for readers
     of another format.
@@ -181,7 +185,7 @@ class Benchmark:
     metrics: tuple[Metric, ...]
     measure: str
     products: tuple[Product, ...] = ()
-    counters: Mapping[str, tuple[Metric, ...]] = field(default_factory=dict)
+    counters: Mapping[str, Counters] = field(default_factory=dict)
     naive: str | None = None
     gated: Mapping[str, Texts] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
@@ -206,10 +210,13 @@ class Benchmark:
         """The metrics that a record holds, which findings are about; the others follow."""
         return tuple(m for m in self.metrics if m.derived is None)
 
-    @cached_property
-    def all_counters(self) -> tuple[Metric, ...]:
-        """The counters of every pass."""
-        return tuple(itertools.chain.from_iterable(self.counters.values()))
+    def counters_on(self, device: str) -> Counters:
+        """What is counted of each pass on a kind of device; empty if nothing is."""
+        return self.counters.get(device, {})
+
+    def all_counters(self, device: str) -> tuple[Metric, ...]:
+        """The counters of every pass on a kind of device."""
+        return tuple(itertools.chain.from_iterable(self.counters_on(device).values()))
 
     @cached_property
     def totals(self) -> tuple[Metric, ...]:
@@ -234,7 +241,9 @@ class Benchmark:
 
     def metric(self, name: str) -> Metric:
         """The metric or counter of this name."""
-        return _named((*self.metrics, *self.all_counters), name, f"metric of {self.name}")
+        counters = (self.all_counters(device) for device in self.counters)
+        declared = (*self.metrics, *itertools.chain.from_iterable(counters))
+        return _named(declared, name, f"metric of {self.name}")
 
     def measured_behind(self, name: str) -> tuple[str, ...]:
         """Names of the measured metrics that a metric follows from; its own if it is measured."""

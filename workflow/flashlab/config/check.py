@@ -125,6 +125,10 @@ def _check_relations(
             f"{', '.join(measured)}{nearest(baseline, measured)}, or add {baseline} to their "
             "implementations",
         )
+    usually_counted = _schema()["properties"]["counted"]["default"]
+    for i, name in enumerate(config["counted"]):
+        if name not in usually_counted:  # whose kernels a project may have removed
+            yield from unknown(("counted", i), name)
     for i, name in enumerate(config["summary"]["implementations"]):
         yield from unknown(("summary", "implementations", i), name)
     for device in ("cuda", "cpu"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,31 +19,33 @@ from flashlab.figures.labels import label_covaried, label_variant, title_experim
 from flashlab.figures.style import (
     LABEL_POINTS,
     PAGE_INCHES,
+    SMALL_POINTS,
+    as_number,
     colour,
     facet_grid,
     name_artists,
     place_panels,
+    text_colour,
 )
 from flashlab.sweep import Sweep, Variant
 
-ROWS_OF_A_PAGE = 50
+ROWS_OF_A_PAGE = 60
 DOUBLINGS = 3.0
 """Where the colours end: 8 times and an eighth."""
 
-SMALL = LABEL_POINTS - 1.8
-ROW_INCHES = 0.152
-TITLE_ROWS = 0.7
+ROW_INCHES = 0.13
+TITLE_ROWS = 0.82
 """Rows that a line of a block's title is as high as."""
 
-GAP_INCHES = 0.07
+GAP_INCHES = 0.05
 CELL_INCHES = 0.6
 """The most that a cell is wide."""
 
-LEFT_INCHES = 2.15
-TITLE_LETTERS = 34
-"""Letters of a title that fit beside the rows' labels."""
+LEFT_INCHES = 2.42
+TITLE_INCHES = 1.5
+"""Width of a title beside the rows' labels."""
 
-HEADER_INCHES = 0.42
+HEADER_INCHES = 0.4
 
 SHADES = LinearSegmentedColormap.from_list(
     "ratios", ["#A6500A", "#E9A86A", "#F7F7F7", "#7FB3D9", "#10538A"]
@@ -50,16 +53,35 @@ SHADES = LinearSegmentedColormap.from_list(
 """Orange for worse and blue for better, which the colour-vision deficiencies leave apart."""
 
 
-def heat_map_pages(compared: Comparisons) -> list[list[Sweep]]:
-    """The experiments on each page, as many as fit."""
-    pages: list[list[Sweep]] = [[]]
+Block = tuple[Sweep, Variant]
+"""The rows of an experiment in one variant."""
+
+
+def heat_map_blocks(sweeps: Sequence[Sweep]) -> list[Block]:
+    """The blocks of all experiments, without those whose runs are all in an earlier one."""
+    known: set[tuple[Any, ...]] = set()
+    blocks = []
+    for sweep in sweeps:
+        for variant in sweep.variants:
+            keys = {sweep.key_of(run) for run in sweep.runs if sweep.variant_of(run) == variant}
+            if not keys <= known:
+                blocks.append((sweep, variant))
+            known |= keys
+    return blocks
+
+
+def heat_map_pages(compared: Comparisons) -> list[list[Block]]:
+    """The blocks on each page, as many as fit; an experiment's are not parted."""
+    pages: list[list[Block]] = [[]]
     rows = 0
-    for sweep in compared.sweeps:
-        rows += len(sweep.variants) * len(sweep.values)
-        if pages[-1] and rows > ROWS_OF_A_PAGE:
+    for _, grouped in itertools.groupby(heat_map_blocks(compared.sweeps), lambda b: b[0].name):
+        blocks = list(grouped)
+        more = sum(len(sweep.values) for sweep, _ in blocks)
+        if pages[-1] and rows + more > ROWS_OF_A_PAGE:
             pages.append([])
-            rows = len(sweep.variants) * len(sweep.values)
-        pages[-1].append(sweep)
+            rows = 0
+        pages[-1] += blocks
+        rows += more
     return pages
 
 
@@ -77,7 +99,7 @@ def _draw_cells(
             left + 0.5,
             cell["rank"],
             missing if np.isnan(ratio) else f"{ratio:#.3g}" if ratio < 100 else f"{ratio:.0f}",
-            fontsize=SMALL,
+            fontsize=SMALL_POINTS,
             fontweight="bold" if cell["decided"] else "normal",
             color="white" if abs(share - 0.5) > 0.33 else "#1c1c1c",
             ha="center",
@@ -88,15 +110,15 @@ def _draw_cells(
 
 def _head_columns(axes: Axes, entries: Sequence[Mapping[str, Any]], title: str) -> None:
     """A metric and the implementations' names above the first block."""
-    axes.set_title(title, fontsize=LABEL_POINTS, loc="center", pad=21)
+    axes.set_title(title, fontsize=LABEL_POINTS, loc="center", pad=20)
     for column, entry in enumerate(entries):
         head = axes.text(
             column + 0.5,
             -0.6,
             "\n".join(re.findall(r"[A-Z][a-z0-9]*|.+", entry["name"])),  # to fit its column
-            fontsize=SMALL - 0.4,
+            fontsize=SMALL_POINTS,
             fontweight="bold",
-            color=colour(entry),
+            color=text_colour(colour(entry)),
             linespacing=1.0,
             ha="center",
             va="bottom",
@@ -104,17 +126,17 @@ def _head_columns(axes: Axes, entries: Sequence[Mapping[str, Any]], title: str) 
         name_artists(entry["name"], [head])
 
 
-def _title(sweep: Sweep, variant: Variant, languages: Sequence[str]) -> list[str]:
+def _title(block: Block, is_first: bool, languages: Sequence[str]) -> list[str]:
     """The lines beside a block: the experiment's title at its first, the variant if it has more."""
-    lines = title_experiment(sweep, languages, TITLE_LETTERS)
+    sweep, variant = block
+    title = title_experiment(sweep, languages, SMALL_POINTS, TITLE_INCHES) if is_first else []
     if len(sweep.variants) == 1:
-        return lines
-    words = label_variant(sweep.benchmark, variant, languages)
-    return [*lines, words] if variant == sweep.variants[0] else [words]
+        return title
+    return [*title, label_variant(sweep.benchmark, variant, languages)]
 
 
 def draw_heat_map(
-    compared: Comparisons, sweeps: Sequence[Sweep], languages: Sequence[str]
+    compared: Comparisons, blocks: Sequence[Block], languages: Sequence[str]
 ) -> Figure:
     """Each sampled metric against the baseline: a block of rows an experiment and variant.
 
@@ -123,8 +145,11 @@ def draw_heat_map(
     """
     metrics = [metric for metric in compared.metrics if not metric.exact]
     names = [entry["name"] for entry in compared.entries]
-    blocks = [(sweep, variant) for sweep in sweeps for variant in sweep.variants]
-    titles = [_title(sweep, variant, languages) for sweep, variant in blocks]
+    named = [sweep.name for sweep, _ in blocks]
+    titles = [
+        _title(block, named.index(name) == position, languages)
+        for position, (block, name) in enumerate(zip(blocks, named, strict=True))
+    ]
     heights = [
         max(len(sweep.values), TITLE_ROWS * len(title))
         for (sweep, _), title in zip(blocks, titles, strict=True)
@@ -152,12 +177,12 @@ def draw_heat_map(
             axes.set(xlim=(0, len(names)), ylim=(height - 0.5, -0.5), xticks=[], yticks=[])
             axes.grid(False)
         sizes = [
-            ", ".join([f"{sweep.parameter.symbol} = {size}", *along])
+            ", ".join([f"{sweep.parameter.symbol} = {as_number(size)}", *along])
             for size, along in zip(sweep.values, label_covaried(sweep), strict=True)
         ]
-        row[0].set_yticks(range(len(sizes)), sizes, fontsize=SMALL)
+        row[0].set_yticks(range(len(sizes)), sizes, fontsize=SMALL_POINTS)
         row[0].tick_params(length=0, pad=4)
-        place = {"fontsize": SMALL, "fontweight": "bold", "linespacing": 1.2, "va": "top"}
+        place = {"fontsize": SMALL_POINTS, "fontweight": "bold", "linespacing": 1.2, "va": "top"}
         grid.figure.text(0, row[0].get_position().y1, "\n".join(title), **place)
     for axes, metric in zip(grid.axes[0], metrics, strict=True):
         _head_columns(axes, compared.entries, title_metric(metric, languages))

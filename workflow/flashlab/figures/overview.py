@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from flashlab.figures.comparisons import compare
 from flashlab.figures.heat_map import draw_heat_map, heat_map_pages
-from flashlab.figures.roofline import draw_rooflines
+from flashlab.figures.roofline import draw_rooflines, read_roofs
 from flashlab.figures.style import drawing, save
-from flashlab.figures.summary import draw_summary
+from flashlab.figures.summary import draw_summary, emphasised_in
 from flashlab.files import read_json, write_json
 from flashlab.findings.model import read_findings
 from flashlab.glyphs import legible_plan
@@ -31,28 +31,35 @@ def draw_overview(
 ) -> None:
     """Draw the overview's figures into `output`, and ``drawn.json``, the list of their ids.
 
-    Without a ratio to a baseline there is no summary (``summary``); a heat map (``heat-map-1``, …)
-    is drawn from `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page
-    is full; a roofline (``roofline-float16``, …) where the device's ceilings were measured. The
-    report shows each of them.
+    Without any result there is no summary (``summary``); a heat map (``heat-map-1``, …) is drawn
+    from `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full;
+    a roofline (``roofline-float16``, …) where the device's ceilings were measured. In colour are
+    the implementations that page one's findings name, the baseline and the headline's.
     """
     languages = read_json(languages_file)
+    findings = read_findings(findings_file)
+    ceilings = read_json(ceilings_file) if ceilings_file else None
     sweeps = [
         sweep
         for path in plan_files
         if not (sweep := read_sweep(legible_plan(read_json(path)), tables)).is_of_claims
     ]
-    compared = compare(sweeps, read_findings(findings_file))
+    swept = [sweep for sweep in sweeps if not sweep.is_summary]
+    emphasised = emphasised_in(sweeps, findings)
+    compared = compare(sweeps, findings)
     with drawing():
         figures: list[tuple[str, Figure]] = []
-        if len(compared.data) and compared.data["ratio"].notna().any():
-            figures.append(("summary", draw_summary(compared, languages)))
+        dtypes = {row["dtype"] for sweep in swept for row in sweep.runs}
+        roofs = read_roofs(ceilings, dtypes.pop()) if ceilings and len(dtypes) == 1 else None
+        summary = draw_summary(swept, findings, emphasised, roofs, languages) if swept else None
+        if summary:
+            figures.append(("summary", summary))
         if len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS:
             for number, page in enumerate(heat_map_pages(compared), start=1):
                 heat_map = draw_heat_map(compared, page, languages)
                 figures.append((f"heat-map-{number}", heat_map))
-        if ceilings_file:
-            figures += draw_rooflines(sweeps, read_json(ceilings_file), languages)
+        if ceilings:
+            figures += draw_rooflines(sweeps, ceilings, emphasised, languages)
         for name, figure in figures:
             save(figure, output / f"{name}.svg")
     write_json(output / "drawn.json", [name for name, _ in figures])

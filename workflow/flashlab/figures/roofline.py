@@ -21,25 +21,34 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flashlab.catalogs import in_all
 from flashlab.figures.labels import label_variant, title_metric
+from flashlab.figures.lines import MOST_LINES
+from flashlab.figures.placement import POINTS
 from flashlab.figures.style import (
+    FAINT,
     GREY,
     PAGE_INCHES,
     SMALL_POINTS,
     as_number,
     draw_legend,
-    each_variant,
     facet_grid,
+    marker,
     name_artists,
     place_panels,
+    scale_values,
+    shades_of,
+    tick_inches,
 )
 from flashlab.findings.ceilings import read_ceilings
 from flashlab.findings.ratios import Estimates
 from flashlab.sweep import Sweep, variants_of
 
-PANEL_INCHES = 2.35
+PANEL_INCHES = 1.75
 
-MARKER_SIZES = (3.6, 2.4)
-"""Points; the second is the second variant's where filled and hollow tell something else."""
+MARKER_SIZES = (3.6, 2.2)
+"""Points; the second is the second variant's."""
+
+FAINT_SHARE = 0.75
+"""How large the points of an implementation in grey are beside the others."""
 
 
 @dataclass(frozen=True)
@@ -92,46 +101,45 @@ def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     return pd.DataFrame(found.values())
 
 
-def _counted_style(counted: bool, variant: int, color: str) -> dict[str, Any]:
-    """How a point is drawn where bytes were counted: filled by those, hollow by the least bytes.
-
-    Hollow no longer tells the variants apart then; their size does.
-    """
+def _point_style(counted: bool, variant: int, color: str) -> dict[str, Any]:
+    """How a point is drawn: filled by counted bytes, hollow by the least; its size by variant."""
     size = MARKER_SIZES[variant % len(MARKER_SIZES)]
-    face = color if counted else "white"
-    return {"color": color, "markerfacecolor": face, "markersize": size}
+    return {
+        "color": color,
+        "linestyle": "none",
+        "markeredgecolor": color,
+        "markerfacecolor": color if counted else "white",
+        "markersize": size * FAINT_SHARE if color == FAINT else size,
+        "zorder": 2.0 if color == FAINT else 2.5,
+    }
 
 
-def _each_counted(data: pd.DataFrame, color: str) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
-    """The rows of each variant, by counted and by least bytes, and how their points are drawn."""
-    for counted in (False, True):
-        for variant in sorted(set(data["variant"])):
-            runs = data[(data["counted"] == counted) & (data["variant"] == variant)]
-            if not runs.empty:
-                yield runs, _counted_style(counted, variant, color)
-
-
-def _draw_points(
-    data: pd.DataFrame, color: str, marker: str, label: str, *, any_counted: bool
-) -> None:
+def _draw_points(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
     """The runs of an implementation in the current panel."""
-    for runs, style in (_each_counted if any_counted else each_variant)(data, color):
-        style = {"markersize": MARKER_SIZES[0], **style}
-        style |= {"linestyle": "none", "markeredgecolor": color}
-        drawn = plt.gca().plot(runs["intensity"], runs["rate"], marker=marker, **style)
-        name_artists(label, drawn)
+    for _, runs in data.groupby(["counted", "variant"]):
+        style = _point_style(runs["counted"].iloc[0], runs["variant"].iloc[0], color)
+        name_artists(label, plt.gca().plot(runs["intensity"], runs["rate"], marker=marker, **style))
 
 
-def _counted_entries(variants: Sequence[str], languages: Sequence[str]) -> list[Line2D]:
-    """The legend's entries for variants, counted and least bytes."""
-    looks = [(in_all(languages, "figures", "bytes_counted"), _counted_style(True, 0, GREY))]
-    looks.append((in_all(languages, "figures", "bytes_least"), _counted_style(False, 0, GREY)))
-    if len(variants) > 1:
-        looks += [(label, _counted_style(True, i, GREY)) for i, label in enumerate(variants)]
-    return [
-        Line2D([], [], label=label, marker="o", linestyle="none", markeredgecolor=GREY, **style)
-        for label, style in looks
+def _handles(
+    data: pd.DataFrame,
+    entries: Sequence[Mapping[str, Any]],
+    shades: Mapping[str, str],
+    variants: Sequence[str],
+    languages: Sequence[str],
+) -> list[Line2D]:
+    """The legend's entries: implementations, then how bytes are known, then variants."""
+    looks = [
+        (entry["name"], marker(entry), _point_style(True, 0, shades[entry["name"]]))
+        for entry in entries
     ]
+    for counted, key in ((True, "bytes_counted"), (False, "bytes_least")):
+        if (data["counted"] == counted).any():
+            words = in_all(languages, "figures", key)
+            looks.append((words, "o", _point_style(counted, 0, GREY)))
+    if len(variants) > 1:
+        looks += [(label, "o", _point_style(True, i, GREY)) for i, label in enumerate(variants)]
+    return [Line2D([], [], label=label, marker=shape, **style) for label, shape, style in looks]
 
 
 def _draw_roofs(axes: Axes, roofs: Roofs, languages: Sequence[str]) -> None:
@@ -147,7 +155,7 @@ def _draw_roofs(axes: Axes, roofs: Roofs, languages: Sequence[str]) -> None:
     axes.annotate(
         f"{product} {ceiling:.3g} TFLOP/s",
         (high, ceiling),
-        xytext=(0, 2),
+        xytext=(-1, 1),
         textcoords="offset points",
         ha="right",
         va="bottom",
@@ -166,44 +174,56 @@ def _draw_roofs(axes: Axes, roofs: Roofs, languages: Sequence[str]) -> None:
     )
 
 
+def _scale(axes: Axes, data: pd.DataFrame, roofs: Roofs) -> None:
+    """Both axes of all panels: round powers, with room for the roofs and their labels."""
+    axes.set_yscale("log")
+    axes.set_xscale("log", base=2)
+    low = min(data["intensity"].min(), roofs.ridge / 4) / 1.5
+    axes.set_xlim(low, max(data["intensity"].max(), roofs.ridge * 2) * 1.6)
+    axes.set_ylim(data["rate"].min() / 1.6, roofs.matrix_product / 1e12 * 2.2)
+    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=7))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(as_number))
+    scale_values(axes, True, PANEL_INCHES)
+
+
 def draw_roofline(
-    data: pd.DataFrame, sweeps: Sequence[Sweep], roofs: Roofs, languages: Sequence[str]
+    data: pd.DataFrame,
+    sweeps: Sequence[Sweep],
+    roofs: Roofs,
+    emphasised: Sequence[str],
+    languages: Sequence[str],
 ) -> Figure:
-    """A panel for each metric whose work is declared."""
+    """A panel for each metric whose work is declared; those `emphasised` are in colour."""
     benchmark = sweeps[0].benchmark
     metrics = [metric for metric in benchmark.metrics if metric.work]
     by_name = {e["name"]: e for s in sweeps for e in s.plan["implementations"]}
     entries = sorted(by_name.values(), key=lambda entry: entry["style"])
-    grid = facet_grid(data, entries, col="metric", col_order=[metric.name for metric in metrics])
-    any_counted = bool(data["counted"].any())
-    grid.map_dataframe(_draw_points, any_counted=any_counted)
+    coloured = emphasised[:MOST_LINES] if len(entries) > MOST_LINES else list(by_name)
+    shades = shades_of(entries, coloured)
+    columns = {"col": "metric", "col_order": [metric.name for metric in metrics]}
+    grid = facet_grid(data, entries, coloured, **columns)
+    grid.map_dataframe(_draw_points)
     first = grid.axes.flat[0]
-    first.set_yscale("log")
-    first.set_xscale("log", base=2)
-    first.set_xlim(left=min(first.get_xlim()[0], roofs.ridge / 4))
-    first.xaxis.set_major_locator(LogLocator(base=2, numticks=9))
-    first.xaxis.set_minor_locator(NullLocator())
-    first.xaxis.set_major_formatter(FuncFormatter(as_number))
-    first.yaxis.set_major_formatter(FuncFormatter(as_number))
-    first.set_ylabel(f"{in_all(languages, 'figures', 'rate', chr(10))} (TFLOP/s)")
+    _scale(first, data, roofs)
     for axes, metric in zip(grid.axes.flat, metrics, strict=True):
-        axes.set_title(title_metric(metric, languages))
-        axes.set_xlabel(f"{in_all(languages, 'figures', 'intensity')} (FLOP/byte)")
+        axes.set_title(f"{title_metric(metric, languages)} (TFLOP/s)", pad=3)
+        axes.set_xlabel(f"{in_all(languages, 'figures', 'intensity')} (FLOP/byte)", labelpad=1)
         _draw_roofs(axes, roofs, languages)
     variants = [label_variant(benchmark, variant, languages) for variant in variants_of(sweeps)]
-    points = {"linestyle": "none", "markeredgecolor": None}
-    more = _counted_entries(variants, languages) if any_counted else []
-    legend = draw_legend(
-        grid.figure, entries, [] if any_counted else variants, languages, more, **points
-    )
-    margins = 0.62, 0.08, 0.45 + legend, 0.22
-    place_panels(grid.figure, PAGE_INCHES, PANEL_INCHES, margins, wspace=0.06)
+    handles = _handles(data, entries, shades, variants, languages)
+    legend = draw_legend(grid.figure, handles, PAGE_INCHES)
+    margins = tick_inches(first) + 6 / POINTS, 0.08, 0.3 + legend, 0.18
+    place_panels(grid.figure, PAGE_INCHES, PANEL_INCHES, margins, wspace=0.04)
     figure: Figure = grid.figure
     return figure
 
 
 def draw_rooflines(
-    sweeps: Sequence[Sweep], ceilings: Mapping[str, Any], languages: Sequence[str]
+    sweeps: Sequence[Sweep],
+    ceilings: Mapping[str, Any],
+    emphasised: Sequence[str],
+    languages: Sequence[str],
 ) -> Iterator[tuple[str, Figure]]:
     """The roofline of each dtype that has ceilings, which is hardly ever more than one."""
     points = _points(sweeps)
@@ -213,4 +233,5 @@ def draw_rooflines(
     for dtype, data in points.groupby("dtype"):
         roofs = read_roofs(ceilings, str(dtype))
         if roofs:
-            yield f"roofline-{dtype}", draw_roofline(data, sweeps, roofs, languages)
+            figure = draw_roofline(data, sweeps, roofs, emphasised, languages)
+            yield f"roofline-{dtype}", figure

@@ -1,16 +1,16 @@
 """What all figures share: fonts, colours, markers, and SVG that is reproducible.
 
-An implementation keeps its colour and marker throughout; a variant shows in the line's dashes and
-the marker's fill. What is drawn of an implementation is named (`name_artists`), so that a reader of
-the HTML can hide it.
+An implementation keeps its marker throughout, and its colour wherever it is emphasised; a variant
+shows in the line's dashes and the marker's fill. What is drawn of an implementation is named
+(`name_artists`), so that a reader of the HTML page can hide it.
 """
 
 from __future__ import annotations
 
-import itertools
+import colorsys
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,43 +25,66 @@ import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from flashlab.figures.labels import in_languages
+from flashlab.figures.placement import FONT, sparse, text_inches
 from flashlab.files import open_atomically
 from flashlab.glyphs import FONTS
 
-COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
-"""Okabe and Ito's palette, which stays apart under the common colour-vision deficiencies."""
+COLOURS = (
+    *("#AB1700", "#0061E0", "#6A8549", "#E880DC", "#29A385", "#D9BA77", "#240A66", "#750C59"),
+)
+"""Apart in lightness too: in greyscale, and under the common colour-vision deficiencies."""
+
+FAINT = "#B4B4B4"
+"""The line of an implementation that is not emphasised."""
+
+FAINT_TEXT = "#6E6E6E"
+
+TEXT_LIGHTNESS = 0.32
+"""The lightness (HLS) at which each colour has the contrast that text needs."""
 
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", (0, (3, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 
-PAGE_INCHES = 6.85
-"""Width of the text on A4: 210 mm less two margins of 18 mm."""
+PAGE_INCHES = 174 / 25.4
+"""Width of the text on A4."""
 
-POINTS = 72
-"""Points in an inch."""
+HALF_INCHES = 84 / 25.4
+"""Width of a figure of which two stand side by side."""
 
-LABEL_POINTS = 8.0
+LABEL_POINTS = 7.0
 SMALL_POINTS = 6.5
-LEGEND_COLUMNS = 5
-LEGEND_INCHES = 0.15
+"""The smallest text of a figure that is no cell of a heat map."""
+
+LEGEND_INCHES = 0.14
 """Height of a row of a legend."""
+
+LEGEND_HANDLE_INCHES = 0.42
+"""Width of a legend's entry beside its text."""
+
+TICK_INCHES = 0.14
+"""The least distance between two labels of a vertical axis."""
+
+TICK_GAP_INCHES = 0.05
+"""The least gap between two labels of a horizontal axis."""
 
 GREY = "#555555"
 
 STYLE: dict[Any, Any] = {
-    "font.family": "Noto Sans TC",
+    "font.family": FONT,
     "font.size": LABEL_POINTS,
     "axes.labelsize": LABEL_POINTS,
-    "axes.titlesize": LABEL_POINTS + 0.5,
+    "axes.titlesize": LABEL_POINTS,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.edgecolor": GREY,
     "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": "#E4E4E4",
@@ -70,10 +93,12 @@ STYLE: dict[Any, Any] = {
     "ytick.color": GREY,
     "xtick.labelcolor": "black",
     "ytick.labelcolor": "black",
-    "xtick.labelsize": LABEL_POINTS - 0.5,
-    "ytick.labelsize": LABEL_POINTS - 0.5,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
+    "xtick.labelsize": SMALL_POINTS,
+    "ytick.labelsize": SMALL_POINTS,
+    "xtick.major.size": 2.0,
+    "ytick.major.size": 2.0,
+    "xtick.major.pad": 2.0,
+    "ytick.major.pad": 2.0,
     "lines.markeredgewidth": 0.6,
     "legend.fontsize": SMALL_POINTS,
     "svg.fonttype": "none",
@@ -84,6 +109,21 @@ STYLE: dict[Any, Any] = {
 def colour(entry: Mapping[str, Any]) -> str:
     """The colour of an implementation, by its number in the plan."""
     return COLOURS[entry["style"] % len(COLOURS)]
+
+
+def shades_of(entries: Sequence[Mapping[str, Any]], emphasised: Collection[str]) -> dict[str, str]:
+    """The colour of each implementation by its name, grey unless it is emphasised."""
+    return {
+        entry["name"]: colour(entry) if entry["name"] in emphasised else FAINT for entry in entries
+    }
+
+
+def text_colour(shade: str) -> str:
+    """A colour as dark as text on white has to be."""
+    if shade == FAINT:
+        return FAINT_TEXT
+    _, lightness, _ = colorsys.rgb_to_hls(*to_rgb(shade))
+    return to_hex(sns.set_hls_values(shade, l=min(lightness, TEXT_LIGHTNESS)))
 
 
 def marker(entry: Mapping[str, Any]) -> str:
@@ -116,19 +156,25 @@ class _Grid(sns.FacetGrid):  # type: ignore[misc]
 
 
 def facet_grid(
-    data: pd.DataFrame, entries: Sequence[Mapping[str, Any]], **facets: Any
+    data: pd.DataFrame,
+    entries: Sequence[Mapping[str, Any]],
+    emphasised: Collection[str] | None = None,
+    **facets: Any,
 ) -> sns.FacetGrid:
-    """A seaborn FacetGrid of these implementations.
+    """A seaborn FacetGrid of these implementations, those not `emphasised` in grey behind the rest.
 
     What is mapped onto it is called for each facet and implementation, with the implementation's
-    rows as `data`, its name as `label`, its `color` and its `marker`.
+    rows as `data`, its name as `label`, its `color` and its `marker`. None emphasises all.
     """
+    if emphasised is None:
+        emphasised = [entry["name"] for entry in entries]
+    entries = sorted(entries, key=lambda entry: entry["name"] in emphasised)
     grid = _Grid(
         data,
         hue="implementation",
         hue_order=[entry["name"] for entry in entries],
         hue_kws={"marker": [marker(entry) for entry in entries]},
-        palette={entry["name"]: colour(entry) for entry in entries},
+        palette=shades_of(entries, emphasised),
         **facets,
     )
     grid.set_titles("")
@@ -158,53 +204,108 @@ def place_panels(
     )
 
 
-def scale_sizes(axes: Axes, values: Sequence[int], labels: Sequence[str]) -> None:
-    """Ticks at the measured sizes, in equal steps where each is at least twice the one before."""
-    if values[0] > 0 and all(b >= 2 * a for a, b in itertools.pairwise(values)):
+def scale_sizes(
+    axes: Axes, values: Sequence[int], labels: Sequence[str], margin: float = 0.07
+) -> None:
+    """Ticks at the measured sizes, logarithmic where they span two octaves.
+
+    `margin` is what the axis leaves free on each side, as a share of what lies between. Where the
+    labels would touch, only every second one is printed, or fewer; for
+    that, the axes must already be as wide as they will be.
+    """
+    if values[0] > 0 and values[-1] >= 4 * values[0]:
         axes.set_xscale("log", base=2)
+    low, high = (axes.xaxis.get_transform().transform(end) for end in (values[0], values[-1]))
+    free = margin * (high - low) or 0.5
+    left, right = axes.xaxis.get_transform().inverted().transform([low - free, high + free])
+    axes.set_xlim(left, right)
     axes.set_xticks(values, labels)
     axes.xaxis.set_minor_locator(NullLocator())
+    centres = axes.transData.transform([(value, 1.0) for value in values])[:, 0] / axes.figure.dpi
+    widths = [
+        max(text_inches(line, SMALL_POINTS) for line in label.split("\n")) for label in labels
+    ]
+    kept = sparse(list(centres), widths, TICK_GAP_INCHES)
+    axes.set_xticklabels([label if i in kept else "" for i, label in enumerate(labels)])
 
 
 def as_number(value: float, _: int = 0) -> str:
-    """A tick's number: 0.05, 2, 10,000."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+    """A number of a tick or a label: 0.05, 2, 10,000."""
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.10f}".rstrip("0").rstrip(".") if 1e-8 < abs(value) < 1e-4 else f"{value:g}"
 
 
-def draw_legend(
-    figure: Figure,
-    entries: Sequence[Mapping[str, Any]],
-    variants: Sequence[str],
-    languages: Sequence[str],
-    more: Sequence[Line2D] = (),
-    **changes: Any,
-) -> float:
-    """A legend of implementations, and of variants if there are several; its height in inches.
+def _logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
+    """As many round numbers as there is room for, but at least two if there are."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    series: list[tuple[tuple[int, ...], int, int]] = [
+        ((1, 2, 5), 1, 2),
+        ((1,), 1, 3),
+        ((1, 3), 1, 2),
+        *(((1,), step, 2) for step in range(1, len(decades) + 1)),
+    ]
+    for digits, step, fewest in series:
+        found = [
+            digit * 10.0**decade
+            for decade in decades
+            if decade % step == 0
+            for digit in digits
+            if low <= digit * 10.0**decade <= high
+        ]
+        if fewest <= len(found) <= most:
+            return found
+    powers = [tick for tick in (10.0**decade for decade in decades) if low <= tick <= high]
+    return [*powers[:1], *powers[1:][-1:]]  # the outermost two
 
-    `more` are further entries at its end, `changes` are properties of the lines that stand in it.
+
+def scale_values(axes: Axes, logarithmic: bool, inches: float) -> None:
+    """The vertical axis of a panel of this height.
+
+    It spans at least two octaves if logarithmic, and begins at zero otherwise.
     """
-    looks = [
-        (in_languages(entry["label"], languages), marker(entry), variant_style(0, colour(entry)))
-        for entry in entries
-    ]
-    if len(variants) > 1:
-        looks += [(label, "o", variant_style(i, GREY)) for i, label in enumerate(variants)]
-    handles = [
-        Line2D([], [], label=label, marker=shape, markersize=4, linewidth=1.1, **style | changes)
-        for label, shape, style in looks
-    ]
-    handles += more
+    most = max(2, int(inches / TICK_INCHES))
+    if logarithmic:
+        axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        if high / low < 4:  # else nearly equal values would look far apart
+            centre = math.sqrt(low * high)
+            low, high = centre / 2, centre * 2
+            axes.set_ylim(low, high)
+        axes.yaxis.set_major_locator(FixedLocator(_logarithmic_ticks(low, high, most)))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(min(most, 5), steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(as_number))
+
+
+def tick_inches(axes: Axes) -> float:
+    """How wide the labels of the vertical axis are."""
+    low, high = sorted(axes.get_ylim())
+    ticks = [t for t in axes.yaxis.get_major_locator().tick_values(low, high) if low <= t <= high]
+    return max((text_inches(as_number(tick), SMALL_POINTS) for tick in ticks), default=0.0)
+
+
+def draw_legend(figure: Figure, handles: Sequence[Line2D], width: float) -> float:
+    """A legend below a figure of this width, in as many columns as fit; its height in inches."""
+    if not handles:
+        return 0.0
+    widest = max(text_inches(str(handle.get_label()), SMALL_POINTS) for handle in handles)
+    columns = min(len(handles), max(1, int(width / (widest + LEGEND_HANDLE_INCHES))))
     figure.legend(
         handles=handles,
         loc="lower center",
-        ncols=min(len(handles), LEGEND_COLUMNS),
+        ncols=columns,
         frameon=False,
-        handlelength=2.2,
-        columnspacing=1.4,
+        handlelength=1.8,
+        handletextpad=0.5,
+        columnspacing=1.2,
+        labelspacing=0.3,
         borderpad=0,
         borderaxespad=0.2,
     )
-    return LEGEND_INCHES * math.ceil(len(handles) / LEGEND_COLUMNS)
+    return LEGEND_INCHES * math.ceil(len(handles) / columns) + 0.03
 
 
 def name_artists(implementation: str, drawn: Iterable[Artist]) -> None:

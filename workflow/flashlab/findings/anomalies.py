@@ -23,14 +23,14 @@ from flashlab.findings.ratios import (
 )
 from flashlab.findings.scaling import bends
 from flashlab.findings.series import Series, build_finding, each_series
-from flashlab.statistics import MIN_SAMPLES, Estimate, Floats, median_interval
+from flashlab.statistics import MIN_SAMPLES, Estimate, Floats
 from flashlab.sweep import Row, Sweep, metrics_of
 
 OUTLIER_FACTOR = 1.25
 """Least factor between a record and the power law of its neighbours that makes it an outlier."""
 
 SPREAD = "half the width of the median's 95% interval, over the median"
-DRIFT = f"median of the second half of the samples over that of the first, {INTERVALS}"
+DRIFT = f"median of the second half of a process's samples over that of the first, {INTERVALS}"
 NEIGHBOURS = (
     "median over what the power law between its two neighbours gives, where the neighbours within "
     f"two steps are stable and follow one power (local exponents within 0.2), {INTERVALS}"
@@ -84,8 +84,10 @@ def _clean_checks(
         )
 
 
-def _drift(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates) -> Ratio | None:
-    """The second half of the samples over the first, None if within the margin."""
+def _drift_of_process(
+    sweep: Sweep, row: Row, process: int, samples: Sequence[float], estimates: Estimates
+) -> Ratio | None:
+    """The second half of a process's samples over the first, None if within the margin."""
     middle = len(samples) // 2
     if middle < MIN_SAMPLES:
         return None
@@ -94,11 +96,22 @@ def _drift(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimate
     if not exceeds_margin(max(change, 1 / change)):
         return None  # no interval around this lies beyond the margin, so resampling is pointless
     first, second = (
-        estimates.of((*sweep.key_of(row), row["metric"], half), part)
+        estimates.of((*sweep.key_of(row), row["metric"], process, half), part)
         for half, part in zip(("first half", "second half"), halves, strict=True)
     )
     found = ratio(sweep.value_of(row), second, first)
     return found if found.verdict in ("above", "below") else None
+
+
+def drift(sweep: Sweep, row: Row, estimates: Estimates) -> Ratio | None:
+    """The second half of a row's samples over the first, None if within the margin.
+
+    Of several processes that drifted, that of the one which did so most.
+    """
+    samples = sweep.samples_of(row)
+    every = (_drift_of_process(sweep, row, i, each, estimates) for i, each in enumerate(samples))
+    drifts = [found for found in every if found]
+    return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
 
 
 @dataclass(frozen=True)
@@ -110,16 +123,18 @@ class _Sign:
     found: Ratio
 
 
-def _sign(sweep: Sweep, row: Row, samples: Sequence[float], estimates: Estimates) -> _Sign | None:
-    """Samples drifted by more than the margin, or leave the median unknown by it; else None."""
-    drift = _drift(sweep, row, samples, estimates)
-    if drift:
-        return _Sign({"sign": "drift", "ratio": rounded(drift.ratio)}, DRIFT, drift)
-    spread = median_interval(samples)
-    half_width = rounded(100 * spread.relative_half_width)
+def _sign(sweep: Sweep, row: Row, estimates: Estimates) -> _Sign | None:
+    """A process drifted by more than the margin, or the median is not known by it; else None."""
+    drifted = drift(sweep, row, estimates)
+    if drifted:
+        return _Sign({"sign": "drift", "ratio": rounded(drifted.ratio)}, DRIFT, drifted)
+    median = estimates.of_row(sweep, row)
+    interval = function_of(sweep.value_of(row), np.asarray, [median])
+    if interval.low is None or interval.high is None:
+        return None
+    half_width = rounded(100 * (interval.high - interval.low) / 2 / interval.ratio)
     if half_width <= 100 * statistics.MARGIN:
         return None
-    interval = Ratio(sweep.value_of(row), spread.median, spread.low, spread.high, len(samples))
     return _Sign({"sign": "spread", "half_width": half_width}, SPREAD, interval)
 
 
@@ -127,9 +142,9 @@ def _signs(series: Series, estimates: Estimates) -> dict[int, _Sign | None]:
     """Why each run that has samples enough is unstable, None where it is not."""
     sweep = series.sweep
     return {
-        sweep.value_of(row): _sign(sweep, row, samples, estimates)
+        sweep.value_of(row): _sign(sweep, row, estimates)
         for row in series.measured_rows
-        if len(samples := sweep.samples_of(row)) >= MIN_SAMPLES
+        if min(map(len, sweep.samples_of(row)), default=0) >= MIN_SAMPLES
     }
 
 

@@ -1,243 +1,100 @@
-"""Why a pass takes its time, as far as the hardware counters of the same run tell.
+"""Why a pass takes its time, as far as what was counted of the same run tells.
 
 A cause is stated only of what was counted on that run; where nothing was counted, nothing is said.
 Counters are samples of one pass, without an interval. So each rule has a dead zone between the
-limit from which something holds and the one under which it does not (`Limits`); a value within it
-decides nothing.
-
-In this order, the first that holds is the verdict:
-
-- ``none``: the time in kernels is not that of the timed pass (`_Counted.agrees`).
-- ``launch_bound``: no kernel runs for much of the time.
-- ``matrix_bound``, or ``unfused`` or ``memory_bound``: the matrix units, or DRAM against the
-  measured copy bandwidth, are busy; the busier decides. It is unfused where several kernels move
-  a multiple of the bytes that any implementation must move.
-- ``launch_bound``: neither is busy, and the kernels are so short that starting them counts.
-- ``occupancy``: neither is busy, in longer kernels, and few warps are resident to hide latency.
-- ``none``: no rule holds clearly.
+limit from which something holds and the one under which it does not (`limits`); a value within it
+decides nothing. `kernel_causes` and `operator_causes` have the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from flashlab.findings import kernel_causes, operator_causes
 from flashlab.findings.ceilings import Ceilings
+from flashlab.findings.kernel_causes import CountedKernels, counted_kernels, kernel_params
 from flashlab.findings.model import Evidence, Finding
-from flashlab.findings.ratios import EVIDENCE_DIGITS, Estimates, rounded
-from flashlab.findings.roofline import BOUND_SHARE
+from flashlab.findings.operator_causes import CountedOperators, counted_operators, operator_params
+from flashlab.findings.ratios import Estimates
 from flashlab.findings.series import Series, build_finding, each_series
-from flashlab.sweep import Row, Sweep, device_of
+from flashlab.sweep import Sweep, device_of
 
 
-@dataclass(frozen=True)
-class Limits:
-    """A rule with its dead zone: it fails at `low` and under, and holds at `high` and over."""
-
-    low: float
-    high: float
-
-    def holds(self, value: float) -> bool | None:
-        """Whether it holds of a value; None within the dead zone."""
-        if value >= self.high:
-            return True
-        return False if value <= self.low else None
-
-
-IDLE = Limits(10.0, 20.0)
-"""Percent of the time in which no kernel runs."""
-
-BUSY = Limits(40.0, BOUND_SHARE)
-"""Percent of the time in which matrix units are active; of the copy bandwidth that DRAM reaches."""
-
-EXCESS = Limits(1.5, 2.0)
-"""Bytes moved over those that any implementation must move."""
-
-LONGEST_GAP_MS = 0.2
-"""Longest time per kernel that launching it could take."""
-
-LONGEST_BUSY = 1.5
-"""Times the measured time that the kernels may take one by one, with cold caches."""
-
-KERNEL_MICROSECONDS = Limits(20.0, 40.0)
-"""Mean duration of a long kernel; beside a short one its launch (some 5 µs) counts."""
-
-OCCUPANCY = Limits(20.0, 30.0)
-"""Percent of the warps that could be resident."""
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """What was counted of one pass, beside its time and what the device can copy."""
-
-    value: int
-    milliseconds: float
-    samples: int
-    kernels: int
-    busy_ms: float
-    dram_bytes: float
-    compulsory_bytes: float
-    copy_bytes_per_ms: float
-    matrix: float
-    occupancy: float
-
-    @property
-    def idle(self) -> float:
-        """Percent of the time in which no kernel runs."""
-        return max(0.0, 100 * (1 - self.busy_ms / self.milliseconds))
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the time that was counted can be that of the pass that was timed."""
-        if self.busy_ms > LONGEST_BUSY * self.milliseconds:
-            return False
-        gap_ms = (self.milliseconds - self.busy_ms) / self.kernels
-        return gap_ms <= LONGEST_GAP_MS or not IDLE.holds(self.idle)
-
-    @property
-    def memory(self) -> float:
-        """DRAM traffic of the kernels, in percent of the measured copy bandwidth."""
-        return 100 * self.dram_bytes / self.busy_ms / self.copy_bytes_per_ms
-
-    @property
-    def excess(self) -> float:
-        """Bytes moved over those that any implementation must move."""
-        return self.dram_bytes / self.compulsory_bytes
-
-    @property
-    def kernel_us(self) -> float:
-        """Mean duration of a kernel, in microseconds."""
-        return 1e3 * self.busy_ms / self.kernels
-
-    @property
-    def verdict(self) -> str:
-        if not self.agrees:
-            return "none"
-        if IDLE.holds(self.idle):
-            return "launch_bound"
-        busier = max(self.matrix, self.memory)
-        if BUSY.holds(busier):
-            if busier == self.matrix:
-                return "matrix_bound"
-            unfused = self.kernels > 1 and EXCESS.holds(self.excess)
-            return "unfused" if unfused else "memory_bound"
-        if BUSY.holds(busier) is None:
-            return "none"
-        long = KERNEL_MICROSECONDS.holds(self.kernel_us)
-        if long is False:
-            return "launch_bound"
-        if long and OCCUPANCY.holds(self.occupancy) is False:
-            return "occupancy"
-        return "none"
-
-    def to_json(self) -> dict[str, Any]:
-        figures = {
-            "milliseconds": self.milliseconds,
-            "busy_milliseconds": self.busy_ms,
-            "dram_bytes": self.dram_bytes,
-            "compulsory_bytes": self.compulsory_bytes,
-            "idle_percent": self.idle,
-            "matrix_percent": self.matrix,
-            "memory_percent": self.memory,
-            "occupancy_percent": self.occupancy,
-        }
-        return {
-            "value": self.value,
-            "kernels": self.kernels,
-            **{name: rounded(figure, EVIDENCE_DIGITS) for name, figure in figures.items()},
-        }
-
-
-def _counted(series: Series, row: Row, estimates: Estimates, ceilings: Ceilings) -> _Counted | None:
-    """What was counted of the pass behind a row; None where nothing was."""
-    sweep, work = series.sweep, series.metric.work
-    found = sweep.counters_of(row, series.metric.name)
-    if work is None or not found or not found["busy_time"]:
-        return None
-    time = estimates.of_row(sweep, row)
-    return _Counted(
-        value=sweep.value_of(row),
-        milliseconds=time.median,
-        samples=time.count,
-        kernels=int(found["kernels"]),
-        busy_ms=found["busy_time"],
-        dram_bytes=found["dram_bytes"],
-        compulsory_bytes=work.compulsory_bytes(row, row["dtype"]),
-        copy_bytes_per_ms=ceilings.copy.rate / 1e3,
-        matrix=found["matrix_activity"],
-        occupancy=found["occupancy"],
+def _finding(
+    series: Series,
+    group: Sequence[CountedKernels] | Sequence[CountedOperators],
+    verdict: str,
+    sentence: str,
+    params: dict[str, Any],
+    method: str,
+) -> Finding:
+    """The finding about the passes of a series that have one cause."""
+    finding = build_finding(
+        "cause",
+        [series],
+        verdict,
+        sentences=[sentence],
+        params=params,
+        method=method,
+        n=min(each.samples for each in group),
+        estimates=[each.to_json() for each in group],
+        values=[each.value for each in group],
+        each_alone=True,
     )
+    sweep, timed = series.sweep, series.metric.name
+    (device,) = {run["device"] for run in sweep.runs}
+    counters = sweep.benchmark.counters_on(device)[timed]
+    rows = {**finding.evidence.rows, "metric": [timed, *(metric.name for metric in counters)]}
+    table = f"tables/{sweep.name}/metrics.csv"
+    return replace(finding, evidence=replace(finding.evidence, table=table, rows=rows))
 
 
-def _params(found: Sequence[_Counted]) -> dict[str, Any]:
-    figures: dict[str, list[float]] = {
-        "matrix": [each.matrix for each in found],
-        "copy": [each.memory for each in found],
-        "idle": [each.idle for each in found],
-        "occupancy": [each.occupancy for each in found],
-        "kernel_us": [each.kernel_us for each in found],
-        "gigabytes": [each.dram_bytes / 1e9 for each in found],
-        "excess": [each.excess for each in found],
-    }
-    lows = {f"{name}_low": rounded(min(values)) for name, values in figures.items()}
-    highs = {f"{name}_high": rounded(max(values)) for name, values in figures.items()}
-    kernels = [each.kernels for each in found]
-    return {
-        "count": len(found),
-        "values": [each.value for each in found],
-        "kernels_low": min(kernels),
-        "kernels_high": max(kernels),
-        **lows,
-        **highs,
-    }
+def _causes_of_kernels(
+    series: Series, estimates: Estimates, ceilings: Ceilings
+) -> Iterator[Finding]:
+    groups: dict[str, list[CountedKernels]] = {}
+    for row in series.measured_rows:
+        if found := counted_kernels(series, row, estimates, ceilings):
+            groups.setdefault(found.verdict, []).append(found)
+    for verdict, group in sorted(groups.items()):
+        params, method = kernel_params(group), kernel_causes.METHOD
+        yield _finding(series, group, verdict, f"cause.{verdict}", params, method)
 
 
-def causes(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterator[Finding]:
-    """What the counters of a sweep's runs tell of their times; a finding for each verdict.
+def _causes_of_operators(series: Series, estimates: Estimates) -> Iterator[Finding]:
+    groups: dict[str, list[CountedOperators]] = {}
+    for row in series.measured_rows:
+        if found := counted_operators(series, row, estimates):
+            groups.setdefault(found.verdict, []).append(found)
+    for verdict, group in sorted(groups.items()):
+        params, method = operator_params(group), operator_causes.METHOD
+        yield _finding(series, group, verdict, f"cause.{verdict}.operators", params, method)
 
-    Nothing is stated of another device than the one that the ceilings were measured on.
+
+def causes(sweep: Sweep, estimates: Estimates, ceilings: Ceilings | None) -> Iterator[Finding]:
+    """What was counted of a sweep's runs tells of their times; a finding for each verdict.
+
+    Of a GPU nothing is stated without its ceilings, or under those of another device.
     """
-    devices = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
-    if devices != {ceilings.device_name}:
-        return
     timed = [metric for metric in sweep.benchmark.measured if metric.work]
+    kinds = {row["device"] for row in sweep.runs}
+    names = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
     for series in each_series(sweep, timed):
-        groups: dict[str, list[_Counted]] = {}
-        for row in series.measured_rows:
-            if found := _counted(series, row, estimates, ceilings):
-                groups.setdefault(found.verdict, []).append(found)
-        for verdict, group in sorted(groups.items()):
-            finding = build_finding(
-                "cause",
-                [series],
-                verdict,
-                sentences=[f"cause.{verdict}"],
-                params=_params(group),
-                method="hardware counters of one pass by Nsight Compute beside the median time: "
-                "sums over its kernels, shares weighted by time; DRAM bytes over the time in "
-                "kernels as a percentage of the measured copy bandwidth",
-                n=min(each.samples for each in group),
-                estimates=[each.to_json() for each in group],
-                values=[each.value for each in group],
-            )
-            counters = sweep.benchmark.counters[series.metric.name]
-            names = [series.metric.name, *(metric.name for metric in counters)]
-            yield replace(
-                finding,
-                evidence=replace(
-                    finding.evidence,
-                    table=f"tables/{sweep.name}/metrics.csv",
-                    rows={**finding.evidence.rows, "metric": names},
-                ),
-            )
+        if kinds == {"cpu"}:
+            yield from _causes_of_operators(series, estimates)
+        elif ceilings and names == {ceilings.device_name}:
+            yield from _causes_of_kernels(series, estimates, ceilings)
 
 
 def counted_runs(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
     """Of how many runs the counters were read: ``counted``, ``partly`` or ``uncounted``."""
     statuses: dict[tuple[Any, ...], set[str]] = {}
+    kinds = sorted({row["device"] for sweep in sweeps for row in sweep.runs})
     for sweep in sweeps:
-        names = {metric.name for metric in sweep.benchmark.all_counters}
+        declared = (sweep.benchmark.all_counters(kind) for kind in kinds)
+        names = {metric.name for metrics in declared for metric in metrics}
         for row in sweep.metrics:
             if row["metric"] in names:
                 statuses.setdefault(sweep.key_of(row), set()).add(row["status"])
@@ -252,12 +109,12 @@ def counted_runs(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
         device=device_of(run for sweep in sweeps for run in sweep.runs),
         subject={},
         verdict=verdict,
-        sentences=[],
+        sentences=[f"counters.{verdict}" + (".operators" if kinds == ["cpu"] else "")],
         params={"count": count, "failed": failed},
         evidence=Evidence(
             table="tables/*/metrics.csv",
             rows={},
-            method="runs with rows of hardware counters",
+            method="runs with rows of counters",
             n=count,
         ),
     )

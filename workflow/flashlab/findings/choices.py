@@ -264,5 +264,5 @@ def overall_choice(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Fi
             }
             for setting in chosen
         ],
-        runs=[row for setting in chosen for _, row in setting.runs.values()],
+        compared=[[row for _, row in setting.runs.values()] for setting in chosen],
     )

@@ -34,7 +34,7 @@ from flashlab.findings.ratios import (
 from flashlab.published import SAMPLED, asked_comparisons, claim_protocols
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats, function_interval
-from flashlab.sweep import Row, Sweep, device_of, warning_codes
+from flashlab.sweep import Row, Sweep, device_of, sitting_doubts, warning_codes
 
 ABSOLUTE_DIGITS = 6
 """Significant digits of a figure in ms, TFLOP/s or MiB; ratios have `SIGNIFICANT_DIGITS`."""
@@ -447,5 +447,5 @@ def _warnings(dataset: _Dataset, readings: Readings) -> list[str]:
         if not dataset.benchmark.metric(comparison.metric).exact:
             rows = [dataset.runs[run, comparison.reading.protocol].row for run in comparison.runs]
             measured = dataset.benchmark.measured_behind(comparison.metric)
-            found.update(warning_codes(rows, *measured))
+            found.update(warning_codes(rows, *measured), sitting_doubts([rows]))
     return sorted(found)

@@ -15,7 +15,6 @@ from flashlab.findings.ratios import (
     advantages,
     counted,
     exceeds_margin,
-    rounded,
     rounded_off_margin,
     shared_verdict,
     with_verdict,
@@ -64,7 +63,7 @@ def _is_higher(one: Ratio, other: Ratio) -> bool:
     return exceeds_margin(one.low / other.high, margins=2)
 
 
-def _trend(found: Sequence[Ratio]) -> str:
+def trend_of(found: Sequence[Ratio]) -> str:
     """How the ratio goes along the sweep: it ``widens``, ``narrows``, ``peaks`` or ``dips``.
 
     It widens or narrows from the first value to the last where no two ratios go against that. Else
@@ -141,7 +140,7 @@ def comparisons(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
         pair = [Series(sweep, who, variant, metric) for who in (name, sweep.baseline)]
         mine, theirs = map(estimates.along, pair)
         found = advantages(mine, theirs, metric.higher_is_better)
-        verdict, trend = _verdict(found), _trend(found)
+        verdict, trend = _verdict(found), trend_of(found)
         over = "over that of" if metric.higher_is_better else "under that of"
         yield _build_finding(
             "comparison",
@@ -169,20 +168,6 @@ def _variant_pairs(sweep: Sweep) -> Iterator[tuple[str, Variant, Variant]]:
                 yield parameter.name, off, on
 
 
-def _rates(off: Series, switched: str, found: Sequence[Ratio]) -> dict[str, float]:
-    """The range of the ratios of rates, where the metric is a time and there are ratios.
-
-    It is not that of the times: a variant may change the operations by definition.
-    """
-    metric = off.metric
-    if not found or metric.work is None or metric.higher_is_better:
-        return {}
-    run, operations = off.runs[0], metric.work.operations
-    share = operations({**run, switched: True}) / operations({**run, switched: False})
-    rates = [ratio.ratio * share for ratio in found]
-    return {"rate_low": rounded(min(rates)), "rate_high": rounded(max(rates))}
-
-
 def variant_effects(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """What switching a variant on does to each sampled metric."""
     names, metrics = sorted(sweep.implementations), metrics_of(sweep.benchmark, exact=False)
@@ -191,18 +176,15 @@ def variant_effects(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             pair = [Series(sweep, name, variant, metric) for variant in (off, on)]
             before, after = map(estimates.along, pair)
             found = advantages(after, before, metric.higher_is_better)
-            verdict, rates = _verdict(found), _rates(pair[0], switched, found)
+            verdict = _verdict(found)
             sides = ("with", "without") if metric.higher_is_better else ("without", "with")
             yield _build_finding(
                 "variant_effect",
                 pair,
                 found,
                 verdict,
-                sentences=[
-                    counted(f"variant_effect.{verdict}", len(found)),
-                    *(["variant_effect.rate"] if rates else []),
-                ],
-                params={**describe_range(found), **_values_by_verdict(found), **rates},
+                sentences=[counted(f"variant_effect.{verdict}", len(found))],
+                params={**describe_range(found), **_values_by_verdict(found)},
                 method=f"{sides[0]} {switched} over that {sides[1]}, as a factor above 1 where "
                 "better",
                 subject={"switched": switched},

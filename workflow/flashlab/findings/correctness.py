@@ -63,7 +63,7 @@ def _wrong(sweeps: Sequence[Sweep], name: str, mine: Sequence[tuple[Sweep, Row]]
         method=METHOD,
         n=len(wrong),
         estimates=estimates,
-        runs=[row for _, row in wrong],
+        compared=[[row] for _, row in wrong],
         reasons=reasons,
     )
 

@@ -16,6 +16,7 @@ from flashlab.findings.ceilings import Ceilings, read_ceilings
 from flashlab.findings.choices import choices, overall_choice
 from flashlab.findings.claims import claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
+from flashlab.findings.conclusions import conclude
 from flashlab.findings.correctness import correctness
 from flashlab.findings.doubts import with_doubts
 from flashlab.findings.environments import environments
@@ -24,11 +25,13 @@ from flashlab.findings.model import Finding
 from flashlab.findings.monotonicity import monotonicities
 from flashlab.findings.naive import worse_than_naive
 from flashlab.findings.operations import balances, derived_sizes, variant_gains
+from flashlab.findings.processes import processes
 from flashlab.findings.rates import jumps, launch_bounds, saturations
 from flashlab.findings.ratios import Estimates
 from flashlab.findings.roofline import rooflines
 from flashlab.findings.scaling import scalings
 from flashlab.findings.selection import select
+from flashlab.findings.sittings import sittings, with_sittings
 from flashlab.published import read_claims
 from flashlab.sweep import Sweep, read_planned_sweep
 
@@ -61,21 +64,27 @@ def derive(
     that only the published claims are checked against.
     """
     found: list[Finding] = []
+    sweeps = with_sittings(sweeps)
     shown = [sweep for sweep in sweeps if not sweep.is_of_claims]
     for sweep in sorted(shown, key=lambda sweep: sweep.name):
         for kind in SUMMARY_KINDS if sweep.is_summary else SWEEP_KINDS:
             found += kind(sweep, estimates)
-        if ceilings and not sweep.is_summary:
+        if sweep.is_summary:
+            continue
+        if ceilings:
             found += rooflines(sweep, estimates, ceilings)
-            found += causes(sweep, estimates, ceilings)
+        found += causes(sweep, estimates, ceilings)
     found += correctness(shown)
     for dataset_kind in DATASET_KINDS:
         found += dataset_kind(shown, estimates)
     found += environments(shown)
+    found += processes(shown)
+    found += sittings(shown)
     found += counted_runs(shown)
     found += claims(published, sweeps, estimates)
     headline = {name for s in shown if s.is_summary for name in s.implementations}
-    return select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
+    selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
+    return [*selected, *conclude(selected, shown)]
 
 
 def write_findings(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flashlab.findings.anomalies import unstable
+from flashlab.findings.anomalies import drift
 from flashlab.findings.ratios import Estimates
-from flashlab.sweep import Row, Sweep
+from flashlab.findings.series import each_series
+from flashlab.sweep import Row, Sweep, metrics_of
 
 HALVES_DIFFER = "halves_differ"
 """The code of the warning on a metric of a run whose samples changed decidedly halfway."""
@@ -26,17 +27,16 @@ def with_doubts(sweep: Sweep, estimates: Estimates) -> Sweep:
     So every finding that rests on such a run carries the doubt. The warning of drift that the
     measuring gives compares the first third with the last, and may miss it.
     """
-    drifted: dict[Any, set[str]] = {}
-    for finding in unstable(sweep, estimates):
-        if finding.params.get("sign") == "drift":
-            key = finding.subject["implementation"], finding.variant, finding.params["value"]
-            drifted.setdefault(key, set()).add(str(finding.metric))
+    drifted: dict[Any, list[str]] = {}
+    for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
+        for row in series.measured_rows:
+            if drift(sweep, row, estimates):
+                drifted.setdefault(sweep.key_of(row), []).append(series.metric.name)
     runs = []
     for run in sweep.runs:
-        key = run["implementation"], sweep.variant_of(run), sweep.value_of(run)
         added = [
             {"code": HALVES_DIFFER, "metric": metric}
-            for metric in sorted(drifted.get(key, ()))
+            for metric in sorted(drifted.get(sweep.key_of(run), ()))
             if not _is_warned_of_drift(run, metric)
         ]
         runs.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)

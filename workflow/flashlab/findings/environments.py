@@ -14,8 +14,8 @@ provider of any one implementation."""
 
 
 def _runs(sweeps: Sequence[Sweep]) -> list[Row]:
-    """Every run of the dataset once, by its record."""
-    found = {row["record"]: row for sweep in sweeps for row in sweep.runs}
+    """Every record of the dataset once."""
+    found = {row["record"]: row for sweep in sweeps for row in sweep.records or sweep.runs}
     return [found[record] for record in sorted(found)]
 
 

@@ -47,8 +47,8 @@ class Finding:
     ``implementation``, ``baseline`` or ``other``, ``metric``, ``variant`` (a mapping), and what
     single kinds need. `sentences` are the keys of the messages that tell it, one after the other,
     and `params` what they quote, as printed. `device` is the name of the device, on which alone the
-    statement is made. `front` is the rank among the statements of page one, None for one that does
-    not stand there; `told` says whether its section tells it in prose.
+    statement is made. `front` is the rank among the conclusions of page one, None for all other
+    findings; `told` says whether its section tells it in prose.
     """
 
     kind: str

@@ -32,14 +32,11 @@ def worse_than_naive(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[
     others = sorted({name for setting in settings for name in setting.runs} - {naive})
     for name, metric in itertools.product(others, chosen_metrics(benchmark)):
         mine = [setting for setting in settings if name in setting.runs]
-        found = [
-            advantages(
-                {position: setting.estimate(estimates, name, metric)},
-                {position: setting.estimate(estimates, naive, metric)},
-                metric.higher_is_better,
-            )[0]
-            for position, setting in enumerate(mine)
-        ]
+        own, of_naive = (
+            {i: setting.estimate(estimates, who, metric) for i, setting in enumerate(mine)}
+            for who in (name, naive)
+        )
+        found = advantages(own, of_naive, metric.higher_is_better)
         worse = [ratio for ratio in found if ratio.verdict == "below"]
         open_at = with_verdict(found, "inconclusive")
         verdict = "worse" if worse else "inconclusive" if open_at else "none"
@@ -80,6 +77,6 @@ def worse_than_naive(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[
                 }
                 for ratio in found
             ],
-            runs=[setting.runs[who][1] for setting in mine for who in (name, naive)],
+            compared=[[setting.runs[who][1] for who in (name, naive)] for setting in mine],
             reasons=[*places, *without_samples(found)],
         )

@@ -22,7 +22,7 @@ from flashlab.findings.ratios import (
 from flashlab.findings.series import Series, build_finding
 from flashlab.findings.settings import Setting, dataset_finding, in_short, settings_of
 from flashlab.statistics import Estimate, Floats
-from flashlab.sweep import Row, Sweep
+from flashlab.sweep import Sweep
 
 AGAINST_IDEAL = {"equal": "as_operations", "above": "above", "below": "below"}
 
@@ -89,6 +89,7 @@ def balances(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                 ],
                 reasons=without_samples(found),
                 subject={"other_metric": first.name},
+                each_alone=True,
             )
 
 
@@ -123,7 +124,7 @@ def _pair_finding(
     lowest = min(factors, key=lambda factor: factor.ratio)
     highest = max(factors, key=lambda factor: factor.ratio)
     firsts = [pair[0] for pair in pairs]
-    runs: list[Row] = [setting.runs[name][1] for pair in pairs for setting in pair]
+    compared = [[setting.runs[name][1] for setting in pair] for pair in pairs]
     return dataset_finding(
         kind,
         sweeps,
@@ -148,7 +149,7 @@ def _pair_finding(
             }
             for factor, share in zip(factors, shares, strict=True)
         ],
-        runs=runs,
+        compared=compared,
         reasons=without_samples(factors),
     )
 

@@ -102,6 +102,19 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
     return found
 
 
+def _elsewhere(found: Sequence[_Standing], along: Sequence[_Standing]) -> dict[str, Any]:
+    """The other values of the sweep, which no finding may pass over, with their share."""
+    others = [standing for standing in along if standing not in found]
+    if not others:
+        return {}
+    shares = [rounded(standing.matrix.ratio) for standing in others]
+    return {
+        "elsewhere_at": [standing.value for standing in others],
+        "elsewhere_low": min(shares),
+        "elsewhere_high": max(shares),
+    }
+
+
 def _params(
     found: Sequence[_Standing], undecided: Sequence[int], dtype: str, ceilings: Ceilings
 ) -> dict[str, Any]:
@@ -135,8 +148,10 @@ def _vendors_rate(device_name: str | None, dtype: str) -> float | None:
 
 
 def _sentences(verdict: str, params: Mapping[str, Any]) -> list[str]:
-    """The verdict, what the bytes are, and where none is given."""
+    """The verdict, how it is at the other values, what the bytes are, and where none is given."""
     keys = [f"roofline.{verdict}" + (".counted" if params["bytes_counted"] else "")]
+    if "elsewhere_at" in params:
+        keys.append("roofline.elsewhere")
     if params["bytes_known_at"]:
         keys.append("roofline.bytes_known")
     if params["undecided_at"]:
@@ -164,14 +179,16 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
     for series in each_series(sweep, timed):
         groups: dict[tuple[str, bool], list[_Standing]] = {}
         undecided = []
-        for standing in _standings(series, ceilings, estimates):
+        along = _standings(series, ceilings, estimates)
+        for standing in along:
             if standing.verdict is None:
                 undecided.append(standing.value)
             else:
                 key = standing.verdict, standing.bytes_counted
                 groups.setdefault(key, []).append(standing)
         for (verdict, counted), found in sorted(groups.items()):
-            params = _params(found, undecided, dtype, ceilings) | {"bytes_counted": counted}
+            params = _params(found, undecided, dtype, ceilings) | _elsewhere(found, along)
+            params["bytes_counted"] = counted
             above = [Reason("above_copy_rate")] if params["copy_high"] > 100 else []
             yield build_finding(
                 "roofline",
@@ -186,4 +203,5 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
                 n=min(standing.matrix.samples for standing in found),
                 estimates=[standing.to_json() for standing in found],
                 reasons=[*above, *drifted],
+                each_alone=True,
             )

@@ -1,21 +1,6 @@
-"""Where findings are told: on page one, in a section's prose, or in tables and counts alone.
+"""Which findings the sections tell in prose, and which are in tables and counts alone.
 
-Page one begins with wrong results, and then, where there are at least `MIN_CHOICES`
-implementations, with which to choose. What follows is ordered by *strength*, in doublings: how far
-from "no difference" the effect is even at the near end of its 95% interval.
-
-- A ratio (comparison, effect of a variant): the largest such distance over the sweep.
-- A crossover: the smaller of the two leads, before and after.
-- Growth: how far the quantity's growth departs from that of the parameter, which must vary alone.
-  It comes after all comparisons, which are what a reader can choose by.
-- A size that does not fit into memory at all: more than any ratio.
-
-Each topic (a kind, and for a comparison the metric) gives its strongest finding about the
-implementations of the headline table. Where page one tells which to choose, that is all; else one
-more is the strongest comparison of any other implementation, and after all of them comes the
-nearest approach of any implementation to the measured matrix-product rate. At most `STRONGEST` are
-on page one beside that approach (fewer where the page is full). A finding that decides nothing is
-none of them.
+What is on page one is decided with the conclusions (`front_conclusions`).
 
 A section tells its comparisons and growth in full, and of each of the `BRIEF_KINDS` at most one
 finding, at most `MOST_BRIEF` in all, choices first. What is told so of one implementation and
@@ -25,18 +10,12 @@ metric is told once, in the section where it is strongest.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from flashlab.files import canonical
 from flashlab.findings.model import Finding
 from flashlab.sweep import Sweep
-
-STRONGEST = 5
-
-OUT_OF_MEMORY_STRENGTH = 100.0
-"""Doublings: beyond every ratio."""
 
 NOTHING_FOUND = frozenset({"none", "none_in_range", "monotone"})
 """Verdicts of checks that found nothing: counted, not told."""
@@ -67,82 +46,9 @@ PROSE_KINDS = frozenset(
 """What an experiment's section tells in prose; the other kinds have sections of their own."""
 
 
-def _doublings_beyond_one(estimate: Mapping[str, Any]) -> float:
-    """Doublings between 1 and the near end of the interval; 0 where the interval holds 1."""
-    low = estimate.get("low") or estimate["estimate"]
-    high = estimate.get("high") or estimate["estimate"]
-    if low > 1:
-        return math.log2(low)
-    return -math.log2(high) if high < 1 else 0.0
-
-
-def _smaller_lead(estimates: Sequence[Mapping[str, Any]]) -> float:
-    """The smaller of the two leads of a crossover, in doublings."""
-    above = max((math.log2(e["low"]) for e in estimates if (e["low"] or 0) > 1), default=0.0)
-    below = max((-math.log2(e["high"]) for e in estimates if (e["high"] or 1) < 1), default=0.0)
-    return min(above, below)
-
-
-def strength(finding: Finding) -> float:
-    """How strong a finding is, in doublings; 0 for one that decides nothing."""
-    if finding.verdict in UNDECIDED:
-        return 0.0
-    params = finding.params
-    match finding.kind:
-        case "comparison" | "variant_effect" | "exact_comparison":
-            return max(map(_doublings_beyond_one, finding.estimates), default=0.0)
-        case "crossover":
-            return _smaller_lead(finding.estimates)
-        case "scaling" if not params["covaried"]:
-            return abs(math.log2(params["times"] / params["times_size"]))
-        case "out_of_memory":
-            return OUT_OF_MEMORY_STRENGTH
-    return 0.0
-
-
-OF_ANOTHER = ("comparison of another",)
-
-
-def _topic(finding: Finding, headline: Collection[str]) -> tuple[str, ...] | None:
-    compares = finding.kind == "comparison"
-    if finding.implementations <= set(headline):
-        return (finding.kind, str(finding.metric)) if compares else (finding.kind,)
-    return OF_ANOTHER if compares else None
-
-
 def _share_of_matrix_product(finding: Finding) -> float:
     share: float = finding.params["matrix_high"]
     return share
-
-
-def _foremost(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """What page one begins with: wrong results, and the choice over the whole dataset."""
-    of_dataset = [finding for finding in findings if finding.experiment is None]
-    wrong = [f for f in of_dataset if f.kind == "correctness" and f.verdict == "wrong"]
-    choices = [f for f in of_dataset if f.kind == "choice" and f.params["of"] >= MIN_CHOICES]
-    return wrong, choices
-
-
-def front_page(
-    findings: Sequence[Finding], headline: Collection[str], experiments: Collection[str]
-) -> list[Finding]:
-    """The findings of page one in their order; equally strong ones in their own."""
-    wrong, choices = _foremost(findings)
-    of_sections = [finding for finding in findings if finding.experiment in experiments]
-    best: dict[tuple[str, ...], Finding] = {}
-    for finding in of_sections:
-        topic = _topic(finding, headline)
-        if topic is None or not strength(finding) or (choices and topic == OF_ANOTHER):
-            continue
-        if topic not in best or strength(finding) > strength(best[topic]):
-            best[topic] = finding
-    ordered = sorted(best.values(), key=lambda f: (f.kind == "scaling", -strength(f)))
-    ranked = [*wrong, *choices, *ordered][: max(STRONGEST, len(wrong) + len(choices))]
-    if choices:
-        return ranked
-    rooflines = [f for f in of_sections if f.kind == "roofline" and f.verdict != "model_error"]
-    nearest = max(rooflines, key=_share_of_matrix_product, default=None)
-    return [*ranked, *([nearest] if nearest else [])]
 
 
 def is_told(finding: Finding, headline: Collection[str], tabulated: bool) -> bool:
@@ -308,11 +214,9 @@ def told_rooflines(findings: Iterable[Finding], headline: Collection[str]) -> li
 def select(
     findings: Sequence[Finding], sweeps: Sequence[Sweep], headline: Collection[str]
 ) -> list[Finding]:
-    """The findings with the place of each; `sweeps` are the sections in the report's order."""
-    names = [sweep.name for sweep in sweeps]
-    order = {name: position for position, name in enumerate(names)}
+    """The findings, each with whether it is told; `sweeps` are the sections in order."""
+    order = {sweep.name: position for position, sweep in enumerate(sweeps)}
     by_section = sorted(findings, key=lambda f: order.get(f.experiment or "", len(order)))
-    front = {id(f): rank for rank, f in enumerate(front_page(by_section, headline, names))}
     told = {
         id(finding)
         for finding in (
@@ -322,7 +226,4 @@ def select(
             *told_rooflines(by_section, headline),
         )
     }
-    return [
-        replace(finding, front=front.get(id(finding)), told=id(finding) in told)
-        for finding in findings
-    ]
+    return [replace(finding, told=id(finding) in told) for finding in findings]

@@ -9,7 +9,14 @@ from typing import Any
 
 from flashlab.benchmarks.model import Metric
 from flashlab.findings.model import Evidence, Finding, Reason
-from flashlab.sweep import Row, Sweep, Variant, warning_codes
+from flashlab.sweep import (
+    Row,
+    Sweep,
+    Variant,
+    difference_codes,
+    sitting_doubts,
+    warning_codes,
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,14 @@ def _shared_variant(series: Sequence[Series]) -> dict[str, Any]:
     }
 
 
+def _compared(sweep: Sweep, runs: Sequence[Row], value_by_value: bool) -> list[list[Row]]:
+    """The runs that are compared with one another: at each value, or all of them."""
+    measured = [run for run in runs if run["status"] == "ok"]
+    if not value_by_value:
+        return [measured]
+    return [[run for run in measured if sweep.value_of(run) == value] for value in sweep.values]
+
+
 def build_finding(
     kind: str,
     series: Sequence[Series],
@@ -80,11 +95,14 @@ def build_finding(
     reasons: Sequence[Reason] = (),
     subject: Mapping[str, str] | None = None,
     values: Collection[int] | None = None,
+    each_alone: bool = False,
 ) -> Finding:
     """A finding about series of one sweep and one metric, the first of which is its subject.
 
     `subject` names what else it is about. The runs without numbers are named before the other
-    `reasons`. Only the runs at `values` of the sweep count, where those are given.
+    `reasons`. Only the runs at `values` of the sweep count, where those are given. Runs of several
+    series are compared value by value, those of a single one along the sweep, unless `each_alone`
+    says that no run is compared with another.
     """
     sweep, metric = series[0].sweep, series[0].metric
     variant = _shared_variant(series)
@@ -103,6 +121,7 @@ def build_finding(
     }
     if values is not None:
         rows[sweep.parameter.name] = list(values)
+    doubts = [] if each_alone else sitting_doubts(_compared(sweep, runs, len(series) > 1))
     return Finding(
         kind=kind,
         experiment=sweep.name,
@@ -124,5 +143,7 @@ def build_finding(
             estimates=estimates,
         ),
         reasons=[*excluded_runs(sweep, runs), *reasons],
-        warnings=[] if metric.exact else warning_codes(runs, *measured),
+        warnings=difference_codes(runs, *measured)
+        if metric.exact
+        else sorted([*warning_codes(runs, *measured), *doubts]),
     )

@@ -10,7 +10,7 @@ from flashlab.benchmarks.model import Benchmark, Metric, Value
 from flashlab.findings.model import Evidence, Finding, Reason
 from flashlab.findings.ratios import Estimates
 from flashlab.statistics import Estimate
-from flashlab.sweep import Row, Sweep, device_of, run_keys, warning_codes
+from flashlab.sweep import Row, Sweep, device_of, run_keys, sitting_doubts, warning_codes
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,15 @@ def dataset_finding(
     method: str,
     n: int,
     estimates: Sequence[Mapping[str, Any]],
-    runs: Sequence[Row] = (),
+    compared: Sequence[Sequence[Row]] = (),
     reasons: Sequence[Reason] = (),
 ) -> Finding:
-    """A finding about the dataset as a whole; `runs` are those that it is based on."""
+    """A finding about the dataset as a whole.
+
+    It is based on the runs of `compared`, those of one group being compared with one another.
+    """
     metric = subject.get("metric")
+    runs = [run for group in compared for run in group]
     measured = sweeps[0].benchmark.measured_behind(metric) if metric else ()
     implementations = sorted({run["implementation"] for run in runs})
     return Finding(
@@ -98,5 +102,7 @@ def dataset_finding(
             estimates=estimates,
         ),
         reasons=reasons,
-        warnings=warning_codes(runs, *measured) if metric else [],
+        warnings=sorted([*warning_codes(runs, *measured), *sitting_doubts(compared)])
+        if metric
+        else [],
     )

@@ -82,12 +82,15 @@ def _submitted_results(config: Mapping[str, Any]) -> list[dict[str, list[Result]
     return [groups[accusations] for accusations in sorted(groups)]
 
 
-def _attached_results(config: Mapping[str, Any]) -> tuple[dict[str, list[Result]], dict[str, Any]]:
+def _attached_results(
+    config: Mapping[str, Any], device: str
+) -> tuple[dict[str, list[Result]], dict[str, Any]]:
     """The results in the records attached to a report, and the protocol that measured them."""
     from flashlab.grading.attachments import checked_config, read_pdf, results_of
 
     attachments = read_pdf(Path(config["pdf"])).attachments
-    return {config["pdf"]: results_of(attachments)}, plan.protocol_of(checked_config(attachments))
+    protocol = plan.protocol_of(checked_config(attachments), device)
+    return {config["pdf"]: results_of(attachments)}, protocol
 
 
 def _refuse_gpu_results(
@@ -178,18 +181,20 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     _check_request(config)
     kind = "submissions" if "submissions" in config else "pdf"
     # The course's own protocol, because its results are what is compared.
-    protocol = plan.protocol_of({"measure": {**config["measure"], "protocol": "lab5"}})
+    device = machine.detect_device(config["device"])
+    course = {"measure": {**config["measure"], "protocol": "lab5"}}
+    protocol = plan.protocol_of(course, device)
     planned: dict[Run, plan.PlannedRun] = {}
     if "reproduce" in config:
         try:
             if kind == "submissions":
                 groups = _submitted_results(config)
             else:
-                attached, protocol = _attached_results(config)
+                attached, protocol = _attached_results(config, device)
                 groups = [attached]
         except GradingError as error:
             raise ConfigError(f"--config: {kind}: {error}") from error
-        device, implementations = machine.detect_device(config["device"]), find_implementations()
+        implementations = find_implementations()
         if device == "cpu":
             _refuse_gpu_results({k: v for own in groups for k, v in own.items()}, implementations)
         results = [[r for own in group.values() for r in own] for group in groups]
@@ -203,7 +208,7 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
         "nonce": config.get("nonce"),
         "seed": config["grading"]["seed"],
         "languages": config["languages"],
-        "here": machine.device_name(machine.detect_device(config["device"])),
+        "here": machine.device_name(device),
         "measured": [
             {"run": run.to_json(), "path": entry.path.as_posix()} for run, entry in planned.items()
         ],
@@ -213,8 +218,8 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
         kind,
         path.as_posix(),
         {
-            entry.path.name: plan.measuring_order(ATTENTION, run, protocol)
-            for run, entry in planned.items()
+            entry.path.name: plan.measuring_order(ATTENTION, entry, protocol)
+            for entry in planned.values()
         },
         tuple(entry.path.as_posix() for entry in planned.values()),
     )

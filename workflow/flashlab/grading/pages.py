@@ -17,7 +17,7 @@ from flashlab.report.render import TEMPLATES, templates, to_pdf
 def to_html(document: dict[str, object]) -> str:
     """The pages as one HTML document; others' texts in `document` must be escaped already."""
     return (
-        templates()
+        templates(TEMPLATES)
         .get_template("grades.html.j2")
         .render(
             grades=document,

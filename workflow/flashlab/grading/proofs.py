@@ -20,6 +20,8 @@ def check_proofs(submission: str, results: Sequence[Result], nonce: str) -> Iter
             yield Line(submission, name, "form", "not_checked", "form.no_proof")
         elif claim.nonce != nonce:
             yield Line(submission, name, "form", "fail", "form.other_nonce", found=claim.nonce)
+        elif not claim.sealed and claim.run.device == "cuda" and claim.gpu_uuid is None:
+            yield Line(submission, name, "form", "not_checked", "form.no_gpu")
         elif not claim.sealed:
             yield Line(submission, name, "form", "fail", "form.seal")
         else:

@@ -56,22 +56,23 @@ def _records_folder(config: Mapping[str, Any]) -> Path:
 
 
 Attached = Mapping[tuple[Run, str], plan.PlannedRun]
-"""The attached records, by run and protocol."""
+"""The attached records, by run and protocol, each with those of the run's other processes."""
 
 
 def _write_records(records: Mapping[str, Any], folder: Path) -> Attached:
-    attached: dict[tuple[Run, str], plan.PlannedRun] = {}
+    attached: dict[tuple[Run, str], dict[int, plan.PlannedRun]] = {}
     for name, document in records.items():
         try:
             record = parse_record(document, name)
         except RecordError as error:
             raise UnsoundPdfError(str(error)) from error
-        key = record.run, str(record.protocol["name"])
-        if key in attached:
+        process = record.process
+        processes = attached.setdefault((record.run, str(record.protocol["name"])), {})
+        if process in processes:
             raise UnsoundPdfError(f"{name}: {record.run} is attached twice")
         write_json(folder / name, document)
-        attached[key] = plan.PlannedRun(record.run, folder / name)
-    return attached
+        processes[process] = plan.PlannedRun(record.run, folder / name, process=process)
+    return {key: plan.with_replicates(found.values()) for key, found in attached.items()}
 
 
 def _planned(
@@ -109,12 +110,18 @@ def _write_plans(
     benchmark = find_benchmark(config["benchmark"])
     experiments = plan.experiments(config, benchmark, device)
     planned = _planned(experiments, attached, kind, config["measure"]["protocol"])
-    held = [(name, entry) for (_, name), entry in attached.items() if name != COUNTERS]
+    held = [
+        (name, part)
+        for (_, name), entry in attached.items()
+        if name != COUNTERS
+        for part in entry.processes
+    ]
     of_claims = plan.plan_claims(benchmark, claimed_runs(read_claims(CLAIMS)), held, planned)
     planning = [*((experiment, planned) for experiment in experiments), *of_claims]
     wanted = {run for experiment in experiments for run in experiment.runs(*kind)}
     used = {path for _, entries in planning for path in plan.record_files(entries.values())}
-    extra = {entry.run for entry in attached.values() if entry.path not in used}
+    parts = [part for entry in attached.values() for part in entry.processes]
+    extra = {part.run for part in parts if part.path not in used}
     if differing := (wanted - planned.keys()) | extra:
         lacking = ", ".join(map(str, sorted(differing)[:3]))
         raise UnsoundPdfError(
@@ -128,7 +135,9 @@ def _write_plans(
         )
         write_json(
             records_file(results, experiment.name),
-            plan.records_document(experiment, entries, implementations, *kind),
+            plan.records_document(
+                experiment, entries, implementations, *kind, config.get("anonymous", False)
+            ),
         )
     write_json(results / LANGUAGES, config["languages"])
     names = [experiment.name for experiment, _ in planning]

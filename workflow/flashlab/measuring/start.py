@@ -107,7 +107,19 @@ def read_message(connection: socket.socket) -> dict[str, Any] | None:
     return message
 
 
-class _Cold:
+class _Fresh:
+    """A fresh interpreter, which a subclass starts."""
+
+    _child: subprocess.Popen[bytes]
+
+    def wait(self, seconds: float) -> int | None:
+        try:
+            return self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+class _Cold(_Fresh):
     def __init__(self, arguments: list[str], variables: Mapping[str, str], errors: Path) -> None:
         read_end, self._lifeline = os.pipe()  # closed by the system however this process ends
         with errors.open("ab") as output:
@@ -120,12 +132,6 @@ class _Cold:
             )
         os.close(read_end)
 
-    def wait(self, seconds: float) -> int | None:
-        try:
-            return self._child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-
     def kill(self) -> None:
         if self._child.poll() is None:
             self._child.kill()
@@ -133,7 +139,7 @@ class _Cold:
         os.close(self._lifeline)
 
 
-class _Counted:
+class _Counted(_Fresh):
     """A process under Nsight Compute, which does not hand down a pipe: it is ended as a group."""
 
     def __init__(
@@ -149,12 +155,6 @@ class _Counted:
                 stderr=output,
                 start_new_session=True,
             )
-
-    def wait(self, seconds: float) -> int | None:
-        try:
-            return self._child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):

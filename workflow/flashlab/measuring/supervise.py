@@ -39,6 +39,9 @@ from flashlab.runs import Run
 
 CEILINGS_TIMEOUT_SECONDS = 300.0
 
+OPERATORS = "flashlab.measuring.operators"
+"""The module that counts on a CPU what Nsight Compute counts on a GPU."""
+
 Begin = Callable[[psutil.Process | None, Mapping[str, Any], Mapping[str, str], Path, Path], Started]
 """What starts a measuring process, as `flashlab.measuring.start.start` does."""
 
@@ -108,13 +111,10 @@ def _run_child(
         return found
 
 
-def _count(
-    benchmark: Benchmark,
-    order: Mapping[str, Any],
-    variables: Mapping[str, str],
-    timeout_s: float,
+def _count_kernels(
+    order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
 ) -> dict[str, Any]:
-    """The counters of a run's passes; a status and a message where they cannot be had."""
+    """What Nsight Compute counts of a run's passes; a status and a message where it cannot."""
     try:
         found = _run_child(start_counting, order, variables, timeout_s)
         log = found.get("counters_log", "")
@@ -125,20 +125,37 @@ def _count(
     except nsight.NsightError as error:
         return {"status": "error", "message": str(error)}
     counted = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}
+    return {**found, "counted": counted, "details": nsight.details(passes)}
+
+
+def _count(
+    benchmark: Benchmark,
+    device: str,
+    order: Mapping[str, Any],
+    variables: Mapping[str, str],
+    timeout_s: float,
+) -> dict[str, Any]:
+    """The counters of a run's passes as metrics; a status and a message where there are none."""
+    if device == "cpu":
+        found = _run_child(start, {**order, "part": OPERATORS}, variables, timeout_s)
+    else:
+        found = _count_kernels(order, variables, timeout_s)
+    if found["status"] != "ok":
+        return found
     metrics = {
-        metric.name: {"value": counted[name][metric.quantity.name]}
-        for name, declared in benchmark.counters.items()
+        metric.name: {"value": found["counted"][name][metric.quantity.name]}
+        for name, declared in benchmark.counters_on(device).items()
         for metric in declared
     }
-    return {**found, "metrics": metrics, "details": nsight.details(passes)}
+    return {**found, "metrics": metrics}
 
 
-def _device_name(device: str, variables: Mapping[str, str]) -> str:
-    """The name of the CPU, or of the GPU that these variables confine a process to."""
+def _surroundings(device: str, variables: Mapping[str, str]) -> dict[str, Any]:
+    """What is known ahead of a run, on the CPU or the GPU that these variables confine it to."""
     if device == "cpu":
-        return machine.device_name("cpu")
+        return surroundings(machine.device_name("cpu"), None)
     uuid = variables["CUDA_VISIBLE_DEVICES"]
-    return next(gpu.name for gpu in machine.gpus() if gpu.uuid == uuid)
+    return surroundings(next(gpu.name for gpu in machine.gpus() if gpu.uuid == uuid), uuid)
 
 
 def measure_run(
@@ -151,9 +168,9 @@ def measure_run(
 ) -> Record:
     """Measure `run` in a process of its own and write its record to `output`.
 
-    Under the protocol ``counters`` the GPU's counters are read, by Nsight Compute. The device is
-    claimed for as long as the process runs; waiting for it is not part of the time limit. Returns
-    the record.
+    Under the protocol ``counters`` its passes are counted: on a GPU by Nsight Compute, on a CPU by
+    PyTorch's profiler. The device is claimed for as long as the process runs; waiting for it is
+    not part of the time limit. Returns the record.
 
     Raises:
         WorkflowGoneError: the Snakemake call that ordered the run has ended; nothing is written.
@@ -168,10 +185,10 @@ def measure_run(
     }
     with claimed(run.device) as variables:
         # Read before the run, since a GPU that crashed may no longer tell its name.
-        device_name = _device_name(run.device, variables)
+        known = _surroundings(run.device, variables)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         if protocol["name"] == COUNTERS:
-            found = _count(benchmark, order, variables, protocol["timeout_s"])
+            found = _count(benchmark, run.device, order, variables, protocol["timeout_s"])
         else:
             found = _run_child(start, order, variables, protocol["timeout_s"])
     record = Record(
@@ -183,7 +200,7 @@ def measure_run(
         metrics=read_metrics(found.get("metrics", {})),
         gate=found.get("gate"),
         warnings=tuple(found.get("warnings", ())),
-        environment=found.get("environment") or surroundings(device_name),
+        environment=found.get("environment") or known,
         sources=sources,
         started=started,
         details=found.get("details"),

@@ -31,10 +31,15 @@ def _commit() -> dict[str, Any]:
     return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
 
 
-def surroundings(device_name: str) -> dict[str, Any]:
-    """The machine, the installed versions and the commit, for a run on the device of this name."""
+def surroundings(device_name: str, gpu_uuid: str | None) -> dict[str, Any]:
+    """The machine, the installed versions and the commit, for a run on this device.
+
+    `gpu_uuid` and ``boot`` tell which runs were measured in one sitting; neither decides a number.
+    """
     return {
         "device_name": device_name,
+        "gpu_uuid": gpu_uuid,
+        "boot": machine.boot_id(),
         "cpu": machine.cpu_model(),
         "cpu_count": machine.cpu_count(),
         "platform": platform.platform(),

@@ -6,7 +6,7 @@ import string
 from collections import Counter
 from pathlib import Path
 
-from flashlab.findings.selection import STRONGEST
+from flashlab.findings.model import Finding
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
 from flashlab.report.wording import Texts, join_sentences
@@ -23,9 +23,19 @@ def describe_method(data: ReportData) -> list[Texts]:
     protocols = data.distinct("protocol")
     keys = [
         *words.keys_below(f"{data.benchmark.name}.method"),
-        *(f"method.{key}" for key in (*protocols, "difference", "growth", "doubt", "key")),
+        *(f"method.{key}" for key in protocols),
+        *(f"method.processes.{_processes_key(f)}" for f in data.findings if f.kind == "processes"),
+        *(f"method.{key}" for key in ("difference", "growth", "conclusions")),
     ]
-    return [words.each(key, count=STRONGEST) for key in keys]
+    params = {k: v for f in data.findings if f.kind == "processes" for k, v in f.params.items()}
+    return [words.each(key, **params) for key in keys]
+
+
+def _processes_key(finding: Finding) -> str:
+    """Which message tells of the processes; means have no interval, so no spread is known."""
+    return (
+        finding.verdict if finding.verdict == "single" or "largest" in finding.params else "means"
+    )
 
 
 def list_symbols(data: ReportData) -> Table:
@@ -81,23 +91,27 @@ def _warning_letters(data: ReportData) -> dict[str, str]:
 
 
 def list_runs(data: ReportData) -> Table:
-    """Every run: its number, its record's file, status, warnings as letters, and the SHA-256.
+    """Every run: its number, and of each process's record file, status, warnings and SHA-256.
 
-    The status is the record's own word, as the file's name is.
+    The status is the record's own word, as the file's name is; the warnings are letters. Those on
+    the run as a whole stand at its first record.
     """
     words, letters = data.words, _warning_letters(data)
     rows = []
-    for run in data.runs:
+    for run, records in zip(data.runs, data.records_of_runs, strict=True):
         number = data.number_of(run)
-        status = run["status"] if run["status"] != "ok" else ""
-        marks = "".join(sorted({letters[w["code"]] for w in run["warnings"] or ()}))
-        cells: list[Cell | Texts] = [
-            Cell(str(number)),
-            Cell(Path(run["record"]).name),
-            Cell(status),
-            Cell(marks),
-            Cell(run["sha256"]),
-        ]
-        rows.append(Row(cells, id=f"run-{number}", implementation=run["implementation"]))
+        of_records = [w for record in records for w in record["warnings"] or ()]
+        of_run = [w for w in run["warnings"] or () if w not in of_records]
+        for position, record in enumerate(records):
+            warnings = [*(record["warnings"] or ()), *(() if position else of_run)]
+            cells: list[Cell | Texts] = [
+                Cell("" if position else str(number)),
+                Cell(Path(record["record"]).name),
+                Cell(record["status"] if record["status"] != "ok" else ""),
+                Cell("".join(sorted({letters[w["code"]] for w in warnings}))),
+                Cell(record["sha256"]),
+            ]
+            place = "" if position else f"run-{number}"
+            rows.append(Row(cells, id=place, implementation=run["implementation"]))
     headings = ("run", "record", "status", "warnings", "sha256")
     return Table([words.each(f"column.{key}") for key in headings], rows)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashlab import plan_files
-from flashlab.files import canonical, read_json
+from flashlab.anonymity import anonymous
+from flashlab.files import canonical, json_text, read_json
 from flashlab.plan_files import planned_experiments, planned_records
 from flashlab.remarks import Remark
 from flashlab.sweep import TABLES
@@ -36,10 +37,11 @@ class AttachedFile:
     relationship: str
 
 
-def _lines_of_records(paths: Sequence[Path]) -> bytes:
+def _lines_of_records(paths: Sequence[Path], is_anonymous: bool) -> bytes:
     lines = []
     for path in paths:
-        entry = {"file": path.name, "record": read_json(path)}
+        document = read_json(path)
+        entry = {"file": path.name, "record": anonymous(document) if is_anonymous else document}
         lines.append(json.dumps(entry, separators=(",", ":"), ensure_ascii=False) + "\n")
     # No time and no name in the header, so that only the records decide the bytes.
     return gzip.compress("".join(lines).encode(), mtime=0)
@@ -55,8 +57,11 @@ def attached_files(
 ) -> list[AttachedFile]:
     """Every attachment of the report of the dataset in `results`, by name."""
     config = read_json(config_file)
-    source = {"records.jsonl.gz": _lines_of_records(record_paths(results))}
-    if ceilings:
+    is_anonymous = config.get("anonymous", False)
+    source = {"records.jsonl.gz": _lines_of_records(record_paths(results), is_anonymous)}
+    if ceilings and is_anonymous:
+        source["ceilings.json"] = json_text(anonymous(read_json(ceilings))).encode()
+    elif ceilings:
         source["ceilings.json"] = ceilings.read_bytes()
     for remark in remarks:
         source |= remark.attachments()

@@ -7,7 +7,7 @@ from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.findings.model import Finding
-from flashlab.report.wording import Texts, Words, join_sentences
+from flashlab.report.wording import Texts, Words, join_range, join_sentences
 
 FORMULAS = {
     (1, "times"): "{0}",
@@ -40,6 +40,43 @@ def word_figure(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
             for label, figure in zip(labels, figures, strict=True)
         ]
     )
+
+
+def word_figure_in_short(words: Words, benchmark: Benchmark, finding: Finding) -> Texts:
+    """Our figure or the range of several, by the first way to read a claim, without intervals.
+
+    A claim that is ambiguous has each of its readings.
+    """
+    readings = _readings_to_show(finding)
+    if not readings:
+        return words.same("–")
+    if finding.verdict != "ambiguous":
+        return _in_short(words, benchmark, readings[0])
+    protocols = {reading["protocol"] for reading in readings}
+    told = []
+    for reading in readings:
+        figure = _in_short(words, benchmark, reading)
+        label = _label(words, finding, reading, protocols)
+        key = "claim.reading.short"
+        told.append(words.each(key, how=words.listed(label), figure=figure) if label else figure)
+    return words.joined("clauses.separator", told)
+
+
+def _in_short(words: Words, benchmark: Benchmark, reading: Mapping[str, Any]) -> Texts:
+    if "by_metric" in reading:
+        return words.listed(
+            [
+                words.each(
+                    "claim.figure.of_metric",
+                    metric=words.label(benchmark.metric(ours["metric"]).labels),
+                    figure=_in_short(words, benchmark, ours),
+                )
+                for ours in reading["by_metric"]
+            ]
+        )
+    printed = words.printed(reading)
+    low, high = ("ours_lowest", "ours_highest") if reading["count"] > 1 else ("ours", "ours")
+    return {key: join_range(printed[low][key], printed[high][key]) for key in words.languages}
 
 
 def _readings_to_show(finding: Finding) -> Sequence[Mapping[str, Any]]:

@@ -183,7 +183,11 @@ def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
 def render_implementations(data: ReportData, renderer: FindingRenderer) -> Implementations:
     """The section on the implementations."""
     figures = overview_figures(data)
-    figures.pop(SUMMARY_FIGURE, None)
+    figures = {
+        id: figure
+        for id, figure in figures.items()
+        if id != SUMMARY_FIGURE and not id.startswith("heat")
+    }
     rooflines = [id for id in figures if id.startswith("roofline")]
     return Implementations(
         table=_table(data),

@@ -14,11 +14,12 @@ from flashlab.report.appendix import (
     list_runs,
     list_symbols,
 )
+from flashlab.report.chapters import render_chapters
 from flashlab.report.comparison import render_implementations
 from flashlab.report.data import ReportData
 from flashlab.report.document import Report
 from flashlab.report.environment import render_environment
-from flashlab.report.front import render_front
+from flashlab.report.front import overview_figures, render_front, render_headline
 from flashlab.report.ledger import render_ledger
 from flashlab.report.sections import render_section
 from flashlab.report.statements import FindingRenderer
@@ -38,13 +39,19 @@ def compose(
     """
     data = ReportData(config, results, ceilings)
     renderer = FindingRenderer(data)
+    sections = [
+        render_section(data, renderer, remarks, sweep, position)
+        for position, sweep in enumerate(data.sweeps, start=1)
+    ]
+    chapters = render_chapters(data, renderer, sections)
+    front = render_front(data, renderer, chapters)
     return Report(
         languages=data.words.languages,
-        front=render_front(data, renderer),
-        sections=[
-            render_section(data, renderer, remarks, sweep, position)
-            for position, sweep in enumerate(data.sweeps, start=1)
-        ],
+        front=front,
+        headline=None if front.headline else render_headline(data),
+        heat=[figure for id, figure in overview_figures(data).items() if id.startswith("heat")],
+        chapters=chapters,
+        sections=sections,
         implementations=render_implementations(data, renderer),
         ledger=render_ledger(data),
         method=describe_method(data),
@@ -53,6 +60,7 @@ def compose(
         checks=count_checks(data),
         runs_note=describe_runs(data),
         runs=list_runs(data),
+        elsewhere=data.words.each("elsewhere", page=f"report/{data.benchmark.report}.html"),
         created=max(data.distinct("started")),
     )
 

@@ -6,6 +6,7 @@ Every run has a number, in the order in which the experiments first show it.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -31,16 +32,18 @@ def read_legible_sweep(results: Path, name: str) -> Sweep:
     """The sweep of an experiment in the folder of a dataset's results, all of its text legible."""
     sweep = read_planned_sweep(experiment_file(results, name), results / "tables")
     known: dict[tuple[str, str], str] = {}  # what many records share is warned of once
-    runs = []
-    for row in sweep.runs:
+
+    def legible_row(row: Row) -> Row:
         cells = dict(row)
         for column in WRITTEN_BY_OTHERS:
             if text := row[column]:
                 if (column, text) not in known:
                     known[column, text] = legible(text, f"{Path(row['record']).name}: {column}")
                 cells[column] = known[column, text]
-        runs.append(cells)
-    return replace(sweep, plan=legible_plan(sweep.plan), runs=runs)
+        return cells
+
+    runs, records = list(map(legible_row, sweep.runs)), list(map(legible_row, sweep.records))
+    return replace(sweep, plan=legible_plan(sweep.plan), runs=runs, records=records)
 
 
 class ReportData:
@@ -84,11 +87,27 @@ class ReportData:
         return list(found.values())
 
     @cached_property
+    def records_of_runs(self) -> list[list[Row]]:
+        """The records of each run, one for each process, in order of the runs' numbers."""
+        found: dict[str, list[Row]] = {}
+        for sweep in (*self.sweeps, self.summary, *self.of_claims):
+            records: dict[tuple[Any, ...], list[Row]] = {}
+            for record in sweep.records:
+                records.setdefault(sweep.key_of(record), []).append(record)
+            for row in sweep.runs:
+                found.setdefault(row["record"], records[sweep.key_of(row)])
+        return [found[run["record"]] for run in self.runs]
+
+    @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {row["record"]: n for n, row in enumerate(self.runs, start=1)}
+        return {
+            record["record"]: n
+            for n, records in enumerate(self.records_of_runs, start=1)
+            for record in records
+        }
 
     def number_of(self, run: Row) -> int:
-        """The run's number in the appendix."""
+        """The number in the appendix of a run, or of the run that a record is of."""
         return self._numbers[run["record"]]
 
     @property
@@ -129,8 +148,9 @@ class ReportData:
         return self.distinct("device") == ["cpu"]
 
     def distinct(self, column: str) -> list[str]:
-        """The values of a column over all runs, sorted, without the empty ones."""
-        return sorted({str(row[column]) for row in self.runs if row[column] is not None})
+        """The values of a column over all records, sorted, without the empty ones."""
+        rows = (record for records in self.records_of_runs for record in records)
+        return sorted({str(row[column]) for row in rows if row[column] is not None})
 
     # Pieces in words
 
@@ -152,9 +172,24 @@ class ReportData:
         """A metric in short: what sets it apart within its quantity, or that quantity."""
         return self.words.label(metric.part or metric.quantity.labels)
 
+    def heading_in_short(self, metric: Metric) -> Texts:
+        """What sets a metric apart among those of its unit, or itself, with the unit."""
+        label = metric.part if metric.part and not metric.exact else metric.labels
+        return with_unit(self.words.heading(label), metric)
+
     def number(self, value: float | None, digits: int = SAMPLED_DIGITS) -> str:
         """A number; the languages of the report write numbers alike."""
         return number(value, self.words.languages[0], digits)
+
+    def rounded_to(self, value: float, half_width: float) -> str:
+        """A measured number with the digits that the half-width of its interval supports.
+
+        Two significant digits at least, and `SAMPLED_DIGITS` at most.
+        """
+        magnitude = math.floor(math.log10(abs(value))) if value else 0
+        supported = math.floor(-math.log10(half_width)) if half_width > 0 else SAMPLED_DIGITS
+        places = min(max(supported, 1 - magnitude), SAMPLED_DIGITS - 1 - magnitude)
+        return measured(round(value, places), self.words.languages[0], max(0, places))
 
     def ratio(self, value: float) -> str:
         """A ratio of measured values, to three digits with trailing zeros, as in the findings."""

@@ -23,6 +23,8 @@ class Cell:
     """A table cell: its text, a note in small type (an interval), a mark, the target of a link.
 
     `tone` is ``up``, ``down`` or empty: good and bad news, beside the sign that says the same.
+    `strong` text is the best of its kind; `pad` is the room on its right, in digits, that aligns it
+    at the decimal point.
     """
 
     text: str
@@ -30,6 +32,8 @@ class Cell:
     mark: str = ""
     tone: str = ""
     target: str = ""
+    strong: bool = False
+    pad: float = 0
 
 
 @dataclass(frozen=True)
@@ -48,23 +52,31 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with one heading a column in every language; `numeric` columns align right."""
+    """A table with one heading a column in every language; `numeric` columns align right.
+
+    `groups` are headings above those of the columns: each with how many columns it is for.
+    """
 
     columns: list[Texts]
     rows: list[Row]
     numeric: range = range(0)
     caption: Texts | None = None
     id: str = ""
+    groups: list[tuple[Texts, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class FigureEntry:
-    """A figure: its anchor, picture, label, and caption, which is its alternative text too."""
+    """A figure: its anchor, picture, label, and caption, which is its alternative text too.
+
+    `short` is the caption in short, for paper.
+    """
 
     id: str
     path: Path
     label: Texts
     caption: Texts
+    short: Texts | None = None
 
     @property
     def alt(self) -> str:
@@ -92,8 +104,25 @@ class Statements:
 
 
 @dataclass(frozen=True)
+class Conclusion:
+    """What to take from a section, or from all of them: a heading, and sentences.
+
+    `brief` are the first of them, as page one quotes them; `checked` is what was looked for and not
+    found; `doubted` says that a record behind it carries a warning.
+    """
+
+    heading: Texts
+    body: Texts | None
+    brief: Texts | None
+    checked: Texts | None
+    links: list[Link]
+    doubted: bool
+    implementations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Section:
-    """One experiment."""
+    """One experiment in detail."""
 
     id: str
     title: Texts
@@ -108,23 +137,85 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Chapter:
+    """Neighbouring experiments together: what is printed of them; `sections` are the details."""
+
+    id: str
+    number: int
+    title: Texts
+    setting: Texts
+    conclusion: Conclusion | None
+    figures: list[FigureEntry]
+    table: Table | None
+    table_label: Texts
+    elsewhere: Texts | None
+    sections: list[Section]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment on page one: its title, its conclusion, and small figures of it."""
+
+    number: int
+    target: str
+    title: Texts
+    conclusion: Conclusion
+    figures: list[FigureEntry]
+
+
+@dataclass(frozen=True)
+class MapCell:
+    """A place of the choice map: the name, what stands below it, and its colour's number."""
+
+    name: str
+    lead: str = ""
+    styles: tuple[int, ...] = ()
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class ChoiceChart:
+    """One map: its title, the headings of its columns, and its rows, with a heading each."""
+
+    title: Texts
+    corner: str
+    columns: list[Texts]
+    rows: list[tuple[str, list[MapCell]]]
+
+
+@dataclass(frozen=True)
+class ChoiceMap:
+    """Who is best where, by each metric; the note says what else there is."""
+
+    charts: list[ChoiceChart]
+    note: Texts
+
+
+@dataclass(frozen=True)
 class Front:
     """Page one; `author_name` is the name as written, for the file's properties.
 
-    The first `ranked` of the key findings are in order of strength; the weakest of them is left out
-    where the page is full.
+    `wrong` are the failed checks of correctness. Either `answer` and `experiments`, or `map` and
+    `conclusions` have the decision. What does not fit is left out from the end of `conclusions` or
+    `experiments`; `cut` says how many of them were. A `tight` page is set in smaller type.
     """
 
     title: Texts
-    subtitle: Texts
     author_name: str
     author: list[tuple[Texts, str]]
-    facts: list[tuple[Texts, Texts]]
+    facts: list[Texts]
+    names: Texts
     notices: list[Texts]
-    key: Statements
-    ranked: int
+    wrong: list[Statement]
+    answer: Conclusion | None
+    map: ChoiceMap | None
+    conclusions: list[Conclusion]
+    experiments: list[Experiment]
     figure: FigureEntry | None
-    headline: Table
+    headline: Table | None
+    doubts: Texts | None
+    cut: int = 0
+    tight: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,8 +237,10 @@ class Ledger:
 
     summary: Texts
     note: Texts | None
+    short: Table | None
     table: Table | None
     others: list[tuple[Texts, list[Texts]]]
+    sources: Texts | None = None
 
 
 @dataclass(frozen=True)
@@ -155,7 +248,9 @@ class Environment:
     """The machine, its ceilings, where the records disagree, and what casts doubt on them."""
 
     facts: list[tuple[Texts, str]]
+    hashes: list[tuple[Texts, str]]
     peaks: Table | None
+    own_peaks: Table | None
     agreement: Texts
     varying: Table | None
     notices: list[Texts]
@@ -170,6 +265,9 @@ class Report:
 
     languages: tuple[str, ...]
     front: Front
+    headline: Table | None
+    heat: list[FigureEntry]
+    chapters: list[Chapter]
     sections: list[Section]
     implementations: Implementations
     ledger: Ledger | None
@@ -179,4 +277,5 @@ class Report:
     checks: Table
     runs_note: Texts
     runs: Table
+    elsewhere: Texts
     created: str

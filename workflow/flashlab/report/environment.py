@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.devices import find_device, known_devices
@@ -16,9 +17,12 @@ from flashlab.sweep import Row as RunRow
 
 FACTS = {
     **{"device_name": "device", "driver": "environment.driver", "torch": "environment.torch"},
-    **{"dtype": "dtype", "protocol": "environment.protocol", "commit": "environment.commit"},
+    **{"dtype": "dtype", "protocol": "environment.protocol"},
 }
 """Columns of the run table that describe the machine, and the message that names each."""
+
+HASHES = {"commit": "environment.commit"}
+"""Columns with hashes, which are not printed."""
 
 VENDORS_DTYPES = ("float16", "float32")
 """What vendors' peak rates are given for."""
@@ -29,19 +33,24 @@ def render_environment(data: ReportData) -> Environment:
     words, total = data.words, len(data.runs)
     changed = sorted({run["implementation"] for run in data.runs if run["source_changed"]})
     notices = [words.each("source_changed", implementation=name) for name in changed]
-    if dirty := [run for run in data.runs if str(run["commit"]).endswith(DIRTY)]:
-        numbers = _name_runs(data.number_of(run) for run in dirty).text
+    records = [record for records in data.records_of_runs for record in records]
+    if dirty := {data.number_of(r) for r in records if str(r["commit"]).endswith(DIRTY)}:
+        numbers = _name_runs(dirty).text
         notices.append(words.each("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(words.each("environment.warned", count=warned, total=total))
+    notices += _sittings(data)
     notices += [
-        words.each(f"counters.{finding.verdict}", **finding.params)
+        words.each(sentence, **finding.params)
         for finding in data.findings
         if finding.kind == "counters"
+        for sentence in finding.sentences
     ]
     return Environment(
-        facts=list(_facts(data)),
+        facts=list(_facts(data, FACTS)),
+        hashes=list(_facts(data, HASHES)),
         peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data),
+        own_peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data, own_alone=True),
         agreement=words.each(f"environment.{agreement(data)}"),
         varying=_disagreements(data),
         notices=notices,
@@ -49,6 +58,27 @@ def render_environment(data: ReportData) -> Environment:
         anomalies=_anomalies(data),
         failures=_failures(data),
     )
+
+
+def _minute(started: str) -> str:
+    """A time to the minute: ``2026-11-20 16:33 UTC``."""
+    return f"{datetime.fromisoformat(started).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _sittings(data: ReportData) -> Iterator[Texts]:
+    """A line for each sitting in which the dataset was measured."""
+    for finding in data.findings:
+        if finding.kind == "sittings":
+            for sitting in finding.estimates:
+                gpu = f" ({sitting['gpu']})" if sitting["gpu"] else ""
+                yield data.words.each(
+                    "environment.sitting",
+                    number=sitting["sitting"],
+                    device=f"{sitting['device']}{gpu}",
+                    count=sitting["records"],
+                    first=_minute(sitting["first"]),
+                    last=_minute(sitting["last"]),
+                )
 
 
 def agreement(data: ReportData) -> str:
@@ -62,8 +92,8 @@ def describe_run(benchmark: Benchmark, run: RunRow) -> str:
     return " ".join([run["implementation"], *benchmark.describe(run)])
 
 
-def _facts(data: ReportData) -> Iterator[tuple[Texts, str]]:
-    for column, key in FACTS.items():
+def _facts(data: ReportData, columns: Mapping[str, str]) -> Iterator[tuple[Texts, str]]:
+    for column, key in columns.items():
         if values := data.distinct(column):
             yield data.words.each(key), ", ".join(values)
 
@@ -108,14 +138,19 @@ def _measured_peaks(data: ReportData) -> Table | None:
     )
 
 
-def _vendors_peaks(data: ReportData) -> Table:
-    """The measured ceilings above the peak figures that vendors publish of their GPUs."""
+def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table:
+    """The measured ceilings above the peak figures that vendors publish of their GPUs.
+
+    With `own_alone` only those of the devices that were measured.
+    """
     devices, rows = data.distinct("device_name"), list[Row]()
     if data.ceilings is not None:
         for name, rates in _ceilings(data, VENDORS_DTYPES):
             rows.append(Row([name, *rates, Cell("–")], first=not rows))
     own = {device.name for device in map(find_device, devices) if device is not None}
     for device in known_devices():
+        if own_alone and device.name not in own:
+            continue
         figures = (*(device.peak_tflops[dtype] for dtype in VENDORS_DTYPES), device.bandwidth)
         marked = Cell(f"● {device.name}" if device.name in own else device.name)
         cells = [Cell(data.number(figure)) for figure in figures]
@@ -146,7 +181,7 @@ def _run_cells(data: ReportData, run: RunRow) -> list[Cell]:
 def _disagreements(data: ReportData) -> Table | None:
     """What the records state differently or not at all, and which of them."""
     words, rows = data.words, []
-    by_record = {run["record"]: run for run in data.runs}
+    by_record = {r["record"]: r for records in data.records_of_runs for r in records}
     for finding in data.findings:
         if finding.kind != "environment" or finding.verdict == "agrees":
             continue

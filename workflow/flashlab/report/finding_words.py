@@ -1,9 +1,8 @@
 """Findings in words: each of a finding's sentences, in the most special form that there is.
 
 A finding's `sentences` are the keys of messages. The generic message of a key fits any metric and
-any parameter; a special one takes its place where the catalogs hold one
-(`Words.most_special`) for the parameter that a variant effect switches, as
-``causal.variant_effect.rate``, or else for the metric's quantity, as ``time.comparison.better``.
+any parameter; a special one takes its place where the catalogs hold one (`Words.most_special`) for
+the metric's quantity, as ``time.comparison.better``.
 
 Besides the finding's own params a sentence may quote ``metric`` (as within a sentence), ``where``
 (the metric's part, or else the metric, with the variant: ``Forward (causal)``), ``variant`` (in
@@ -20,6 +19,7 @@ from typing import Any
 from flashlab.benchmarks.model import Benchmark
 from flashlab.findings.model import Finding, Reason
 from flashlab.report.claim_words import word_claim
+from flashlab.report.conclusion_words import word_conclusion
 from flashlab.report.wording import Texts, Words, join_sentences
 
 MOST_NAMED = 8
@@ -27,15 +27,22 @@ MOST_NAMED = 8
 
 RANGES = {
     "factors": ("times", "low", "high"),
-    "rates": ("times", "rate_low", "rate_high"),
     "matrix": ("percent", "matrix_low", "matrix_high"),
     "copy": ("percent", "copy_low", "copy_high"),
+    "elsewhere": ("percent", "elsewhere_low", "elsewhere_high"),
     "idle": ("percent", "idle_low", "idle_high"),
     "occupancy": ("percent", "occupancy_low", "occupancy_high"),
     "kernels": ("kernels", "kernels_low", "kernels_high"),
     "kernel_time": ("microseconds", "kernel_us_low", "kernel_us_high"),
     "traffic": ("gigabytes", "gigabytes_low", "gigabytes_high"),
     "excess": ("times", "excess_low", "excess_high"),
+    "operators": ("operators", "operators_low", "operators_high"),
+    "product": ("percent", "product_low", "product_high"),
+    "softmax": ("percent", "softmax_low", "softmax_high"),
+    "fused": ("percent", "fused_low", "fused_high"),
+    "elementwise": ("percent", "elementwise_low", "elementwise_high"),
+    "between": ("percent", "between_low", "between_high"),
+    "allocated": ("megabytes", "megabytes_low", "megabytes_high"),
 }
 """Ranges: their unit, and the params of their ends. One whose ends print alike is a number."""
 
@@ -60,11 +67,15 @@ class FindingWords:
 
     def tell(self, finding: Finding, symbol: str) -> Texts:
         """A finding's sentences, and what to know about it; `symbol` is the swept parameter's."""
+        return join_sentences(self.sentences(finding, symbol))
+
+    def sentences(self, finding: Finding, symbol: str) -> list[Texts]:
+        """A finding's sentences one by one, and at the end what to know about it."""
         params = self._params(finding, symbol)
         found = [
             self.words.each(self._special(finding, key), **params) for key in finding.sentences
         ]
-        return join_sentences([*found, *self.reasons(finding.reasons)])
+        return [*found, *self.reasons(finding.reasons)]
 
     def reasons(self, reasons: Sequence[Reason]) -> list[Texts]:
         """What to know about a verdict, and the runs that it lacks."""
@@ -90,9 +101,7 @@ class FindingWords:
 
     def _special(self, finding: Finding, key: str) -> str:
         """The most special message for one of a finding's keys."""
-        names = [finding.subject["switched"]] if "switched" in finding.subject else []
-        if finding.metric:
-            names.append(self.benchmark.metric(finding.metric).quantity.name)
+        names = [self.benchmark.metric(finding.metric).quantity.name] if finding.metric else []
         return self.words.most_special(key, self.benchmark, names)
 
     def _run(self, reason: Reason) -> Texts:
@@ -109,7 +118,7 @@ class FindingWords:
     def _params(self, finding: Finding, symbol: str) -> dict[str, Any]:
         """What a finding's sentences may quote, in every language."""
         words, subject = self.words, finding.subject
-        plain = {k: v for k, v in finding.params.items() if k not in ("low_where", "high_where")}
+        plain = {k: v for k, v in finding.params.items() if not k.endswith("_where")}
         params: dict[str, Any] = words.printed(plain)
         params |= {key: name for key, name in subject.items() if isinstance(name, str)}
         variant = self.variant(subject.get("variant", {}))
@@ -142,6 +151,8 @@ class FindingWords:
             params["clauses"] = self._clauses(finding, symbol)
         if finding.kind == "claim":
             params |= word_claim(words, self.benchmark, finding)
+        if finding.kind == "conclusion":
+            return params | word_conclusion(words, self.benchmark, finding, symbol, params)
         return params | self._ranges(params)
 
     def _ceiling_rate(self, finding: Finding) -> Texts:

@@ -1,25 +1,47 @@
-"""Page one: what was measured, the key findings, one figure, and the headline table."""
+"""Page one: wrong results, the decision, the conclusions, one figure, and the headline table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.findings.model import Finding
 from flashlab.glyphs import legible
-from flashlab.report.data import ReportData, with_unit
-from flashlab.report.document import Cell, FigureEntry, Front, Row, Statements, Table
+from flashlab.report.compact import printed_value
+from flashlab.report.conclusions import render_conclusion
+from flashlab.report.data import ReportData
+from flashlab.report.document import (
+    Cell,
+    Chapter,
+    ChoiceChart,
+    ChoiceMap,
+    Experiment,
+    FigureEntry,
+    Front,
+    MapCell,
+    Row,
+    Statement,
+    Table,
+)
 from flashlab.report.sections import sign_of
-from flashlab.report.statements import FindingRenderer
-from flashlab.report.wording import Texts
+from flashlab.report.statements import FRONT_MARK, FindingRenderer
+from flashlab.report.wording import Texts, join_range, join_sentences
 from flashlab.sweep import Row as RunRow
 
 COLUMNS = 3
-"""How many implementations the headline table can show side by side, a column each."""
+"""Most implementations of which the headline table has a row of ratios each."""
+
+FEWEST_CONCLUSIONS = 3
 
 SUMMARY_FIGURE = "summary"
+PREFIXES = {"equivalent": "≈ ", "equal": "≈ ", "inconclusive": "? "}
+"""What stands before a ratio that is no difference, or not decided to be one."""
+
+ROW_FIGURES = ("row-speedup", "row-memory")
+"""The small figures of an experiment on page one."""
 
 
 def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
@@ -33,47 +55,142 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
         kind = figure.partition("-")[0]
         caption = data.specialised(f"caption.{kind}", baseline=data.baseline)
         label = data.words.each(f"{kind}.label")
-        found[figure] = FigureEntry(f"figure-{figure}", folder / f"{figure}.svg", label, caption)
+        brief = f"caption.{kind}.short"
+        known = brief in data.words.keys_below(f"caption.{kind}")
+        short = data.specialised(brief, baseline=data.baseline) if known else caption
+        path = folder / f"{figure}.svg"
+        found[figure] = FigureEntry(f"figure-{figure}", path, label, caption, short)
     return found
 
 
-def without_weakest(front: Front) -> Front | None:
-    """Page one without the weakest of its key findings; None where only one is left.
+def shortened(front: Front) -> Front | None:
+    """Page one with less on it; None where nothing is left to leave out.
 
-    The nearest approach to the ceiling, which comes after the ranked findings, goes last.
+    First the text is set smaller; then the last of the conclusions goes, down to
+    `FEWEST_CONCLUSIONS`; then the figure; then the last of the experiments, and of the conclusions.
     """
-    entries = list(front.key.entries)
-    if len(entries) < 2:
-        return None
-    del entries[front.ranked - 1 if front.ranked else -1]
-    doubts = front.key.doubts if any(entry.mark for entry in entries) else None
-    return replace(front, key=Statements(entries, doubts), ranked=max(front.ranked - 1, 0))
+    if not front.tight:
+        return replace(front, tight=True)
+    if len(front.conclusions) > FEWEST_CONCLUSIONS:
+        return replace(front, conclusions=front.conclusions[:-1], cut=front.cut + 1)
+    if front.figure is not None:
+        return replace(front, figure=None)
+    if len(front.experiments) > 1:
+        return replace(front, experiments=front.experiments[:-1], cut=front.cut + 1)
+    if len(front.conclusions) > 1:
+        return replace(front, conclusions=front.conclusions[:-1], cut=front.cut + 1)
+    return None
 
 
-def _facts(data: ReportData) -> list[tuple[Texts, Texts]]:
+def _facts(data: ReportData) -> list[Texts]:
+    """Device, number format, versions, date and dataset, and how much was compared."""
     words, dataset = data.words, data.config["dataset"]
-    started = data.distinct("started")
-    ends = (started[0][:16], started[-1][:16])
-    if ends[0][:10] == ends[1][:10]:
-        ends = (ends[0], ends[1][11:])
-    span = " – ".join(dict.fromkeys(ends)).replace("T", " ")
+    days = list(dict.fromkeys(started[:10] for started in data.distinct("started")))
     devices = data.distinct("device_name")
-    named = words.each("dataset.recorded", name=dataset)
+    versions = [f"torch {version}" for version in data.distinct("torch")]
+    settings = {
+        tuple(run[parameter.name] for parameter in data.benchmark.given)
+        for sweep in (data.summary, *data.sweeps)
+        for run in sweep.runs
+    }
     return [
-        (words.each("device"), data.same(", ".join(devices)) if devices else words.each("unknown")),
-        (words.each("measured"), data.same(span)),
-        (words.each("dataset"), words.each("dataset.local") if dataset == "local" else named),
-        (words.each("dtype"), data.same(", ".join(data.distinct("dtype")))),
-        (words.each("baseline"), _baseline(data)),
+        data.same(", ".join(devices)) if devices else words.each("device.unknown"),
+        *(data.same(each) for each in [", ".join(data.distinct("dtype")), ", ".join(versions)]),
+        data.specialised(
+            "front.compared", implementations=len(data.implementations), settings=len(settings)
+        ),
+        data.same(join_range(days[0], days[-1])),
+        words.each("dataset.local") if dataset == "local" else data.same(f"data/{dataset}"),
     ]
 
 
-def _baseline(data: ReportData) -> Texts:
+def _names(data: ReportData) -> Texts:
+    """What each implementation is, where its name does not say it."""
+    named = []
+    for name, entry in data.implementations.items():
+        label = data.words.label(entry["label"])
+        if name == data.baseline:
+            label = _baseline(data, label)
+        if any(_letters(text) != _letters(name) for text in label.values()):
+            named.append(data.words.each("front.name", name=name, label=label))
+    return data.words.joined("clauses.separator", named)
+
+
+def _letters(text: str) -> str:
+    """A name without case and spaces, for ``SDPA math`` says no more than ``SdpaMath``."""
+    return text.casefold().replace(" ", "")
+
+
+def _baseline(data: ReportData, label: Texts) -> Texts:
     """What every ratio is relative to, in the benchmark's words for it if it has any."""
     key = f"{data.benchmark.name}.baseline.{data.baseline}"
-    if key in data.words.keys_below(f"{data.benchmark.name}.baseline"):
-        return data.words.each(key)
-    return data.same(data.baseline)
+    known = data.words.keys_below(f"{data.benchmark.name}.baseline")
+    return data.words.each(key) if key in known else label
+
+
+# The choice map
+
+
+def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
+    if cell is None:
+        return MapCell("·")
+    names, state = cell["names"], cell["state"]
+    styles = tuple(data.implementations[name]["style"] for name in names[:2])
+    lead = join_range(cell["lead_low"], cell["lead_high"])
+    match state:
+        case "level":
+            return MapCell(names[0], f"≈ {', '.join(names[1:])}", styles, state)
+        case "changes":
+            return MapCell(names[0], f"/ {', '.join(names[1:])}", styles, state)
+        case "undecided":
+            return MapCell(names[0], f"+{lead}% ?", styles[:1], state)
+        case "mostly":
+            return MapCell(names[0], f"≥ +{cell['lead_low']}%", styles[:1], state)
+    return MapCell(names[0], f"+{lead}%", styles[:1], state)
+
+
+def _rare(data: ReportData, params: Mapping[str, Any], columns: Sequence[str]) -> Texts | None:
+    """The places beyond the maps, each with its cell in every map."""
+    words, listed = data.words, []
+    for entries in zip(*(chart["rare"] for chart in params["charts"]), strict=True):
+        cells = [_map_cell(data, entry) for entry in entries]
+        settings = dict(zip(columns, entries[0]["column"], strict=True))
+        settings |= {params["row"]: entries[0]["row"]}
+        listed.append(
+            words.each(
+                "conclusion.map.rare.each",
+                where=words.listed(words.settings(data.benchmark, settings)),
+                cells=" | ".join(f"{cell.name} {cell.lead}".strip() for cell in cells),
+            )
+        )
+    return words.joined("clauses.separator", listed) if listed else None
+
+
+def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -> ChoiceMap:
+    words, benchmark, params = data.words, data.benchmark, finding.params
+    row = benchmark.parameter(params["row"])
+    columns = [*benchmark.derived_parameters, *benchmark.variants]
+    names = [parameter.name for parameter in columns]
+    headings = [
+        words.joined("line.break", words.settings(benchmark, dict(zip(names, each, strict=True))))
+        for each in params["columns"]
+    ]
+    charts = []
+    for chart in params["charts"]:
+        metric = benchmark.metric(chart["metric"])
+        use = words.each(
+            words.most_special("use", benchmark, [metric.name]),
+            metric=words.heading(metric.labels),
+        )
+        rows = [
+            (str(value), [_map_cell(data, cell) for cell in cells])
+            for value, cells in zip(params["rows"], chart["cells"], strict=True)
+        ]
+        charts.append(ChoiceChart(use, row.symbol, headings, rows))
+    notes = [renderer.sentences(finding)[0]]
+    if rare := _rare(data, params, names):
+        notes.append(words.each("conclusion.map.rare", rare=rare))
+    return ChoiceMap(charts, join_sentences(notes))
 
 
 # The headline table
@@ -103,15 +220,6 @@ def _ratio_in_short(data: ReportData, finding: Finding) -> str:
     return f"{sign} {data.ratio(finding.params['low'])}×"
 
 
-def _ratio_in_words(data: ReportData, metric: Metric, finding: Finding) -> Texts:
-    """The ratio in words, or the verdict that it is no difference with the ratio behind it."""
-    ratio = data.ratio(finding.params["low"])
-    if finding.verdict in ("equivalent", "equal", "inconclusive"):
-        verdict = data.words.each(f"verdict.{finding.verdict}")
-        return data.words.each("ratio.no_difference", verdict=verdict, ratio=ratio)
-    return data.specialised(f"ratio.{finding.kind}", metric.quantity.name, ratio=ratio)
-
-
 def _by_implementation(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
     """A row an implementation; beside its metrics, how they compare with the baseline's."""
     words, metrics, rows = data.words, _headline_metrics(data), []
@@ -127,10 +235,7 @@ def _by_implementation(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
             cells.append(replace(value, note=_ratio_in_short(data, found) if found else ""))
         rows.append(Row(cells, implementation=name))
     return Table(
-        [
-            words.each("column.implementation"),
-            *(with_unit(words.heading(metric.labels), metric) for metric in metrics),
-        ],
+        [words.each("column.implementation"), *map(data.heading_in_short, metrics)],
         rows,
         numeric=range(1, 1 + len(metrics)),
         caption=data.specialised(
@@ -139,32 +244,36 @@ def _by_implementation(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
     )
 
 
-def _by_metric(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
-    """A row a metric, a column an implementation, and each against the baseline."""
-    words = data.words
-    compared = [name for name in runs if data.baseline in runs and name != data.baseline]
-    rows = []
-    for metric in _headline_metrics(data):
-        cells: list[Cell | Texts] = [with_unit(words.heading(metric.labels), metric)]
-        for run in runs.values():
-            row = data.summary.metric_row(run, metric.name)
-            cells.append(data.value(row) if run["status"] == "ok" else data.status(run))
-        for name in compared:
-            found = _comparison(data, name, metric)
-            none = Cell("" if metric.derived else "–")
-            cells.append(_ratio_in_words(data, metric, found) if found else none)
-        rows.append(Row(cells))
-    against = words.each("ratio", baseline=data.baseline)
-    return Table(
-        [
-            words.each("column.quantity"),
-            *(data.same(name) for name in runs),
-            *(data.same(name) if len(compared) > 1 else against for name in compared),
-        ],
-        rows,
-        numeric=range(1, 1 + len(runs) + len(compared)),
-        caption=words.each("headline.setting", run=_headline_run(data)),
-    )
+def _with_ratios(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
+    """A row an implementation, and under them a row of ratios for each but the baseline."""
+    words, metrics, rows = data.words, _headline_metrics(data), []
+    for name, run in runs.items():
+        cells: list[Cell | Texts] = [Cell(name)]
+        if run["status"] != "ok":
+            cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
+        else:
+            for metric in metrics:
+                cells.append(printed_value(data, data.summary, run, metric.name))
+        rows.append(Row(cells, implementation=name))
+    for name in runs if data.baseline in runs else ():
+        if name == data.baseline:
+            continue
+        found = [_comparison(data, name, metric) for metric in metrics]
+        if any(found):
+            ratios = [_ratio_cell(data, finding) for finding in found]
+            label = words.each("headline.ratio", name=name, baseline=data.baseline)
+            rows.append(Row([label, *ratios], implementation=name, first=name != data.baseline))
+    columns = [words.each("column.implementation"), *map(data.heading_in_short, metrics)]
+    caption = data.specialised("headline.setting", run=_headline_run(data))
+    return Table(columns, rows, numeric=range(1, 1 + len(metrics)), caption=caption)
+
+
+def _ratio_cell(data: ReportData, finding: Finding | None) -> Cell:
+    """The ratio of a finding, with its verdict where that is no difference."""
+    if finding is None:
+        return Cell("")
+    prefix = PREFIXES.get(finding.verdict, "")
+    return Cell(f"{prefix}{data.ratio(finding.params['low'])}×", strong=not prefix)
 
 
 def _headline_run(data: ReportData) -> Texts:
@@ -174,7 +283,55 @@ def _headline_run(data: ReportData) -> Texts:
     return data.words.listed(data.words.settings(data.benchmark, given))
 
 
-def render_front(data: ReportData, renderer: FindingRenderer) -> Front:
+def render_headline(data: ReportData) -> Table:
+    """The headline table: its implementations at one setting."""
+    runs = {run["implementation"]: run for run in data.summary.ordered}
+    return (_by_implementation if len(runs) > COLUMNS else _with_ratios)(data, runs)
+
+
+# The page
+
+
+def _row_figures(data: ReportData, chapter: Chapter) -> list[FigureEntry]:
+    """The small figures of a chapter's first experiment, those that were drawn."""
+    name = chapter.sections[0].id.removeprefix("experiment-")
+    found = []
+    for figure in ROW_FIGURES:
+        path = data.results / "figures" / name / f"{figure}.svg"
+        if path.is_file():
+            caption = data.words.each(f"caption.{figure}", title=chapter.title)
+            label = data.same("")
+            found.append(FigureEntry(f"{figure}-{name}", path, label, caption))
+    return found
+
+
+def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[Experiment]:
+    return [
+        Experiment(
+            number=chapter.number,
+            target=chapter.id,
+            title=data.words.label(data.sweep(_first_name(chapter)).plan["title"])
+            if len(chapter.sections) == 1
+            else chapter.title,
+            conclusion=chapter.conclusion,
+            figures=_row_figures(data, chapter),
+        )
+        for chapter in chapters
+        if chapter.conclusion is not None
+    ]
+
+
+def _first_name(chapter: Chapter) -> str:
+    return chapter.sections[0].id.removeprefix("experiment-")
+
+
+def _wrong(data: ReportData, renderer: FindingRenderer) -> list[Statement]:
+    """The failed checks of correctness."""
+    wrong = [f for f in data.findings if f.kind == "correctness" and f.verdict == "wrong"]
+    return renderer.render(wrong).entries
+
+
+def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence[Chapter]) -> Front:
     """Page one."""
     words = data.words
     author = data.config.get("author", {})
@@ -183,13 +340,17 @@ def render_front(data: ReportData, renderer: FindingRenderer) -> Front:
         notices.append(data.specialised("no_gpu"))
     if any(f.kind == "environment" and f.verdict == "differs" for f in data.findings):
         notices.append(words.each("disagree"))
-    labels = [words.label(entry["label"]) for entry in data.implementations.values()]
-    ranks = {f.front: f for f in data.findings if f.front is not None}
-    key = [ranks[rank] for rank in sorted(ranks)]
-    runs = {run["implementation"]: run for run in data.summary.ordered}
+    ranked = sorted((f for f in data.findings if f.front is not None), key=lambda f: f.front or 0)
+    by_topic: dict[str, list[Finding]] = {}
+    for finding in ranked:
+        by_topic.setdefault(finding.subject["topic"], []).append(finding)
+    maps, answers = by_topic.pop("map", []), by_topic.pop("answer", [])
+    others = [finding for finding in ranked if finding not in [*maps, *answers]]
+    conclusions = [render_conclusion(renderer, finding) for finding in others]
+    experiments = _experiments(data, chapters) if answers else []
+    shown = [*conclusions, *(each.conclusion for each in experiments)]
     return Front(
         title=data.specialised("title", benchmark=data.benchmark.name),
-        subtitle=words.each("subtitle", implementations=words.listed(labels)),
         author_name=author.get("name", "FlashLab"),
         author=[
             (words.each(label), legible(author[entry], f"author.{entry}"))
@@ -197,9 +358,16 @@ def render_front(data: ReportData, renderer: FindingRenderer) -> Front:
             if entry in author
         ],
         facts=_facts(data),
+        names=_names(data),
         notices=notices,
-        key=renderer.render(key, front=True),
-        ranked=sum(finding.kind != "roofline" for finding in key),
-        figure=overview_figures(data).get(SUMMARY_FIGURE),
-        headline=(_by_implementation if len(runs) > COLUMNS else _by_metric)(data, runs),
+        wrong=_wrong(data, renderer),
+        answer=render_conclusion(renderer, answers[0]) if answers else None,
+        map=_choice_map(data, renderer, maps[0]) if maps else None,
+        conclusions=conclusions,
+        experiments=experiments,
+        figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
+        headline=render_headline(data) if answers else None,
+        doubts=words.each("warned.front", mark=FRONT_MARK)
+        if any(conclusion.doubted for conclusion in shown)
+        else None,
     )

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flashlab.findings.model import Finding
-from flashlab.report.claim_words import word_figure, word_wanted
+from flashlab.report.claim_words import word_figure, word_figure_in_short, word_wanted
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Ledger, Row, Table
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Texts, Words, join_sentences
 
 ORDER = ("confirmed", "contradicted", "ambiguous", "inconclusive", "other_device", "not_tested")
+DECIDED = ("confirmed", "contradicted", "ambiguous")
 SIGNS = {"confirmed": ("✓", "up"), "contradicted": ("×", "down")}
 
 
@@ -34,7 +35,7 @@ def render_ledger(data: ReportData) -> Ledger | None:
     count = len(claims) - len(shown)
     left_out = data.words.each("ledger.left_out", count=count)
     if not shown:
-        return Ledger(left_out, None, None, [])
+        return Ledger(left_out, None, None, None, [])
     ledger = renderer.ledger(shown)
     if not count:
         return ledger
@@ -62,8 +63,27 @@ class _LedgerRenderer:
         table = Table(columns, [self._row(claim) for claim in shown]) if shown else None
         note = [words.each("ledger.note"), self._sources(claims)]
         return Ledger(
-            self._summary(shown, others), join_sentences(note), table, self._others(others)
+            self._summary(shown, others),
+            join_sentences(note),
+            self._short(shown),
+            table,
+            self._others(others),
+            self._sources([claim for claim in shown if claim.verdict in DECIDED]),
         )
+
+    def _short(self, tested: Sequence[Finding]) -> Table | None:
+        """The decided claims alone: what is claimed, our figure, and the verdict."""
+        words, rows = self.words, []
+        for claim in tested:
+            if claim.verdict not in DECIDED:
+                continue
+            sign, tone = SIGNS.get(claim.verdict, ("○", ""))
+            verdict = words.each(f"verdict.{claim.verdict}")
+            figure = word_figure_in_short(words, self.data.benchmark, claim)
+            told = {language: f"{sign} {word}" for language, word in verdict.items()}
+            rows.append(Row([self._claim(claim), figure, told], tone=tone))
+        columns = [words.each(f"column.{key}") for key in ("claim", "ours", "verdict")]
+        return Table(columns, rows) if rows else None
 
     def _summary(self, tested: Sequence[Finding], others: Sequence[Finding]) -> Texts:
         """How many claims could be compared with this dataset, and what came of it."""

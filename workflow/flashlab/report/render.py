@@ -5,6 +5,7 @@ WeasyPrint only logs a missing glyph, font, image or alt text; here each of them
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -25,7 +27,7 @@ from flashlab.remarks import Remark, read_remarks
 from flashlab.report.attachments import AttachedFile, attached_files
 from flashlab.report.content import compose, texts_joined
 from flashlab.report.document import Front, Report
-from flashlab.report.front import without_weakest
+from flashlab.report.front import shortened
 from flashlab.report.page import LANGUAGE_TAGS, Page, complete
 from flashlab.report.typography import typeset
 from flashlab.report.wording import Words
@@ -68,6 +70,18 @@ class _Collector(logging.Handler):
 
 
 @contextmanager
+def _without_collections() -> Iterator[None]:
+    """No garbage collection in the block: WeasyPrint's many boxes all live until its end."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
 def _nothing_missing() -> Iterator[None]:
     """RenderError with all that WeasyPrint logged in the block, if it logged anything."""
     logger, collector = logging.getLogger("weasyprint"), _Collector()
@@ -87,15 +101,21 @@ def _nothing_missing() -> Iterator[None]:
         )
 
 
-def templates() -> jinja2.Environment:
-    """The project's templates: every text is escaped, an undefined variable is an error."""
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
+@cache
+def templates(folder: Path) -> jinja2.Environment:
+    """The templates in a folder: every text is escaped, an undefined variable is an error.
+
+    There is one environment for each folder, which compiles a template again only if it changes.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["typeset"] = typeset
+    return environment
 
 
 def to_html(report: Report, page: Page | None = None, front_alone: bool = False) -> str:
@@ -104,15 +124,15 @@ def to_html(report: Report, page: Page | None = None, front_alone: bool = False)
     `front_alone` leaves out everything after page one. An undefined variable in the template is
     an error.
     """
-    environment = templates()
-    environment.filters["typeset"] = typeset
-    environment.globals |= {
-        "words": Words(report.languages),
-        "joined": lambda texts: texts_joined(texts, report.languages),
-        "tags": LANGUAGE_TAGS,
-    }
-    template = environment.get_template("report.html.j2")
-    return template.render(report=report, page=page, front_alone=front_alone)
+    template = templates(TEMPLATES).get_template("report.html.j2")
+    return template.render(
+        report=report,
+        page=page,
+        front_alone=front_alone,
+        words=Words(report.languages),
+        joined=lambda texts: texts_joined(texts, report.languages),
+        tags=LANGUAGE_TAGS,
+    )
 
 
 def _document(html: str, results: Path) -> HTML:
@@ -137,7 +157,7 @@ def _own_fonts() -> FontConfiguration:
 
 
 def on_one_page(report: Report, results: Path) -> Report:
-    """The report with as many of its key findings as fit on page one, the strongest ones.
+    """The report with as much on page one as fits there.
 
     Page one is laid out to find out: the length of a text does not tell how many lines it takes.
     """
@@ -147,8 +167,8 @@ def on_one_page(report: Report, results: Path) -> Report:
         return len(_document(html, results).render(font_config=fonts).pages)
 
     fonts, front = _own_fonts(), report.front
-    with _nothing_missing():
-        while pages(front) > 1 and (shorter := without_weakest(front)):
+    with _nothing_missing(), _without_collections():
+        while pages(front) > 1 and (shorter := shortened(front)):
             front = shorter
     return replace(report, front=front)
 
@@ -156,7 +176,7 @@ def on_one_page(report: Report, results: Path) -> Report:
 def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:
     """The HTML as PDF/A-3a with these files in it; RenderError for anything missing."""
     fonts = _own_fonts()
-    with _nothing_missing():
+    with _nothing_missing(), _without_collections():
         document = _document(html, results)
         attachments = [
             Attachment(
@@ -200,6 +220,6 @@ def write_report(
 def write_page(config_file: Path, results: Path, ceilings: Path | None, output: Path) -> None:
     """Write the same report as one self-contained HTML file."""
     config = read_json(config_file)
-    report = on_one_page(compose(config, results, ceilings, read_remarks(config)), results)
+    report = compose(config, results, ceilings, read_remarks(config))
     with open_atomically(output) as file:
         file.write(complete(to_html(report, Page(report))))

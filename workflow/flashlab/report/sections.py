@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from flashlab.benchmarks.model import Metric, Parameter
 from flashlab.findings.model import Finding
-from flashlab.findings.selection import NOTHING_FOUND, PROSE_KINDS
+from flashlab.findings.selection import PROSE_KINDS
 from flashlab.remarks import Remark
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, FigureEntry, Row, Section, Table
@@ -129,8 +129,8 @@ def _figure(
     words, panels = data.words, data.benchmark.panels(figure["quantity"])
     quantity = panels[0].quantity
     number = renderer.numbers[sweep.name, figure["id"]]
-    labels = [words.label(data.implementations[n]["label"]) for n in figure["implementations"]]
-    count = words.each("implementations.count", count=len(labels))
+    names = figure["implementations"]
+    count = words.each("implementations.count", count=len(names))
     caption = [
         data.specialised(
             "caption.quantity",
@@ -138,7 +138,7 @@ def _figure(
             quantity=words.heading(quantity.labels),
             better=words.each(f"better.{quantity.better}"),
             parameter=words.parameter(sweep.parameter),
-            implementations=count if len(labels) > 2 else words.listed(labels),
+            implementations=count if len(names) > 2 else words.listed(names),
         ),
         *_see(data, sweep, figure),
     ]
@@ -150,6 +150,7 @@ def _figure(
         path=data.results / "figures" / sweep.name / f"{figure['id']}.svg",
         label=words.each("figure", number=number),
         caption=join_sentences(caption),
+        short=caption[0],
     )
 
 
@@ -356,10 +357,8 @@ def render_section(
     """The section of an experiment, which stands at this position among all, from 1."""
     words, name = data.words, sweep.name
     mine = [finding for finding in data.findings if finding.experiment == name]
-    nothing = sum(f.kind in PROSE_KINDS and f.verdict in NOTHING_FOUND for f in mine)
-    silent = words.each("checks.none", count=nothing) if nothing else None
+    silent = None
     if all(run["status"] != "ok" for run in sweep.runs):
-        # Every check of such an experiment comes to the same.
         silent = words.each("section.no_numbers", count=len(sweep.runs))
     ordinal, title = words.each("experiment", number=position), words.label(sweep.plan["title"])
     return Section(

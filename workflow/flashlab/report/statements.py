@@ -10,7 +10,7 @@ from flashlab.report.data import ReportData
 from flashlab.report.document import Link, Statement, Statements
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Texts
-from flashlab.sweep import Row, Sweep
+from flashlab.sweep import Row, Sweep, sections_of
 
 FRONT_MARK = "*"
 
@@ -85,11 +85,8 @@ class FindingRenderer:
             and sweep.value_of(run) in values
         ]
 
-    def links(self, finding: Finding, front: bool = False) -> list[Link]:
-        """Links to the figure, the table's rows, and the runs in the appendix.
-
-        On the front page the runs are one link, to the first of them, to save space.
-        """
+    def links(self, finding: Finding) -> list[Link]:
+        """Links to the figure, the table's rows, and the runs in the appendix."""
         words = self.data.words
         if finding.experiment is None:
             return self._dataset_links(finding)
@@ -99,12 +96,41 @@ class FindingRenderer:
         if rows and not sweep.is_summary:
             found.append(Link(row_id(sweep, rows[0]), words.each("link.table")))
         runs = self.data.run_links(rows)
-        if front and runs:
-            found.append(Link(runs[0].target, words.each("link.to_runs")))
-        elif runs:
+        if runs:
             first = Link(runs[0].target, words.each("link.runs", runs=runs[0].text))
             found += [first, *runs[1:]]
         return found
+
+    def sentences(self, finding: Finding) -> list[Texts]:
+        """A finding's sentences one by one, and at the end what to know about it."""
+        return self.finding_words.sentences(finding, self._symbol(finding))
+
+    def _symbol(self, finding: Finding) -> str:
+        """The symbol of the parameter that a finding's values are of; empty for none."""
+        if "row_symbol" in finding.params:
+            return str(finding.params["row_symbol"])
+        if finding.experiment is None:
+            return ""
+        return self.data.sweep(finding.experiment).parameter.symbol
+
+    def conclusion_links(self, finding: Finding) -> list[Link]:
+        """Links from a conclusion of page one to what shows it; a section's stands beside it."""
+        words, topic = self.data.words, finding.subject["topic"]
+        if finding.experiment is not None:
+            return []
+        if topic == "choice":
+            return [Link("map", words.each("link.map"))]
+        section = finding.subject.get("section")
+        if section is None:
+            return []
+        sweeps = sections_of(self.data.sweeps)
+        number = next(
+            position
+            for position, group in enumerate(sweeps, start=1)
+            if any(sweep.name == section for sweep in group)
+        )
+        first = sweeps[number - 1][0].name
+        return [Link(f"chapter-{first}", words.each("table", number=number))]
 
     def _dataset_links(self, finding: Finding) -> list[Link]:
         """Links to the runs that the reasons of a finding about the whole dataset name."""
@@ -116,42 +142,34 @@ class FindingRenderer:
         first = self.data.words.each("link.runs", runs=runs[0].text)
         return [Link(runs[0].target, first), *runs[1:]]
 
-    def render(
-        self, findings: Iterable[Finding], front: bool = False, titled: bool = False
-    ) -> Statements:
-        """The findings as statements, `titled` or on the front page after their experiment's title.
-
-        On the front page doubts and links are shorter, to save space.
-        """
+    def render(self, findings: Iterable[Finding], titled: bool = False) -> Statements:
+        """The findings as statements, where `titled` after their experiment's title."""
         words = self.data.words
         entries: list[Statement] = []
         marks: dict[tuple[str, ...], str] = {}
         for finding in findings:
             codes = tuple(finding.warnings)
             if codes and codes not in marks:
-                marks[codes] = FRONT_MARK if front else string.ascii_lowercase[len(marks)]
-            symbol, lead = "", words.each("dataset.all")
+                marks[codes] = string.ascii_lowercase[len(marks)]
+            lead = words.each("dataset.all")
             if finding.experiment is not None:
-                sweep = self.data.sweep(finding.experiment)
-                symbol, lead = sweep.parameter.symbol, words.label(sweep.plan["title"])
+                lead = words.label(self.data.sweep(finding.experiment).plan["title"])
             entries.append(
                 Statement(
-                    text=self.finding_words.tell(finding, symbol),
+                    text=self.finding_words.tell(finding, self._symbol(finding)),
                     mark=marks.get(codes, ""),
-                    lead=lead if front or titled else None,
-                    links=self.links(finding, front),
+                    lead=lead if titled else None,
+                    links=self.links(finding),
                     implementations=tuple(sorted(finding.implementations)),
                 )
             )
-        return Statements(entries, self._doubts(marks, front))
+        return Statements(entries, self._doubts(marks))
 
-    def _doubts(self, marks: Mapping[tuple[str, ...], str], front: bool) -> Texts | None:
-        """What the marks stand for; on the front page, that there are some."""
+    def _doubts(self, marks: Mapping[tuple[str, ...], str]) -> Texts | None:
+        """What the marks stand for; None without any."""
         words = self.data.words
         if not marks:
             return None
-        if front:
-            return words.each("warned.front", mark=FRONT_MARK)
         explained = [
             words.each("warned.mark", mark=mark, warnings=self.finding_words.warnings(codes))
             for codes, mark in marks.items()

@@ -26,7 +26,7 @@ TWO_PLACES = ("exponent", "exponent_low", "exponent_high", "local")
 
 AS_GIVEN = (
     *("times_size", "wanted_least", "wanted_most", "ideal", "times_work"),
-    *("whole", "part_size", "capacity"),
+    *("whole", "part_size", "capacity", "balance_ideal"),
 )
 """Params that are computed, or exact."""
 
@@ -57,6 +57,11 @@ def measured(value: float, language: str, places: int | None = None) -> str:
         magnitude = math.floor(math.log10(abs(value))) if value else 0
         places = max(0, LEAST_DIGITS - 1 - magnitude)
     return str(_pattern(places).apply(value, _locale(language)))
+
+
+def join_range(low: str, high: str) -> str:
+    """Two ends as printed, with an en dash between; one number where they print alike."""
+    return low if low == high else f"{low}–{high}"
 
 
 def _printed(name: str, value: Any, language: str) -> str:

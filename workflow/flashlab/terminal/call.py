@@ -24,6 +24,7 @@ from flashlab.terminal.outcomes import (
     Outcome,
     aligned,
     planned_runs,
+    process_numbers,
     read_outcome,
     read_outcomes,
     run_words,
@@ -38,7 +39,7 @@ VERIFY = "verify"
 
 STAGES = {
     "ceilings": "Peak rate and bandwidth of this machine",
-    "measure_counters": "Hardware counters",
+    "measure_counters": "Counters",
     "import_record": "Import",
     "tables": "Tables",
     "figures": "Figures of the experiments",
@@ -173,7 +174,7 @@ class Call:
         self._dataset: str | None = None
         self._benchmark: Benchmark | None = None
         self._planned: dict[str, Run] = {}
-        self._names: dict[Run, str] = {}
+        self._names: dict[str, str] = {}
         self._headed = False
         self._measured_at: list[float] = []
         self._step = (0, 0)
@@ -287,19 +288,23 @@ class Call:
     def _read_plan(self, root: Path) -> None:
         if self._dataset is not None:
             self._benchmark, self._planned = planned_runs(root, self._dataset)
-            self._names = aligned(self._planned.values())
+            names, numbers = aligned(self._planned.values()), process_numbers(self._planned)
+            several = max(numbers.values(), default=1) > 1
+            self._names = {
+                path: names[run] + (f" process {numbers[path]}" if several else "")
+                for path, run in self._planned.items()
+            }
 
     def _name(self, job: Job) -> str:
-        run = self._planned.get(job.outputs[0]) if job.outputs else None
-        if run is not None:
-            return self._names[run]
+        if job.outputs and job.outputs[0] in self._names:
+            return self._names[job.outputs[0]]
         slug = Path(job.outputs[0]).stem if job.outputs else job.message
         return re.sub(r"-[0-9a-f]{12}$", "", slug)
 
     def _heading(self) -> list[str]:
         """What is measured, and the head of the table whose rows are the runs."""
         total = self._counts.get(MEASURE, 0)
-        says = f"Measuring {plural(total, 'run')}"
+        says = f"Measuring {self._counted(total)}"
         kinds = {(run.device, run.dtype) for run in self._planned.values()}
         if len(kinds) == 1:
             device, dtype = kinds.pop()
@@ -316,6 +321,13 @@ class Call:
             f"{'run':>{self._count_width}} {'left':>6} {'':<{width}} "
             + " ".join(f"{heading:>{MEASURED_WIDTH}}" for heading in self._headings),
         ]
+
+    def _counted(self, count: int) -> str:
+        """So many of the planned records: ``34 runs``, or ``102 processes of 34 runs``."""
+        runs = len(set(self._planned.values()))
+        if runs == len(self._planned):
+            return plural(count, "run")
+        return f"{count} process{'' if count == 1 else 'es'} of {plural(runs, 'run')}"
 
     @property
     def _sizes(self) -> list[Parameter]:
@@ -350,7 +362,8 @@ class Call:
         run, outcome = read_outcome(self._root / job.outputs[0])
         if run is None:
             return f"{begin} {self._name(job)} its record is unreadable"
-        return f"{begin} {self._names.get(run) or ' '.join(run_words(run))} {self._result(outcome)}"
+        name = self._names.get(job.outputs[0]) or " ".join(run_words(run))
+        return f"{begin} {name} {self._result(outcome)}"
 
     @staticmethod
     def _result(outcome: Outcome) -> str:
@@ -401,10 +414,10 @@ class Call:
     def _interruption(self) -> str:
         if not self._planned:
             return "Interrupted. What is finished is kept; the same call goes on from there."
-        outcomes = read_outcomes(self._root, self._planned).values()
-        there = sum(outcome.status != UNMEASURED for outcome in outcomes)
+        found = (read_outcome(self._root / path)[1] for path in self._planned)
+        there = sum(outcome.status != UNMEASURED for outcome in found)
         return (
-            f"Interrupted: {there} of {plural(len(self._planned), 'run')} "
+            f"Interrupted: {there} of {self._counted(len(self._planned))} "
             f"{'is' if there == 1 else 'are'} measured and kept; "
             "the same call goes on from there."
         )
@@ -423,10 +436,13 @@ class Call:
             return []
         statuses = Counter(outcome.status for outcome in outcomes.values())
         ok = statuses.pop("ok", 0)
+        total = plural(len(outcomes), "run")
+        if len(self._planned) > len(outcomes):
+            total += f" in {len(self._planned)} processes"
         if not statuses:
-            return [f"{plural(ok, 'run')}: all ok.", ""]
+            return [f"{total}: all ok.", ""]
         counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
-        lines = [f"{plural(len(outcomes), 'run')}: {ok} ok, {statuses.total()} not ({counts})."]
+        lines = [f"{total}: {ok} ok, {statuses.total()} not ({counts})."]
         bad = {run: outcome for run, outcome in outcomes.items() if outcome.status != "ok"}
         if self._dataset != LOCAL:
             return [*lines, "The report shows them as what they are.", ""]
@@ -523,7 +539,7 @@ class Call:
         if runs:
             of = Counter(self._name(job).replace("-", " ").split()[0] for job in runs)
             named = ", ".join(f"{count} {name}" for name, count in sorted(of.items()))
-            lines.append(f"Would measure {plural(len(runs), 'run')}: {named}.")
+            lines.append(f"Would measure {self._counted(len(runs))}: {named}.")
         stages = Counter(job.rule for job in jobs if job.rule != MEASURE)
         if stages:
             lines.append("Would make:")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from flashlab.benchmarks.model import Benchmark, UnknownNameError
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
-from flashlab.plan_files import planned_records
+from flashlab.plan_files import planned_records, process_files
 from flashlab.records import RecordError, parse_record
 from flashlab.runs import Run
 
@@ -40,14 +41,16 @@ def shown_dataset(root: Path) -> str | None:
 def planned_runs(root: Path, dataset: str) -> tuple[Benchmark | None, dict[str, Run]]:
     """What the last call planned for a dataset: the benchmark, and the runs by record.
 
-    None and no runs where there is no plan.
+    A run has a record for each process that measures it, in their order. None and no runs where
+    there is no plan.
     """
     found: dict[str, Run] = {}
     benchmark = None
     try:
         for entry in planned_records(root / "results" / dataset):
             benchmark = find_benchmark(entry["benchmark"])
-            found[entry["path"]] = Run.of(benchmark, entry["run"])
+            run = Run.of(benchmark, entry["run"])
+            found |= {file["path"]: run for file in process_files(entry)}
     except (OSError, ValueError, KeyError, UnknownNameError):
         return None, {}
     return benchmark, found
@@ -68,8 +71,25 @@ def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
 
 
 def read_outcomes(root: Path, planned: Mapping[str, Run]) -> dict[Run, Outcome]:
-    """The outcome of each planned run, in the plan's order."""
-    return {run: read_outcome(root / path)[1] for path, run in planned.items()}
+    """The outcome of each planned run, in the plan's order.
+
+    That of a run with several processes is that of the first which is not ok, if there is one.
+    """
+    found: dict[Run, Outcome] = {}
+    for path, run in planned.items():
+        if run not in found or found[run].status == "ok":
+            found[run] = read_outcome(root / path)[1]
+    return found
+
+
+def process_numbers(planned: Mapping[str, Run]) -> dict[str, int]:
+    """Which process of its run each planned record is, from 1."""
+    counts: Counter[Run] = Counter()
+    found = {}
+    for path, run in planned.items():
+        counts[run] += 1
+        found[path] = counts[run]
+    return found
 
 
 def run_words(run: Run) -> list[str]:

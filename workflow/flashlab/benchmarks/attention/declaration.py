@@ -230,10 +230,12 @@ ATTENTION = Benchmark(
     ),
     measure="flashlab.benchmarks.attention.measure",
     products=(Product("emb_dim", ("num_heads", "head_dim")),),
-    counters={
-        "forward_time": counters_of("forward", {"zh_TW": "前向", "en": "forward"}),
-        "backward_time": counters_of("backward", {"zh_TW": "反向", "en": "backward"}),
-    },
+    counters=counters_of(
+        {
+            "forward_time": ("forward", {"zh_TW": "前向", "en": "forward"}),
+            "backward_time": ("backward", {"zh_TW": "反向", "en": "backward"}),
+        }
+    ),
     naive="Pytorch",
     gated={
         "out": {"zh_TW": "前向輸出", "en": "forward output"},

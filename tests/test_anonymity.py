@@ -1,0 +1,103 @@
+"""What is left out of an anonymous report's records, and what stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab.anonymity import anonymous, anonymous_text
+from flashlab.datasets import freeze, read_dataset
+from flashlab.files import read_json, sha256_of, write_json
+from flashlab.records import Record, parse_record, read_record
+from flashlab.runs import Run
+from flashlab.tables import tables_of
+
+UUID = "GPU-4d2c3a55-6f0e-4a7c-9b3e-0d8f1a2b3c4d"
+BOOT = "0e41b3e4-811a-4040-af78-94b81afaa092"
+PRIVATE = ("4d2c3a55", BOOT, "alice", "secret")
+MESSAGE = (
+    f"OSError: '/home/alice/secret project/x' /home/alice/secret/kernels/mine.py:12 on {UUID} "
+    "(1.5 TFLOP/s of 3 GB/s, a/b)"
+)
+
+
+@pytest.fixture
+def private(run: Run, record_of: Callable[..., Record]) -> Record:
+    """A record that names its machine and its owner's folders."""
+    record = record_of(run, "error", message=MESSAGE)
+    environment = {**record.environment, "gpu_uuid": UUID, "boot": BOOT, "commit": "abc"}
+    return replace(record, environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/home/alice/FlashLab/kernels/mine.py:12: no", "…/mine.py:12: no"),
+        ("see ~/secret/notes.txt", "see …/notes.txt"),
+        ("../../home/alice/data/x.json", "…/x.json"),
+        ("'/home/alice/secret folder/mine.py' is gone", "'…/mine.py' is gone"),
+        (f"no device {UUID}", "no device anonymous-"),
+        ("at 3 TFLOP/s, 5 GB/s and a/b/c.py", "at 3 TFLOP/s, 5 GB/s and a/b/c.py"),
+        ("results/local/records/x.json", "results/local/records/x.json"),
+        ("Linux-6.1.0-x86_64-with-glibc2.36", "Linux-6.1.0-x86_64-with-glibc2.36"),
+        ("https://developer.nvidia.com/ERR_NVGPUCTRPERM", None),
+    ],
+)
+def test_folders_and_uuids_are_left_out_of_texts_and_nothing_else(
+    text: str, expected: str | None
+) -> None:
+    found = anonymous_text(text)
+    assert found.startswith(text if expected is None else expected)
+    assert not any(part in found for part in ("alice", "secret", "4d2c"))
+    assert anonymous_text(found) == found
+
+
+def test_devices_are_still_told_apart(private: Record) -> None:
+    first = anonymous(private.to_json())["record"]["environment"]
+    other = replace(private, environment={**private.environment, "gpu_uuid": UUID[:-1] + "e"})
+    second = anonymous(other.to_json())["record"]["environment"]
+    assert first["gpu_uuid"] != second["gpu_uuid"]
+    assert first["boot"] == second["boot"] != BOOT
+    assert first["commit"] == "abc"
+
+
+def test_what_is_anonymous_is_a_record_and_stays_as_it_is(private: Record) -> None:
+    found = anonymous(private.to_json())
+    assert not any(part in json.dumps(found) for part in PRIVATE)
+    assert anonymous(found) == found
+    assert parse_record(found, "here").run == private.run
+
+
+def test_tables_have_what_is_attached_and_the_record_stays_whole(
+    private: Record, planned: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    plan = planned([private]) | {"anonymous": True}
+    path = Path(plan["records"][0]["path"])
+    (row,) = tables_of(plan).runs
+    assert not any(part in str(row) for part in PRIVATE)
+    write_json(tmp_path / "attached.json", anonymous(read_json(path)))
+    assert row["sha256"] == sha256_of(tmp_path / "attached.json")
+    assert read_record(path, private.run).environment["gpu_uuid"] == UUID
+    (whole,) = tables_of(planned([private])).runs
+    assert (whole["gpu_uuid"], whole["message"]) == (UUID, MESSAGE)
+
+
+def test_a_dataset_is_frozen_without_it_and_is_sound(
+    private: Record, planned: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    write_json(tmp_path / "plan.json", planned([private]) | {"anonymous": True})
+    write_json(tmp_path / "ceilings.json", {"environment": {"gpu_uuid": UUID, "boot": BOOT}})
+    config = {"baseline": "Pytorch", "summary": {}, "experiments": [], "anonymous": True}
+    write_json(tmp_path / "config.json", {**config, "measure": {"protocol": "sampled"}})
+    files = tmp_path / "config.json", [tmp_path / "plan.json"], tmp_path / "ceilings.json"
+    folder = freeze("mine", *files, tmp_path / "data")
+    texts = [path.read_text() for path in folder.rglob("*.json")]
+    assert len(texts) == 3
+    assert not any(part in text for part in PRIVATE for text in texts)
+    (entry,) = read_dataset(folder).entries
+    assert read_record(entry.path, private.run, entry.sha256).status == "error"

@@ -1,0 +1,152 @@
+"""Several processes of a run as one estimate, and which runs share their spread."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashlab.replication import Replicated, combine_processes
+from flashlab.statistics import DRAWS, Estimate, estimate_median, function_interval
+
+EXACT = 1e-6
+"""Scatter of calls that is nothing beside that between processes."""
+
+
+def process(median: float, scatter: float = EXACT, seed: int = 0) -> Estimate:
+    """A process of 100 calls around a median."""
+    calls = np.random.default_rng(seed).normal(0, scatter, 100)
+    return estimate_median((median * np.exp(calls - np.median(calls))).tolist())
+
+
+def ends_of(estimate: Estimate) -> tuple[float, float]:
+    interval = function_interval(lambda median: median, [estimate])
+    assert interval is not None
+    return interval
+
+
+def ends(found: Replicated) -> tuple[float, float]:
+    return ends_of(found.estimate)
+
+
+def test_one_process_of_a_kind_without_others_is_left_as_it_is() -> None:
+    one, other = process(1.0), process(2.0)
+    found = combine_processes([[one], [other]])
+    assert [each.estimate for each in found] == [one, other]
+    assert found[0].estimate is one
+    assert (found[0].spread, found[0].processes) == (None, 1)
+
+
+def test_the_value_is_the_geometric_mean_and_the_interval_students() -> None:
+    medians = [1.0, 1.01, 1.03]
+    (found,) = combine_processes([[process(median) for median in medians]])
+    logs = np.log(medians)
+    half = scipy.stats.t.ppf(0.975, 2) * np.std(logs, ddof=1) / math.sqrt(3)
+    assert found.estimate.median == pytest.approx(math.exp(logs.mean()))
+    expected = (math.exp(logs.mean() - half), math.exp(logs.mean() + half))
+    assert ends(found) == pytest.approx(expected, rel=1e-4)
+    assert found.estimate.count == 300
+    assert found.spread is not None
+    assert (found.processes, found.spread.freedom) == (3, 2)
+    assert found.spread.deviation == pytest.approx(np.std(logs, ddof=1))
+
+
+def test_runs_of_a_kind_share_their_spread() -> None:
+    one, other = [1.0, 1.01, 1.02], [5.0, 5.06, 5.1]
+    found = combine_processes([[process(m) for m in run] for run in (one, other)])
+    variances = [np.var(np.log(run), ddof=1) for run in (one, other)]
+    for each in found:
+        assert each.spread is not None
+        assert each.spread.freedom == 4
+        assert each.spread.deviation == pytest.approx(math.sqrt(np.mean(variances)))
+
+
+def test_a_run_that_scatters_more_than_the_others_is_judged_by_its_own_spread() -> None:
+    calm = [[1.0, 1.01, 1.02 + 0.001 * i] for i in range(6)]
+    wild = [1.0, 1.05, 1.11]
+    found = combine_processes([[process(m) for m in run] for run in (*calm, wild)])
+    spread = found[-1].spread
+    assert spread is not None
+    assert spread.freedom == 2
+    assert spread.deviation == pytest.approx(np.std(np.log(wild), ddof=1))
+    low, high = ends(found[-1])
+    assert low < 1 / 1.05 < 1.15 < high
+    assert high - low > 4 * (ends(found[0])[1] - ends(found[0])[0])
+
+
+def test_no_run_widens_the_intervals_of_others_that_scatter_less() -> None:
+    """The spread of small sizes is not averaged over all of them."""
+    sizes = [[1.0, 1 + spread, 1 - spread] for spread in (0.1, 0.05, 0.02, 0.005, 0.001, 0.0005)]
+    found = combine_processes([[process(m) for m in run] for run in sizes])
+    assert {each.spread.freedom for each in found if each.spread} == {2}
+    low, high = ends(found[-1])
+    assert high - low < 0.005
+
+
+def test_one_process_is_judged_by_the_spread_of_its_kind() -> None:
+    runs = [[1.0, 1.02, 1.04], [2.0, 2.04, 2.09], [3.0]]
+    found = combine_processes([[process(m) for m in run] for run in runs])
+    low, high = ends(found[-1])
+    assert low < 3 / 1.05 < 3 * 1.05 < high
+    assert found[-1].processes == 1
+
+
+def test_where_runs_scatter_unequally_one_process_has_the_largest_spread() -> None:
+    spreads = (0.1, 0.05, 0.001, 0.0005)
+    runs = [*([1.0, 1 + spread, 1 - spread] for spread in spreads), [3.0]]
+    found = combine_processes([[process(m) for m in run] for run in runs])
+    assert found[-1].spread == found[0].spread
+
+
+def test_processes_that_agree_by_chance_are_not_surer_than_their_calls() -> None:
+    """Three medians next to one another, of calls that scatter by 10%."""
+    processes = [process(1.0 + 1e-9 * i, scatter=0.1, seed=i) for i in range(3)]
+    (found,) = combine_processes([processes])
+    half_widths = [math.log(high / low) / 2 for low, high in map(ends_of, processes)]
+    low, high = ends(found)
+    expected = math.sqrt(sum(half**2 for half in half_widths)) / 3
+    assert math.log(high / low) / 2 == pytest.approx(expected, rel=0.15)
+
+
+def test_processes_that_agree_to_the_last_digit_borrow_the_spread_of_their_kind() -> None:
+    runs = [[1.0, 1.0, 1.0], [1.0, 1.01, 1.02], [1.0, 1.1, 1.2]]
+    found = combine_processes([[process(m) for m in run] for run in runs])
+    assert found[0].spread is not None
+    assert found[0].spread.deviation > 0
+
+
+def test_a_process_without_an_interval_leaves_a_value_alone() -> None:
+    (found,) = combine_processes([[process(1.0), Estimate(4.0, 1, None)]])
+    assert found.estimate.median == pytest.approx(2.0)
+    assert found.estimate.quantiles is None
+
+
+medians = st.floats(min_value=1e-6, max_value=1e6)
+
+
+@given(st.lists(st.lists(medians, min_size=1, max_size=5), min_size=1, max_size=5), medians)
+def test_intervals_hold_the_value_and_do_not_depend_on_order_or_unit(
+    kind: list[list[float]], unit: float
+) -> None:
+    def combined(kind: list[list[float]], factor: float = 1.0) -> list[Replicated]:
+        return combine_processes(
+            [[Estimate(m * factor, 20, np.full(DRAWS, m * factor)) for m in run] for run in kind]
+        )
+
+    found = combined(kind)
+    for each, run in zip(found, kind, strict=True):
+        assert each.estimate.quantiles is not None
+        assert np.all(np.diff(each.estimate.quantiles) >= 0)
+        low, high = ends(each)
+        assert low <= each.estimate.median * (1 + 1e-9)
+        assert high >= each.estimate.median * (1 - 1e-9)
+        assert each.processes == len(run)
+    for each, other in zip(found, combined([run[::-1] for run in kind][::-1])[::-1], strict=True):
+        assert ends(each) == pytest.approx(ends(other), rel=1e-6)
+    if all(len(set(run)) == len(run) for run in kind):
+        for each, other in zip(found, combined(kind, unit), strict=True):
+            assert other.estimate.median == pytest.approx(unit * each.estimate.median, rel=1e-9)

@@ -1,0 +1,211 @@
+"""What PyTorch's profiler tells of each pass on a CPU: its operators, and what they allocate.
+
+Each pass runs once to warm up and a few times under the profiler. Every call runs the same
+operators; each of them is reported with the median of its times, so that a disturbance of one call
+does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from types import ModuleType
+from typing import Any
+
+from torch.profiler import ProfilerActivity, profile, record_function
+
+CALLS = 5
+"""Profiled calls of a pass, an odd number."""
+
+MARKER = "flashlab::pass"
+"""The range that each call is in."""
+
+MEMORY = "[memory]"
+"""The profiler's name of an event of the allocator."""
+
+PRODUCT, SOFTMAX, FUSED, ELEMENTWISE = "product", "softmax", "fused", "elementwise"
+CLASSES = (PRODUCT, SOFTMAX, FUSED, ELEMENTWISE)
+"""Matrix products, softmax, attention in one operator, and everything else that computes."""
+
+_PRODUCT = re.compile(r"::_?(addmm|baddbmm|bmm|mm|addmv|mv|dot|mkldnn_linear|linear)(_\w*)?$")
+_SOFTMAX = re.compile("softmax")
+_FUSED = re.compile("attention")
+
+IDLE = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("as_strided", "view", "_unsafe_view", "_reshape_alias", "reshape", "transpose", "t"),
+        *("permute", "unbind", "select", "slice", "narrow", "squeeze", "unsqueeze", "expand"),
+        *("expand_as", "detach", "alias", "split", "chunk", "resolve_conj", "resolve_neg"),
+        *(
+            "contiguous",
+            "to",
+            "dropout",
+            "view_as",
+            "flatten",
+            "lift_fresh",
+            "set_",
+            "resize_",
+            "empty",
+        ),
+        *("empty_like", "empty_strided", "new_empty", "new_empty_strided", "is_same_size"),
+    )
+)
+"""Operators that compute nothing themselves: views, allocations, and no-ops."""
+
+
+@dataclass
+class Call:
+    """One range of the profiler on one thread, with the ranges within it; times in ns."""
+
+    name: str
+    start: int
+    end: int
+    calls: list[Call] = field(default_factory=list)
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is an operator of PyTorch or of a library, rather than autograd's own."""
+        return "::" in self.name and not self.name.startswith(("autograd::", "torch::"))
+
+    @property
+    def nanoseconds(self) -> int:
+        """How long it took, with all within it."""
+        return self.end - self.start
+
+    def holds(self, moment: int) -> bool:
+        """Whether a moment is in it."""
+        return self.start <= moment < self.end
+
+    def within(self) -> Iterator[Call]:
+        """Every range within it, at any depth."""
+        for call in self.calls:
+            yield call
+            yield from call.within()
+
+
+def _class_of(call: Call) -> str | None:
+    """The class of an operator that stands for all within it; None for one that does not."""
+    if _PRODUCT.search(call.name):
+        return PRODUCT
+    if _SOFTMAX.search(call.name):
+        return SOFTMAX
+    inside = [inner.name for inner in call.within() if inner.is_operator]
+    if _FUSED.search(call.name):
+        apart = any(_PRODUCT.search(name) or _SOFTMAX.search(name) for name in inside)
+        return None if apart else FUSED
+    if call.name not in IDLE and IDLE.issuperset(inside):
+        return ELEMENTWISE
+    return None
+
+
+def computing(call: Call) -> Iterator[tuple[str, Call]]:
+    """The operators within a call that compute, each once and with its class.
+
+    One that only calls others gives way to those. Attention in one operator counts with all that it
+    calls, such as filling its outputs with zeros.
+    """
+    for inner in call.calls:
+        found = _class_of(inner) if inner.is_operator else None
+        if found:
+            yield found, inner
+        else:
+            yield from computing(inner)
+
+
+def typical(calls: Sequence[list[tuple[str, Call]]]) -> list[tuple[str, Call]]:
+    """The operators of several calls, each with the median of its times.
+
+    Where the calls do not run the same operators, those of the middle one.
+    """
+    names = {tuple(call.name for _, call in found) for found in calls}
+    if len(names) > 1:
+        return calls[len(calls) // 2]
+    return [
+        (same[0][0], Call(same[0][1].name, 0, int(median(call.nanoseconds for _, call in same))))
+        for same in zip(*calls, strict=True)
+    ]
+
+
+def nested(events: Iterable[tuple[int, str, int, int]]) -> list[Call]:
+    """The outermost ranges of events, given as thread, name, start and end in ns."""
+    outermost: list[Call] = []
+    open_on: dict[int, list[Call]] = {}
+    for thread, name, start, end in sorted(events, key=lambda event: (event[2], -event[3])):
+        call, stack = Call(name, start, end), open_on.setdefault(thread, [])
+        while stack and stack[-1].end < end:
+            stack.pop()
+        (stack[-1].calls if stack else outermost).append(call)
+        stack.append(call)
+    return outermost
+
+
+def _summary(found: Sequence[tuple[str, Call]], allocated: int) -> dict[str, float]:
+    """The counters of a pass, by the names of their quantities (`benchmarks.counters`)."""
+    total = sum(call.nanoseconds for _, call in found)
+    shares = {
+        f"{name}_share": 100
+        * sum(call.nanoseconds for own, call in found if own == name)
+        / max(total, 1)
+        for name in CLASSES
+    }
+    return {
+        "operators": float(len(found)),
+        "operator_time": total / 1e6,
+        "allocated_bytes": float(allocated),
+        **shares,
+    }
+
+
+def _details(found: Sequence[tuple[str, Call]]) -> list[dict[str, Any]]:
+    """The operators of a pass by name, the longest first."""
+    merged: dict[str, dict[str, Any]] = {}
+    for kind, call in found:
+        entry = merged.setdefault(
+            call.name, {"name": call.name, "class": kind, "calls": 0, "milliseconds": 0.0}
+        )
+        entry["calls"] += 1
+        entry["milliseconds"] += call.nanoseconds / 1e6
+    return sorted(merged.values(), key=lambda entry: (-entry["milliseconds"], entry["name"]))
+
+
+def _profiled(call: Callable[[], object]) -> tuple[list[tuple[str, Call]], int]:
+    """The operators of a pass, and the bytes that the allocator handed out in it."""
+    call()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        for _ in range(CALLS):
+            with record_function(MARKER):
+                call()
+    events = profiler.profiler.kineto_results.events()
+    ranges = [
+        (e.start_thread_id(), e.name(), e.start_ns(), e.start_ns() + e.duration_ns())
+        for e in events
+        if e.name() != MEMORY
+    ]
+    outermost = nested(ranges)
+    markers = sorted((c for c in outermost if c.name == MARKER), key=lambda c: c.nanoseconds)
+    # What autograd's own threads did meanwhile belongs to a call too.
+    besides = [c for c in outermost if c.name != MARKER]
+    calls = [
+        list(computing(Call(MARKER, 0, 0, [*m.calls, *(c for c in besides if m.holds(c.start))])))
+        for m in markers
+    ]
+    middle = markers[len(markers) // 2]
+    allocated = sum(
+        e.nbytes()
+        for e in events
+        if e.name() == MEMORY and e.nbytes() > 0 and middle.holds(e.start_ns())
+    )
+    return typical(calls), allocated
+
+
+def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -> dict[str, Any]:
+    """Count each pass of an order's run: its counters, and its operators by name."""
+    counted, operators = {}, {}
+    for name, call in benchmark.passes(kernel, order["run"]):
+        found, allocated = _profiled(call)
+        counted[name] = _summary(found, allocated)
+        operators[name] = _details(found)
+    return {"counted": counted, "details": {"operators": operators}}
