@@ -350,7 +350,7 @@ def test_a_true_record_passes(sound: Any, graded: Callable[..., Any], tmp_path: 
 def test_a_record_that_claims_another_machine_passes_nothing_by_it(
     sound: Any, graded: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Said to be of a CPU, the memory is not held against the model; nor does it pass then."""
+    """Declared to be of a CPU, its memory is not compared with the model; nor does it pass then."""
     forge(sound, device="cpu", dtype="float32")
     sound.document(FLASH)["peak_memory_usage(MB)"] += 1
     sound.write(tmp_path / "eve")

@@ -54,8 +54,8 @@ def _duplicates(submission: str, results: Sequence[Result]) -> Iterator[Line]:
             yield Line(
                 *(submission, other.name, "copies", verdict, "copies.within"),
                 {"other": result.name},
-                one.said(),
-                two.said(),
+                one.describe(),
+                two.describe(),
             )
             break
 

@@ -345,7 +345,7 @@ class _Judge:
         return declared if elsewhere else declared.without(hints)
 
     def _line(self, verdict: Verdict, code: str, **params: str) -> Line:
-        expected = params.pop("expected", self.declared.said())
+        expected = params.pop("expected", self.declared.describe())
         found = params.pop("found", _listed(self.possible))
         return Line(
             *(self.submission, self.result.name, "identity", verdict, f"identity.{code}"),
@@ -357,11 +357,11 @@ class _Judge:
     def line(self) -> Line:
         declared, result = self.declared, self.result
         if result.declared_again:
-            others = " | ".join(again.said() for again in (declared, *result.declared_again))
+            others = " | ".join(again.describe() for again in (declared, *result.declared_again))
             return self._line("fail", "declared_twice", found=others)
         recorded = result.recorded
         if recorded and declared.source == "runs.csv" and declared.contradicts(recorded):
-            return self._line("fail", "record_differs", found=recorded.said())
+            return self._line("fail", "record_differs", found=recorded.describe())
         if not declared.says_something:
             return self._undeclared()
         if declared.shape is not None:
@@ -369,7 +369,7 @@ class _Judge:
             if not result.numbers.has_flops(wanted):
                 found = f"{result.numbers.forward_flops:.9g} FLOPs"
                 texts = {"expected": f"{wanted:.9g} FLOPs", "found": found}
-                return self._line("fail", "flops", declared=declared.said(), **texts)
+                return self._line("fail", "flops", declared=declared.describe(), **texts)
         if not declared.gpu:
             if self.fitting and declared.shape is not None and self._is_on_cpu():
                 return self._line("warn", "cuda_memory")
@@ -378,7 +378,7 @@ class _Judge:
             return self._line("not_checked", "other_kernel", kernel=str(declared.implementation))
         if self.fitting:
             if declared != self.hint:
-                return self._line("pass", "name_differs", expected=self.hint.said())
+                return self._line("pass", "name_differs", expected=self.hint.describe())
             return self._line("pass", "pass" if declared.shape else "pass_partly")
         if declared.shape is not None and not self._memory_is_exact(declared, declared.shape):
             return self._line("not_checked", "not_exact")
@@ -395,7 +395,7 @@ class _Judge:
     def _undeclared(self) -> Line:
         """The line of a file of which nothing is known but its numbers."""
         if self.hint.says_something and self.possible:
-            return self._line("not_checked", "name_refuted", expected=self.hint.said())
+            return self._line("not_checked", "name_refuted", expected=self.hint.describe())
         if not self.result.numbers.rounding.is_exact:
             return self._line("not_checked", "rounded", expected="", found="")
         code = "undeclared" if self.possible else "undeclared_unknown"
@@ -429,7 +429,7 @@ class _Judge:
             return self._line(
                 "fail", "implementation", declared=declared.implementation, other=other
             )
-        return self._line("fail", "shape", declared=declared.said())
+        return self._line("fail", "shape", declared=declared.describe())
 
     def _memory(self, shape: Shape) -> dict[str, str]:
         """Bytes that the declared shape takes, and the bytes found."""
@@ -441,7 +441,7 @@ class _Judge:
             wanted += [costs.naive_peak_memory(shape, size) for size in sizes]
         found = self.result.numbers.peak_mib * costs.MIB
         return {
-            "declared": self.declared.said(),
+            "declared": self.declared.describe(),
             "expected": " | ".join(f"{size} B" for size in wanted),
             "found": f"{found:.12g} B",
         }

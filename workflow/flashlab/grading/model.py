@@ -112,7 +112,7 @@ class Declaration:
         mine, theirs = self.stated, other.stated
         return any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys())
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """The declaration in one line: ``Flash2 B16 N1024 H32 E2048 full``."""
         parts = [self.implementation or ""]
         for symbol, value in zip(

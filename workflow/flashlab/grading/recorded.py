@@ -30,9 +30,9 @@ def recorded_results(data: Path = DATA) -> dict[str, list[Result]]:
                 result = read_result(entry.path.read_bytes())
             except (OSError, UnsoundFileError, NotMeasuredError):
                 continue
-            said = declared.of_record(result.claim) if result.claim else Declaration("record")
+            stated = declared.of_record(result.claim) if result.claim else Declaration("record")
             name = f"data/{dataset.name} ({entry.protocol['name']})"
             file = entry.path.name
-            whole = Result(file, result.numbers, said, said, result.samples)
+            whole = Result(file, result.numbers, stated, stated, result.samples)
             found[name].append(whole.without_samples())
     return dict(found)

@@ -142,7 +142,7 @@ def estimated_seconds(
 
 def _compare_times(submission: str, result: Result, measured: Measured) -> Line:
     """One file from the same device, compared with the measurement."""
-    params = {"run": result.declaration.said(), "tolerance": f"{TOLERANCE:.0%}"}
+    params = {"run": result.declaration.describe(), "tolerance": f"{TOLERANCE:.0%}"}
     worst, texts = 0.0, ("", "")
     for name in PASSES:
         mine, theirs = measured.seconds[name], result.numbers.seconds[name]
@@ -185,7 +185,7 @@ def _compare_ratios(
         yield Line(
             *(submission, own[pair[1]].name, "reproduction", verdict),
             "reproduction.ratio_agrees" if agree else "reproduction.ratio_differs",
-            {"run": own[pair[1]].declaration.said(), "factor": f"{OTHER_DEVICE_FACTOR:g}"},
+            {"run": own[pair[1]].declaration.describe(), "factor": f"{OTHER_DEVICE_FACTOR:g}"},
             f"{here:.3g}",
             f"{there:.3g}",
         )
@@ -216,7 +216,7 @@ def check_reproduction(
         if not is_same_device(here, result.declaration.device_name):
             elsewhere.append(result)
         elif found.status != "ok":
-            params = {"run": result.declaration.said(), "status": found.status}
+            params = {"run": result.declaration.describe(), "status": found.status}
             code = "reproduction.not_measured"
             lines.append(Line(submission, result.name, "reproduction", "not_checked", code, params))
         else:
