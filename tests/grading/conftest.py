@@ -118,7 +118,7 @@ def measured_again() -> Callable[[Handed, int], Handed]:
 
 @dataclass(frozen=True)
 class Graded:
-    """What grading said, to be asked in tests."""
+    """What grading found, for tests to look into."""
 
     grades: Grades
 

@@ -32,7 +32,7 @@ NAMES = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_says(name: str) -> None:
-    assert of_name(name).said() == NAMES[name]
+    assert of_name(name).describe() == NAMES[name]
 
 
 @given(st.text(max_size=80))

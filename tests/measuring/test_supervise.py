@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from flashlab.measuring import supervise
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervise import measure_run
 from flashlab.processes import WORKFLOW_PID, WorkflowGoneError
+from flashlab.proof import seal_of
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
 
@@ -37,7 +39,7 @@ def measured(
     if request.param == "warm":
         request.getfixturevalue("in_workflow")
 
-    def measure(body: str, run: Run = RUN, **limits: float) -> dict[str, Any]:
+    def measure(body: str, run: Run = RUN, **limits: Any) -> dict[str, Any]:
         os.environ.pop("PYTEST_CURRENT_TEST", None)  # jobs have one environment
         output = tmp_path / "records" / "r.json"
         record = measure_run(
@@ -72,6 +74,16 @@ def test_a_run_that_succeeds_has_its_times_samples_memory_and_check(
     assert record.gate["seq_len"] == 37
     assert record.environment["provider"].startswith("torch ")
     assert record.sources == {"torch": "2"}
+
+
+def test_a_record_for_a_graders_word_has_a_seal_that_its_file_keeps(
+    measured: Callable[..., Record],
+) -> None:
+    assert "seal" not in measured("return naive(qkv, causal)").environment
+    record = measured("return naive(qkv, causal)", nonce="today")
+    block = json.loads(json.dumps(record.to_json()))["record"]
+    assert block["protocol"]["nonce"] == "today"
+    assert block["environment"]["seal"] == seal_of(block)
 
 
 def test_a_run_without_room_is_out_of_memory(measured: Callable[..., Record]) -> None:

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import logging
 import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -194,6 +195,18 @@ def _grades_pdf(arguments: Arguments) -> None:
     write_pages(arguments.document, arguments.output)
 
 
+def _self_check(arguments: Arguments) -> None:
+    from flashlab.grading.model import GradingError
+    from flashlab.grading.selfcheck import self_check
+
+    try:
+        sound = self_check(arguments.folder, arguments.device, arguments.language)
+    except GradingError as error:
+        raise SystemExit(str(error)) from error
+    if not sound:
+        raise SystemExit(1)
+
+
 def _verify(arguments: Arguments) -> None:
     """Verify in a process of its own, which is ended where it takes too much."""
     from flashlab.grading.limits import LimitError, run_within_limits
@@ -359,6 +372,16 @@ def _parser() -> argparse.ArgumentParser:
     grades_pdf = command("grades-pdf", _grades_pdf, "Render the grades as a PDF.")
     grades_pdf.add_argument("--document", type=Path, required=True, help="the pages' content")
     grades_pdf.add_argument("--output", type=Path, required=True, help="PDF to write")
+
+    own = command("selfcheck", _self_check, "Check one submission before it is handed in.")
+    own.add_argument("folder", type=Path, metavar="FOLDER", help="the submission, or its archive")
+    own.add_argument("--device", help="the class's GPU, for results that name none")
+    own.add_argument(
+        "--language",
+        choices=("zh_TW", "en"),
+        default="zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
+        help="of what is printed (zh_TW where LANG begins with zh, otherwise en)",
+    )
 
     call = command("check-call", _check_call, "Check what a Snakemake call gives as configuration.")
     call.set_defaults(others_ignored=True)

@@ -10,27 +10,34 @@ import csv
 import io
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
 
+from flashlab.benchmarks.attention.costs import BACKWARD_FLOPS_RATIO
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.proof import GPU_UUID, NONCE, SEAL, seal_of
 from flashlab.records import COUNTERS, STATUSES
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, parse_json
 
 RUNS_CSV = "runs.csv"
 RUNS_CSV_COLUMNS = ("file", "impl", *(parameter.name for parameter in ATTENTION.given))
+SIZES = ("batch_size", "seq_len", "num_heads", "emb_dim")
 PASSES = ("forward", "backward", "forward_backward")
 MAX_ROWS = 20_000
+MAX_SAMPLES = 20_000
+"""Most samples of a pass that are read from a record."""
+
 MAX_SIZE = 2**24
 """Largest batch_size, seq_len, num_heads or emb_dim."""
 
 NAIVE, FLASH2 = "Pytorch", "Flash2"
 IMPLEMENTATIONS = {
-    **dict.fromkeys(("pytorch", "torch", "py", "pt", "naive"), NAIVE),
+    **dict.fromkeys(("pytorch", "torch", "py", "pt", "pth", "naive", "eager", "baseline"), NAIVE),
     **dict.fromkeys(("flash2", "flash", "fl2", "fl", "fa2", "fa"), FLASH2),
     **dict.fromkeys(("flashattention", "flashattention2", "flashattn"), FLASH2),
 }
@@ -51,6 +58,25 @@ them. A few operations in any order stay below 1e-15; a number off by more than 
 """
 
 
+ROUNDED_DIGITS = 9
+"""Numbers of which none has more decimals, or more significant digits, than this were rounded by
+somebody: the script writes 16 or 17 significant digits."""
+
+FLOPS_RATIOS = {
+    "forward": 1.0,
+    "backward": BACKWARD_FLOPS_RATIO,
+    "forward_backward": 1.0 + BACKWARD_FLOPS_RATIO,
+}
+"""Operations of each pass over those of the forward pass."""
+
+
+class NotAResultError(UnsoundFileError):
+    """JSON that has nothing of a result: a ``package.json``, an editor's settings."""
+
+    def __init__(self) -> None:
+        super().__init__("form.not_a_result")
+
+
 class NotMeasuredError(Exception):
     """A record of a run that has no numbers; `status` is its status."""
 
@@ -60,26 +86,87 @@ class NotMeasuredError(Exception):
 
 
 @dataclass(frozen=True)
+class Rounding:
+    """How coarsely a file's times and rates were rounded; exact doubles if both are None.
+
+    `decimals` counts digits after the point, `digits` significant ones. Either may be what was
+    rounded to, so an error is the larger of the two.
+    """
+
+    decimals: int | None = None
+    digits: int | None = None
+
+    def relative_error(self, value: float) -> float:
+        """The largest relative error that rounding left in `value`."""
+        by_decimals = 0.0 if self.decimals is None else 0.5 * 10.0**-self.decimals / value
+        by_digits = 0.0 if self.digits is None else 0.5 * 10.0 ** (1 - self.digits)
+        return max(by_decimals, by_digits)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing was rounded off."""
+        return self.decimals is None and self.digits is None
+
+
+@dataclass(frozen=True)
 class Numbers:
     """The seven numbers of a result: seconds, TFLOP/s, and MiB (1024² bytes)."""
 
     seconds: Mapping[str, float]
     rates: Mapping[str, float]
     peak_mib: float
+    rounding: Rounding = Rounding()
+
+    def product_error(self, name: str) -> float:
+        """The relative error of rate × time of a pass that rounding explains."""
+        time, rate = (self.rounding.relative_error(x[name]) for x in (self.seconds, self.rates))
+        return max(ARITHMETIC_TOLERANCE, time + rate + time * rate)
+
+    @property
+    def sum_error(self) -> float:
+        """The relative error of the sum of the two times that rounding explains."""
+        error = sum(value * self.rounding.relative_error(value) for value in self.seconds.values())
+        return max(ARITHMETIC_TOLERANCE, error / self.seconds["forward_backward"])
+
+    @property
+    def _sharpest(self) -> str:
+        """The pass whose rate × time is the least affected by rounding."""
+        return "forward" if self.rounding.is_exact else min(PASSES, key=self.product_error)
 
     @property
     def forward_flops(self) -> float:
         """Operations of the forward pass: its rate times its time."""
-        return self.rates["forward"] * self.seconds["forward"] * 1e12
+        name = self._sharpest
+        return self.rates[name] * self.seconds[name] * 1e12 / FLOPS_RATIOS[name]
+
+    @property
+    def flops_error(self) -> float:
+        """The relative error of `forward_flops`."""
+        return self.product_error(self._sharpest)
+
+    def has_flops(self, flops: float) -> bool:
+        """Whether the forward pass has `flops` operations, within rounding."""
+        return math.isclose(self.forward_flops, flops, rel_tol=self.flops_error)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a ``record`` block claims: the run, the device's name, and what provided the kernel."""
+    """What a ``record`` block claims: the run, the device's name, and what provided the kernel.
+
+    `protocol` is the name of the protocol, `started` the time of measuring as written, `imported`
+    whether the record was converted from a result of the course's script. `nonce` is the grader's
+    word, and `sealed` whether its seal is right (`flashlab.proof`).
+    """
 
     run: Run
     device_name: str | None
     provider: str | None
+    protocol: str = ""
+    started: str = ""
+    imported: bool = False
+    nonce: str | None = None
+    gpu_uuid: str | None = None
+    sealed: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,21 +183,37 @@ class CourseResult:
 
 @dataclass(frozen=True)
 class DeclaredRun:
-    """A row of ``runs.csv``: which run a file is. `device_name` is empty where none is given."""
+    """A row of ``runs.csv``: which run a file is, as far as it is declared.
+
+    None stands for what the row leaves out; `device_name` is empty where none is given.
+    """
 
     line: int
     file: str
-    implementation: str
-    shape: Shape
+    implementation: str | None
+    batch_size: int | None
+    seq_len: int | None
+    num_heads: int | None
+    emb_dim: int | None
+    causal: bool | None
     device_name: str
+
+    @property
+    def shape(self) -> Shape | None:
+        """The whole shape, None if a part of it is left out."""
+        b, n, h, e = self.batch_size, self.seq_len, self.num_heads, self.emb_dim
+        if b is None or n is None or h is None or e is None or self.causal is None:
+            return None
+        return Shape(b, n, h, e, self.causal)
 
 
 @dataclass(frozen=True)
 class DeclaredRuns:
-    """The rows of ``runs.csv``, and the problems of those that are unsound."""
+    """The rows of ``runs.csv``, the problems of those that are unsound, and the codes of notes."""
 
     rows: list[DeclaredRun] = field(default_factory=list)
     problems: list[UnsoundFileError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def agree(a: float, b: float) -> bool:
@@ -157,7 +260,19 @@ def _read_numbers(document: Mapping[str, Any]) -> Numbers:
             found[name] = _read_number(measured[key], f"{name}.{key}", key)
     if MEMORY not in document:
         raise UnsoundFileError("form.missing", key=MEMORY)
-    return Numbers(seconds, rates, _read_number(document[MEMORY], MEMORY, MEMORY))
+    rounding = _rounding_of([*seconds.values(), *rates.values()])
+    return Numbers(seconds, rates, _read_number(document[MEMORY], MEMORY, MEMORY), rounding)
+
+
+def _rounding_of(values: Sequence[float]) -> Rounding:
+    """How numbers were rounded that somebody has rounded alike."""
+    texts = [Decimal(repr(value)).normalize().as_tuple() for value in values]
+    decimals = max(-int(text.exponent) for text in texts)
+    digits = max(len(text.digits) for text in texts)
+    return Rounding(
+        max(decimals, 0) if decimals <= ROUNDED_DIGITS else None,
+        digits if digits <= ROUNDED_DIGITS else None,
+    )
 
 
 def _read_run(document: Mapping[str, Any]) -> Run:
@@ -180,12 +295,34 @@ def _read_claim(record: Mapping[str, Any]) -> Claim:
         raise UnsoundFileError("form.record", key="record.run") from error
     environment = record.get("environment")
     stated = environment if isinstance(environment, dict) else {}
+    protocol = record.get("protocol")
     device_name, provider = stated.get("device_name"), stated.get("provider")
     return Claim(
         run,
         device_name if isinstance(device_name, str) else None,
         provider if isinstance(provider, str) else None,
+        str(protocol.get("name", "")) if isinstance(protocol, dict) else "",
+        str(record.get("started", ""))[:40],
+        stated.get("imported") is True,
+        *_read_proof(record, stated),
     )
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value[:200] if isinstance(value, str) else None
+
+
+def _read_proof(
+    record: Mapping[str, Any], environment: Mapping[str, Any]
+) -> tuple[str | None, str | None, bool]:
+    """The grader's word, the GPU's UUID, and whether the seal is that of the record."""
+    protocol = record.get("protocol")
+    nonce = _text_or_none(protocol.get(NONCE)) if isinstance(protocol, dict) else None
+    try:
+        sealed = nonce is not None and environment.get(SEAL) == seal_of(record)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        sealed = False
+    return nonce, _text_or_none(environment.get(GPU_UUID)), sealed
 
 
 def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
@@ -204,6 +341,8 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
             values = _read_mapping(record, "samples", "record.").get(name, [])
         if not isinstance(values, list):
             raise UnsoundFileError("form.record", key=key)
+        if len(values) > MAX_SAMPLES:
+            raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
         if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
             raise UnsoundFileError("form.record", key=key)
         found[name] = tuple(_read_number(value / scale, key, TIME) for value in values)
@@ -221,17 +360,23 @@ def result_of(document: Any) -> CourseResult:
 
     Raises:
         UnsoundFileError: one of the four keys is missing, a number is not finite and in range, or
-            there is a ``record`` block that is not of FlashLab's form.
+            there is a ``record`` block that is not of FlashLab's form, or has numbers though it
+            states that there are none.
+        NotAResultError: none of the keys is there.
         NotMeasuredError: a record of FlashLab of a run that has no numbers.
     """
     if not isinstance(document, dict):
         raise UnsoundFileError("form.no_object")
+    if document and not {*FLOPS_RATIOS, MEMORY, "record"} & document.keys():
+        raise NotAResultError
     record = document.get("record")
     status = record.get("status") if isinstance(record, dict) else None
     if status != "ok" and status in STATUSES and document.get(MEMORY, 0) is None:
         raise NotMeasuredError(status)
     if isinstance(record, dict) and _is_of_counters(record):
         raise NotMeasuredError(COUNTERS)
+    if status != "ok" and status in STATUSES:
+        raise UnsoundFileError("form.status", status=status)
     numbers = _read_numbers(document)
     if "record" not in document:
         return CourseResult(numbers, None, {})
@@ -247,9 +392,12 @@ def read_result(content: bytes) -> CourseResult:
 # runs.csv
 
 
-def _read_size(text: str, column: str) -> int:
-    if re.fullmatch("[0-9]{1,8}", text) and 0 < int(text) <= MAX_SIZE:
-        return int(text)
+def _read_size(text: str, column: str) -> int | None:
+    """A size, None where the cell is empty; ``16.0`` is 16, as spreadsheets write it."""
+    if not text:
+        return None
+    if re.fullmatch(r"[0-9]{1,8}(\.0{1,6})?", text) and 0 < int(text.split(".")[0]) <= MAX_SIZE:
+        return int(text.split(".")[0])
     raise UnsoundFileError("form.row_size", column=column, value=text[:40], most=str(MAX_SIZE))
 
 
@@ -263,33 +411,54 @@ def _read_path(text: str) -> str:
 
 
 def _read_row(line: int, cells: Mapping[str, str]) -> DeclaredRun:
-    sizes = {
-        column: _read_size(cells[column], column)
-        for column in ("batch_size", "seq_len", "num_heads", "emb_dim")
-    }
-    causal = CAUSAL.get(cells["causal"].lower())
-    if causal is None:
-        raise UnsoundFileError("form.row_causal", value=cells["causal"][:40])
-    name = cells["impl"]
-    if not name:
-        raise UnsoundFileError("form.row_impl")
-    if sizes["emb_dim"] % sizes["num_heads"]:
-        heads, emb_dim = str(sizes["num_heads"]), str(sizes["emb_dim"])
-        raise UnsoundFileError("form.row_shape", num_heads=heads, emb_dim=emb_dim)
+    sizes = {column: _read_size(cells.get(column, ""), column) for column in SIZES}
+    mask = cells.get("causal", "")
+    causal = CAUSAL.get(mask.lower())
+    if causal is None and mask:
+        raise UnsoundFileError("form.row_causal", value=mask[:40])
+    heads, emb_dim = sizes["num_heads"], sizes["emb_dim"]
+    if heads and emb_dim and emb_dim % heads:
+        raise UnsoundFileError("form.row_shape", num_heads=str(heads), emb_dim=str(emb_dim))
+    name = cells.get("impl", "")
     return DeclaredRun(
         line=line,
         file=_read_path(cells["file"]),
-        implementation=IMPLEMENTATIONS.get(name.lower(), name),
-        shape=Shape(causal=causal, **sizes),
+        implementation=IMPLEMENTATIONS.get(name.lower(), name) or None,
+        causal=causal,
         device_name=cells.get("device", ""),
+        **sizes,
     )
+
+
+def _delimiter_of(header: str) -> str:
+    """What separates the cells: a comma, or what spreadsheets write in its place."""
+    return "," if "," in header else next((c for c in ";\t" if c in header), ",")
+
+
+def _column_of(name: str) -> str:
+    """A column's name: ``Batch Size`` is batch_size."""
+    return re.sub(r"[\s_-]+", "_", name.strip()).lower()
+
+
+def _read_header(cells: Sequence[str]) -> list[str]:
+    header = [_column_of(name) for name in cells]
+    twice = sorted({name for name in header if name and header.count(name) > 1})
+    declared = {*RUNS_CSV_COLUMNS, "device"} - {"file"}
+    if "file" not in header:
+        raise UnsoundFileError("form.csv_lacking", columns="file")
+    if not declared & {*header}:
+        raise UnsoundFileError("form.csv_lacking", columns=", ".join(RUNS_CSV_COLUMNS[1:]))
+    if twice:
+        raise UnsoundFileError("form.csv_twice", columns=", ".join(twice)[:200])
+    return header
 
 
 def read_runs_csv(content: bytes) -> DeclaredRuns:
     """What ``runs.csv`` declares; spaces around a cell and rows without any text do not count.
 
-    Columns: file, impl, batch_size, seq_len, num_heads, emb_dim, causal, and optionally device
-    (the GPU's name). A row that is unsound is a problem, whose ``line`` parameter is its line.
+    Columns: file, and any of impl, batch_size, seq_len, num_heads, emb_dim, causal and device (the
+    GPU's name); an empty cell declares nothing. A row that is unsound is a problem, whose ``line``
+    parameter is its line. Semicolons, tabs, capitals and ``16.0`` are understood, with a note.
 
     UnsoundFileError where the whole file cannot be read, or lacks a column.
     """
@@ -299,16 +468,15 @@ def read_runs_csv(content: bytes) -> DeclaredRuns:
         raise UnsoundFileError("form.not_utf8") from error
     if "\0" in text:
         raise UnsoundFileError("form.csv", reason="it contains a NUL character")
-    rows = csv.reader(io.StringIO(text, newline=""))
+    delimiter = _delimiter_of(text.lstrip().partition("\n")[0])
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     found = DeclaredRuns()
+    notes: set[str] = {"form.csv_delimiter"} if delimiter != "," else set()
     try:
-        header = [name.strip() for name in next(rows, [])]
-        lacking = [name for name in RUNS_CSV_COLUMNS if name not in header]
-        twice = sorted({name for name in header if name and header.count(name) > 1})
-        if lacking:
-            raise UnsoundFileError("form.csv_lacking", columns=", ".join(lacking))
-        if twice:
-            raise UnsoundFileError("form.csv_twice", columns=", ".join(twice)[:200])
+        first = next(rows, [])
+        header = _read_header(first)
+        if header != [name.strip() for name in first]:
+            notes.add("form.csv_header")
         for row in rows:
             cells = [cell.strip() for cell in row]
             if not any(cells):
@@ -318,10 +486,15 @@ def read_runs_csv(content: bytes) -> DeclaredRuns:
             try:
                 if len(cells) != len(header):
                     raise UnsoundFileError("form.row_fields")
-                found.rows.append(_read_row(rows.line_num, dict(zip(header, cells, strict=True))))
+                by_column = dict(zip(header, cells, strict=True))
+                found.rows.append(_read_row(rows.line_num, by_column))
             except UnsoundFileError as problem:
                 line = str(rows.line_num)
                 found.problems.append(UnsoundFileError(problem.code, line=line, **problem.params))
+            else:
+                if any("." in by_column.get(column, "") for column in SIZES):
+                    notes.add("form.csv_decimals")
     except csv.Error as error:
         raise UnsoundFileError("form.csv", reason=str(error)) from error
+    found.notes.extend(sorted(notes))
     return found

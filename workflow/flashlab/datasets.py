@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,6 @@ from flashlab.course import (
     DeclaredRun,
     NotMeasuredError,
     Numbers,
-    agree,
     read_result,
     read_runs_csv,
 )
@@ -352,6 +352,11 @@ def _read_declared_runs(folder: Path) -> dict[Run, DeclaredRun]:
         raise DatasetError(f"{path}: declares no run; add a row for each result")
     runs: dict[Run, DeclaredRun] = {}
     for row in declared.rows:
+        if row.shape is None or row.implementation is None:
+            raise DatasetError(
+                f"{path}: line {row.line}: to import a result, its row must declare impl, "
+                "batch_size, seq_len, num_heads, emb_dim and causal; fill in the empty cells"
+            )
         run = attention_run(row.implementation, row.shape, "float16", "cuda")
         if run in runs:
             raise DatasetError(
@@ -422,12 +427,13 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
     run, seconds, rates = run_of(entry), numbers.seconds, numbers.rates
     for name, flops in costs.flops(Shape.of(run)).items():
         claimed = seconds[name] * rates[name] * 1e12
-        if not agree(claimed, flops):
+        if not math.isclose(claimed, flops, rel_tol=numbers.product_error(name)):
             raise DatasetError(
                 f"{source}: {name}: time and rate make {claimed:.9g} FLOPs, but runs.csv declares "
                 f"{run}, which takes {flops:.9g}; correct the row"
             )
-    if not agree(seconds["forward_backward"], seconds["forward"] + seconds["backward"]):
+    total = seconds["forward"] + seconds["backward"]
+    if not math.isclose(seconds["forward_backward"], total, rel_tol=numbers.sum_error):
         raise DatasetError(
             f"{source}: the forward_backward time is not the sum of the other two; import the file "
             "as the course's script wrote it"

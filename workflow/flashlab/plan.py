@@ -17,6 +17,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
 from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY
+from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
@@ -181,11 +182,16 @@ def value_on(value: Any, device: str) -> Any:
 
 
 def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """The measuring protocol of a resolved configuration on a kind of device, with its settings."""
+    """The measuring protocol of a resolved configuration on a kind of device, with its settings.
+
+    A grader's word (`flashlab.proof`) is a part of it, so that another word measures again: a
+    record that was there before the word was given would prove nothing.
+    """
     measure = config["measure"]
     name = measure["protocol"]
     settings = {key: value_on(value, device) for key, value in measure[name].items()}
-    return {"name": name, **settings, "timeout_s": measure["timeout_s"]}
+    proof = {NONCE: config[NONCE]} if NONCE in config else {}
+    return {"name": name, **settings, "timeout_s": measure["timeout_s"], **proof}
 
 
 def counters_protocol(version: str, timeout_s: float) -> dict[str, Any]:

@@ -61,22 +61,32 @@ def _possible_values(families: Iterable[Candidate], experiment: str) -> set[obje
             return _largest_sweep(((f.groups, f.seq_len, f.causal), f.head_dim) for f in families)
 
 
+def _declared_shapes(results: Iterable[Result], implementation: str) -> list[Shape]:
+    return [
+        shape
+        for result in results
+        if result.declaration.implementation == implementation
+        and (shape := result.declaration.shape) is not None
+    ]
+
+
 def check_coverage(
-    submission: str, results: Sequence[Result], candidates: Mapping[str, Sequence[Candidate]]
+    submission: str,
+    results: Sequence[Result],
+    candidates: Mapping[str, Sequence[Candidate]],
+    doubted: Sequence[Result] = (),
 ) -> list[Line]:
     """A line for each experiment and implementation: present, missing, or possibly present.
 
     If files are not fully declared, an experiment is possibly present if their FLOPs and memory
-    allow it.
+    allow it. `doubted` are the files that other checks refute or could not check: an experiment
+    that lacks only these is not missing, because the cause is reported there.
     """
     lines = []
     for implementation in (NAIVE, FLASH2):
-        shapes = [
-            shape
-            for result in results
-            if result.declaration.implementation == implementation
-            and (shape := result.declaration.shape) is not None
-        ]
+        shapes = _declared_shapes(results, implementation)
+        # Two implementations' labels may have been exchanged.
+        all_shapes = [*shapes, *(s for r in doubted if (s := r.declaration.shape) is not None)]
         families = {
             family
             for result in results
@@ -92,6 +102,8 @@ def check_coverage(
                 possible = len(_possible_values(families, experiment))
                 if possible >= VALUES:
                     verdict, code = "not_checked", "coverage.possible"
+                elif len(_values(all_shapes, experiment)) >= VALUES:
+                    verdict, code = "not_checked", "coverage.doubted"
                 elif experiment == "causal" and values:
                     verdict, code = "warn", "coverage.few_masks"
                 else:

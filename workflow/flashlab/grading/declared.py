@@ -1,8 +1,8 @@
 """What a file is declared to be: by a row of ``runs.csv``, by its record, or by its name.
 
-A row of ``runs.csv`` takes precedence over a record, and a record over a name. Names are read with
-caution, because a misreading would fail a sound file: single letters (b16, n512, h32, e2048) count
-only if three of the four occur together.
+A row of ``runs.csv`` takes precedence over a record, and a record over a name. What a name seems to
+say is a hint, which the numbers overrule (`identity`). Names are still read with caution: single
+letters (b16, n512, h32, e2048) count only if three of the four occur together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import FLASH2, IMPLEMENTATIONS, RUNS_CSV, Claim, DeclaredRun
+from flashlab.course import FLASH2, IMPLEMENTATIONS, NAIVE, RUNS_CSV, Claim, DeclaredRun
+from flashlab.devices import find_device
 from flashlab.grading.model import Declaration
 
 COURSE_DTYPE = "float16"
@@ -33,6 +34,21 @@ _JOINED = {
     **dict.fromkeys((("flash", "attention"), ("flash", "attn")), None),
 }
 _CAUSAL = {"causal": True, "full": False, "noncausal": False, "nocausal": False}
+_NEGATIONS = ("no", "non", "not", "without", "wo")
+_FALSE = ("false", "0", "off", "no", "none")
+_NOT_A_MASK = (
+    "result",
+    "results",
+    "run",
+    "runs",
+    "data",
+    "sweep",
+    "test",
+    "set",
+    "log",
+    "benchmark",
+)
+"""What follows ``full`` where it means that nothing is left out."""
 
 
 def device_is_gpu(name: str) -> bool:
@@ -40,12 +56,20 @@ def device_is_gpu(name: str) -> bool:
     return not re.search(r"\bcpus?\b", name, re.IGNORECASE)
 
 
+def is_same_device(one: str, other: str | None) -> bool:
+    """Whether two names are of one kind of device; False where one is not known."""
+    if other is None:
+        return False
+    first, second = find_device(one), find_device(other)
+    return one == other or (first is not None and first == second)
+
+
 def of_row(row: DeclaredRun) -> Declaration:
     """What a row of ``runs.csv`` declares."""
     return Declaration(
         RUNS_CSV,
         row.implementation,
-        **asdict(row.shape),
+        *(row.batch_size, row.seq_len, row.num_heads, row.emb_dim, row.causal),
         device_name=row.device_name or None,
         gpu=device_is_gpu(row.device_name),
     )
@@ -71,7 +95,9 @@ def of_record(claim: Claim) -> Declaration:
 
 def _words(name: str) -> Iterator[tuple[str, str]]:
     """The words of a name, each with the number after it or ``""``; ``batch_size`` is one word."""
-    parts = re.findall("[a-z]+[0-9]*|[0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    thousands = re.sub(r"([0-9]{1,3})k(?![a-z0-9])", lambda m: str(int(m[1]) * 1024), spaced)
+    parts = re.findall("[a-z]+[0-9]*|[0-9]+", thousands)
     i = 0
     while i < len(parts):
         if i + 1 < len(parts):
@@ -84,19 +110,23 @@ def _words(name: str) -> Iterator[tuple[str, str]]:
             continue
         word, number = match.groups()
         following = parts[i + 1] if i + 1 < len(parts) else ""
-        if not number and word in _SIZES and following.isdigit():
+        if not number and (word in _SIZES or word in _CAUSAL) and following.isdigit():
             number = following
         yield word, number
         i += 1
 
 
-def _masks(words: Sequence[str]) -> Iterator[bool]:
-    """The masks that the words name: ``causal``, ``no causal``, ``causal false``, ``full``."""
-    for i, word in enumerate(words):
-        if word in _CAUSAL:
-            before, after = words[i - 1 : i], words[i + 1 : i + 2]
-            negated = before in (["no"], ["non"], ["not"], ["without"]) or after == ["false"]
-            yield _CAUSAL[word] and not (word == "causal" and negated)
+def _masks(words: Sequence[tuple[str, str]]) -> Iterator[bool]:
+    """The masks that the words name: ``causal``, ``no causal``, ``causal_0``, ``full``."""
+    for i, (word, number) in enumerate(words):
+        if word not in _CAUSAL or number not in ("", "0", "1"):
+            continue
+        before = words[i - 1][0] if i else ""
+        after = number or (words[i + 1][0] if i + 1 < len(words) else "")
+        if word == "full" and after in _NOT_A_MASK:
+            continue
+        negated = before in _NEGATIONS or after in _FALSE
+        yield _CAUSAL[word] and not (word == "causal" and negated)
 
 
 def _read_part(name: str, is_file: bool) -> dict[str, set[Any]]:
@@ -104,17 +134,19 @@ def _read_part(name: str, is_file: bool) -> dict[str, set[Any]]:
     found: dict[str, set[Any]] = {}
     letters: dict[str, set[Any]] = {}
     words = list(_words(name))
-    for word, number in words:
+    for i, (word, number) in enumerate(words):
         implementation = IMPLEMENTATIONS.get(word + number)
         if implementation:
-            found.setdefault("implementation", set()).add(implementation)
+            negated = i > 0 and words[i - 1][0] in _NEGATIONS
+            named = NAIVE if negated and implementation == FLASH2 else implementation
+            found.setdefault("implementation", set()).add(named)
         elif 0 < len(number) <= 8 and int(number) and word in _SIZES:
             found.setdefault(_SIZES[word], set()).add(int(number))
         elif 0 < len(number) <= 8 and int(number) and word in _LETTERS:
             letters.setdefault(_LETTERS[word], set()).add(int(number))
     if len(letters) >= 3:
         found = {**letters, **found}
-    masks = set(_masks([word for word, number in words if not number]))
+    masks = set(_masks(words))
     # A folder named causal is the experiment, which has both masks.
     return {**found, "causal": masks} if masks and is_file else found
 
@@ -131,4 +163,5 @@ def of_name(path: str) -> Declaration:
         for attribute, values in _read_part(stem, is_file=depth == 0).items():
             # After a contradiction the folders above do not count either.
             found.setdefault(attribute, values.pop() if len(values) == 1 else None)
-    return Declaration("name", **found)
+    stated = {attribute: value for attribute, value in found.items() if value is not None}
+    return Declaration("name", **stated, hinted=frozenset(stated))

@@ -8,10 +8,19 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePosixPath
 
 from flashlab.course import RUNS_CSV
+from flashlab.grading.archives import (
+    MAX_ARCHIVE_BYTES,
+    is_archive,
+    members_of,
+    read_member,
+    without_suffix,
+)
 from flashlab.untrusted import FOLDER_FLAGS, OPEN_FLAGS, UnsoundFileError, read_bounded
 
 MAX_FILES = 10_000
@@ -23,7 +32,13 @@ MAX_ENTRIES = 100_000
 MAX_DEPTH = 8
 """Most levels of nested folders."""
 
+MAX_BYTES = 128 * 1024**2
+"""Most bytes of one submission that are read; the lab's 36 records have 5 MiB at most."""
+
 MAX_SUBMISSIONS = 2_000
+
+LEFT_BY_TOOLS = "__MACOSX"
+"""A folder that macOS puts into zip files."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,11 @@ def _looks_like_a_result(content: bytes) -> bool:
 
 def is_declared_name(name: str) -> bool:
     """Whether a file is read whatever is in it: results end in .json, and there is runs.csv."""
-    return name.lower().endswith(".json") or name == RUNS_CSV
+    return name.lower().endswith(".json") or name.lower() == RUNS_CSV
+
+
+def _is_notebook(name: str) -> bool:
+    return name.lower().endswith(".ipynb")
 
 
 def _begins_like_a_result(name: str, folder: int) -> bool:
@@ -63,8 +82,66 @@ def _begins_like_a_result(name: str, folder: int) -> bool:
 
 @dataclass
 class _Budget:
+    """What is left to read of a submission."""
+
     entries: int = MAX_ENTRIES
     files: int = MAX_FILES
+    size: int = MAX_BYTES
+
+    def take(self, path: str, read: Callable[[], bytes]) -> Iterator[Found]:
+        """The file at `path`, or the first bound that it exceeds; nothing after that."""
+        for left, code, most in (
+            (self.files, "form.too_many", MAX_FILES),
+            (self.size, "form.too_many_bytes", MAX_BYTES),
+        ):
+            if left < 0:
+                return
+            if left == 0:
+                yield Found(path, None, UnsoundFileError(code, most=str(most)))
+                self.files = -1
+                return
+        self.files -= 1
+        try:
+            content = read()
+        except UnsoundFileError as problem:
+            yield Found(path, None, problem)
+            return
+        self.size = max(0, self.size - len(content))
+        yield Found(path, content)
+
+
+def _files_in_archive(
+    path: str, read: Callable[[], bytes], left: _Budget, depth: int
+) -> Iterator[Found]:
+    """The results and ``runs.csv`` files in an archive, each under the archive's path."""
+    try:
+        members = members_of(path, read())
+        for member in members:
+            parts = PurePosixPath(member.path).parts
+            inner, name = f"{path}/{member.path}", parts[-1] if parts else ""
+            hidden = LEFT_BY_TOOLS in parts or any(part.startswith(".") for part in parts)
+            if hidden and member.problem is None:
+                continue
+            if left.entries == 0:
+                raise UnsoundFileError("form.too_many", most=str(MAX_ENTRIES))
+            left.entries -= 1
+            if member.problem is not None:
+                yield Found(inner, None, member.problem)
+            elif len(parts) + depth > MAX_DEPTH:
+                yield Found(inner, None, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH)))
+            elif is_archive(name):
+                yield Found(inner, None, UnsoundFileError("form.archive_nested"))
+            elif is_declared_name(name) or _is_result(member.read, name):
+                yield from left.take(inner, partial(read_member, member))
+    except UnsoundFileError as problem:
+        yield Found(path, None, problem)
+
+
+def _is_result(read: Callable[[int], bytes], name: str) -> bool:
+    try:
+        return not _is_notebook(name) and _looks_like_a_result(read(4096))
+    except Exception:  # a damaged member that nobody has to read
+        return False
 
 
 def _files_in(folder: int, prefix: str, depth: int, left: _Budget) -> Iterator[Found]:
@@ -81,21 +158,17 @@ def _files_in(folder: int, prefix: str, depth: int, left: _Budget) -> Iterator[F
         path = prefix + name
         if is_folder:
             yield from _folder_in(name, folder, path, depth, left)
+        elif is_archive(name):
+            read = partial(read_bounded, name, folder, MAX_ARCHIVE_BYTES)
+            yield from _files_in_archive(path, read, left, depth)
+        elif _is_notebook(name):
+            continue
         elif is_declared_name(name) or _begins_like_a_result(name, folder):
-            if left.files == 0:
-                yield Found(path, None, UnsoundFileError("form.too_many", most=str(MAX_FILES)))
-                left.files -= 1
-            if left.files < 0:
-                return
-            left.files -= 1
-            try:
-                yield Found(path, read_bounded(name, folder))
-            except UnsoundFileError as problem:
-                yield Found(path, None, problem)
+            yield from left.take(path, partial(read_bounded, name, folder))
 
 
 def _folder_in(name: str, parent: int, path: str, depth: int, left: _Budget) -> Iterator[Found]:
-    if name == "__MACOSX":
+    if name == LEFT_BY_TOOLS:
         return
     if depth == MAX_DEPTH:
         yield Found(path, None, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH)))
@@ -115,10 +188,26 @@ def _folder_in(name: str, parent: int, path: str, depth: int, left: _Budget) -> 
 def files_of(folder: str) -> Iterator[Found]:
     """Every result file and ``runs.csv`` of the submission in `folder`, sorted by name.
 
+    `folder` may be an archive; archives in a folder are looked into as well.
+
     Results are the files whose names end in ``.json``, and any other that begins like one; names
     that begin with a full stop are ignored. Symbolic links are reported and never followed. Each
     file is read when the iterator reaches it.
     """
+    parent, name = os.path.split(folder)
+    if is_archive(name) and not os.path.isdir(folder):
+        try:
+            above = os.open(parent, FOLDER_FLAGS & ~os.O_NOFOLLOW)
+        except OSError as error:
+            problem = UnsoundFileError("form.unreadable", reason=error.strerror or "")
+            yield Found("", None, problem)
+            return
+        try:
+            read = partial(read_bounded, name, above, MAX_ARCHIVE_BYTES)
+            yield from _files_in_archive(name, read, _Budget(), 0)
+        finally:
+            os.close(above)
+        return
     try:
         opened = os.open(folder, FOLDER_FLAGS)
     except OSError as error:
@@ -131,37 +220,43 @@ def files_of(folder: str) -> Iterator[Found]:
         os.close(opened)
 
 
-def loose_files_in(folder: str) -> list[str]:
-    """The names of the files beside the submissions, sorted; at most `MAX_FILES`.
+@dataclass(frozen=True)
+class Entries:
+    """What lies in a class's folder: names of submissions, and of the files beside them."""
 
-    UnsoundFileError where the folder cannot be listed.
+    submissions: tuple[str, ...]
+    loose: tuple[str, ...]
+
+
+def entries_of(folder: str) -> Entries:
+    """The submissions in a folder and the loose files beside them, sorted.
+
+    A submission is a subfolder, a symbolic link (which is reported and not followed), or an archive
+    where no folder has its name. Of loose files at most `MAX_FILES` are named.
+
+    UnsoundFileError where the folder cannot be listed or has more than `MAX_SUBMISSIONS`.
     """
+    folders: list[str] = []
+    archives: list[str] = []
+    loose: list[str] = []
     try:
         with os.scandir(folder) as scanned:
-            names = (
-                entry.name
-                for entry in scanned
-                if not entry.name.startswith(".") and not entry.is_dir() and not entry.is_symlink()
-            )
-            return sorted(itertools.islice(names, MAX_FILES))
+            for entry in itertools.islice(scanned, MAX_ENTRIES):
+                if entry.name.startswith(".") or entry.name == LEFT_BY_TOOLS:
+                    continue
+                if entry.is_dir() or entry.is_symlink():
+                    folders.append(entry.name)
+                else:
+                    (archives if is_archive(entry.name) else loose).append(entry.name)
     except OSError as error:
         raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
-
-
-def submissions_in(folder: str) -> list[str]:
-    """The names of the subfolders and of symbolic links, sorted; at most `MAX_SUBMISSIONS`.
-
-    UnsoundFileError where the folder cannot be listed or has more.
-    """
-    try:
-        with os.scandir(folder) as scanned:
-            names = sorted(
-                entry.name
-                for entry in scanned
-                if not entry.name.startswith(".") and (entry.is_dir() or entry.is_symlink())
-            )
-    except OSError as error:
-        raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
-    if len(names) > MAX_SUBMISSIONS:
+    # An archive beside the folder that it was unpacked to would be that folder's copy.
+    taken = set(folders)
+    for name in sorted(archives):
+        if without_suffix(name) in taken:
+            loose.append(name)
+        else:
+            folders.append(name)
+    if len(folders) > MAX_SUBMISSIONS:
         raise UnsoundFileError("form.too_many", most=str(MAX_SUBMISSIONS))
-    return names
+    return Entries(tuple(sorted(folders)), tuple(sorted(loose)[:MAX_FILES]))

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from flashlab.grading.arithmetic import check_arithmetic
-from flashlab.grading.copies import copies_between, copies_within
 from flashlab.grading.coverage import check_coverage
+from flashlab.grading.fabrication import check_fabrication
 from flashlab.grading.identity import Candidate, check_identity
 from flashlab.grading.model import BADGES, CHECKS, Line, Result, Submission, Verdict, worst
 from flashlab.grading.physics import check_physics
 from flashlab.grading.plausibility import check_plausibility, class_outliers
 from flashlab.grading.points import Point, settled_points
+from flashlab.grading.proofs import check_proofs
 from flashlab.grading.reproduction import Measured, check_reproduction
+from flashlab.grading.samples import check_samples
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One submission: the worst verdict of each check, counts, and badges."""
+    """One submission: the worst verdict of each check, counts, and badges.
+
+    `checked` is how many of a check's lines came to a conclusion, and how many there are.
+    """
 
     submission: str
     device: str
     files: int
     verdicts: Mapping[str, Verdict]
+    checked: Mapping[str, tuple[int, int]]
     counts: Mapping[Verdict, int]
     badges: tuple[str, ...]
 
@@ -38,8 +45,12 @@ class Grades:
 
 
 @dataclass(frozen=True)
-class _CheckedSubmission:
-    """A submission's own checks, and what the checks against the class need."""
+class CheckedSubmission:
+    """A submission's own checks, and what the checks against the class need.
+
+    `sound` are the files that no check refutes, and `points` those of them whose run is settled;
+    none of them holds samples any more.
+    """
 
     submission: Submission
     lines: list[Line]
@@ -49,27 +60,36 @@ class _CheckedSubmission:
     @property
     def unsuspected(self) -> list[Point]:
         """The points that the submission's own checks do not contradict."""
-        failed = {line.file for line in self.lines if line.verdict == "fail"}
-        return [point for point in self.points if point.result.name not in failed]
+        doubted = {
+            line.file
+            for line in self.lines
+            if line.verdict == "fail" or (line.verdict, line.check) == ("warn", "plausibility")
+        }
+        return [point for point in self.points if point.result.name not in doubted]
 
 
-def _check_alone(submission: Submission) -> _CheckedSubmission:
-    """Run every check that needs no other submission.
+def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubmission:
+    """Run every check that needs no other submission; `nonce` is the grader's word, if any.
 
     A file that fails a check is left out of the later ones, so that one fault is reported once.
     """
     name = submission.name
     lines = list(submission.lines)
+    if nonce is not None:
+        lines += check_proofs(name, submission.results, nonce)
     arithmetic = {r.name: check_arithmetic(name, r) for r in submission.results}
     lines += arithmetic.values()
     computed = [r for r in submission.results if arithmetic[r.name].verdict == "pass"]
     for result in submission.results:
         if arithmetic[result.name].verdict != "pass":
+            coarse = arithmetic[result.name].verdict == "not_checked"
+            code = "arithmetic.coarse" if coarse else "no_arithmetic"
             lines += [
-                Line(name, result.name, check, "not_checked", "no_arithmetic")
+                Line(name, result.name, check, "not_checked", code)
                 for check in ("identity", "physics")
             ]
     identified = check_identity(name, computed)
+    computed = list(identified.results)
     lines += identified.lines
     refuted = {line.file for line in identified.lines if line.verdict == "fail"}
     no_candidates: tuple[Candidate, ...] = ()
@@ -84,65 +104,101 @@ def _check_alone(submission: Submission) -> _CheckedSubmission:
     sound = [r for r in identifiable if r.name not in impossible]
     points = list(settled_points(sound, identified.candidates))
     lines += check_plausibility(name, points)
-    lines += check_coverage(name, identifiable, identified.candidates)
-    lines += copies_within(name, identifiable)
-    return _CheckedSubmission(submission, lines, sound, points)
+    lines += check_samples(name, submission.results)
+    sure = {r.name for r in identifiable}
+    doubted = [r for r in submission.results if r.name not in sure]
+    lines += check_coverage(name, identifiable, identified.candidates, doubted)
+    lines += check_fabrication(name, identifiable, points)
+    resolved = {r.name: r.without_samples() for r in (*submission.results, *computed)}
+    return CheckedSubmission(
+        replace(submission, results=tuple(resolved[r.name] for r in submission.results)),
+        lines,
+        [resolved[r.name] for r in sound],
+        [replace(point, result=resolved[point.result.name]) for point in points],
+    )
 
 
-def _badges(verdicts: Mapping[str, Verdict], lines: Sequence[Line]) -> tuple[str, ...]:
+def _badges(own: CheckedSubmission) -> tuple[str, ...]:
     """Which badges a submission has earned; each requires those before it.
 
-    A check that was not made has not passed, except copies: a single submission cannot be one.
+    A check that was not made of every file has not passed, except copies: a single submission
+    cannot be one.
     """
+    lines = own.lines
 
     def passed(check: str) -> bool:
-        return verdicts[check] in ("pass", "warn")
+        verdicts = {line.verdict for line in lines if line.check == check}
+        return bool(verdicts) and verdicts <= {"pass", "warn"}
 
-    available = verdicts["form"] == "pass" and passed("coverage")
+    form = {line.verdict for line in lines if line.check == "form" and line.file}
+    available = form == {"pass"} and passed("coverage")
     functional = available and all(
         map(passed, ("arithmetic", "identity", "physics", "plausibility"))
     )
-    functional = functional and verdicts["copies"] != "fail"
-    reproduced = verdicts["reproduction"] == "pass" and any(
-        line.code == "reproduction.pass" for line in lines
-    )
-    earned = (available, functional, functional and reproduced)
+    copied = any(line.check == "copies" and line.verdict == "fail" for line in lines)
+    reproduced = passed("reproduction") and any(line.code == "reproduction.pass" for line in lines)
+    earned = (available, functional and not copied, functional and not copied and reproduced)
     return tuple(badge for badge, has in zip(BADGES, earned, strict=True) if has)
 
 
-def _summary(own: _CheckedSubmission) -> Summary:
+def _summary(own: CheckedSubmission) -> Summary:
     by_check: dict[str, list[Verdict]] = defaultdict(list)
     for line in own.lines:
         by_check[line.check].append(line.verdict)
     verdicts = {check: worst(by_check[check]) for check in CHECKS}
+    checked = {
+        check: (sum(v != "not_checked" for v in by_check[check]), len(by_check[check]))
+        for check in CHECKS
+    }
     return Summary(
         own.submission.name,
         own.submission.device_name or "",
         len(own.submission.results),
         verdicts,
+        checked,
         Counter(line.verdict for line in own.lines),
-        _badges(verdicts, own.lines),
+        _badges(own),
     )
 
 
 def grade(
-    submissions: Mapping[str, Submission], measured: Sequence[Measured] = (), here: str = ""
+    submissions: Mapping[str, Submission],
+    measured: Sequence[Measured] = (),
+    here: str = "",
+    published: Mapping[str, Sequence[Result]] = MappingProxyType({}),
 ) -> Grades:
-    """Run every check over every submission.
+    """Run every check over every submission; `grade_checked` explains the arguments."""
+    checked = [check_alone(submission) for submission in submissions.values()]
+    return grade_checked(checked, measured, here, published)
+
+
+def grade_checked(
+    checked: Iterable[CheckedSubmission],
+    measured: Sequence[Measured],
+    here: str,
+    published: Mapping[str, Sequence[Result]],
+) -> Grades:
+    """Compare submissions with one another and with what was measured, and sum up.
 
     Args:
-        submissions: what was read, by name.
+        checked: the submissions with what their own checks found.
         measured: the sample measured on this machine, empty where none was asked for.
         here: the name of the device of this machine.
+        published: the results of recorded datasets, by the name under which they are reported.
     """
-    owns = {name: _check_alone(submission) for name, submission in submissions.items()}
+    owns = {own.submission.name: own for own in checked}
+    # Imported after the submissions' processes were forked, which need no copy of NumPy and SciPy.
+    from flashlab.grading.copies import copies_between
+
     for line in class_outliers({name: own.unsuspected for name, own in owns.items()}):
         owns[line.submission].lines.append(line)
-    for line in copies_between({name: own.submission.results for name, own in owns.items()}):
+    results = {name: own.submission.results for name, own in owns.items()}
+    for line in copies_between(results, published):
         owns[line.submission].lines.append(line)
     for name, own in owns.items():
         if not any(line.check == "copies" for line in own.lines):
-            own.lines.append(Line(name, "", "copies", *_no_copies(len(submissions), own)))
+            alone = len(owns) + len(published) < 2
+            own.lines.append(Line(name, "", "copies", *_no_copies(alone, own)))
         own.lines.extend(check_reproduction(name, own.sound, measured, here))
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
     return Grades(
@@ -151,7 +207,7 @@ def grade(
     )
 
 
-def _no_copies(count: int, own: _CheckedSubmission) -> tuple[Verdict, str]:
-    if count < 2 or not own.submission.results:
+def _no_copies(alone: bool, own: CheckedSubmission) -> tuple[Verdict, str]:
+    if alone or not own.submission.results:
         return "not_checked", "copies.alone"
     return "pass", "copies.pass"

@@ -3,7 +3,8 @@
 A result names neither, but its FLOPs (rate × time) are 4·(B·H)·N²·d, half of that when causal,
 and its peak memory in float16 on CUDA is known to the byte (`costs`). Together they leave a small
 set of candidates. Hardly more than B·H, N, d and the mask matter to either, so a declaration is
-false only if it is outside that set, and only where the memory is exact.
+false only if it is outside that set, and only where the memory is exact. What a file's name
+seems to say never makes it false: the numbers overrule it.
 """
 
 from __future__ import annotations
@@ -11,18 +12,29 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import combinations
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE, agree
 from flashlab.devices import find_device, known_devices
-from flashlab.grading.model import Declaration, Line, Result, Verdict
+from flashlab.grading.declared import device_is_gpu
+from flashlab.grading.model import ATTRIBUTES, Declaration, Line, Result, Verdict
 
 MAX_SEQ_LEN = 2**24
 
 SHOWN_CANDIDATES = 3
+
+MAX_KNOWN = 65536
+"""Most pairs of FLOPs and memory whose candidates are remembered."""
+
+ALIKE = 3
+"""Fewest files with the same unexpected workspace for it to be a setting, not a mistake."""
+
+ALIKE_SHARE = 0.8
+"""Least share of the files with a naive implementation's memory that must have that workspace."""
 
 
 @cache
@@ -98,7 +110,7 @@ def _flash2_seq_lens(quotient: int, head_dim: int, memory: int) -> range:
 
 
 def _naive_candidates(
-    product: int, head_dim: int, memory: int, causal: bool
+    product: int, head_dim: int, memory: int, causal: bool, sizes: Sequence[int]
 ) -> Iterator[Candidate]:
     """The naive implementation's candidates with G·N²·d = product, for one head size.
 
@@ -106,7 +118,7 @@ def _naive_candidates(
     12 where they are not; so N = f·product / (memory − workspaces − 8·G·N²).
     """
     quotient = product // head_dim
-    for workspaces in known_workspaces():
+    for workspaces in sizes:
         rest = memory - workspaces - 8 * quotient
         for copied, factor in ((True, 18), (False, 12)):
             n, remainder = divmod(factor * product, rest) if rest > 0 else (0, 1)
@@ -118,7 +130,9 @@ def _naive_candidates(
             yield Candidate(NAIVE, groups, n, head_dim, causal, copied, workspaces)
 
 
-def _of_product(product: int, memory: int, causal: bool) -> Iterator[Candidate]:
+def _of_product(
+    product: int, memory: int, causal: bool, sizes: Sequence[int]
+) -> Iterator[Candidate]:
     """All candidates with G·N²·d = product."""
     for d in costs.HEAD_DIMS:
         if product % d:
@@ -127,25 +141,52 @@ def _of_product(product: int, memory: int, causal: bool) -> Iterator[Candidate]:
         for n in _flash2_seq_lens(quotient, d, memory):
             if quotient % n**2 == 0:
                 yield Candidate(FLASH2, quotient // n**2, n, d, causal)
-        yield from _naive_candidates(product, d, memory, causal)
+        yield from _naive_candidates(product, d, memory, causal, sizes)
 
 
-@lru_cache(maxsize=65536)
-def candidates(flops: float, memory: float) -> tuple[Candidate, ...]:
+_Numbers = tuple[float, float, tuple[int, ...]]
+_KNOWN: dict[_Numbers, tuple[Candidate, ...]] = {}
+
+
+def known_candidates() -> Mapping[_Numbers, tuple[Candidate, ...]]:
+    """What `candidates` has found so far, by its arguments."""
+    return dict(_KNOWN)
+
+
+def remember_candidates(found: Mapping[_Numbers, tuple[Candidate, ...]]) -> None:
+    """Keep what another process found: the files of a class are of the same few runs."""
+    if len(_KNOWN) < MAX_KNOWN:
+        _KNOWN.update(found)
+
+
+def candidates(
+    flops: float, memory: float, workspaces: tuple[int, ...] = ()
+) -> tuple[Candidate, ...]:
     """Everything that takes `flops` operations forward and `memory` bytes, to the byte.
+
+    `workspaces` are the bytes that the cuBLAS workspaces can have; those of known devices if empty.
 
     In float16 on CUDA, within `costs.has_memory_model`; empty where nothing there makes these
     numbers.
     """
     if memory % 1:
         return ()
+    arguments = (flops, memory, workspaces)
+    if arguments not in _KNOWN:
+        remember_candidates({arguments: _candidates(flops, memory, workspaces)})
+    return _KNOWN.get(arguments) or _candidates(flops, memory, workspaces)
+
+
+def _candidates(flops: float, memory: float, workspaces: tuple[int, ...]) -> tuple[Candidate, ...]:
     found = []
     for causal, operations in ((False, 4), (True, 2)):
         product = round(flops / operations / 8) * 8  # d is a multiple of 8
         if product and agree(product * operations, flops):
             found += [
                 candidate
-                for candidate in _of_product(product, int(memory), causal)
+                for candidate in _of_product(
+                    product, int(memory), causal, workspaces or known_workspaces()
+                )
                 if _makes(candidate, int(memory))
             ]
     return tuple(found)
@@ -175,37 +216,95 @@ def fits(candidate: Candidate, declared: Declaration) -> bool:
 
 @dataclass(frozen=True)
 class Identified:
-    """The identity lines of a submission, and for every file the families that it may be of."""
+    """The identity lines of a submission, and for every file the families that it may be of.
+
+    `results` are the files with the hints of their names left out that the numbers contradict.
+    """
 
     lines: tuple[Line, ...]
     candidates: Mapping[str, tuple[Candidate, ...]]
+    results: tuple[Result, ...]
 
 
-def _workspaces(results: Sequence[Result]) -> set[int]:
-    """The workspaces that most files of a submission can hold; every known size where none tells.
+@dataclass(frozen=True)
+class _Workspaces:
+    """Bytes of the cuBLAS workspaces that the files of a submission may have.
 
-    A submission has one device: where a known one is named, its own workspaces alone count.
+    `unexpected` is the size that its files agree on though it is not that of the named device, or
+    of any: ``CUBLAS_WORKSPACE_CONFIG`` sets it. `others` are sizes of other devices.
     """
+
+    allowed: frozenset[int]
+    others: frozenset[int] = field(default_factory=frozenset)
+    unexpected: int | None = None
+
+    def candidates_of(self, result: Result) -> tuple[Candidate, ...]:
+        """What can have made a file, with any of these workspaces."""
+        known = {*known_workspaces()}
+        sizes = () if self.allowed <= known else tuple(sorted(known | self.allowed))
+        memory = result.numbers.peak_mib * costs.MIB
+        return candidates(_flops_of(result), memory, sizes)
+
+    def text(self) -> str:
+        """The allowed sizes in MiB."""
+        return " / ".join(f"{size / costs.MIB:g}" for size in sorted(self.allowed))
+
+
+def _flops_of(result: Result) -> float:
+    """Operations of the forward pass; the declared shape's where rounding hides the difference."""
+    shape, numbers = result.declaration.shape, result.numbers
+    if shape is not None and not numbers.rounding.is_exact:
+        wanted = costs.forward_flops(shape)
+        if numbers.has_flops(wanted):
+            return wanted
+    return numbers.forward_flops
+
+
+def _agreed_workspace(results: Sequence[Result]) -> int | None:
+    """The workspace that nearly all files declared as naive share, None if there is none."""
+    sizes: Counter[float] = Counter()
+    for result in results:
+        declared = result.declaration
+        shape = declared.shape
+        if declared.implementation != NAIVE or not declared.gpu or shape is None:
+            continue
+        if costs.naive_memory_is_exact(shape) and result.numbers.has_flops(
+            costs.forward_flops(shape)
+        ):
+            without = costs.naive_peak_memory(shape, workspaces=0)
+            sizes[result.numbers.peak_mib * costs.MIB - without] += 1
+    size, count = max(sizes.items(), key=lambda item: item[1], default=(0.0, 0))
+    agreed = count >= max(ALIKE, ALIKE_SHARE * sizes.total())
+    return int(size) if agreed and size >= 0 and size % costs.ALLOCATION == 0 else None
+
+
+def _workspaces(results: Sequence[Result]) -> _Workspaces:
+    """The workspaces that a submission's files may have: it has one device and one setting.
+
+    They are those that nearly all its naive files agree on; failing that, those of the device that
+    it names; failing that, the known ones that most files can have.
+    """
+    known = frozenset(known_workspaces())
     named = {find_device(result.declaration.device_name) for result in results} - {None}
-    if len(named) == 1:
-        (device,) = named
-        if device and device.cublas_workspaces is not None:
-            return {device.cublas_workspaces}
+    of_device = {device.cublas_workspaces for device in named if device} - {None}
+    expected = frozenset(size for size in of_device if size) if len(named) == 1 else known
+    agreed = _agreed_workspace(results)
+    if agreed is not None and agreed not in (expected or known):
+        return _Workspaces(frozenset({agreed}), known, agreed)
+    if len(named) == 1 and expected:
+        return _Workspaces(expected, known)
+    everything = _Workspaces(known)
     counts: Counter[int] = Counter()
     for result in results:
         counts.update(
             {
                 candidate.workspaces
-                for candidate in _candidates_of(result)
+                for candidate in everything.candidates_of(result)
                 if candidate.workspaces is not None and fits(candidate, result.declaration)
             }
         )
     most = max(counts.values(), default=0)
-    return {size for size in known_workspaces() if counts[size] == most}
-
-
-def _candidates_of(result: Result) -> tuple[Candidate, ...]:
-    return candidates(result.numbers.forward_flops, result.numbers.peak_mib * costs.MIB)
+    return _Workspaces(frozenset(size for size in known if counts[size] == most), known)
 
 
 def _listed(found: Sequence[Candidate]) -> str:
@@ -217,20 +316,36 @@ def _listed(found: Sequence[Candidate]) -> str:
 class _Judge:
     """Compares one file's candidates with its declaration."""
 
-    def __init__(self, submission: str, result: Result, workspaces: set[int]) -> None:
-        self.submission, self.result = submission, result
-        self.declared = result.declaration
-        self.all = _candidates_of(result)
+    def __init__(self, submission: str, result: Result, workspaces: _Workspaces) -> None:
+        self.submission, self.workspaces = submission, workspaces
+        self.all = workspaces.candidates_of(result)
         self.possible = tuple(
             candidate
             for candidate in self.all
-            if candidate.workspaces is None or candidate.workspaces in workspaces
+            if candidate.workspaces is None or candidate.workspaces in workspaces.allowed
         )
+        self.hint = result.declaration
+        self.result = replace(result, declaration=self._without_refuted_hints(result))
+        self.declared = self.result.declaration
         self.fitting = tuple(c for c in self.possible if fits(c, self.declared))
-        self.workspaces = workspaces
+
+    def _without_refuted_hints(self, result: Result) -> Declaration:
+        """The declaration without the fewest hints of the file's name that the numbers refute."""
+        declared, shape = result.declaration, result.declaration.shape
+        hints = [name for name in ATTRIBUTES if name in declared.hinted]
+        right = shape is not None and result.numbers.has_flops(costs.forward_flops(shape))
+        if shape is not None and right and not self._memory_is_exact(declared, shape):
+            return declared
+        for count in range(len(hints) + 1):
+            for dropped in combinations(reversed(hints), count):
+                kept = declared.without(dropped)
+                if any(fits(candidate, kept) for candidate in self.possible):
+                    return kept
+        elsewhere = any(fits(candidate, declared) for candidate in self.all)
+        return declared if elsewhere else declared.without(hints)
 
     def _line(self, verdict: Verdict, code: str, **params: str) -> Line:
-        expected = params.pop("expected", self.declared.said())
+        expected = params.pop("expected", self.declared.describe())
         found = params.pop("found", _listed(self.possible))
         return Line(
             *(self.submission, self.result.name, "identity", verdict, f"identity.{code}"),
@@ -242,36 +357,58 @@ class _Judge:
     def line(self) -> Line:
         declared, result = self.declared, self.result
         if result.declared_again:
-            others = " | ".join(again.said() for again in (declared, *result.declared_again))
+            others = " | ".join(again.describe() for again in (declared, *result.declared_again))
             return self._line("fail", "declared_twice", found=others)
         recorded = result.recorded
-        if recorded and declared.source == "runs.csv" and recorded.said() != declared.said():
-            return self._line("fail", "record_differs", found=recorded.said())
+        if recorded and declared.source == "runs.csv" and declared.contradicts(recorded):
+            return self._line("fail", "record_differs", found=recorded.describe())
         if not declared.says_something:
-            code = "undeclared" if self.possible else "undeclared_unknown"
-            return self._line("not_checked", code, expected="")
-        flops = result.numbers.forward_flops
+            return self._undeclared()
         if declared.shape is not None:
             wanted = costs.forward_flops(declared.shape)
-            if not agree(flops, wanted):
-                texts = {"expected": f"{wanted:.9g} FLOPs", "found": f"{flops:.9g} FLOPs"}
-                return self._line("fail", "flops", declared=declared.said(), **texts)
+            if not result.numbers.has_flops(wanted):
+                found = f"{result.numbers.forward_flops:.9g} FLOPs"
+                texts = {"expected": f"{wanted:.9g} FLOPs", "found": found}
+                return self._line("fail", "flops", declared=declared.describe(), **texts)
         if not declared.gpu:
+            if self.fitting and declared.shape is not None and self._is_on_cpu():
+                return self._line("warn", "cuda_memory")
             return self._line("not_checked", "not_cuda")
         if declared.implementation not in (None, NAIVE, FLASH2):
             return self._line("not_checked", "other_kernel", kernel=str(declared.implementation))
         if self.fitting:
+            if declared != self.hint:
+                return self._line("pass", "name_differs", expected=self.hint.describe())
             return self._line("pass", "pass" if declared.shape else "pass_partly")
-        if declared.shape is not None and not self._memory_is_exact(declared.shape):
+        if declared.shape is not None and not self._memory_is_exact(declared, declared.shape):
             return self._line("not_checked", "not_exact")
+        if not result.numbers.rounding.is_exact and declared.shape is None:
+            return self._line("not_checked", "rounded", found="")
         return self._contradicted()
 
-    def _memory_is_exact(self, shape: Shape) -> bool:
+    def _is_on_cpu(self) -> bool:
+        """Whether the file is declared to be of a CPU; bfloat16 takes as much memory as float16."""
+        named, claim = self.declared.device_name, self.result.claim
+        on_cpu = named is not None and not device_is_gpu(named)
+        return on_cpu or (claim is not None and claim.run.device == "cpu")
+
+    def _undeclared(self) -> Line:
+        """The line of a file of which nothing is known but its numbers."""
+        if self.hint.says_something and self.possible:
+            return self._line("not_checked", "name_refuted", expected=self.hint.describe())
+        if not self.result.numbers.rounding.is_exact:
+            return self._line("not_checked", "rounded", expected="", found="")
+        code = "undeclared" if self.possible else "undeclared_unknown"
+        return self._line("not_checked", code, expected="")
+
+    @staticmethod
+    def _memory_is_exact(declared: Declaration, shape: Shape) -> bool:
         """Whether the memory of every implementation that the file can be is right to the byte."""
         ranges = {NAIVE: costs.naive_memory_is_exact, FLASH2: costs.flash2_memory_is_exact}
-        implementation = self.declared.implementation
-        chosen = ranges.values() if implementation is None else [ranges[implementation]]
-        return all(is_exact(shape) for is_exact in chosen)
+        implementation = declared.implementation
+        if implementation is None:
+            return all(is_exact(shape) for is_exact in ranges.values())
+        return implementation in ranges and ranges[implementation](shape)
 
     def _contradicted(self) -> Line:
         """The line of a declaration that no possible candidate fits."""
@@ -279,7 +416,10 @@ class _Judge:
         if not self.possible:
             elsewhere = [c for c in self.all if fits(c, declared)]
             if elsewhere:
-                return self._line("fail", "workspace", found=_listed(elsewhere), **self._sizes())
+                texts = {"found": _listed(elsewhere), "workspaces": self.workspaces.text()}
+                if declared.hinted:
+                    return self._line("warn", "workspace", **texts)
+                return self._line("fail", "workspace", **texts)
             if declared.shape is None:
                 return self._line("not_checked", "partly_unknown", found="")
             return self._line("fail", "memory", **self._memory(declared.shape))
@@ -289,11 +429,7 @@ class _Judge:
             return self._line(
                 "fail", "implementation", declared=declared.implementation, other=other
             )
-        return self._line("fail", "shape", declared=declared.said())
-
-    def _sizes(self) -> dict[str, str]:
-        sizes = (f"{size / costs.MIB:g}" for size in sorted(self.workspaces))
-        return {"workspaces": " / ".join(sizes)}
+        return self._line("fail", "shape", declared=declared.describe())
 
     def _memory(self, shape: Shape) -> dict[str, str]:
         """Bytes that the declared shape takes, and the bytes found."""
@@ -301,10 +437,11 @@ class _Judge:
         if self.declared.implementation in (None, FLASH2):
             wanted.append(costs.flash2_peak_memory(shape))
         if self.declared.implementation in (None, NAIVE):
-            wanted += [costs.naive_peak_memory(shape, size) for size in sorted(self.workspaces)]
+            sizes = sorted(self.workspaces.allowed)
+            wanted += [costs.naive_peak_memory(shape, size) for size in sizes]
         found = self.result.numbers.peak_mib * costs.MIB
         return {
-            "declared": self.declared.said(),
+            "declared": self.declared.describe(),
             "expected": " | ".join(f"{size} B" for size in wanted),
             "found": f"{found:.12g} B",
         }
@@ -313,9 +450,16 @@ class _Judge:
 def check_identity(submission: str, results: Sequence[Result]) -> Identified:
     """A line for each file, and the families that it may be of."""
     workspaces = _workspaces(results)
-    lines, found = [], {}
-    for result in results:
-        judge = _Judge(submission, result, workspaces)
-        lines.append(judge.line())
-        found[result.name] = judge.fitting if result.declaration.says_something else judge.possible
-    return Identified(tuple(lines), found)
+    judges = [_Judge(submission, result, workspaces) for result in results]
+    lines = [judge.line() for judge in judges]
+    if workspaces.unexpected is not None:
+        size = f"{workspaces.unexpected / costs.MIB:g}"
+        of_another = workspaces.unexpected in workspaces.others
+        verdict: Verdict = "warn" if of_another else "pass"
+        code = "identity.workspace_of_another" if of_another else "identity.workspace_unusual"
+        lines.append(Line(submission, "", "identity", verdict, code, {"size": size}))
+    found = {
+        judge.result.name: judge.fitting if judge.declared.says_something else judge.possible
+        for judge in judges
+    }
+    return Identified(tuple(lines), found, tuple(judge.result for judge in judges))

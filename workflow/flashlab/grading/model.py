@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import Numbers
+from flashlab.course import Claim, Numbers
 
 CHECKS = (
     *("form", "arithmetic", "identity", "physics", "plausibility", "coverage", "copies"),
     "reproduction",
 )
 Verdict = Literal["pass", "warn", "fail", "not_checked"]
-VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "pass", "not_checked")
-"""From the worst on; a whole check's verdict is the worst of its lines."""
+VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
+"""From the worst on; a whole check's verdict is the worst of its lines. What was not checked has
+not passed, so it outweighs a pass."""
+
+TELLING = 12
+"""Fewest different samples of a pass that two records do not share by chance."""
+
+ATTRIBUTES = ("implementation", "batch_size", "seq_len", "num_heads", "emb_dim", "causal")
 
 BADGES = ("available", "functional", "reproduced")
 """In the sense of the ACM's artifact badges: results available, functional, reproduced."""
@@ -42,13 +49,19 @@ class Line:
     expected: str = ""
     found: str = ""
 
+    @property
+    def is_note(self) -> bool:
+        """Whether it passed in a way that a reader should know of: an unusual form, a guess."""
+        return self.verdict == "pass" and not self.code.startswith(f"{self.check}.pass")
+
 
 @dataclass(frozen=True)
 class Declaration:
     """What a file is declared to be; None for what is not declared.
 
-    `source` is ``runs.csv``, ``record`` or ``name``. `gpu` is False if the run is declared to be
-    on a CPU, or in another number format than float16.
+    `source` is ``runs.csv``, ``record`` or ``name``; `gpu` is False if the run is declared to be
+    on a CPU, or in another number format than float16. `hinted` names the attributes that only
+    the file's name seems to state; the numbers overrule them.
     """
 
     source: str
@@ -60,6 +73,7 @@ class Declaration:
     causal: bool | None = None
     device_name: str | None = None
     gpu: bool = True
+    hinted: frozenset[str] = frozenset()
 
     @property
     def shape(self) -> Shape | None:
@@ -73,12 +87,32 @@ class Declaration:
         return Shape(b, n, h, e, causal)
 
     @property
+    def stated(self) -> dict[str, Any]:
+        """What is declared about the run itself, by attribute."""
+        values = ((name, getattr(self, name)) for name in ATTRIBUTES)
+        return {name: value for name, value in values if value is not None}
+
+    @property
     def says_something(self) -> bool:
         """Whether anything is declared about the run itself."""
-        said = (self.implementation, self.batch_size, self.seq_len, self.num_heads, self.emb_dim)
-        return any(part is not None for part in (*said, self.causal))
+        return bool(self.stated)
 
-    def said(self) -> str:
+    def without(self, attributes: Iterable[str]) -> Declaration:
+        """The declaration without some of its hints."""
+        gone: dict[str, Any] = dict.fromkeys(attributes)
+        return replace(self, **gone, hinted=self.hinted - gone.keys())
+
+    def completed_by(self, other: Declaration) -> Declaration:
+        """The declaration, with what it leaves out taken from another."""
+        missing: dict[str, Any] = {k: v for k, v in other.stated.items() if k not in self.stated}
+        return replace(self, **missing, hinted=self.hinted | (other.hinted & missing.keys()))
+
+    def contradicts(self, other: Declaration) -> bool:
+        """Whether the two state different values of an attribute."""
+        mine, theirs = self.stated, other.stated
+        return any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys())
+
+    def describe(self) -> str:
         """The declaration in one line: ``Flash2 B16 N1024 H32 E2048 full``."""
         parts = [self.implementation or ""]
         for symbol, value in zip(
@@ -94,8 +128,9 @@ class Declaration:
 class Result:
     """One well-formed result file of a submission, and what it is declared to be.
 
-    `recorded` is what a ``record`` block claims, `samples` are the block's seconds for each pass,
-    and `declared_again` the further rows of ``runs.csv`` for the file.
+    `recorded` is what a ``record`` block claims of the run, `claim` the block itself, `samples` are
+    its seconds for each pass, and `declared_again` the further rows of ``runs.csv`` for the file.
+    `is_sampled` and `fingerprint` stand for the samples where these are left out.
     """
 
     name: str
@@ -104,6 +139,22 @@ class Result:
     recorded: Declaration | None = None
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     declared_again: tuple[Declaration, ...] = ()
+    claim: Claim | None = None
+    is_sampled: bool = False
+    fingerprint: str = ""
+
+    def without_samples(self) -> Result:
+        """The result with a fingerprint in place of its samples, which may be many.
+
+        The fingerprint is empty where there are too few different samples to tell records apart.
+        """
+        if not self.samples:
+            return self
+        telling = all(len(set(values)) >= TELLING for values in self.samples.values())
+        text = repr([self.samples[name] for name in sorted(self.samples)])
+        digest = hashlib.sha256(text.encode()).hexdigest() if telling else ""
+        timed = any(self.samples.values())
+        return replace(self, samples={}, is_sampled=timed, fingerprint=digest)
 
 
 @dataclass(frozen=True)
@@ -117,6 +168,6 @@ class Submission:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """A whole check's verdict: the worst, in the order fail, warn, pass, not_checked."""
+    """A whole check's verdict: the worst, in the order fail, warn, not_checked, pass."""
     found = set(verdicts)
     return next((verdict for verdict in VERDICTS if verdict in found), "not_checked")

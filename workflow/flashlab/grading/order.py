@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,12 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
 from flashlab.files import write_json
+from flashlab.grading.apart import check_apart
 from flashlab.grading.arithmetic import check_arithmetic
-from flashlab.grading.model import GradingError, Result
+from flashlab.grading.causes import causes_of, urgency
+from flashlab.grading.grade import grade_checked
+from flashlab.grading.model import GradingError, Line, Result
+from flashlab.grading.recorded import recorded_results
 from flashlab.grading.reproduction import (
     Measured,
     choose,
@@ -29,7 +34,7 @@ from flashlab.grading.reproduction import (
     read_measured,
 )
 from flashlab.grading.shown import escaped
-from flashlab.grading.submissions import read_submissions
+from flashlab.grading.submissions import find_submissions
 from flashlab.implementations import Implementation, find_implementations
 from flashlab.runs import Run
 
@@ -56,17 +61,25 @@ class Ordered:
     records: tuple[str, ...] = ()
 
 
-def _submitted_results(config: Mapping[str, Any]) -> dict[str, list[Result]]:
-    """The results whose numbers are consistent, by submission."""
-    submissions = read_submissions(config["submissions"], config["grading"].get("device"))
-    return {
-        name: [
-            result
-            for result in submission.results
-            if check_arithmetic(name, result).verdict == "pass"
+def _submitted_results(config: Mapping[str, Any]) -> list[dict[str, list[Result]]]:
+    """The results whose numbers are consistent, by submission.
+
+    Submissions are in groups: certainly accused, likely, and all others.
+    """
+    folder, device = config["submissions"], config["grading"].get("device")
+    checked = list(check_apart(folder, find_submissions(folder).submissions, device))
+    grades = grade_checked(checked, (), "", recorded_results())
+    lines: dict[str, list[Line]] = defaultdict(list)
+    for line in grades.lines:
+        lines[line.submission].append(line)
+    groups: dict[tuple[int, ...], dict[str, list[Result]]] = defaultdict(dict)
+    for own in checked:
+        name, results = own.submission.name, own.submission.results
+        accusations = urgency(causes_of(lines[name], len(results)))[:2]
+        groups[accusations][name] = [
+            result for result in results if check_arithmetic(name, result).verdict == "pass"
         ]
-        for name, submission in submissions.items()
-    }
+    return [groups[accusations] for accusations in sorted(groups)]
 
 
 def _attached_results(
@@ -120,14 +133,14 @@ def _print_estimate(
 def _plan_sample(
     config: Mapping[str, Any],
     device: str,
-    results: list[Result],
+    groups: Sequence[list[Result]],
     implementations: Mapping[str, Implementation],
     protocol: Mapping[str, Any],
 ) -> dict[Run, plan.PlannedRun]:
-    """The sample of these results to measure here, with each record's file."""
+    """The sample of these results, the most suspicious first, with each record's file."""
     dtype = plan.AUTO_DTYPE[device] if config["dtype"] == "auto" else config["dtype"]
     here, seed = machine.device_name(device), config["grading"]["seed"]
-    chosen = choose(results, here, config["reproduce"], seed, implementations)
+    chosen = choose(groups, here, config["reproduce"], seed, implementations)
     runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
     return plan.plan_local(ATTENTION, runs, protocol, implementations, RECORDS)
 
@@ -169,28 +182,30 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     kind = "submissions" if "submissions" in config else "pdf"
     # The course's own protocol, because its results are what is compared.
     device = machine.detect_device(config["device"])
-    course = {**config, "measure": {**config["measure"], "protocol": "lab5"}}
+    course = {"measure": {**config["measure"], "protocol": "lab5"}}
     protocol = plan.protocol_of(course, device)
     planned: dict[Run, plan.PlannedRun] = {}
     if "reproduce" in config:
         try:
             if kind == "submissions":
-                by_owner = _submitted_results(config)
+                groups = _submitted_results(config)
             else:
-                by_owner, protocol = _attached_results(config, device)
+                attached, protocol = _attached_results(config, device)
+                groups = [attached]
         except GradingError as error:
             raise ConfigError(f"--config: {kind}: {error}") from error
         implementations = find_implementations()
         if device == "cpu":
-            _refuse_gpu_results(by_owner, implementations)
-        results = [result for own in by_owner.values() for result in own]
+            _refuse_gpu_results({k: v for own in groups for k, v in own.items()}, implementations)
+        results = [[r for own in group.values() for r in own] for group in groups]
         planned = _plan_sample(config, device, results, implementations, protocol)
-        _print_estimate(planned, results, protocol)
+        _print_estimate(planned, [r for group in results for r in group], protocol)
     path = root / HOME / f"{kind}.json"
     document = {
         "called_ns": time.time_ns(),
         kind: config[kind],
         "device": config["grading"].get("device"),
+        "nonce": config.get("nonce"),
         "seed": config["grading"]["seed"],
         "languages": config["languages"],
         "here": machine.device_name(device),

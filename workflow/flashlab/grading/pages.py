@@ -8,11 +8,10 @@ from pathlib import Path
 
 from flashlab.files import open_atomically
 from flashlab.grading.model import BADGES, CHECKS
+from flashlab.grading.shown import MARKS
 from flashlab.grading.wording import word
 from flashlab.report.page import LANGUAGE_TAGS
 from flashlab.report.render import TEMPLATES, templates, to_pdf
-
-MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 
 
 def to_html(document: dict[str, object]) -> str:

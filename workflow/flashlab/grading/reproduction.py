@@ -14,8 +14,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE
-from flashlab.devices import find_device
-from flashlab.grading.declared import device_is_gpu
+from flashlab.grading.declared import device_is_gpu, is_same_device
 from flashlab.grading.model import Line, Result, Verdict
 from flashlab.records import read_record
 from flashlab.runs import Run
@@ -60,13 +59,6 @@ def read_measured(path: Path, run: Run) -> Measured:
     return Measured(run, record.status, seconds, disturbed)
 
 
-def _is_same_device(here: str, named: str | None) -> bool:
-    if named is None:
-        return False
-    mine, theirs = find_device(here), find_device(named)
-    return here == named or (mine is not None and mine == theirs)
-
-
 Declared = tuple[str, Shape]
 
 
@@ -79,27 +71,34 @@ def declared_run(result: Result) -> Declared | None:
 
 
 def choose(
-    results: Iterable[Result], here: str, count: int, seed: int, known: Collection[str]
+    groups: Sequence[Iterable[Result]],
+    here: str,
+    count: int,
+    seed: int,
+    known: Collection[str],
 ) -> list[Declared]:
     """A sample of `count` declared runs, the same for the same seed and submissions.
 
-    Runs longer than `LAUNCH_SECONDS` are preferred. If a run was on another device, the other
-    implementation is measured at that shape too. `known` are the implementations that can be
-    measured.
+    `groups` are the files of the most suspicious submissions, of the next ones, and so on; runs of
+    an earlier group come first, and within one the seed decides. Runs shorter than
+    `LAUNCH_SECONDS` come last. If a run was on another device, the other implementation is
+    measured at that shape too. `known` are the implementations that can be measured.
     """
     longest: dict[Declared, float] = {}
+    places: dict[Declared, int] = {}
     elsewhere: set[Declared] = set()
-    for result in results:
+    for place, result in ((i, result) for i, group in enumerate(groups) for result in group):
         run = declared_run(result)
         if run is None or run[0] not in known:
             continue
         seconds = min(result.numbers.seconds[name] for name in PASSES)
         longest[run] = max(seconds, longest.get(run, 0.0))
-        if not _is_same_device(here, result.declaration.device_name):
+        places.setdefault(run, place)
+        if not is_same_device(here, result.declaration.device_name):
             elsewhere.add(run)
     order = sorted(longest)
     random.Random(seed).shuffle(order)
-    order.sort(key=lambda run: longest[run] < LAUNCH_SECONDS)
+    order.sort(key=lambda run: (longest[run] < LAUNCH_SECONDS, places[run]))
     chosen = dict.fromkeys(order[:count])
     for implementation, shape in order[:count]:
         other = {NAIVE: FLASH2, FLASH2: NAIVE}.get(implementation)
@@ -143,7 +142,7 @@ def estimated_seconds(
 
 def _compare_times(submission: str, result: Result, measured: Measured) -> Line:
     """One file from the same device, compared with the measurement."""
-    params = {"run": result.declaration.said(), "tolerance": f"{TOLERANCE:.0%}"}
+    params = {"run": result.declaration.describe(), "tolerance": f"{TOLERANCE:.0%}"}
     worst, texts = 0.0, ("", "")
     for name in PASSES:
         mine, theirs = measured.seconds[name], result.numbers.seconds[name]
@@ -186,7 +185,7 @@ def _compare_ratios(
         yield Line(
             *(submission, own[pair[1]].name, "reproduction", verdict),
             "reproduction.ratio_agrees" if agree else "reproduction.ratio_differs",
-            {"run": own[pair[1]].declaration.said(), "factor": f"{OTHER_DEVICE_FACTOR:g}"},
+            {"run": own[pair[1]].declaration.describe(), "factor": f"{OTHER_DEVICE_FACTOR:g}"},
             f"{here:.3g}",
             f"{there:.3g}",
         )
@@ -214,10 +213,10 @@ def check_reproduction(
         found = by_run.get(run) if run else None
         if found is None:
             continue
-        if not _is_same_device(here, result.declaration.device_name):
+        if not is_same_device(here, result.declaration.device_name):
             elsewhere.append(result)
         elif found.status != "ok":
-            params = {"run": result.declaration.said(), "status": found.status}
+            params = {"run": result.declaration.describe(), "status": found.status}
             code = "reproduction.not_measured"
             lines.append(Line(submission, result.name, "reproduction", "not_checked", code, params))
         else:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from flashlab.files import open_atomically
-from flashlab.grading.grade import Grades
+from flashlab.grading.grade import Grades, Summary
 from flashlab.grading.model import CHECKS
 from flashlab.grading.shown import cell
 from flashlab.grading.wording import sentence
@@ -41,6 +41,13 @@ def write_grades(path: Path, grades: Grades, language: str) -> None:
     )
 
 
+def _verdict(summary: Summary, check: str) -> str:
+    """A check's verdict, with how much of it was made if it was made in part."""
+    done, total = summary.checked[check]
+    partly = summary.verdicts[check] == "not_checked" and 0 < done < total
+    return summary.verdicts[check] + (f" ({done} of {total} checked)" if partly else "")
+
+
 def write_summary(path: Path, grades: Grades) -> None:
     """Write a row for each submission."""
     _write(
@@ -49,7 +56,7 @@ def write_summary(path: Path, grades: Grades) -> None:
         (
             (
                 *(summary.submission, summary.device, str(summary.files)),
-                *(summary.verdicts[check] for check in CHECKS),
+                *(_verdict(summary, check) for check in CHECKS),
                 *(str(summary.counts.get(v, 0)) for v in ("fail", "warn", "not_checked")),
                 " ".join(summary.badges),
             )

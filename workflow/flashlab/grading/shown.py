@@ -12,9 +12,15 @@ from functools import cache
 
 from flashlab.glyphs import covered
 
+MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
+"""The sign of each verdict."""
+
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+MAX_CELL = 32_000
+"""Most characters of a CSV cell: a spreadsheet holds 32,767, and cuts the rest off in silence."""
+
 MAX_CHARACTERS = 160
-"""Most characters of a name or text in a PDF; a CSV cell has all of it."""
+"""Most characters of a name or text in a PDF."""
 
 
 @cache
@@ -32,6 +38,8 @@ def _escaped_character(character: str, needs_glyph: bool) -> str:
 
 def escaped(text: str, needs_glyph: bool = False) -> str:
     """`text` with visible escapes for everything that could mislead a reader or break a parser."""
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text  # the font has all of these
     return "".join(_escaped_character(character, needs_glyph) for character in text)
 
 
@@ -45,6 +53,8 @@ def for_page(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """`text` for a CSV cell: escaped, and never a formula."""
+    """`text` for a CSV cell: escaped, never a formula, and short enough for any spreadsheet."""
     shown = escaped(text)
+    if len(shown) > MAX_CELL:
+        shown = f"{shown[: MAX_CELL - 1]}…"
     return f"'{shown}" if shown.startswith(FORMULA_STARTS) else shown

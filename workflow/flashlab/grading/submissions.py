@@ -8,14 +8,25 @@ from pathlib import Path, PurePosixPath
 from flashlab.course import (
     RUNS_CSV,
     DeclaredRun,
+    NotAResultError,
     NotMeasuredError,
     read_result,
     read_runs_csv,
 )
 from flashlab.grading import declared
-from flashlab.grading.files import Found, files_of, loose_files_in, submissions_in
-from flashlab.grading.model import Declaration, GradingError, Line, Result, Submission
+from flashlab.grading.files import Entries, Found, entries_of, files_of
+from flashlab.grading.model import (
+    Declaration,
+    GradingError,
+    Line,
+    Result,
+    Submission,
+    Verdict,
+)
 from flashlab.untrusted import UnsoundFileError
+
+WARNED = ("form.archive_unknown", "form.archive_nested")
+"""Problems of form that are nobody's fault: a person has to open these files."""
 
 
 class _Reader:
@@ -27,9 +38,14 @@ class _Reader:
         self.results: dict[str, Result] = {}
         self.seen: set[str] = set()
         self.declared: dict[str, list[tuple[str, DeclaredRun]]] = {}
+        self.others: list[str] = []
 
     def fail(self, file: str, problem: UnsoundFileError) -> None:
-        self.lines.append(Line(self.name, file, "form", "fail", problem.code, problem.params))
+        verdict: Verdict = "warn" if problem.code in WARNED else "fail"
+        self.lines.append(Line(self.name, file, "form", verdict, problem.code, problem.params))
+
+    def note(self, file: str, code: str, **params: str) -> None:
+        self.lines.append(Line(self.name, file, "form", "pass", code, params))
 
     def take(self, found: Found) -> None:
         self.seen.add(found.path)
@@ -37,30 +53,32 @@ class _Reader:
             if found.problem is not None:
                 raise found.problem
             assert found.content is not None
-            if PurePosixPath(found.path).name == RUNS_CSV:
+            if PurePosixPath(found.path).name.lower() == RUNS_CSV:
                 self._take_declarations(found.path, found.content)
             else:
                 self._take_result(found.path, found.content)
+        except NotAResultError:
+            self.others.append(found.path)
         except UnsoundFileError as problem:
             self.fail(found.path, problem)
         except NotMeasuredError as reason:
-            line = Line(
-                *(self.name, found.path, "form", "not_checked", "form.not_measured"),
-                {"status": reason.status},
-            )
-            self.lines.append(line)
+            self.note(found.path, "form.not_measured", status=reason.status)
 
     def _take_result(self, path: str, content: bytes) -> None:
         result = read_result(content)
         recorded = declared.of_record(result.claim) if result.claim else None
-        declaration = recorded or declared.of_name(path)
-        self.results[path] = Result(path, result.numbers, declaration, recorded, result.samples)
+        self.results[path] = Result(
+            *(path, result.numbers, recorded or declared.of_name(path), recorded, result.samples),
+            claim=result.claim,
+        )
         self.lines.append(Line(self.name, path, "form", "pass", "form.pass"))
 
     def _take_declarations(self, path: str, content: bytes) -> None:
         runs = read_runs_csv(content)
         for problem in runs.problems:
             self.fail(path, problem)
+        for code in runs.notes:
+            self.note(path, code)
         folder = PurePosixPath(path).parent
         for row in runs.rows:
             self.declared.setdefault(str(folder / row.file), []).append((path, row))
@@ -74,12 +92,20 @@ class _Reader:
             elif file in self.results:
                 result = self.results[file]
                 first, *again = (declared.of_row(row) for _, row in rows)
+                first = first.completed_by(result.declaration)
                 if first.device_name is None and result.recorded:
                     first = replace(first, device_name=result.recorded.device_name)
                 if result.recorded and not result.recorded.gpu:
                     first = replace(first, gpu=False)
                 self.results[file] = replace(result, declaration=first, declared_again=tuple(again))
-        if not self.results and not self.lines:
+        for file in self.others:
+            # Only a row of runs.csv makes it a result that is not one.
+            if file in self.declared:
+                self.fail(file, NotAResultError())
+            else:
+                self.note(file, "form.not_a_result")
+        told = any(not line.is_note or line.code == "form.not_measured" for line in self.lines)
+        if not self.results and not told:
             self.fail("", UnsoundFileError("form.nothing"))
         return Submission(self.name, tuple(self.results.values()), tuple(self.lines))
 
@@ -91,38 +117,52 @@ def read_submission(folder: str, name: str, device_name: str | None) -> Submissi
         reader.take(found)
     submission = reader.finish()
     named = {result.declaration.device_name for result in submission.results} - {None}
+    lines = list(submission.lines)
+    if device_name is not None:
+        lines += [
+            Line(
+                *(name, "", "form", "warn", "form.other_device"),
+                {"device": other},
+                device_name,
+                other,
+            )
+            for other in sorted(map(str, named))
+            if not declared.is_same_device(other, device_name)
+        ]
     # A submission comes from one GPU: the device that one file names is that of the others.
     device = named.pop() if len(named) == 1 else (None if named else device_name)
     results = tuple(
         replace(result, declaration=_on(result.declaration, device))
         for result in submission.results
     )
-    return replace(submission, results=results, device_name=device)
+    return replace(submission, results=results, lines=tuple(lines), device_name=device)
 
 
 def _on(declaration: Declaration, device_name: str | None) -> Declaration:
     return replace(declaration, device_name=declaration.device_name or device_name)
 
 
-def _not_graded(folder: str, problem: UnsoundFileError) -> GradingError:
-    return GradingError(f"config: submissions: {folder} cannot be graded: {problem}")
-
-
-def loose_files(folder: str) -> list[Line]:
-    """A line, of no submission, for each file beside the submissions."""
+def find_submissions(folder: str) -> Entries:
+    """What lies in a class's folder; GradingError if it has no submission or cannot be listed."""
     try:
-        names = loose_files_in(folder)
+        entries = entries_of(folder)
     except UnsoundFileError as problem:
-        raise _not_graded(folder, problem) from problem
-    return [Line("", name, "form", "warn", "form.loose") for name in names]
+        text = f"config: submissions: {folder} cannot be graded: {problem}"
+        raise GradingError(text) from problem
+    if not entries.submissions:
+        raise GradingError(
+            f"{folder} has no subfolders; each submission is one. To check a single submission: "
+            f"./run selfcheck {folder}"
+        )
+    return entries
+
+
+def loose_files(entries: Entries) -> list[Line]:
+    """A line, of no submission, for each file beside the submissions."""
+    return [Line("", name, "form", "warn", "form.loose") for name in entries.loose]
 
 
 def read_submissions(folder: str, device_name: str | None) -> dict[str, Submission]:
     """All submissions of a folder by name; GradingError if it has none or cannot be listed."""
-    try:
-        names = submissions_in(folder)
-    except UnsoundFileError as problem:
-        raise _not_graded(folder, problem) from problem
-    if not names:
-        raise GradingError(f"{folder} has no subfolders; each submission is one")
+    names = find_submissions(folder).submissions
     return {name: read_submission(folder, name, device_name) for name in names}

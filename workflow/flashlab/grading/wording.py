@@ -1,10 +1,11 @@
-"""Lines in words: one whole sentence each, from the catalogs."""
+"""Lines and causes in words: one whole sentence each, from the catalogs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from flashlab.catalogs import message
+from flashlab.catalogs import message, messages
+from flashlab.grading.causes import Cause
 from flashlab.grading.model import Line
 
 DOMAIN = "grades"
@@ -30,3 +31,30 @@ def sentence(line: Line, language: str, show: Callable[[str], str]) -> str:
         if value or name not in TRANSLATED
     }
     return word(line.code, language, **params)
+
+
+def _experiments(cause: Cause, language: str) -> str:
+    """The experiments that a cause names: ``sequence length (Pytorch, Flash2), batch size …``."""
+    by_experiment: dict[str, list[str]] = {}
+    for experiment, implementation in cause.experiments:
+        by_experiment.setdefault(experiment, []).append(implementation)
+    return word("list.separator", language).join(
+        word(
+            "cause.experiment",
+            language,
+            experiment=word(f"experiment.{experiment}", language),
+            implementations=word("list.separator", language).join(implementations),
+        )
+        for experiment, implementations in by_experiment.items()
+    )
+
+
+def cause_sentence(cause: Cause, language: str, show: Callable[[str], str]) -> str:
+    """A cause in words, its parameters made safe by `show`."""
+    if cause.key and cause.key in messages(language, DOMAIN):
+        params = {name: show(value) for name, value in cause.params.items()}
+        return word(cause.key, language, experiments=_experiments(cause, language), **params)
+    told = sentence(cause.line, language, show)
+    if cause.files > 1:
+        told += word("cause.more_files", language, count=cause.files - 1)
+    return told

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from flashlab.measuring.start import (
 )
 from flashlab.measuring.surroundings import surroundings
 from flashlab.processes import WorkflowGoneError, has_ended, workflow_process
+from flashlab.proof import NONCE, SEAL, seal_of
 from flashlab.records import COUNTERS, Record, read_metrics, time_out_message, write_record
 from flashlab.runs import Run
 
@@ -203,6 +205,9 @@ def measure_run(
         started=started,
         details=found.get("details"),
     )
+    if NONCE in protocol:
+        seal = seal_of(record.to_json()["record"])
+        record = replace(record, environment={**record.environment, SEAL: seal})
     write_record(output, record)
     return record
 

@@ -1,0 +1,131 @@
+"""Archives that mean harm: nothing is written, and each bad member is one line."""
+
+from __future__ import annotations
+
+import io
+import stat
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab.grading.archives import MAX_UNPACKED_BYTES, is_archive, without_suffix
+
+FLASH = "flash2-b16-n512-h32-e2048-full"
+
+
+def zip_of(path: Path, **members: bytes) -> zipfile.ZipFile:
+    archive = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
+    for name, content in members.items():
+        archive.writestr(name, content)
+    return archive
+
+
+def absolute(path: Path) -> None:
+    zip_of(path, **{"/etc/x.json": b"{}"}).close()
+
+
+def above(path: Path) -> None:
+    zip_of(path, **{"a/../../x.json": b"{}"}).close()
+
+
+def with_drive(path: Path) -> None:
+    zip_of(path, **{"C:\\x.json": b"{}"}).close()
+
+
+def link(path: Path) -> None:
+    with zip_of(path) as archive:
+        info = zipfile.ZipInfo("x.json")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(info, "/etc/passwd")
+
+
+def large(path: Path) -> None:
+    zip_of(path, **{"x.json": b" " * 2**26}).close()
+
+
+def nested(path: Path) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("x.json", b"{}")
+    zip_of(path, **{"inner.zip": inner.getvalue()}).close()
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(b"PK\x03\x04 and no more")
+
+
+def unknown(path: Path) -> None:
+    path.write_bytes(b"7z\xbc\xaf\x27\x1c")
+
+
+def tar_link(path: Path) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        info = tarfile.TarInfo("x.json")
+        info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(info)
+
+
+def tar_bomb(path: Path) -> None:
+    with tarfile.open(path, "w:xz", preset=0) as archive:
+        info = tarfile.TarInfo("x.txt")
+        info.size = MAX_UNPACKED_BYTES + 1
+        with open("/dev/zero", "rb") as zeros:
+            archive.addfile(info, zeros)
+
+
+def tar_device(path: Path) -> None:
+    with tarfile.open(path, "w") as archive:
+        info = tarfile.TarInfo("x.json")
+        info.type = tarfile.CHRTYPE
+        archive.addfile(info)
+
+
+HARMFUL: dict[str, tuple[str, Callable[[Path], None], str]] = {
+    "an absolute name": ("a.zip", absolute, "fail form.archive_path"),
+    "a name above": ("a.zip", above, "fail form.archive_path"),
+    "a drive": ("a.zip", with_drive, "fail form.archive_path"),
+    "a link": ("a.zip", link, "fail form.link"),
+    "a large member": ("a.zip", large, "fail form.too_large"),
+    "an archive within": ("a.zip", nested, "warn form.archive_nested"),
+    "damage": ("a.zip", damaged, "fail form.archive_damaged"),
+    "another kind": ("a.7z", unknown, "warn form.archive_unknown"),
+    "a tar's link": ("a.tgz", tar_link, "fail form.link"),
+    "a tar that expands": ("a.tar.xz", tar_bomb, "fail form.too_large"),
+    "a tar's device": ("a.tar", tar_device, "fail form.link"),
+}
+
+
+@pytest.mark.parametrize("harm", HARMFUL)
+def test_a_harmful_archive_is_a_line_and_the_rest_is_graded(
+    harm: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    name, make, expected = HARMFUL[harm]
+    make(sound.write(tmp_path / "eve") / name)
+    before = sorted(tmp_path.rglob("*"))
+    found = graded(tmp_path)
+    told = [f"{line.verdict} {line.code}" for line in found.alarms()]
+    assert told == [expected]
+    assert found.of("eve")["identity"] == "pass"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_tar_is_looked_into(sound: Any, graded: Callable[..., Any], tmp_path: Path) -> None:
+    folder = sound.write(tmp_path / "unpacked")
+    tmp_path.joinpath("class").mkdir()
+    with tarfile.open(tmp_path / "class" / "ann.tar.gz", "w:gz") as archive:
+        archive.add(folder, "ann")
+    found = graded(tmp_path / "class")
+    assert found.alarms() == []
+    assert found.badges("ann.tar.gz") == ("available", "functional")
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"), [("ann.zip", "ann"), ("ann.tar.gz", "ann"), ("a.b.TGZ", "a.b")]
+)
+def test_an_archive_is_known_by_its_name(name: str, stem: str) -> None:
+    assert is_archive(name)
+    assert without_suffix(name) == stem

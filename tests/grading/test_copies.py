@@ -1,0 +1,368 @@
+"""Copies are found however they are disguised, and independent measurements are not accused."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab.benchmarks.attention import costs
+from flashlab.grading.causes import clusters_of
+from flashlab.grading.grade import grade
+from flashlab.grading.recorded import recorded_results
+from flashlab.grading.submissions import read_submissions
+
+MEMORY = "peak_memory_usage(MB)"
+CLASS = 14
+
+Measure = Callable[..., Any]
+
+
+def jittered(own: Any, jitter: float, seed: int, level: float = 1.0) -> Any:
+    """The same times, each changed a little."""
+    chance = random.Random(seed)
+    again = copy.deepcopy(own)
+    for name in again.documents:
+        for passed in ("forward", "backward"):
+            again.rescale(name, level * (1 + chance.uniform(-jitter, jitter)), [passed])
+    return again
+
+
+def write_class(folder: Path, sound: Any, measure: Measure, count: int = CLASS) -> list[Any]:
+    """Independent submissions s00, s01, …; they are returned too."""
+    submissions = [measure(sound, seed) for seed in range(count)]
+    for seed, own in enumerate(submissions):
+        own.write(folder / f"s{seed:02}")
+    return submissions
+
+
+def copies(found: Any) -> dict[str, set[str]]:
+    """Who is told of whom, with the verdict."""
+    told: dict[str, set[str]] = {}
+    for line in found.grades.lines:
+        if line.check == "copies" and line.verdict in ("fail", "warn") and "other" in line.params:
+            told.setdefault(line.submission, set()).add(f"{line.verdict} {line.params['other']}")
+    return told
+
+
+@pytest.mark.parametrize("level", [1.0, 0.97])
+@pytest.mark.parametrize("jitter", [1e-4, 1e-3, 2e-3, 3e-3])
+def test_a_jittered_copy_in_a_class_is_found(
+    jitter: float,
+    level: float,
+    sound: Any,
+    measured_again: Measure,
+    graded: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    submissions = write_class(tmp_path, sound, measured_again)
+    jittered(submissions[4], jitter, 1, level).write(tmp_path / "eve")
+    verdict = "fail" if jitter < 1e-3 else "warn"
+    assert copies(graded(tmp_path)) == {"eve": {f"{verdict} s04"}, "s04": {f"{verdict} eve"}}
+
+
+@pytest.mark.parametrize("jitter", [1e-3, 3e-3])
+def test_a_jittered_copy_is_found_without_a_class(
+    jitter: float, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    sound.write(tmp_path / "ann")
+    jittered(sound, jitter, 1).write(tmp_path / "eve")
+    assert copies(graded(tmp_path)) == {"ann": {"warn eve"}, "eve": {"warn ann"}}
+
+
+def test_a_group_of_copies_is_one_cluster(
+    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    submissions = write_class(tmp_path, sound, measured_again)
+    for seed, name in enumerate(("eve", "eva")):
+        jittered(submissions[2], 5e-5, seed).write(tmp_path / name)
+    group = {"s02", "eve", "eva"}
+    found = graded(tmp_path)
+    told = copies(found)
+    assert told == {name: {f"fail {other}" for other in group - {name}} for name in group}
+    (cluster,) = clusters_of(found.grades.lines)
+    assert cluster.members == ("eva", "eve", "s02")
+    assert len(cluster.pairs) == 3 and cluster.confidence == "certain"
+
+
+def test_decoys_before_the_copies_do_not_hide_them(
+    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    submissions = write_class(tmp_path, sound, measured_again, 8)
+    decoys, taken = measured_again(sound, 99), submissions[3]
+    for name in list(taken.documents):
+        decoys.documents[f"z-{name}"] = copy.deepcopy(taken.documents[name])
+        decoys.rows[f"z-{name}"] = [f"z-{name}", *taken.rows[name][1:]]
+    decoys.write(tmp_path / "eve")
+    assert copies(graded(tmp_path)) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
+
+
+def test_another_device_and_memory_do_not_hide_copies(
+    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    submissions = write_class(tmp_path, sound, measured_again, 8)
+    eve = copy.deepcopy(submissions[3])
+    for name in eve.documents:
+        eve.documents[name][MEMORY] += 1
+        eve.rows[name][-1] = "AMD EPYC (2 CPUs)"
+    eve.write(tmp_path / "eve")
+    eve.rows = None
+    eve.documents = {f"{i}.json": d for i, d in enumerate(eve.documents.values())}
+    eve.write(tmp_path / "eva")
+    told = copies(graded(tmp_path))
+    assert {"eve", "eva", "s03"} == told.keys()
+
+
+def test_exchanged_labels_on_a_cpu_do_not_hide_copies(
+    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    submissions = write_class(tmp_path, sound, measured_again, 8)
+    eve = copy.deepcopy(submissions[3])
+    for name in eve.documents:
+        eve.documents[name][MEMORY] += 1
+        eve.rows[name][1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[eve.rows[name][1]]
+        eve.rows[name][-1] = "AMD EPYC (2 CPUs)"
+    eve.write(tmp_path / "eve")
+    assert copies(graded(tmp_path)) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
+
+
+def test_averages_of_two_others_are_found(
+    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    submissions = write_class(tmp_path, sound, measured_again, 8)
+    eve = copy.deepcopy(submissions[3])
+    for name in eve.documents:
+        for passed in ("forward", "backward"):
+            mine, other = (submissions[i].documents[name][passed]["time(s)"] for i in (3, 5))
+            eve.rescale(name, (mine + other) / 2 / mine, [passed])
+    eve.write(tmp_path / "eve")
+    found = graded(tmp_path)
+    assert found.fails() == {("copies", ""): "copies.average"}
+    (line,) = found.lines("fail")
+    assert (line.submission, line.params["one"], line.params["other"]) == ("eve", "s03", "s05")
+
+
+@pytest.mark.parametrize("jitter", [0.0, 1e-5, 1e-3])
+def test_a_published_dataset_is_a_source(
+    jitter: float, sound: Any, measured_again: Measure, tmp_path: Path
+) -> None:
+    write_class(tmp_path / "class", sound, measured_again, 8)
+    published = recorded_results()
+    assert published.keys() == {"data/h200 (lab5)", "data/h200 (sampled)"}
+    taken = sound
+    if jitter > 1e-4:  # the class was made from the dataset, which is no measurement beside it
+        taken = measured_again(sound, 77)
+        taken.write(tmp_path / "source" / "other")
+        other = read_submissions(str(tmp_path / "source"), None)["other"]
+        published = {"data/h200 (lab5)": other.results}
+    jittered(taken, jitter, 5).write(tmp_path / "class" / "eve")
+    found = grade(read_submissions(str(tmp_path / "class"), None), published=published)
+    told = {
+        (line.submission, line.verdict, line.params["other"])
+        for line in found.lines
+        if line.check == "copies" and "other" in line.params
+    }
+    verdict = "warn" if jitter > 1e-4 else "fail"
+    assert told == {("eve", verdict, "data/h200 (lab5)")}
+
+
+def test_coarsely_rounded_times_are_not_checked_for_copies(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for document in sound.documents.values():
+        for name in ("forward", "backward", "forward_backward"):
+            document[name] = {key: float(f"{value:.3g}") for key, value in document[name].items()}
+    sound.write(tmp_path / "ann")
+    sound.write(tmp_path / "ben")
+    found = graded(tmp_path)
+    assert found.of("ann")["copies"] == "not_checked"
+    assert "copies.rounded" in {line.code for line in found.lines("not_checked")}
+
+
+# Independent measurements
+
+
+@pytest.mark.parametrize("scatter", [1e-4, 5e-4, 2e-3])
+def test_locked_clocks_accuse_nobody(
+    scatter: float, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for seed in range(CLASS):
+        chance = random.Random(seed)
+        own = copy.deepcopy(sound)
+        for name in own.documents:
+            for passed in ("forward", "backward"):
+                own.rescale(name, chance.lognormvariate(0, scatter), [passed])
+        own.write(tmp_path / f"s{seed:02}")
+    assert copies(graded(tmp_path)) == {}
+
+
+def test_two_quiet_machines_in_a_noisy_class_are_no_copies(
+    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    write_class(tmp_path, sound, measured_again)
+    for seed in (1, 2):
+        chance = random.Random(100 + seed)
+        own = copy.deepcopy(sound)
+        for name in own.documents:
+            for passed in ("forward", "backward"):
+                own.rescale(name, chance.lognormvariate(0, 5e-4), [passed])
+        own.write(tmp_path / f"quiet{seed}")
+    assert copies(graded(tmp_path)) == {}
+
+
+# Within a submission
+
+FLASH = "flash2-b16-n512-h32-e2048-causal"
+
+
+def test_duplicates_with_another_label_are_found_despite_a_changed_digit(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    twin = jittered(sound, 5e-8, 3).document(FLASH)
+    sound.documents["twin.json"] = twin
+    sound.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
+    sound.write(tmp_path / "ann")
+    assert set(graded(tmp_path).fails().values()) == {"copies.within"}
+
+
+def test_a_backup_of_a_file_is_no_fault(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    name = sound.file(FLASH)
+    sound.documents["backup.json"] = sound.documents[name]
+    sound.rows["backup.json"] = ["backup.json", *sound.rows[name][1:]]
+    sound.write(tmp_path / "ann")
+    assert graded(tmp_path).alarms() == []
+
+
+def with_times(own: Any, text: str, seconds: dict[str, float]) -> None:
+    for name, wanted in seconds.items():
+        own.rescale(text, wanted / own.document(text)[name]["time(s)"], [name])
+
+
+def test_times_of_a_constant_rate_were_computed(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    long, short = "flash2-b16-n1024-h32-e2048-full", "flash2-b16-n512-h32-e2048-full"
+    times = {name: sound.document(long)[name]["time(s)"] / 4 for name in ("forward", "backward")}
+    with_times(sound, short, times)
+    sound.write(tmp_path / "ann")
+    assert set(graded(tmp_path).fails().values()) == {"copies.constant_rate"}
+
+
+@pytest.mark.parametrize("kind", ["straight", "power"])
+def test_interpolated_points_were_computed(
+    kind: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    low, middle, high = (f"pytorch-b{b}-n512-h32-e2048-causal" for b in (16, 32, 64))
+    times = {}
+    for name in ("forward", "backward"):
+        a, b = (sound.document(text)[name]["time(s)"] for text in (low, high))
+        times[name] = a + (b - a) / 3 if kind == "straight" else (a * b) ** 0.5
+    with_times(sound, middle, times)
+    sound.write(tmp_path / "ann")
+    assert graded(tmp_path).fails() == {("copies", sound.file(middle)): "copies.interpolated"}
+
+
+# Forged records
+
+
+def record(own: Any, name: str, samples: dict[str, list[float]], **more: Any) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "status": "ok",
+        "protocol": {"name": "sampled"},
+        "run": own.runs[name].to_json(),
+        "samples": samples,
+        "environment": {"device_name": "NVIDIA H200", "provider": "flash-attn 2.8.3"},
+        "started": "2026-11-20T16:45:24+00:00",
+        **more,
+    }
+
+
+def noise(seed: int, count: int = 21, spread: float = 0.01) -> list[float]:
+    """Factors whose median is 1."""
+    chance = random.Random(seed)
+    return [1.0, *(1 + s * chance.uniform(0, spread) for s in (1, -1) * (count // 2))]
+
+
+FORGED: dict[str, tuple[Callable[[int], list[float]], dict[str, Any], str]] = {
+    "identical": (lambda i: [1.0] * 21, {}, "fail plausibility.identical"),
+    "linear": (lambda i: [1 + 0.001 * (k - 10) for k in range(21)], {}, "fail plausibility.even"),
+    "one noise": (lambda i: noise(1), {}, "fail plausibility.one_noise"),
+    "900-fold": (lambda i: noise(i, spread=0.999), {}, "warn plausibility.spread"),
+    "2999": (noise, {"started": "2999-01-01T00:00:00+00:00"}, "warn plausibility.date"),
+    "no date": (noise, {"started": "yesterday"}, "warn plausibility.date"),
+    "no samples": (lambda i: [], {}, "not_checked plausibility.no_samples"),
+    "incorrect": (noise, {"status": "incorrect"}, "fail form.status"),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_record_does_not_pass(
+    forged: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    make, more, expected = FORGED[forged]
+    write_records(sound, make, more)
+    sound.write(tmp_path / "eve")
+    found = graded(tmp_path)
+    told = {f"{line.verdict} {line.code}" for line in found.grades.lines}
+    assert expected in told
+    assert "functional" not in found.badges("eve") or expected.startswith("warn")
+
+
+def write_records(own: Any, make: Callable[[int], list[float]], more: dict[str, Any]) -> None:
+    for i, (name, document) in enumerate(own.documents.items()):
+        samples = {}
+        for j, passed in enumerate(("forward", "backward")):
+            seconds = document[passed]["time(s)"]
+            samples[passed] = [seconds * factor for factor in make(2 * i + j)]
+        document["record"] = record(own, name, samples, **more)
+
+
+def test_true_records_pass(sound: Any, graded: Callable[..., Any], tmp_path: Path) -> None:
+    write_records(sound, noise, {})
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert found.badges("ann") == ("available", "functional")
+
+
+def test_equal_samples_are_a_copy_even_if_the_times_repeat(
+    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    other = measured_again(sound, 3)
+    for own in (sound, other):
+        write_records(own, noise if own is sound else lambda i: noise(1000 + i), {})
+    name = sound.file(FLASH)
+    other.documents[name] = sound.documents[name]
+    sound.write(tmp_path / "ann")
+    other.write(tmp_path / "eve")
+    assert set(graded(tmp_path).fails().values()) == {"copies.samples"}
+
+
+def test_bfloat16_takes_as_much_memory_and_is_no_fault(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    write_records(sound, noise, {})
+    for document in sound.documents.values():
+        document["record"]["run"]["dtype"] = "bfloat16"
+    sound.write(tmp_path / "ann")
+    assert graded(tmp_path).alarms() == []
+
+
+def test_a_cpus_results_do_not_have_a_gpus_memory(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for row in sound.rows.values():
+        row[-1] = "AMD EPYC (2 CPUs)"
+    sound.write(tmp_path / "eve")
+    assert {line.code for line in graded(tmp_path).lines("warn")} == {"identity.cuda_memory"}
+    for name, run in sound.runs.items():
+        sound.documents[name][MEMORY] = costs.MIB % 1000 + len(run.implementation)
+    sound.write(tmp_path / "cpu" / "ann")
+    assert graded(tmp_path / "cpu").alarms() == []

@@ -1,0 +1,327 @@
+"""Honest submissions in unusual form: understood with a note, or not checked, never failed."""
+
+from __future__ import annotations
+
+import json
+import random
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course import PASSES
+from flashlab.grading.shown import MAX_CELL, cell
+
+FLASH = "flash2-b16-n512-h32-e2048-full"
+NAIVE = "pytorch-b16-n512-h32-e2048-full"
+MEMORY = "peak_memory_usage(MB)"
+OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
+
+
+def notes(found: Any) -> set[str]:
+    return {line.code for line in found.grades.lines if line.is_note}
+
+
+# runs.csv in part, or in another form
+
+
+def write_table(folder: Path, own: Any, columns: list[str], separator: str = ",") -> None:
+    names = ("file", "impl", "batch_size", "seq_len", "num_heads", "emb_dim", "causal", "device")
+    rows = [dict(zip(names, row, strict=True)) for row in own.rows.values()]
+    lines = [columns, *([row[column] for column in columns] for row in rows)]
+    folder.joinpath("runs.csv").write_text("\n".join(separator.join(line) for line in lines) + "\n")
+
+
+def anonymous(own: Any) -> None:
+    """The files under names that say nothing."""
+    renamed = {name: f"{i:02}.json" for i, name in enumerate(own.documents)}
+    own.documents = {renamed[name]: document for name, document in own.documents.items()}
+    own.rows = {renamed[name]: [renamed[name], *row[1:]] for name, row in own.rows.items()}
+    own.runs = {renamed[name]: run for name, run in own.runs.items()}
+
+
+@pytest.mark.parametrize("columns", [["file", "impl"], ["file", "impl", "seq_len"]])
+def test_a_runs_csv_may_declare_any_part_of_a_run(
+    columns: list[str], sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    anonymous(sound)
+    folder = sound.write(tmp_path / "ann")
+    write_table(folder, sound, columns)
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert found.of("ann")["identity"] == "pass"
+
+
+def test_an_implementation_that_is_declared_alone_and_wrongly_fails(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    anonymous(sound)
+    wrong = ["00.json", "01.json"]
+    for name in wrong:
+        sound.rows[name][1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[sound.rows[name][1]]
+    folder = sound.write(tmp_path / "ann")
+    write_table(folder, sound, ["file", "impl"])
+    assert graded(tmp_path).fails() == {
+        ("identity", name): "identity.implementation" for name in wrong
+    }
+
+
+def test_what_a_row_leaves_out_is_taken_from_the_name_as_a_hint(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = sound.write(tmp_path / "ann")  # flash2-b16-n512-h32-e2048-full-float16-cuda.json
+    write_table(folder, sound, ["file", "impl"])
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert found.of("ann")["coverage"] == "pass"
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_what_spreadsheets_write_is_understood_with_a_note(
+    separator: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = sound.write(tmp_path / "ann")
+    text = folder.joinpath("runs.csv").read_text()
+    header, *rows = text.splitlines()
+    titles = header.replace("_", " ").title()
+    decimals = [row.replace(",16,", ",16.0,").replace(",2048,", ",2048.0,") for row in rows]
+    lines = [titles, *decimals]
+    folder.joinpath("Runs.CSV").write_text("\n".join(lines).replace(",", separator))
+    folder.joinpath("runs.csv").unlink()
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert [found.of("ann")[check] for check in OWN_CHECKS] == ["pass"] * 6
+    assert notes(found) == {"form.csv_delimiter", "form.csv_header", "form.csv_decimals"}
+
+
+# Names
+
+MISLEADING = {
+    "flash_bs16_causal_0.json": FLASH,
+    "no_flash_n512.json": NAIVE,
+    "flash_wo_causal.json": FLASH,
+    "full_results_flash_causal_b16_n512_h32_e2048.json": "flash2-b16-n512-h32-e2048-causal",
+    "FlashAttention/baseline_n512_b16_h32_e2048.json": NAIVE,
+    "exp/seq_3_flash.json": FLASH,
+    "flash_ed2k.json": FLASH,
+    "flash_ed4k.json": FLASH,
+    "pytorch_b16_n512_h32_e2048_full.json": FLASH,
+    "flash_b16_n512_h32_e2048_causal.json": FLASH,
+    "flash_b99_n99_h99_e9999.json": FLASH,
+}
+
+
+@pytest.mark.parametrize("name", MISLEADING)
+def test_a_name_alone_never_fails_a_file(
+    name: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    document = sound.document(MISLEADING[name])
+    sound.documents, sound.rows = {}, None
+    path = sound.write(tmp_path / "ann") / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+    found = graded(tmp_path)
+    assert [line for line in found.alarms() if line.check != "coverage"] == []
+
+
+def test_a_name_against_the_numbers_is_resolved_by_them_with_a_note(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    sound.rows = None
+    flash, naive = sound.file(FLASH), sound.file(NAIVE)
+    both = sound.documents
+    both[flash], both[naive] = both[naive], both[flash]
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    lines = [line for line in found.grades.lines if line.code == "identity.name_differs"]
+    assert {line.file for line in lines} == {flash, naive}
+    assert all(line.verdict == "pass" and line.expected and line.found for line in lines)
+
+
+def test_numbers_of_nothing_do_not_fail_by_their_name(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    sound.rows = None
+    sound.document(FLASH)[MEMORY] += 1
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
+    assert {line.check for line in found.alarms()} <= {"coverage"}
+    (line,) = (x for x in found.lines("not_checked") if x.file == sound.file(FLASH))
+    assert line.check == "identity"
+
+
+# Numbers
+
+
+@pytest.mark.parametrize("digits", [6, 9])
+def test_rounded_numbers_are_understood_with_a_note(
+    digits: int, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for document in sound.documents.values():
+        for name in PASSES:
+            document[name] = {key: round(value, digits) for key, value in document[name].items()}
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert "arithmetic.rounded" in notes(found)
+    assert found.of("ann")["identity"] in ("pass", "not_checked")
+
+
+def test_rounded_numbers_of_another_run_still_fail(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    document = sound.document(FLASH)
+    for name in PASSES:
+        document[name] = {key: round(value, 6) for key, value in document[name].items()}
+    sound.rows[sound.file(FLASH)][3] = "1024"
+    document = sound.document(NAIVE)
+    for name in PASSES:
+        document[name] = {key: round(value, 6) for key, value in document[name].items()}
+    document["backward"]["FLOPS(TFLOPs/s)"] = round(
+        document["backward"]["FLOPS(TFLOPs/s)"] * 1.05, 6
+    )
+    sound.write(tmp_path / "ann")
+    assert graded(tmp_path).fails() == {
+        ("identity", sound.file(FLASH)): "identity.flops",
+        ("arithmetic", sound.file(NAIVE)): "arithmetic.flops",
+    }
+
+
+@pytest.mark.parametrize("mib", [0, 8, 48])
+def test_a_workspace_that_all_files_share_is_a_setting(
+    mib: float, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for name, run in sound.runs.items():
+        if run.implementation == "Pytorch":
+            memory = costs.naive_peak_memory(Shape.of(run), workspaces=int(mib * costs.MIB))
+            sound.documents[name][MEMORY] = memory / costs.MIB
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert notes(found) == {"identity.workspace_unusual"}
+    assert found.of("ann")["identity"] == "pass"
+
+
+def test_another_gpus_workspace_is_asked_about_and_a_mixture_fails(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    naive = [name for name, run in sound.runs.items() if run.implementation == "Pytorch"]
+    for name in naive:
+        sound.documents[name][MEMORY] += 16.25 - 64
+    sound.write(tmp_path / "all" / "ann")
+    assert [line.code for line in graded(tmp_path / "all").alarms()] == [
+        "identity.workspace_of_another"
+    ]
+    for name in naive[::2]:
+        sound.documents[name][MEMORY] -= 16.25 - 64
+    sound.write(tmp_path / "half" / "ann")
+    assert set(graded(tmp_path / "half").fails().values()) == {"identity.workspace"}
+
+
+def disturbed(own: Any, chance: random.Random) -> None:
+    """One time in fifty takes three times as long."""
+    for name in own.documents:
+        for passed in ("forward", "backward"):
+            if chance.random() < 0.02:
+                own.rescale(name, 3.0, [passed])
+
+
+def test_disturbed_times_of_honest_submissions_fail_nothing(
+    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    chance = random.Random(7)
+    for seed in range(20):
+        own = measured_again(sound, seed)
+        disturbed(own, chance)
+        own.write(tmp_path / f"s{seed:02}")
+    found = graded(tmp_path)
+    assert found.fails() == {}
+    assert {line.check for line in found.lines("warn")} == {"plausibility"}
+
+
+# What was not checked
+
+
+def test_one_checked_file_of_many_is_no_pass_and_earns_no_badge(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    anonymous(sound)
+    sound.rows = {name: row for name, row in sound.rows.items() if name == "00.json"}
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
+    assert found.of("ann")["identity"] == "not_checked"
+    (summary,) = found.grades.summaries
+    assert summary.checked["identity"] == (1, 36)
+    assert found.badges("ann") == ()
+
+
+# Other files
+
+
+def test_what_tools_leave_is_no_fault(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = sound.write(tmp_path / "ann")
+    folder.joinpath(".DS_Store").write_bytes(b"\0\1")
+    folder.joinpath("package.json").write_text('{"name": "lab5", "version": "1.0.0"}')
+    folder.joinpath("plot.ipynb").write_text('{"forward": 1, "cells": []}')
+    folder.joinpath("__MACOSX").mkdir()
+    folder.joinpath("__MACOSX", "._a.json").write_bytes(b"\0")
+    tmp_path.joinpath("__MACOSX").mkdir()
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert notes(found) == {"form.not_a_result"}
+    assert found.badges("ann") == ("available", "functional")
+    folder.joinpath("runs.csv").open("a").write("package.json,Flash2,16,128,32,2048,false,\n")
+    assert graded(tmp_path).fails() == {("form", "package.json"): "form.not_a_result"}
+
+
+def zipped(folder: Path, archive: Path, prefix: str = "") -> None:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted(folder.iterdir()):
+            file.write(path, prefix + path.name)
+
+
+@pytest.mark.parametrize("where", ["beside", "inside"])
+def test_a_zip_is_looked_into(
+    where: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = sound.write(tmp_path / "unpacked")
+    tmp_path.joinpath("class", "ann").mkdir(parents=True)
+    name = "ann.zip" if where == "beside" else "ann"
+    zipped(folder, tmp_path / "class" / ("ann.zip" if where == "beside" else "ann/lab5.zip"), "x/")
+    if where == "beside":
+        tmp_path.joinpath("class", "ann").rmdir()
+    found = graded(tmp_path / "class")
+    assert found.alarms() == []
+    assert [found.of(name)[check] for check in OWN_CHECKS] == ["pass"] * 6
+
+
+def test_a_zip_beside_its_own_folder_is_no_copy(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    zipped(sound.write(tmp_path / "ann"), tmp_path / "ann.zip")
+    found = graded(tmp_path)
+    assert [summary.submission for summary in found.grades.summaries] == ["ann"]
+
+
+def test_a_cell_holds_no_more_than_a_spreadsheet_shows() -> None:
+    assert cell("x" * MAX_CELL) == "x" * MAX_CELL
+    assert cell("x" * (MAX_CELL + 1)) == "x" * (MAX_CELL - 1) + "…"
+
+
+# The class's device
+
+
+def test_another_device_than_the_classs_is_not_taken_in_silence(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path, "NVIDIA GeForce RTX 3070")
+    assert [line.code for line in found.alarms()] == ["form.other_device"]
+    assert graded(tmp_path, "H200").alarms() == []

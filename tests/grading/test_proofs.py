@@ -1,0 +1,106 @@
+"""The grader's word: records measured for it pass, others do not, and changed ones fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashlab.grading.grade import check_alone
+from flashlab.grading.submissions import read_submission
+from flashlab.plan import protocol_of
+from flashlab.proof import seal_of
+
+WORD = "2026-11-21 lab5"
+
+
+def sealed_record(own: Any, name: str, nonce: str | None = WORD, gpu: str = "GPU-1") -> Any:
+    metrics = {
+        f"{passed}_time": {"unit": "ms", "value": own.documents[name][passed]["time(s)"] * 1e3}
+        for passed in ("forward", "backward")
+    }
+    record = {
+        "version": 2,
+        "status": "ok",
+        "run": own.runs[name].to_json(),
+        "protocol": {"name": "lab5", **({"nonce": nonce} if nonce else {})},
+        "metrics": metrics,
+        "environment": {"device_name": "NVIDIA H200", "gpu_uuid": gpu},
+        "started": "2026-11-21T08:00:00+00:00",
+    }
+    record["environment"]["seal"] = seal_of(record)
+    return record
+
+
+def seal(own: Any, **options: Any) -> None:
+    for name, document in own.documents.items():
+        document["record"] = sealed_record(own, name, **options)
+
+
+def codes(folder: Path, nonce: str | None) -> set[str]:
+    checked = check_alone(read_submission(str(folder), "ann", None), nonce)
+    return {f"{line.verdict} {line.code}" for line in checked.lines if line.check == "form"}
+
+
+def test_records_measured_for_the_word_pass(sound: Any, tmp_path: Path) -> None:
+    seal(sound)
+    sound.write(tmp_path / "ann")
+    assert codes(tmp_path, WORD) == {"pass form.pass", "pass form.pass_proof"}
+    assert codes(tmp_path, None) == {"pass form.pass"}
+    assert codes(tmp_path, "another") == {"pass form.pass", "fail form.other_nonce"}
+
+
+def test_results_without_it_are_not_checked(sound: Any, tmp_path: Path) -> None:
+    sound.write(tmp_path / "ann")
+    assert codes(tmp_path, WORD) == {"pass form.pass", "not_checked form.no_proof"}
+
+
+@pytest.mark.parametrize("changed", ["sample", "started", "gpu", "nonce"])
+def test_a_record_changed_afterwards_fails(changed: str, sound: Any, tmp_path: Path) -> None:
+    seal(sound, nonce=None if changed == "nonce" else WORD)
+    record = next(iter(sound.documents.values()))["record"]
+    if changed == "sample":
+        record["metrics"]["forward_time"]["samples"] = [1.0]
+    elif changed == "started":
+        record["started"] = "2026-11-22T08:00:00+00:00"
+    elif changed == "gpu":
+        record["environment"]["gpu_uuid"] = "GPU-2"
+    else:
+        record["protocol"]["nonce"] = WORD
+    sound.write(tmp_path / "ann")
+    assert "fail form.seal" in codes(tmp_path, WORD)
+
+
+def test_a_record_without_its_gpu_cannot_be_checked(sound: Any, tmp_path: Path) -> None:
+    seal(sound)
+    for document in sound.documents.values():
+        del document["record"]["environment"]["gpu_uuid"]
+    sound.write(tmp_path / "ann")
+    assert codes(tmp_path, WORD) == {"pass form.pass", "not_checked form.no_gpu"}
+
+
+def test_records_of_several_gpus_are_asked_about(sound: Any, tmp_path: Path) -> None:
+    seal(sound)
+    name = next(iter(sound.documents))
+    sound.documents[name]["record"] = sealed_record(sound, name, gpu="GPU-2")
+    sound.write(tmp_path / "ann")
+    assert "warn form.several_gpus" in codes(tmp_path, WORD)
+
+
+@pytest.mark.parametrize("wild", [[], {"nonce": []}, {"nonce": 1}, "text", None])
+def test_a_wild_protocol_is_no_proof(
+    wild: Any, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    seal(sound)
+    next(iter(sound.documents.values()))["record"]["protocol"] = wild
+    sound.write(tmp_path / "ann")
+    assert "not_checked form.no_proof" in codes(tmp_path, WORD)
+
+
+def test_another_word_is_another_protocol_and_none_is_the_old_one() -> None:
+    config = {"measure": {"protocol": "lab5", "lab5": {"repeats": 30}, "timeout_s": 300}}
+    plain = protocol_of(config, "cuda")
+    assert plain == {"name": "lab5", "repeats": 30, "timeout_s": 300}
+    assert protocol_of({**config, "nonce": "a"}, "cuda") == {**plain, "nonce": "a"}

@@ -1,0 +1,144 @@
+"""The sheet: causes, not symptoms, the most pressing first, and short enough to work from."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pypdf
+
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.files import write_json
+from flashlab.grading.causes import causes_of, clusters_of, urgency
+from flashlab.grading.pages import to_html, write_pages
+from flashlab.grading.stage import write_stage
+
+FLASH = "flash2-b16-n512-h32-e2048-full"
+Change = Callable[[Any], None]
+
+
+def exchanged_labels(own: Any) -> None:
+    other = {"Pytorch": "Flash2", "Flash2": "Pytorch"}
+    for row in own.rows.values():
+        row[1] = other[row[1]]
+
+
+def without_batches_and_heads(own: Any) -> None:
+    for name in list(own.documents):
+        shape = Shape.of(own.runs[name])
+        if shape.num_heads != 32 or shape.batch_size != 16:
+            del own.documents[name], own.rows[name]
+
+
+def one_slow_point(own: Any) -> None:
+    own.rescale("pytorch-b32-n512-h32-e2048-causal", 2.5)
+
+
+def too_fast(own: Any) -> None:
+    own.rescale(FLASH, 0.01)
+
+
+def broken_arithmetic(own: Any) -> None:
+    for name in list(own.documents)[:9]:
+        own.documents[name]["forward"]["time(s)"] *= 0.99
+
+
+def undeclared(own: Any) -> None:
+    own.rows = dict(list(own.rows.items())[:1])
+    names = list(own.documents)
+    for i, name in enumerate(names):
+        if name not in own.rows:
+            own.documents[f"{i}.json"] = own.documents.pop(name)
+
+
+FAULTS: dict[str, Change] = {
+    "labels": exchanged_labels,
+    "missing": without_batches_and_heads,
+    "slow": one_slow_point,
+    "fast": too_fast,
+    "broken": broken_arithmetic,
+    "undeclared": undeclared,
+}
+
+
+def write_class(folder: Path, sound: Any, measured_again: Callable[..., Any]) -> None:
+    for seed in range(26):
+        own = measured_again(sound, seed)
+        name = f"s{seed:02}"
+        if seed < len(FAULTS):
+            name, change = list(FAULTS.items())[seed]
+            change(own)
+        elif seed in (10, 11):
+            own = copy.deepcopy(measured_again(sound, 9))
+        own.write(folder / name)
+
+
+def graded_document(folder: Path, output: Path) -> dict[str, Any]:
+    order = {"submissions": str(folder), "device": None, "seed": 0, "measured": []}
+    write_json(output / "order.json", {**order, "languages": ["zh_TW", "en"], "here": "a CPU"})
+    paths = [output / name for name in ("order.json", "grades.csv", "summary.csv", "grades.json")]
+    write_stage(*paths)
+    document: dict[str, Any] = json.loads(paths[-1].read_text(encoding="utf-8"))
+    return document
+
+
+def test_a_class_of_26_is_four_pages_with_the_most_pressing_first(
+    sound: Any, measured_again: Callable[..., Any], tmp_path: Path
+) -> None:
+    write_class(tmp_path / "class", sound, measured_again)
+    document = graded_document(tmp_path / "class", tmp_path)
+    write_pages(tmp_path / "grades.json", tmp_path / "grades.pdf")
+    assert len(pypdf.PdfReader(tmp_path / "grades.pdf").pages) <= 4
+    ordered = [row["submission"] for row in document["submissions"]]
+    assert set(ordered[:6]) == {"labels", "fast", "broken", "s09", "s10", "s11"}
+    assert ordered[6:8] == ["missing", "slow"]
+    assert [cluster["members"] for cluster in document["clusters"]] == [["s09", "s10", "s11"]]
+    told = {detail["submission"]: detail["causes"] for detail in document["details"]}
+    (labels,) = told["labels"]
+    assert "exchanged in 36 of 36 files" in labels["message"]["en"]
+    assert len(labels["examples"]) == 3 and all(e["found"] for e in labels["examples"])
+    (missing,) = told["missing"]
+    assert missing["check"] == "coverage"
+    assert "number of heads (Pytorch, Flash2)" in missing["message"]["en"]
+    assert [cause["check"] for cause in told["broken"]] == ["arithmetic"]
+    assert "9 of 36 files" in told["broken"][0]["message"]["en"]
+    html = to_html(document)
+    assert "1 of 36 checked" in html and "已檢核 1/36" in html
+
+
+def test_a_summary_says_how_much_was_checked(
+    sound: Any, measured_again: Callable[..., Any], tmp_path: Path
+) -> None:
+    undeclared(sound)
+    sound.write(tmp_path / "class" / "ann")
+    graded_document(tmp_path / "class", tmp_path)
+    assert "not_checked (1 of 36 checked)" in (tmp_path / "summary.csv").read_text()
+
+
+def test_an_accusation_is_more_urgent_than_a_gap_and_that_than_a_question(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for name in ("slow", "missing", "fast"):
+        own = copy.deepcopy(sound)
+        FAULTS[name](own)
+        own.write(tmp_path / name / name)
+    places = {}
+    for name in ("slow", "missing", "fast"):
+        lines = graded(tmp_path / name).grades.lines
+        places[name] = urgency(causes_of(lines, 36))
+    assert sorted(places, key=lambda name: places[name]) == ["fast", "missing", "slow"]
+
+
+def test_pairs_that_agree_are_one_cluster_with_the_surest_first(
+    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    for seed in range(3):
+        sound.write(tmp_path / f"a{seed}")
+        measured_again(sound, seed).write(tmp_path / f"b{seed}")
+    measured_again(sound, 0).write(tmp_path / "c0")
+    found = clusters_of(graded(tmp_path).grades.lines)
+    assert [cluster.members for cluster in found] == [("a0", "a1", "a2"), ("b0", "c0")]
+    assert len(found[0].pairs) == 3

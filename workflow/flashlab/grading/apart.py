@@ -1,0 +1,113 @@
+"""Submissions read and checked each in a process of its own, with bounds on memory and time.
+
+Whatever a submission does to its process, such as taking all memory or time, is a line about that
+submission; the others are graded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import pickle
+import resource
+import time
+from collections.abc import Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+
+from flashlab.grading import identity
+from flashlab.grading.grade import CheckedSubmission, check_alone
+from flashlab.grading.model import Line, Submission
+from flashlab.grading.submissions import read_submission
+
+MAX_SECONDS = 60.0
+"""Longest time for one submission; forty records take less than one second."""
+
+MAX_MEMORY = 1024**3
+"""Most bytes that a submission's process may take beyond those it starts with."""
+
+
+def _limit_memory() -> None:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = now + MAX_MEMORY
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+def _check_in_child(
+    folder: str, name: str, device: str | None, nonce: str | None, output: Connection
+) -> None:
+    with contextlib.suppress(OSError, ValueError):  # no /proc: the time limit still holds
+        _limit_memory()
+    gc.disable()  # the process ends before there is anything to collect
+    known = identity.known_candidates()
+    try:
+        checked = check_alone(read_submission(folder, name, device), nonce)
+        found = {k: v for k, v in identity.known_candidates().items() if k not in known}
+        output.send_bytes(pickle.dumps((checked, found), pickle.HIGHEST_PROTOCOL))
+    except MemoryError:
+        pass  # the parent reads nothing, and says so
+    output.close()
+    os._exit(0)  # nothing is left to clean up, and nothing of the parent's may be flushed here
+
+
+class _Child:
+    """A process that checks one submission."""
+
+    def __init__(self, folder: str, name: str, device: str | None, nonce: str | None) -> None:
+        self.name = name
+        self.input, output = multiprocessing.Pipe(duplex=False)
+        context = multiprocessing.get_context("fork")
+        self.process = context.Process(
+            target=_check_in_child, args=(folder, name, device, nonce, output), daemon=True
+        )
+        self.process.start()
+        output.close()
+        self.ends = time.monotonic() + MAX_SECONDS
+
+    def result(self) -> CheckedSubmission:
+        """What it found, or that it found nothing within its bounds."""
+        limit = f"{MAX_SECONDS:g} s"
+        try:
+            if self.input.poll(max(0.0, self.ends - time.monotonic())):
+                checked, candidates = pickle.loads(self.input.recv_bytes())
+                identity.remember_candidates(candidates)
+                assert isinstance(checked, CheckedSubmission)
+                return checked
+        except EOFError:
+            limit = f"{MAX_MEMORY // 1024**2} MiB"
+        finally:
+            self.process.kill()
+            self.process.join()
+            self.input.close()
+        line = Line(self.name, "", "form", "fail", "form.budget", {"limit": limit})
+        return check_alone(Submission(self.name, (), (line,)))
+
+
+def check_apart(
+    folder: str, names: Iterable[str], device: str | None, nonce: str | None = None
+) -> Iterator[CheckedSubmission]:
+    """Each submission of a folder, read and checked in a process of its own, in their order.
+
+    `device` is the class's device, `nonce` the grader's word, where there are any.
+    """
+    waiting = list(names)
+    running: list[_Child] = []
+    done: dict[str, CheckedSubmission] = {}
+    order = list(waiting)
+    slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    while waiting or running:
+        while waiting and len(running) < slots:
+            running.append(_Child(folder, waiting.pop(0), device, nonce))
+        left = min(child.ends for child in running) - time.monotonic()
+        ready = wait([child.input for child in running], max(0.0, left))
+        for child in list(running):
+            if child.input in ready or time.monotonic() >= child.ends:
+                running.remove(child)
+                done[child.name] = child.result()
+        while order and order[0] in done:
+            yield done.pop(order.pop(0))

@@ -1,0 +1,200 @@
+"""What a person should know of each submission: causes, not symptoms, the most pressing first.
+
+A submission's lines are one for each check of each file. Here those of one cause are joined:
+exchanged labels are one cause, however many files they make false, and missing experiments another.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from flashlab.grading.model import CHECKS, Line, Verdict
+
+Confidence = Literal["certain", "likely", "ask"]
+CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")
+"""How sure an accusation is; `ask` accuses of nothing."""
+
+LIKELY = (
+    "copies.likely",
+    "identity.cuda_memory",
+    "identity.workspace_of_another",
+    "identity.workspace",
+    "plausibility.identical",
+    "plausibility.even",
+    "plausibility.one_noise",
+)
+"""Codes of what is no proof, but has few innocent reasons."""
+
+PAIRWISE = ("copies.same", "copies.scaled", "copies.likely")
+"""Codes of lines about two submissions, which a cluster of copies shows together."""
+
+COVERAGE = ("coverage.missing", "coverage.few_masks")
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Example:
+    """One file: what was found in it, and what was declared or expected."""
+
+    file: str
+    found: str
+    expected: str
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What is wrong with a submission for one reason.
+
+    `key` and `params` are those of its message (`wording`), `line` an example of its lines; `files`
+    is how many files it concerns, 0 for the whole submission.
+    """
+
+    verdict: Verdict
+    check: str
+    confidence: Confidence
+    line: Line
+    key: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+    experiments: tuple[tuple[str, str], ...] = ()
+    files: int = 0
+    examples: tuple[Example, ...] = ()
+
+
+def confidence_of(line: Line) -> Confidence:
+    """How sure the accusation in a line is."""
+    if line.code in LIKELY:
+        return "likely"
+    return "certain" if line.verdict == "fail" else "ask"
+
+
+def _cause_of(lines: Sequence[Line], total: int) -> Cause:
+    """The cause that lines of one verdict and message have in common."""
+    first = lines[0]
+    files = list(dict.fromkeys(line.file for line in lines if line.file))
+    examples = tuple(
+        Example(line.file, line.found, line.expected) for line in lines[:EXAMPLES] if line.file
+    )
+    key, params = "", {"count": str(len(files)), "total": str(total)}
+    if first.code == "identity.implementation":
+        key = "cause.labels"
+    elif first.code in COVERAGE:
+        key = "cause.coverage"
+    elif first.code in PAIRWISE:
+        others = list(dict.fromkeys(line.params["other"] for line in lines))
+        key, params = f"cause.{first.code}", {"others": ", ".join(others)}
+    elif len(files) > 1:
+        key = f"cause.{first.code}"
+    experiments = tuple(
+        (line.params["experiment"], line.params["implementation"])
+        for line in lines
+        if first.code in COVERAGE
+    )
+    return Cause(
+        *(first.verdict, first.check, confidence_of(first), first, key),
+        params=params,
+        experiments=experiments,
+        files=len(files),
+        examples=examples,
+    )
+
+
+def causes_of(lines: Iterable[Line], total: int) -> list[Cause]:
+    """The causes in a submission's lines, the surest and then the gravest first.
+
+    `total` is the number of its files. Experiments of both kinds that are missing are one cause.
+    """
+    groups: dict[tuple[Verdict, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        if line.verdict in ("fail", "warn"):
+            groups[line.verdict, line.code].append(line)
+    causes = [_cause_of(group, total) for group in groups.values()]
+    return sorted(
+        causes,
+        key=lambda cause: (
+            cause.verdict != "fail",
+            CONFIDENCES.index(cause.confidence),
+            cause.check == "coverage",
+            CHECKS.index(cause.check),
+            -cause.files,
+        ),
+    )
+
+
+def urgency(causes: Sequence[Cause]) -> tuple[int, ...]:
+    """The place of a submission in the order of what needs a person first; low is urgent.
+
+    An accusation comes before what is merely incomplete, and that before a question.
+    """
+
+    def count(*, accusing: bool, confidence: Confidence) -> int:
+        return sum(
+            cause.confidence == confidence and (cause.check not in ("coverage", "form")) == accusing
+            for cause in causes
+        )
+
+    return (
+        -min(1, count(accusing=True, confidence="certain")),
+        -min(1, count(accusing=True, confidence="likely")),
+        -count(accusing=True, confidence="certain"),
+        -count(accusing=True, confidence="likely"),
+        -count(accusing=False, confidence="certain"),
+        -sum(cause.confidence == "ask" for cause in causes),
+    )
+
+
+# Clusters of copies
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two owners that agree, as the line of the first one states it."""
+
+    one: str
+    other: str
+    line: Line
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Submissions, and perhaps published datasets, that agreeing pairs connect."""
+
+    members: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def confidence(self) -> Confidence:
+        """That of its surest pair."""
+        return min((confidence_of(pair.line) for pair in self.pairs), key=CONFIDENCES.index)
+
+
+def clusters_of(lines: Iterable[Line]) -> list[Cluster]:
+    """The clusters in the lines about copies, the surest and then the largest first."""
+    pairs: dict[frozenset[str], Pair] = {}
+    group: dict[str, set[str]] = {}
+    for line in lines:
+        if line.code in PAIRWISE:
+            one, other = line.submission, line.params["other"]
+            pairs.setdefault(frozenset((one, other)), Pair(one, other, line))
+            joined = group.get(one, {one}) | group.get(other, {other})
+            for name in joined:
+                group[name] = joined
+    members = {id(joined): joined for joined in group.values()}
+    found = [
+        Cluster(
+            tuple(sorted(joined)),
+            tuple(
+                sorted(
+                    (pair for pair in pairs.values() if pair.one in joined),
+                    key=lambda pair: -float(pair.line.params["odds"]),
+                )
+            ),
+        )
+        for joined in members.values()
+    ]
+    return sorted(
+        found,
+        key=lambda c: (CONFIDENCES.index(c.confidence), -len(c.members), c.members),
+    )

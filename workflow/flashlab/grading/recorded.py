@@ -1,0 +1,38 @@
+"""The recorded datasets as sources of copies: what anybody can download has been measured."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from flashlab.course import NotMeasuredError, read_result
+from flashlab.datasets import DatasetError, read_dataset
+from flashlab.grading import declared
+from flashlab.grading.model import Declaration, Result
+from flashlab.untrusted import UnsoundFileError
+
+DATA = Path(__file__).parents[3] / "data"
+
+
+def recorded_results(data: Path = DATA) -> dict[str, list[Result]]:
+    """The results in each recorded dataset, by ``data/NAME (PROTOCOL)``.
+
+    Each protocol is a source of its own, because a run was measured by each.
+    """
+    found: dict[str, list[Result]] = defaultdict(list)
+    for manifest in sorted(data.glob("*/manifest.json")):
+        try:
+            dataset = read_dataset(manifest.parent)
+        except DatasetError:
+            continue  # a damaged dataset stops the pipeline, not the grading
+        for entry in dataset.entries:
+            try:
+                result = read_result(entry.path.read_bytes())
+            except (OSError, UnsoundFileError, NotMeasuredError):
+                continue
+            stated = declared.of_record(result.claim) if result.claim else Declaration("record")
+            name = f"data/{dataset.name} ({entry.protocol['name']})"
+            file = entry.path.name
+            whole = Result(file, result.numbers, stated, stated, result.samples)
+            found[name].append(whole.without_samples())
+    return dict(found)

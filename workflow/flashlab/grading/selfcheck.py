@@ -1,0 +1,68 @@
+"""A student's own check before handing in: what grading says of one folder, on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from flashlab.grading.apart import check_apart
+from flashlab.grading.causes import causes_of
+from flashlab.grading.grade import Grades, grade_checked
+from flashlab.grading.model import CHECKS, GradingError
+from flashlab.grading.recorded import recorded_results
+from flashlab.grading.shown import MARKS, escaped
+from flashlab.grading.wording import cause_sentence, sentence, word
+
+NOT_OWN = ("reproduction",)
+"""Checks that only a grader can make."""
+
+
+def _lines(grades: Grades, language: str) -> Iterator[str]:
+    """What the sheet shows of the only submission, a line each."""
+    (summary,) = grades.summaries
+    for check in CHECKS:
+        if check in NOT_OWN:
+            continue
+        verdict = summary.verdicts[check]
+        done, total = summary.checked[check]
+        partly = verdict == "not_checked" and 0 < done < total
+        told = word(
+            "cell.part" if partly else f"verdict.{verdict}", language, done=done, total=total
+        )
+        yield f"{MARKS[verdict]} {word(f'check.{check}', language)}: {told}"
+    for cause in causes_of(grades.lines, summary.files):
+        yield ""
+        yield (
+            f"{MARKS[cause.verdict]} {word(f'check.{cause.check}', language)}: "
+            f"{cause_sentence(cause, language, escaped)}"
+        )
+        for example in cause.examples:
+            parts = (example.file, example.found, example.expected)
+            yield "    " + " → ".join(escaped(part) for part in parts if part)
+    notes = dict.fromkeys(
+        sentence(line, language, escaped) for line in grades.lines if line.is_note
+    )
+    for note in notes:
+        yield ""
+        yield f"{word('note', language)}: {note}"
+
+
+def self_check(folder: Path, device: str | None, language: str) -> bool:
+    """Print what grading would say of one submission; whether nothing failed.
+
+    Args:
+        folder: the submission, a folder or an archive.
+        device: the class's device, where it is known.
+        language: of the text, ``zh_TW`` or ``en``.
+
+    Raises:
+        GradingError: there is no such folder or archive.
+    """
+    path = folder.absolute()
+    if not path.exists():
+        raise GradingError(f"{folder}: there is no such folder; name the one that you hand in")
+    checked = check_apart(str(path.parent), [path.name], device)
+    grades = grade_checked(checked, (), "", recorded_results())
+    for line in _lines(grades, language):
+        print(line)
+    return all(line.verdict != "fail" for line in grades.lines)
