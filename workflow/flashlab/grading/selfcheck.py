@@ -20,6 +20,10 @@ NOT_OWN = ("reproduction",)
 def _lines(grades: Grades, language: str) -> Iterator[str]:
     """What the sheet shows of the only submission, a line each."""
     (summary,) = grades.summaries
+
+    def labelled(key: str, text: str) -> str:
+        return word("labelled", language, name=word(key, language), text=text)
+
     for check in CHECKS:
         if check in NOT_OWN:
             continue
@@ -29,13 +33,11 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
         told = word(
             "cell.part" if partly else f"verdict.{verdict}", language, done=done, total=total
         )
-        yield f"{MARKS[verdict]} {word(f'check.{check}', language)}: {told}"
+        yield f"{MARKS[verdict]} {labelled(f'check.{check}', told)}"
     for cause in causes_of(grades.lines, summary.files):
         yield ""
-        yield (
-            f"{MARKS[cause.verdict]} {word(f'check.{cause.check}', language)}: "
-            f"{cause_sentence(cause, language, escaped)}"
-        )
+        told = cause_sentence(cause, language, escaped)
+        yield f"{MARKS[cause.verdict]} {labelled(f'check.{cause.check}', told)}"
         for example in cause.examples:
             parts = (example.file, example.found, example.expected)
             yield "    " + " → ".join(escaped(part) for part in parts if part)
@@ -44,7 +46,7 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
     )
     for note in notes:
         yield ""
-        yield f"{word('note', language)}: {note}"
+        yield labelled("note", note)
 
 
 def self_check(folder: Path, device: str | None, language: str) -> bool:
