@@ -80,7 +80,8 @@ WRONG_ROWS = {
         HEADER + ROW.replace("16", "many") + ROW.replace("false", "maybe"),
         "Line 2: batch_size must be .*found .many.. Line 3: causal must be true or false",
     ),
-    "eight rows": (HEADER + ROW.replace("Flash2", "") * 8, "Line 6: impl is empty. And 3 more."),
+    "no size": (HEADER + ROW.replace("16", ""), "line 2: .*its row must declare impl, batch_size"),
+    "eight rows": (HEADER + ROW.replace("16", "many") * 8, "Line 6: batch_size .* And 3 more."),
 }
 
 

@@ -16,7 +16,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import RUNS_CSV_COLUMNS
 
 LOCAL = ("在這台機器上量測", "measured on this machine")
-MINE = ("既有紀錄 mine", "recorded dataset mine")
+MINE = ("data/mine", "data/mine")
 ON_DATASET = ("--config", "dataset=mine")
 NO_TORCH = 'raise ImportError("torch was imported to render a recorded dataset")\n'
 
@@ -171,7 +171,7 @@ def test_results_of_the_courses_script_become_a_report_that_says_so(
     assert "Measuring" not in said and said.count("Importing") == len(NAMES)
     text = text_of(one_experiment.pdf)
     sentences = (
-        *("既有紀錄 ours", "recorded dataset ours", "NVIDIA GeForce RTX 3070"),
+        *("NVIDIA GeForce RTX 3070 · float16 · 2 種實作",),
         *("匯入自課程腳本的結果", "imported from the course's script"),
     )
     assert says(text, sentences, squeezed)

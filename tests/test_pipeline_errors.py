@@ -200,12 +200,13 @@ def test_nested_keys_on_the_command_line_merge_with_their_types(
     make_clone: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     project = make_clone(tmp_path / "clone")
-    nested = ("measure={sampled: {max_seconds: 2}}", "languages=[en]", 'author={"name": "王小明"}')
+    nested = ("summary={cuda: {seq_len: 512}}", "languages=[en]", 'author={"name": "王小明"}')
     nested += ("dataset=h200",)  # whose tables are made at once
     project.make("results/h200/tables/summary/runs.csv", "--config", *nested, config=())
     written = project.folder / "results" / "h200" / "plan" / "config.json"
     config = json.loads(written.read_text(encoding="utf-8"))
-    assert config["measure"]["sampled"] == {"relative_interval": 0.01, "max_seconds": 2}
+    shape = {"batch_size": 16, "seq_len": 512, "num_heads": 32, "emb_dim": 2048, "causal": False}
+    assert config["summary"]["cuda"] == shape
     assert (config["languages"], config["author"]) == (["en"], {"name": "王小明"})
 
 

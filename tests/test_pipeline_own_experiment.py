@@ -105,7 +105,7 @@ def test_an_own_experiment_has_its_section_figures_and_tables_in_the_report(
         *("實驗 1：固定總長度", "Experiment 1: Tokens kept equal"),
         *("實驗 2：兩種遮罩", "Experiment 2: Both masks"),
         *("同時變動：批次大小 B（4、1）。", "Varied with it: batch size B (4, 1)."),
-        *("Figure 3", "Figure S1", "我的實作", "Mine kernel"),
+        *("Figure 3", "我的實作", "Mine kernel"),
     ):
         assert squeezed(said) in text
     assert squeezed("Embedding dimension") not in text

@@ -162,7 +162,10 @@ class Walk(RuleBasedStateMachine):
             "dataset": "local",
             "languages": ["en"],
             "baseline": "Pytorch",
+            # Nothing is to be measured on the way: each fresh clone would find other numbers.
             "measure": {"sampled": {"relative_interval": 0.5, "max_seconds": 0.02}},
+            "replicates": 1,
+            "counters": "no",
             "summary": {
                 "cpu": {**BLOCK, "seq_len": 64, "causal": False},
                 "cuda": {**BLOCK, "seq_len": 64, "causal": False},

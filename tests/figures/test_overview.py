@@ -86,7 +86,12 @@ def overview(
     ) -> Path:
         records = [
             record_of(
-                Run.of(ATTENTION, run.to_json() | {"implementation": name, "seq_len": size}),
+                Run.of(
+                    ATTENTION,
+                    run.to_json()
+                    | {"implementation": name, "seq_len": size}
+                    | ({"device": "cuda"} if counted else {}),
+                ),
                 "oom" if (name, size) == ("Flash2", 1024) else "ok",
             )
             for name in ("Pytorch", *names)

@@ -142,7 +142,7 @@ def test_a_run_that_died_has_the_environment_that_is_known_without_it(
     lived = measured("return naive(qkv, causal)").environment
     assert died.items() <= lived.items()
     known = {"device_name", "cpu", "cpu_count", "platform", "python", "packages", "driver"}
-    assert died.keys() == known | {"commit", "dirty"}
+    assert died.keys() == known | {"commit", "dirty", "gpu_uuid", "boot"}
     assert died["packages"]["torch"] is not None
 
 

@@ -54,7 +54,8 @@ def test_every_record_is_there_whole_samples_and_all(finished: Any, detached: Pa
     for line in lines:
         text = json.dumps(line["record"], indent=2, ensure_ascii=False) + "\n"
         assert text.encode() == records.joinpath(line["file"]).read_bytes()
-        assert line["record"]["record"]["metrics"]["forward_time"]["samples"]
+        if not line["file"].startswith("counters-"):
+            assert line["record"]["record"]["metrics"]["forward_time"]["samples"]
 
 
 def test_the_tables_findings_and_configuration_are_the_very_files(

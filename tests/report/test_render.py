@@ -388,8 +388,9 @@ def test_the_same_inputs_give_the_same_bytes_anywhere_and_at_any_time(
 ) -> None:
     """Rendered once more in another folder, time zone, locale and hash seed."""
     folder = tmp_path / "another folder" / "deeper"
-    for part in ("results", "workflow", "templates", "data/published"):
+    for part in ("results", "workflow", "templates", "kernels", "data/published"):
         shutil.copytree(finished.folder / part, folder / part)
+    shutil.copy(finished.folder / "data" / "devices.csv", folder / "data")
     (ceilings,) = folder.glob("results/local/records/ceilings-*.json")
 
     unwritten = {"PYTHONDONTWRITEBYTECODE": "1"}  # the finished folder is for reading only

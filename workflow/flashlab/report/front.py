@@ -84,7 +84,7 @@ def shortened(front: Front) -> Front | None:
 
 def _facts(data: ReportData) -> list[Texts]:
     """Device, number format, versions, date and dataset, and how much was compared."""
-    words, dataset = data.words, data.config["dataset"]
+    words = data.words
     days = list(dict.fromkeys(started[:10] for started in data.distinct("started")))
     devices = data.distinct("device_name")
     versions = [f"torch {version}" for version in data.distinct("torch")]
@@ -95,13 +95,21 @@ def _facts(data: ReportData) -> list[Texts]:
     }
     return [
         data.same(", ".join(devices)) if devices else words.each("device.unknown"),
-        *(data.same(each) for each in [", ".join(data.distinct("dtype")), ", ".join(versions)]),
+        *(data.same(", ".join(each)) for each in (data.distinct("dtype"), versions) if each),
         data.specialised(
             "front.compared", implementations=len(data.implementations), settings=len(settings)
         ),
         data.same(join_range(days[0], days[-1])),
-        words.each("dataset.local") if dataset == "local" else data.same(f"data/{dataset}"),
+        _origin(data),
     ]
+
+
+def _origin(data: ReportData) -> Texts:
+    """Where the records come from: this machine, the course's script, or a recorded dataset."""
+    if "import" in data.config:
+        return data.words.each("warning.imported")
+    name = data.config["dataset"]
+    return data.words.each("dataset.local") if name == "local" else data.same(f"data/{name}")
 
 
 def _names(data: ReportData) -> Texts:

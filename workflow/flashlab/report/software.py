@@ -9,8 +9,7 @@ from importlib import metadata
 from typing import Any, TypeGuard
 
 from flashlab import __version__
-from flashlab.files import canonical, sha256_of
-from flashlab.implementations import find_implementations
+from flashlab.files import sha256_of
 from flashlab.sources import PACKAGE, sources_of
 
 ROOT = PACKAGE.parents[1]
@@ -32,18 +31,14 @@ PACKAGES = (
 
 
 def _code() -> str:
-    """A digest of the files that decide a report, and of what it states of the kernels."""
+    """A digest of the files that decide a report, and of the kernels, whose labels it prints."""
     paths = {path for stage in STAGES for path in sources_of(f"{PACKAGE.name}.{stage}")}
     paths |= {ROOT / file for file in FILES}
     paths |= {path for path in TEMPLATES.rglob("*") if path.suffix in TEXT_SUFFIXES}
+    paths |= {*ROOT.glob("kernels/**/*.py")}
     digest = hashlib.sha256()
     for path in sorted(paths):
         digest.update(f"{path.relative_to(ROOT).as_posix()}\0{sha256_of(path)}\n".encode())
-    kernels = {
-        name: [found.sha256, found.digest, *map(found.label_on, ("cuda", "cpu"))]
-        for name, found in find_implementations().items()
-    }
-    digest.update(canonical(kernels).encode())
     return digest.hexdigest()
 
 
