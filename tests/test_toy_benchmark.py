@@ -307,7 +307,7 @@ def test_page_one_gives_the_verdicts_of_the_findings(results: Path) -> None:
         "Scratch space (KiB)",
     ]
     assert rows[0][1:] == ["32", "32"] and rows[1][1:] == ["128", "8"]
-    assert rows[2] == ["Radix ÷ Merge", "4.00×", "0.250×"]
+    assert rows[2] == ["Radix vs Merge", "4.00×", "0.250×"]
     assert headline.caption["en"].startswith("n = 4096, t = 4.")
 
 

@@ -197,16 +197,7 @@ def _draw_ceiling(
     axes.axhspan(low, high, color="#DADADA", linewidth=0.8, zorder=0.6)
     axes.set_ylim(0, high / CEILING_SHARE)
     rates = f"{high:,.3g}" if low == high else f"{low:,.3g}–{high:,.3g}"
-    axes.annotate(
-        f"{in_all(languages, 'figures', 'matrix_product')} {rates}",
-        (0.02, high),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 0.5),
-        textcoords="offset points",
-        va="bottom",
-        fontsize=SMALL_POINTS,
-        color=GREY,
-    )
+    _label_above(axes, high, f"{in_all(languages, 'figures', 'matrix_product')} {rates}")
 
 
 def _draw_capacity(axes: Axes, capacity: float, languages: Sequence[str]) -> None:
@@ -214,9 +205,15 @@ def _draw_capacity(axes: Axes, capacity: float, languages: Sequence[str]) -> Non
     low, high = axes.get_ylim()
     axes.set_ylim(low, max(high, capacity) * (high / low) ** 0.16)
     axes.axhline(capacity, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=0.8)
+    text = f"{in_all(languages, 'figures', 'capacity')} {as_number(round(capacity))}"
+    _label_above(axes, capacity, text)
+
+
+def _label_above(axes: Axes, value: float, text: str) -> None:
+    """A text just above a horizontal line, at its left end."""
     axes.annotate(
-        f"{in_all(languages, 'figures', 'capacity')} {as_number(round(capacity))}",
-        (0.02, capacity),
+        text,
+        (0.02, value),
         xycoords=("axes fraction", "data"),
         xytext=(0, 0.5),
         textcoords="offset points",

@@ -209,6 +209,7 @@ def tell_account(known: Known, sweep: Sweep, name: str, variant: Variant) -> Ite
                 "account_part": finding.params["largest_part"],
                 "account_share": in_percent(finding.params["share"] / 100),
                 "account_at": finding.params["value"],
+                "account_symbol": sweep.parameter.symbol,
             },
             [finding],
         )
@@ -243,7 +244,13 @@ def telling_cause(
         for finding in known.every("cause", sweep.name, implementation=name)
         if finding.verdict in TELLING_CAUSES and variant in (None, finding.variant)
     ]
-    return min(found, key=lambda f: TELLING_CAUSES.index(f.verdict), default=None)
+    return min(found, key=_telling_first, default=None)
+
+
+def _telling_first(finding: Finding) -> tuple[int, float]:
+    """By verdict, and then the pass that takes the greatest share of what bounds it."""
+    busiest = max(finding.estimates[-1].get(f"{of}_percent", 0.0) for of in ("memory", "matrix"))
+    return TELLING_CAUSES.index(finding.verdict), -busiest
 
 
 def tell_cause(

@@ -82,11 +82,15 @@ def section_conclusions(known: Known) -> Iterator[Finding]:
         )
 
 
+SOMEWHERE = ("cause_where", "account_at", "account_symbol")
+"""What tells where a statement holds: elsewhere it says the same."""
+
+
 def _content(statement: Statement) -> str:
     """What a statement that is told once says, wherever; empty for the others."""
     if not statement.key.startswith(ONCE):
         return ""
-    said = {k: v for k, v in statement.params.items() if k not in ("cause_where", "account_at")}
+    said = {k: v for k, v in statement.params.items() if k not in SOMEWHERE}
     return canonical([statement.key, said])
 
 
@@ -304,7 +308,7 @@ def _tell_effects(
 ) -> Iterator[Statement]:
     """What the variant does to each implementation's metrics, beside what operations say.
 
-    Of many implementations, only the one that it helps most.
+    Of many implementations, only the largest gain.
     """
     if not effects:
         return
@@ -313,7 +317,9 @@ def _tell_effects(
     key = "conclusion.variant." + ("effects" if len(effects) <= MOST_EFFECTS else "most")
     shown = list(effects)
     if len(effects) > MOST_EFFECTS:
-        shown = [max(effects, key=lambda e: max(float(part["high"]) for part in e["parts"]))]
+        gained = ((each["name"], part) for each in effects for part in each["parts"])
+        name, largest = max(gained, key=lambda found: float(found[1]["high"]))
+        shown = [{"name": name, "parts": [largest]}]
     yield Statement(key + (".ideal" if gains else ""), {"effects": shown, **ideal}, gains[:1])
 
 

@@ -67,7 +67,8 @@ def shortened(front: Front) -> Front | None:
     """Page one with less on it; None where nothing is left to leave out.
 
     First the text is set smaller; then the last of the conclusions goes, down to
-    `FEWEST_CONCLUSIONS`; then the figure; then the last of the experiments, and of the conclusions.
+    `FEWEST_CONCLUSIONS`; then the figure; then what is told of an experiment below its heading, the
+    longest first; then the last of the experiments, and of the conclusions.
     """
     if not front.tight:
         return replace(front, tight=True)
@@ -75,6 +76,11 @@ def shortened(front: Front) -> Front | None:
         return replace(front, conclusions=front.conclusions[:-1], cut=front.cut + 1)
     if front.figure is not None:
         return replace(front, figure=None)
+    if told := [each for each in front.experiments if each.conclusion.brief]:
+        longest = max(told, key=lambda each: sum(map(len, (each.conclusion.brief or {}).values())))
+        heading = replace(longest, conclusion=replace(longest.conclusion, brief=None))
+        rows = [heading if each is longest else each for each in front.experiments]
+        return replace(front, experiments=rows)
     if len(front.experiments) > 1:
         return replace(front, experiments=front.experiments[:-1], cut=front.cut + 1)
     if len(front.conclusions) > 1:

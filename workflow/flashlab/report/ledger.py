@@ -16,7 +16,7 @@ from flashlab.report.wording import Texts, Words, join_sentences
 
 ORDER = ("confirmed", "contradicted", "ambiguous", "inconclusive", "other_device", "not_tested")
 DECIDED = ("confirmed", "contradicted", "ambiguous")
-SIGNS = {"confirmed": ("✓", "up"), "contradicted": ("×", "down")}
+SIGNS = {"confirmed": ("✓", "up"), "contradicted": ("×", "down"), "other_device": ("–", "")}
 UNDECIDED = ("○", "")
 """The sign of a verdict, and the tone of its row; of all other verdicts."""
 

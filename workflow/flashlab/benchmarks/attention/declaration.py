@@ -134,10 +134,14 @@ def exact_peak_memory(run: Run, provider: str | None, device_name: str | None) -
     return sum(parts.values()) if parts is not None and is_exact(Shape.of(run)) else None
 
 
+USABLE_MEMORY = 0.99
+"""Share of a device's memory that programs get: an H200 of 141 GB gives them 139.8 GiB."""
+
+
 def memory_capacity(device_name: str | None) -> float | None:
-    """MiB that a device holds, the vendor's GB read as 10⁹ bytes: never more than there are."""
+    """MiB that programs can have of a device; vendors' GB of memory are 2³⁰ bytes."""
     device = find_device(device_name)
-    return None if device is None else device.memory_gb * 1e9 / costs.MIB
+    return None if device is None else USABLE_MEMORY * device.memory_gb * 2**30 / costs.MIB
 
 
 MEMORY_PARTS = {
