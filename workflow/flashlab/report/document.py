@@ -197,7 +197,8 @@ class Front:
 
     `wrong` are the failed checks of correctness. Either `answer` and `experiments`, or `map` and
     `conclusions` have the decision. What does not fit is left out from the end of `conclusions` or
-    `experiments`; `cut` says how many of them were. A `tight` page is set in smaller type.
+    `experiments`; `cut` says how many of them were. A `tight` page is set in smaller type, one with
+    `small_figures` has smaller ones beside its experiments.
     """
 
     title: Texts
@@ -216,6 +217,7 @@ class Front:
     doubts: Texts | None
     cut: int = 0
     tight: bool = False
+    small_figures: bool = False
 
 
 @dataclass(frozen=True)

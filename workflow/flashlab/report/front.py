@@ -68,7 +68,8 @@ def shortened(front: Front) -> Front | None:
 
     First the text is set smaller; then the last of the conclusions goes, down to
     `FEWEST_CONCLUSIONS`; then the figure; then what is told of an experiment below its heading, the
-    longest first; then the last of the experiments, and of the conclusions.
+    longest first; then their figures are set smaller; then the last of the experiments goes, and of
+    the conclusions.
     """
     if not front.tight:
         return replace(front, tight=True)
@@ -81,6 +82,8 @@ def shortened(front: Front) -> Front | None:
         heading = replace(longest, conclusion=replace(longest.conclusion, brief=None))
         rows = [heading if each is longest else each for each in front.experiments]
         return replace(front, experiments=rows)
+    if front.experiments and not front.small_figures:
+        return replace(front, small_figures=True)
     if len(front.experiments) > 1:
         return replace(front, experiments=front.experiments[:-1], cut=front.cut + 1)
     if len(front.conclusions) > 1:
