@@ -12,32 +12,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flashlab.findings import kernel_causes, operator_causes
 from flashlab.findings.ceilings import Ceilings
-from flashlab.findings.kernel_causes import CountedKernels, counted_kernels, kernel_params
+from flashlab.findings.counted_passes import CountedPass, params_of
+from flashlab.findings.kernel_causes import counted_kernels
 from flashlab.findings.model import Evidence, Finding
-from flashlab.findings.operator_causes import CountedOperators, counted_operators, operator_params
+from flashlab.findings.operator_causes import counted_operators
 from flashlab.findings.ratios import Estimates
 from flashlab.findings.series import Series, build_finding, each_series
-from flashlab.sweep import Sweep, device_of
+from flashlab.sweep import Row, Sweep, device_of
 
 
-def _finding(
-    series: Series,
-    group: Sequence[CountedKernels] | Sequence[CountedOperators],
-    verdict: str,
-    sentence: str,
-    params: dict[str, Any],
-    method: str,
-) -> Finding:
+def _finding(series: Series, verdict: str, group: Sequence[CountedPass]) -> Finding:
     """The finding about the passes of a series that have one cause."""
     finding = build_finding(
         "cause",
         [series],
         verdict,
-        sentences=[sentence],
-        params=params,
-        method=method,
+        sentences=[f"cause.{verdict}{group[0].MESSAGE}"],
+        params=params_of(group),
+        method=group[0].METHOD,
         n=min(each.samples for each in group),
         estimates=[each.to_json() for each in group],
         values=[each.value for each in group],
@@ -51,41 +44,32 @@ def _finding(
     return replace(finding, evidence=replace(finding.evidence, table=table, rows=rows))
 
 
-def _causes_of_kernels(
-    series: Series, estimates: Estimates, ceilings: Ceilings
-) -> Iterator[Finding]:
-    groups: dict[str, list[CountedKernels]] = {}
-    for row in series.measured_rows:
-        if found := counted_kernels(series, row, estimates, ceilings):
-            groups.setdefault(found.verdict, []).append(found)
-    for verdict, group in sorted(groups.items()):
-        params, method = kernel_params(group), kernel_causes.METHOD
-        yield _finding(series, group, verdict, f"cause.{verdict}", params, method)
-
-
-def _causes_of_operators(series: Series, estimates: Estimates) -> Iterator[Finding]:
-    groups: dict[str, list[CountedOperators]] = {}
-    for row in series.measured_rows:
-        if found := counted_operators(series, row, estimates):
-            groups.setdefault(found.verdict, []).append(found)
-    for verdict, group in sorted(groups.items()):
-        params, method = operator_params(group), operator_causes.METHOD
-        yield _finding(series, group, verdict, f"cause.{verdict}.operators", params, method)
-
-
-def causes(sweep: Sweep, estimates: Estimates, ceilings: Ceilings | None) -> Iterator[Finding]:
-    """What was counted of a sweep's runs tells of their times; a finding for each verdict.
+def _counted(
+    series: Series, row: Row, estimates: Estimates, ceilings: Ceilings | None
+) -> CountedPass | None:
+    """What was counted of the pass behind a row; None where nothing was.
 
     Of a GPU nothing is stated without its ceilings, or under those of another device.
     """
+    sweep = series.sweep
+    if {run["device"] for run in sweep.runs} == {"cpu"}:
+        return counted_operators(series, row, estimates)
+    names = {run["device_name"] for run in sweep.runs if run["status"] == "ok"}
+    if ceilings and names == {ceilings.device_name}:
+        return counted_kernels(series, row, estimates, ceilings)
+    return None
+
+
+def causes(sweep: Sweep, estimates: Estimates, ceilings: Ceilings | None) -> Iterator[Finding]:
+    """What was counted of a sweep's runs tells of their times; a finding for each verdict."""
     timed = [metric for metric in sweep.benchmark.measured if metric.work]
-    kinds = {row["device"] for row in sweep.runs}
-    names = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
     for series in each_series(sweep, timed):
-        if kinds == {"cpu"}:
-            yield from _causes_of_operators(series, estimates)
-        elif ceilings and names == {ceilings.device_name}:
-            yield from _causes_of_kernels(series, estimates, ceilings)
+        groups: dict[str, list[CountedPass]] = {}
+        for row in series.measured_rows:
+            if found := _counted(series, row, estimates, ceilings):
+                groups.setdefault(found.verdict, []).append(found)
+        for verdict, group in sorted(groups.items()):
+            yield _finding(series, verdict, group)
 
 
 def counted_runs(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
