@@ -17,7 +17,7 @@ PACKAGES = ("numba-cuda", "numba", "numpy")
 PREVIOUS = "Sequential"
 IDEA = {
     "zh_TW": "在 GPU 上，輸出的每一列各由一個執行緒計算，資料都在全域記憶體。",
-    "en": "On the GPU, each row of the output has a thread of its own; all data is in global memory.",
+    "en": "On the GPU, each row of the output has its own thread; all data is in global memory.",
 }
 DEVICE = "cuda"
 
