@@ -181,7 +181,7 @@ def _plan_counters(
     if version is None:
         protocol = plan.operators_protocol(timeout_s)
     else:
-        protocol = plan.counters_protocol(version, timeout_s)
+        protocol = plan.counters_protocol(experiments[0].benchmark, version, timeout_s)
     runs = [
         run
         for experiment in experiments
@@ -387,7 +387,8 @@ def _counting(
 ) -> _Counting:
     """The counters to read here; none of a recorded dataset, or where none are wanted."""
     _, device = source.kind
-    if source.recorded or source.config["counters"] in UNWANTED:
+    declared = experiments[0].benchmark.counters_on(device)
+    if source.recorded or source.config["counters"] in UNWANTED or not declared:
         return _Counting()
     version, kept = None, {}
     if device == "cuda":

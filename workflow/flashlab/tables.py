@@ -34,6 +34,7 @@ from flashlab.statistics import (
     median_interval,
 )
 from flashlab.sweep import (
+    ABSENT,
     DIRTY,
     METRIC_COLUMNS,
     RUN_COLUMNS,
@@ -220,7 +221,7 @@ def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) ->
         "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
     }
     if found is None:
-        return row
+        return row if measured.status != "ok" else row | {"status": ABSENT}
     return row | {
         "processes": len(measured.with_numbers),
         "samples": found.samples,
@@ -331,6 +332,12 @@ def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) ->
     return _Measured(run, files, counted)
 
 
+def _has(benchmark: Benchmark, metric: Metric, measured: _Measured) -> bool:
+    """Whether every record of a run that is ok holds what a metric follows from."""
+    needed = benchmark.measured_behind(metric.name)
+    return all(name in record.metrics for record in measured.with_numbers for name in needed)
+
+
 def _all_estimates(
     benchmark: Benchmark, measured: Sequence[_Measured]
 ) -> dict[tuple[Run, str], _Estimate]:
@@ -339,7 +346,8 @@ def _all_estimates(
     for name in {each.run.implementation for each in measured}:
         runs = [e for e in measured if e.run.implementation == name and e.status == "ok"]
         for metric in benchmark.metrics:
-            estimates = _estimates(benchmark, metric, runs)
+            with_it = [each for each in runs if _has(benchmark, metric, each)]
+            estimates = _estimates(benchmark, metric, with_it)
             found |= {(run, metric.name): estimate for run, estimate in estimates.items()}
     return found
 

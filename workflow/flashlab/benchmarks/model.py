@@ -31,6 +31,10 @@ class Parameter:
     `labels` are the words for it within a sentence. `words` name the values of a variant, which is
     stated with everything said about a run. `derive` computes a parameter that follows from the
     others, `derived_from` names those.
+
+    `stands_for` gives the values of the others that a value of a derived parameter stands for, None
+    for a value that it does not have: a configuration may give such a parameter in their place. A
+    `nominal` one has numbers for names: nothing grows along it.
     """
 
     name: str
@@ -40,6 +44,8 @@ class Parameter:
     words: Mapping[Value, Texts] = field(default_factory=dict)
     derived_from: tuple[str, ...] = ()
     derive: Callable[[Parameters], Value] | None = None
+    stands_for: Callable[[int], Parameters | None] | None = None
+    nominal: bool = False
 
     @property
     def is_variant(self) -> bool:
@@ -132,7 +138,8 @@ class Metric:
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
     has several (none for a total of others). `work` is what a time was spent on.
-    `exact_model` gives the value that a run must have, given the run, its provider and the device's
+    A run may lack a metric that is `optional`: its implementation has no such part. `exact_model`
+    gives the value that a run must have, given the run, its provider and the device's
     name; None outside the range in which the model is exact.
     """
 
@@ -144,6 +151,7 @@ class Metric:
     work: Work | None = None
     exact_model: Callable[..., float | None] | None = None
     account: Account | None = None
+    optional: bool = False
 
     @property
     def unit(self) -> str:
@@ -159,6 +167,18 @@ class Metric:
     def higher_is_better(self) -> bool:
         """The direction in which it improves."""
         return self.quantity.better == "higher"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A time that consists of others: each stands beside the whole, and is compared with nothing.
+
+    `whole` and `parts` are names of measured metrics; the parts are in the order in which they
+    follow one another, and what they leave of the whole is nobody's.
+    """
+
+    whole: str
+    parts: tuple[str, ...]
 
 
 Counters = Mapping[str, tuple[Metric, ...]]
@@ -177,7 +197,10 @@ class Benchmark:
     (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs those passes. `naive`
     names the implementation that does nothing clever, which any other should beat. `gated` are the
     words for what the correctness gate compares, by the names in a record. `top_level_keys` gives
-    what a record holds beside our own keys, for readers of another format.
+    what a record holds beside our own keys, for readers of another format. `split` is what a time
+    consists of. `variables` are environment variables of the measuring process, by kind of device.
+    On a kind of device in `simulated`, a simulator runs the implementations: their times are
+    compared with nothing.
     """
 
     name: str
@@ -192,6 +215,9 @@ class Benchmark:
     naive: str | None = None
     gated: Mapping[str, Texts] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
+    split: Split | None = None
+    variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    simulated: frozenset[str] = frozenset()
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:
@@ -210,8 +236,14 @@ class Benchmark:
 
     @cached_property
     def measured(self) -> tuple[Metric, ...]:
-        """The metrics that a record holds, which findings are about; the others follow."""
+        """The metrics that a record holds; the others follow."""
         return tuple(m for m in self.metrics if m.derived is None)
+
+    @cached_property
+    def compared(self) -> tuple[Metric, ...]:
+        """The measured metrics that findings are about: those of a split are only shown."""
+        shown = (self.split.whole, *self.split.parts) if self.split else ()
+        return tuple(m for m in self.measured if m.name not in shown)
 
     def counters_on(self, device: str) -> Counters:
         """What is counted of each pass on a kind of device; empty if nothing is."""
@@ -224,7 +256,7 @@ class Benchmark:
     @cached_property
     def totals(self) -> tuple[Metric, ...]:
         """The metrics that follow from several measured, sampled ones: totals of them."""
-        sampled = {metric.name for metric in self.measured if not metric.exact}
+        sampled = {metric.name for metric in self.compared if not metric.exact}
         return tuple(
             metric
             for metric in self.metrics
@@ -270,8 +302,14 @@ class Benchmark:
         return {p.name: p.derive(given) if p.derive else given[p.name] for p in self.parameters}
 
     def complete(self, block: Parameters) -> dict[str, Value]:
-        """The given parameters, from a block with any two of those that follow from one another."""
+        """The given parameters, from a block with others in place of some of them.
+
+        It has any two of those that follow from one another, or one that stands for others.
+        """
         found: dict[str, Any] = dict(block)
+        for parameter in self.parameters:
+            if parameter.stands_for and parameter.name in found:
+                found |= parameter.stands_for(found.pop(parameter.name)) or {}
         for product in self.products:
             first, second = product.factors
             if second in found:

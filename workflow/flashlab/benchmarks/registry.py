@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.model import Benchmark, UnknownNameError
 
-BENCHMARKS: dict[str, Benchmark] = {ATTENTION.name: ATTENTION}
+BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in (ATTENTION, LADDER)}
 
 DEFAULT = ATTENTION
 """The benchmark of a call, or of an older file, that names none."""

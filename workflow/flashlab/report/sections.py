@@ -75,7 +75,7 @@ def _question(data: ReportData, sweep: Sweep) -> Texts:
         "question",
         *(parameter.name for parameter in asked),
         parameter=words.parameter(sweep.parameter),
-        quantities=words.listed([words.label(metric.labels) for metric in data.benchmark.measured]),
+        quantities=words.listed([words.label(metric.labels) for metric in data.benchmark.compared]),
     )
 
 
