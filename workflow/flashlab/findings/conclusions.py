@@ -6,15 +6,23 @@ They are derived last, from all other findings, and only quote them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from flashlab.findings.conclusion_parts import Known
 from flashlab.findings.front_conclusions import front_conclusions
 from flashlab.findings.model import Finding
 from flashlab.findings.section_conclusions import section_conclusions
+from flashlab.findings.step_conclusions import ladder_of, step_conclusions
 from flashlab.sweep import Sweep
 
 
 def conclude(findings: Sequence[Finding], sweeps: Sequence[Sweep]) -> list[Finding]:
     """The conclusions; `sweeps` are the headline's and the sections', in the report's order."""
     known = Known(findings, sweeps)
-    return [*front_conclusions(known), *section_conclusions(known)]
+    if ladder_of(known):
+        front = [
+            replace(finding, front=rank) for rank, finding in enumerate(step_conclusions(known))
+        ]
+    else:
+        front = [*front_conclusions(known)]
+    return [*front, *section_conclusions(known)]

@@ -17,10 +17,14 @@ SPANS = {
     "off_range": ("off_low", "off_high"),
     "wrong_range": ("wrong_low", "wrong_high"),
     "avoid_range": ("avoid_low", "avoid_high"),
+    "steps_range": ("steps_low", "steps_high"),
 }
 """Ranges of a conclusion, by the params of their ends."""
 
-LABELS = ("cause_metric", "limit_part", "matrix_part", "balance_part", "balance_other")
+LABELS = (
+    *("cause_metric", "limit_part", "matrix_part", "balance_part", "balance_other", "busiest"),
+    "counter",
+)
 """Params that are labels and stand within a sentence."""
 
 
@@ -56,6 +60,7 @@ def word_conclusion(
         ("leads", worder.leads),
         ("also", worder.counts),
         ("counts", worder.counts),
+        ("climb", worder.climb),
         ("places", worder.places),
         ("absent", worder.absent),
     ):
@@ -167,6 +172,10 @@ class _Worder:
                 for each in leads
             ]
         )
+
+    def climb(self, climbed: Sequence[Mapping[str, Any]]) -> Texts:
+        """``SharedTiles 4.2×, Padded 1.1×``."""
+        return self.words.listed([f"{each['name']} {each['factor']}×" for each in climbed])
 
     def counts(self, counts: Sequence[Mapping[str, Any]]) -> Texts:
         """``SdpaEfficient 6, Flex 1``."""
