@@ -40,9 +40,7 @@ def attend(q, k, v, out, scale):
                 weight = math.exp(score - new_max)
                 running_sum = running_sum * correction + weight
                 for i in range(head_dim):
-                    out[batch, row, i] = (
-                        out[batch, row, i] * correction + weight * v[batch, key, i]
-                    )
+                    out[batch, row, i] = out[batch, row, i] * correction + weight * v[batch, key, i]
                 running_max = new_max
             for i in range(head_dim):
                 out[batch, row, i] /= running_sum
