@@ -12,23 +12,23 @@ A step is one file beside this folder. It declares, as literals that are read wi
 
 It defines ``attention(q, k, v, out, stream=None)``:
 
-- q, k, v, out: (B, N, d), float32, C-contiguous; d is at most `MAX_HEAD_DIM` and a multiple of 8;
-  N need not be a multiple of any tile. Numpy arrays where ``DEVICE`` is ``"cpu"``; on a GPU,
+- q, k, v, out: (B, N, d), float32, C-contiguous; d is 32 or 64, as in the assignment; N need not be
+  a multiple of any tile. Numpy arrays where ``DEVICE`` is ``"cpu"``; on a GPU,
   numba's device arrays (`copy_in`, `empty`), or whatever else has ``__cuda_array_interface__``.
 - It fills `out` and returns nothing. On a GPU it only launches: the caller waits (`synchronize`).
 - stream: a stream of numba-cuda; None is the default stream. The caller's arrays must live until
   the stream has come to them.
-- The first call for a d compiles; a call on tiny arrays of that d is enough.
+- The first call compiles, once for a d and for N a multiple of 128 or not: a call on arrays of one
+  batch and 128 rows is enough.
 - NotImplementedError, with the reason, where the GPU or a package is missing.
 
-A step may also define how arrays of the host go through it (from `Streams` on, copies overlap the
-kernel). Callers find these with ``getattr``, and take this module's own where a step has none:
+From `Streams` on, a step also defines how arrays of the host go through it, with copies that
+overlap the kernel; callers find out with ``hasattr``:
 
-- ``host_array(shape)``: an empty float32 array of the host that copies well; default `numpy.empty`;
-- ``attention_on_host(q, k, v, out)``: host arrays in, host array out, finished on return.
+- ``host_array(shape)``: an empty float32 array of the host, in pinned memory;
+- ``attention_on_host(q, k, v, out)``: four such arrays (B, N, d); finished on return.
 
-`copy_in` and `copy_out` with the kernel between them are the parts whose times are worth knowing
-of a step that does not overlap them.
+For the other steps `copy_in`, ``attention`` and `copy_out` follow one another.
 """
 
 from __future__ import annotations
@@ -41,12 +41,22 @@ import numpy.typing as npt
 from numba import cuda
 
 MAX_HEAD_DIM = 64
-"""What the shared-memory tiles have room for: the assignment has d 32 and 64."""
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 """Whether the CUDA kernels run in numba's simulator, on the CPU; read when numba is imported."""
 
 Array = npt.NDArray[np.float32]
+
+
+ALIGNMENT = None if SIMULATED else 16
+"""Bytes: of shared arrays from which four floats are loaded at once; the simulator knows none."""
+
+
+def jit(**options: Any) -> Any:
+    """`cuda.jit`; without the options that the simulator does not know."""
+    if SIMULATED:
+        options.pop("max_registers", None)
+    return cuda.jit(**options)
 
 
 def require_gpu() -> None:
@@ -56,6 +66,12 @@ def require_gpu() -> None:
             "numba-cuda finds no NVIDIA GPU with its driver and CUDA libraries; "
             "NUMBA_ENABLE_CUDASIM=1 runs this step in numba's simulator, for small sizes"
         )
+
+
+def host_array(shape: tuple[int, ...]) -> Array:
+    """An empty array in pinned memory, which the GPU reads and writes by itself."""
+    require_gpu()
+    return cuda.pinned_array(shape, np.float32)
 
 
 def copy_in(array: Array, stream: Any = 0) -> Any:
