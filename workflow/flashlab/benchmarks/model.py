@@ -138,9 +138,9 @@ class Metric:
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
     has several (none for a total of others). `work` is what a time was spent on.
-    A run may lack a metric that is `optional`: its implementation has no such part. `exact_model`
-    gives the value that a run must have, given the run, its provider and the device's
-    name; None outside the range in which the model is exact.
+    A run may lack a metric that is `optional`: its implementation has no such part. One that is
+    `only_shown` is compared with nothing. `exact_model` gives the value that a run must have, given
+    the run, its provider and the device's name; None outside the range in which the model is exact.
     """
 
     name: str
@@ -152,6 +152,7 @@ class Metric:
     exact_model: Callable[..., float | None] | None = None
     account: Account | None = None
     optional: bool = False
+    only_shown: bool = False
 
     @property
     def unit(self) -> str:
@@ -171,7 +172,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Split:
-    """A time that consists of others: each stands beside the whole, and is compared with nothing.
+    """A time that consists of others, which a figure shows beside one another.
 
     `whole` and `parts` are names of measured metrics; the parts are in the order in which they
     follow one another, and what they leave of the whole is nobody's.
@@ -241,9 +242,8 @@ class Benchmark:
 
     @cached_property
     def compared(self) -> tuple[Metric, ...]:
-        """The measured metrics that findings are about: those of a split are only shown."""
-        shown = (self.split.whole, *self.split.parts) if self.split else ()
-        return tuple(m for m in self.measured if m.name not in shown)
+        """The measured metrics that findings are about: the others are only shown."""
+        return tuple(m for m in self.measured if not m.only_shown)
 
     def counters_on(self, device: str) -> Counters:
         """What is counted of each pass on a kind of device; empty if nothing is."""
