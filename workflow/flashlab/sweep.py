@@ -221,6 +221,11 @@ class Sweep:
             return next(p for p in self.benchmark.given if not p.is_variant)
         return self.benchmark.parameter(self.plan["sweep"])
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether something may grow along the sweep."""
+        return not self.parameter.nominal
+
     @cached_property
     def implementations(self) -> list[str]:
         """Names of the implementations, in the plan's order."""
@@ -340,6 +345,11 @@ class Sweep:
         """The samples of each process behind a row of the metric table; empty for none."""
         return self.samples.get((*self.key_of(row), row["metric"]), [])
 
+    def curve_of(self, run: Row, curve: str) -> list[float]:
+        """A curve of a run, of its first process that has it; empty where it was not read."""
+        found = self.samples.get((*self.key_of(run), curve), [])
+        return found[0] if found else []
+
     @cached_property
     def ordered(self) -> list[Row]:
         """The runs as tables show them: by implementation in the plan's order, variant, value."""
@@ -450,7 +460,7 @@ def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
     """The measured metrics that are exact, or those that are sampled."""
-    return [metric for metric in benchmark.measured if metric.exact == exact]
+    return [m for m in benchmark.measured if m.exact == exact and not m.quantity.once]
 
 
 def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False) -> Sweep:

@@ -30,7 +30,8 @@ class Parameter:
 
     `labels` are the words for it within a sentence. `words` name the values of a variant, which is
     stated with everything said about a run. `derive` computes a parameter that follows from the
-    others, `derived_from` names those.
+    others, `derived_from` names those. A `nominal` one has numbers for names, as a seed has: nothing
+    grows along it.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Parameter:
     words: Mapping[Value, Texts] = field(default_factory=dict)
     derived_from: tuple[str, ...] = ()
     derive: Callable[[Parameters], Value] | None = None
+    nominal: bool = False
 
     @property
     def is_variant(self) -> bool:
@@ -72,8 +74,8 @@ class Product:
 class Quantity:
     """What metrics of one unit share: they stand in one figure, a panel each.
 
-    An exact quantity is the same at every measurement; any other is sampled. `labels` begin a
-    sentence or an axis.
+    An exact quantity is the same at every measurement; any other is sampled, or measured `once` in
+    each process, which gives no interval. `labels` begin a sentence or an axis.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Quantity:
     exact: bool
     labels: Texts
     logarithmic: bool = True
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,8 @@ class Metric:
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
     has several (none for a total of others). `work` is what a time was spent on.
     `exact_model` gives the value that a run must have, given the run, its provider and the device's
-    name; None outside the range in which the model is exact.
+    name; None outside the range in which the model is exact. An `optional` one may be missing from
+    a record: not every device or run has it.
     """
 
     name: str
@@ -144,6 +148,7 @@ class Metric:
     work: Work | None = None
     exact_model: Callable[..., float | None] | None = None
     account: Account | None = None
+    optional: bool = False
 
     @property
     def unit(self) -> str:
@@ -161,6 +166,20 @@ class Metric:
         return self.quantity.better == "higher"
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A quantity that a run gives as it goes on, such as the loss of a training.
+
+    A record holds its value at each step, the first of which is 1. `labels` are the words for it
+    within a sentence, `along` those for a step.
+    """
+
+    name: str
+    unit: str
+    labels: Texts
+    along: Texts
+
+
 Counters = Mapping[str, tuple[Metric, ...]]
 """What is counted of the pass behind a timed metric, by that metric's name."""
 
@@ -175,7 +194,10 @@ class Benchmark:
     timed metric, by kind of device (`counters_on`); ``passes(kernel, run)`` of the module `measure`
     runs those passes. `naive` names the implementation that does nothing clever, which
     any other should beat. `gated` are the words for what the correctness gate compares, by the
-    names in a record. `top_level_keys` gives what a record holds beside our own keys, for readers
+    names in a record. `curves` are what a run gives step by step. `protocols` are ways of measuring
+    of the benchmark's own: each with its settings, as properties of a JSON Schema. `dtypes` are
+    those that `auto` stands for, by kind of device. `fetch` has ready what the runs of a protocol
+    need from elsewhere, and raises `files.FetchError`. `top_level_keys` gives what a record holds beside our own keys, for readers
     of another format.
     """
 
@@ -189,6 +211,12 @@ class Benchmark:
     naive: str | None = None
     gated: Mapping[str, Texts] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
+    curves: tuple[Curve, ...] = ()
+    protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(
+        default_factory=lambda: {"cuda": "float16", "cpu": "float32"}
+    )
+    fetch: Callable[[Mapping[str, Any]], None] | None = None
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:
