@@ -38,6 +38,9 @@ SITTINGS_DIFFER = "sittings_differ"
 DIRTY = "-dirty"
 """Ends the commit of a run that was measured with uncommitted changes."""
 
+ABSENT = "absent"
+"""The status of an optional metric that a run which is ok does not have."""
+
 TABLE_DIGITS = 9
 """Significant digits of a number in the tables."""
 
@@ -223,8 +226,8 @@ class Sweep:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether something may grow along the sweep."""
-        return not self.parameter.nominal
+        """Whether something may grow along the sweep; nothing does where nothing is swept."""
+        return bool(self.plan["sweep"]) and not self.parameter.nominal
 
     @cached_property
     def implementations(self) -> list[str]:

@@ -3,7 +3,8 @@
 The columns are those that the benchmark declares. A run has a record for each process that
 measured it, and its metrics are those of all processes together (`flashlab.replication`). Each row
 of the metric table states its unit, which is also that of the metric's samples; after a run's
-metrics come its counters, if they were read. A run that is not ``ok`` has its status and empty
+metrics come its counters, if they were read. The sample table holds a run's curves too, a row for
+each step. A run that is not ``ok`` has its status and empty
 cells, never a zero. Numbers are rounded to `TABLE_DIGITS` before they are written.
 """
 
@@ -34,6 +35,7 @@ from flashlab.statistics import (
     median_interval,
 )
 from flashlab.sweep import (
+    ABSENT,
     DIRTY,
     METRIC_COLUMNS,
     RUN_COLUMNS,
@@ -130,6 +132,8 @@ def _estimates(benchmark: Benchmark, metric: Metric, runs: Sequence[_Measured]) 
             for run, found in _estimates(benchmark, base, runs).items()
         }
     bases = [metric.name] if metric.derived is None else metric.derived.of
+    if metric.optional:
+        runs = [each for each in runs if _has(each, metric)]
     sampled = {
         each.run: [_process_estimate(metric, record, bases) for record in each.with_numbers]
         for each in runs
@@ -143,6 +147,11 @@ def _estimates(benchmark: Benchmark, metric: Metric, runs: Sequence[_Measured]) 
         else _plain_estimate(metric, each)
         for each in runs
     }
+
+
+def _has(measured: _Measured, metric: Metric) -> bool:
+    """Whether every process of a run has a measured metric."""
+    return all(metric.name in record.metrics for record in measured.with_numbers)
 
 
 def _transformed(compute: Callable[..., Any], base: _Estimate) -> _Estimate:
@@ -220,7 +229,7 @@ def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) ->
         "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
     }
     if found is None:
-        return row
+        return row | ({"status": ABSENT} if measured.status == "ok" else {})
     return row | {
         "processes": len(measured.with_numbers),
         "samples": found.samples,
@@ -378,6 +387,12 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
             for record in (file.record for file in each.files)
             for name, metric in record.metrics.items()
             for index, value in enumerate(metric.samples)
+        )
+        tables.samples.extend(
+            {**run.to_json(), "process": record.process, "metric": name, "index": i, "value": value}
+            for record in (file.record for file in each.files)
+            for name, curve in record.curves.items()
+            for i, value in enumerate(curve)
         )
     return tables
 

@@ -7,9 +7,10 @@ never name a benchmark, a parameter or a metric of their own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 Texts = Mapping[str, str]
@@ -189,15 +190,18 @@ class Benchmark:
     """A benchmark: what its runs differ in, what is measured of each, and by which code.
 
     `measure` is the module whose function ``measure(order)`` the measuring process calls; it
-    imports nothing of the declaration. `report` is the stem of the report's file name. `products`
-    are parameters that follow from one another. `counters` are what is counted of the pass behind a
-    timed metric, by kind of device (`counters_on`); ``passes(kernel, run)`` of the module `measure`
-    runs those passes. `naive` names the implementation that does nothing clever, which
-    any other should beat. `gated` are the words for what the correctness gate compares, by the
-    names in a record. `curves` are what a run gives step by step. `protocols` are ways of measuring
-    of the benchmark's own: each with its settings, as properties of a JSON Schema. `dtypes` are
-    those that `auto` stands for, by kind of device. `fetch` has ready what the runs of a protocol
-    need from elsewhere, and raises `files.FetchError`. `top_level_keys` gives what a record holds beside our own keys, for readers
+    imports nothing of the declaration. `report` is the stem of the report's file name. `kernels` is
+    the folder of its implementations, below ``kernels/``, and `entry_point` the function that each
+    of them defines, with its arguments. `products` are parameters that follow from one another.
+    `counters` are what is counted of the pass behind a timed metric, by kind of device
+    (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs those passes. `naive`
+    names the implementation that does nothing clever, which any other should beat. `gated` are the
+    words for what the correctness gate compares, by the names in a record. `curves` are what a run
+    gives step by step. `protocols` are ways of measuring of the benchmark's own: each with its
+    settings, as properties of a JSON Schema. `dtypes` are those that `auto` stands for, by kind of
+    device. `fetch` has ready what the runs of a protocol need from elsewhere, and raises
+    `files.FetchError`. `settings_file` reads the file that ``hyper_param=`` names as keys of a
+    configuration, for these experiments; ValueError with the remedy where it cannot. `top_level_keys` gives what a record holds beside our own keys, for readers
     of another format.
     """
 
@@ -206,6 +210,8 @@ class Benchmark:
     parameters: tuple[Parameter, ...]
     metrics: tuple[Metric, ...]
     measure: str
+    kernels: str = ""
+    entry_point: str = "attention(qkv, causal)"
     products: tuple[Product, ...] = ()
     counters: Mapping[str, Counters] = field(default_factory=dict)
     naive: str | None = None
@@ -213,10 +219,9 @@ class Benchmark:
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
     curves: tuple[Curve, ...] = ()
     protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    dtypes: Mapping[str, str] = field(
-        default_factory=lambda: {"cuda": "float16", "cpu": "float32"}
-    )
+    dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
     fetch: Callable[[Mapping[str, Any]], None] | None = None
+    settings_file: Callable[[Path, Sequence[str]], dict[str, Any]] | None = None
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark, UnknownNameError
+from flashlab.benchmarks.training.declaration import TRAINING
 
-BENCHMARKS: dict[str, Benchmark] = {ATTENTION.name: ATTENTION}
+BENCHMARKS: dict[str, Benchmark] = {b.name: b for b in (ATTENTION, TRAINING)}
+
+DEFAULT = ATTENTION
+"""The benchmark of a call, or of an older file, that names none."""
 
 
 def find_benchmark(name: str) -> Benchmark:

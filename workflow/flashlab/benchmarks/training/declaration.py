@@ -19,6 +19,7 @@ from flashlab.benchmarks.model import (
     Work,
 )
 from flashlab.benchmarks.training import corpus, costs
+from flashlab.benchmarks.training.hyper_param import read_hyper_param
 from flashlab.runs import Run
 
 # Parameters: those of hyper_param.json that tell one run from another
@@ -235,9 +236,13 @@ TRAINING = Benchmark(
     naive="Pytorch",
     gated={
         "gradient": {"zh_TW": "所有權重的梯度", "en": "gradient of all weights"},
-        "query_key_gradient": {"zh_TW": "q 與 k 的權重的梯度", "en": "gradient of q's and k's weights"},
+        "query_key_gradient": {
+            "zh_TW": "q 與 k 的權重的梯度",
+            "en": "gradient of q's and k's weights",
+        },
     },
     protocols={"training": PROTOCOL},
     dtypes={"cuda": "bfloat16", "cpu": "float32"},
     fetch=lambda protocol: corpus.fetch(protocol["corpus"]),
+    settings_file=read_hyper_param,
 )

@@ -13,10 +13,10 @@ from flashlab.benchmarks.training.loop import autocast
 from flashlab.benchmarks.training.model import GPT
 from flashlab.measuring.failures import IncorrectError
 
-TOLERANCES = {"float16": 5e-2, "bfloat16": 5e-2, "float32": 1e-3}
+TOLERANCES = {"float16": 3e-2, "bfloat16": 3e-2, "float32": 1e-3}
 """Largest relative error, as the norm of the difference over the norm of the reference, of
 gradients that have passed through every layer in a dtype. Its own rounding stays several times
-below (1.4e-2 in float16); a mask left out gives 0.3, a scale of q·k that is 20% off 0.2."""
+below (8e-3 in bfloat16 on an H200, 1.4e-2 in float16 on a CPU); a mask left out gives 0.3, a scale of q·k that is 20% off 0.2."""
 
 
 def reference_attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
@@ -66,9 +66,7 @@ def relative_errors(
 
     return {
         "gradient": _relative_error([found[n] for n in reference], [*reference.values()]),
-        "query_key_gradient": _relative_error(
-            queries_and_keys(found), queries_and_keys(reference)
-        ),
+        "query_key_gradient": _relative_error(queries_and_keys(found), queries_and_keys(reference)),
     }
 
 
@@ -104,8 +102,7 @@ def check_gradients(
     wrong = [f"{name} {error:.3g}" for name, error in errors.items() if not error <= tolerance]
     if wrong:
         raise IncorrectError(
-            f"relative error against float64: {', '.join(wrong)}; at most {tolerance:g} is "
-            "allowed",
+            f"relative error against float64: {', '.join(wrong)}; at most {tolerance:g} is allowed",
             compared,
         )
     return compared
