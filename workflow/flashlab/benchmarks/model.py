@@ -7,9 +7,10 @@ never name a benchmark, a parameter or a metric of their own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 Texts = Mapping[str, str]
@@ -78,8 +79,8 @@ class Product:
 class Quantity:
     """What metrics of one unit share: they stand in one figure, a panel each.
 
-    An exact quantity is the same at every measurement; any other is sampled. `labels` begin a
-    sentence or an axis.
+    An exact quantity is the same at every measurement; any other is sampled, or measured `once` in
+    each process, which gives no interval. `labels` begin a sentence or an axis.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Quantity:
     exact: bool
     labels: Texts
     logarithmic: bool = True
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,20 @@ class Split:
     parts: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A quantity that a run gives as it goes on, such as the loss of a training.
+
+    A record holds its value at each step, the first of which is 1. `labels` are the words for it
+    within a sentence, `along` those for a step.
+    """
+
+    name: str
+    unit: str
+    labels: Texts
+    along: Texts
+
+
 Counters = Mapping[str, tuple[Metric, ...]]
 """What is counted of the pass behind a timed metric, by that metric's name."""
 
@@ -201,7 +217,12 @@ class Benchmark:
     what a record holds beside our own keys, for readers of another format. `split` is what a time
     consists of. `variables` are environment variables of the measuring process, by kind of device.
     On a kind of device in `simulated`, a simulator runs the implementations: their times are
-    compared with nothing.
+    compared with nothing. `curves` are what a run gives step by step. `protocols` are ways of
+    measuring of the benchmark's own: each with its settings, as properties of a JSON Schema.
+    `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
+    a protocol need from elsewhere, and raises `files.FetchError`. `settings_file` reads the file
+    that ``hyper_param=`` names as keys of a configuration, for these experiments; ValueError with
+    the remedy where it cannot.
     """
 
     name: str
@@ -219,6 +240,11 @@ class Benchmark:
     split: Split | None = None
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     simulated: frozenset[str] = frozenset()
+    curves: tuple[Curve, ...] = ()
+    protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
+    fetch: Callable[[Mapping[str, Any]], None] | None = None
+    settings_file: Callable[[Path, Sequence[str]], dict[str, Any]] | None = None
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:
