@@ -47,15 +47,21 @@ class Moved:
     @property
     def factor(self) -> float:
         """How many times as good it is: above 1 is better; infinite where it is gone."""
-        ends = (self.before, self.after) if self.counter.higher_is_better else (
-            self.after,
-            self.before,
+        ends = (
+            (self.before, self.after)
+            if self.counter.higher_is_better
+            else (
+                self.after,
+                self.before,
+            )
         )
         worse, better = ends
         return math.inf if worse == 0 else better / worse
 
 
-def moved_counter(sweep: Sweep, before: str, after: str, value: int, metric: Metric) -> Moved | None:
+def moved_counter(
+    sweep: Sweep, before: str, after: str, value: int, metric: Metric
+) -> Moved | None:
     """The counter that moved most between two implementations at a value; None if none did."""
     (variant,) = sweep.variants
     runs = [sweep.run_at(name, variant, value) for name in (before, after)]
@@ -130,4 +136,3 @@ def _step(sweep: Sweep, pair: list[Series], estimates: Estimates) -> Finding:
         reasons=without_samples(found),
         subject={"other": theirs.implementation},
     )
-
