@@ -232,6 +232,11 @@ class Sweep:
         """Whether something may grow along the sweep; nothing does where nothing is swept."""
         return bool(self.plan["sweep"]) and not self.parameter.nominal
 
+    @property
+    def is_of_problems(self) -> bool:
+        """Whether the values of the sweep name whole problems, each of which stands by itself."""
+        return self.parameter.stands_for is not None
+
     @cached_property
     def implementations(self) -> list[str]:
         """Names of the implementations, in the plan's order."""

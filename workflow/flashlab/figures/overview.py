@@ -33,8 +33,8 @@ def draw_overview(
     """Draw the overview's figures into `output`, and ``drawn.json``, the list of their ids.
 
     Without any result there is no summary (``summary``); a heat map (``heat-map-1``, …) is drawn
-    from `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full;
-    where implementations are steps, a bar chart of them (``steps``) and of where a time goes
+    from `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full,
+    or where implementations are steps, bar charts of them (``steps``) and of where a time goes
     (``split``); a roofline (``roofline-float16``, …) where the device's ceilings were measured. In
     colour are the implementations that page one's findings name, the baseline and the headline's.
     """
@@ -60,7 +60,7 @@ def draw_overview(
             figures.append(("steps", draw_steps(ladder, findings, languages)))
             if split := draw_split(ladder, languages):
                 figures.append(("split", split))
-        if len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS:
+        elif len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS:
             for number, page in enumerate(heat_map_pages(compared), start=1):
                 heat_map = draw_heat_map(compared, page, languages)
                 figures.append((f"heat-map-{number}", heat_map))

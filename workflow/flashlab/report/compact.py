@@ -255,7 +255,7 @@ def compact_table(
     """
     if all(run["status"] != "ok" for sweep in group for run in sweep.runs):
         return None
-    if not group[0].is_ordered:
+    if not group[0].is_ordered and not group[0].is_of_problems:
         return aligned(_alternatives_table(data, group[0]))
     every = [(sweep, variant) for sweep in group for variant in sweep.variants]
     fresh = [pair for pair in every if records_of(*pair) not in told] or every
