@@ -59,7 +59,8 @@ def _draw_panel(axes: Axes, sweep: Sweep, names: Sequence[str], metric: Metric) 
             marker=marker(entry),
             color=colour(entry),
             markeredgecolor="white",
-            markersize=5,
+            markeredgewidth=0.3,
+            markersize=5.5,
         )
         name_artists(name, drawn)
     if shown:

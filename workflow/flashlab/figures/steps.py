@@ -45,7 +45,11 @@ VERDICTS = {
 }
 """What a bar's shade stands for, by the verdict of its ratio."""
 
-PART_SHADES = ("#0061E0", "#29A385", "#D9BA77", "#AB1700", "#6A8549", "#E880DC", "#240A66")
+PART_SHADES = (
+    *("#B4B4B4", "#777777", "#D9D9D9", "#D9BA77", "#29A385", "#0061E0", "#8FD3C1", "#240A66"),
+    "#F0DFB8",
+)
+"""Greys of what comes before the work; then the file, the copies and the kernel between them."""
 
 MOST_PANELS = 2
 

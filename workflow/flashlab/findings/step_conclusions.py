@@ -123,7 +123,7 @@ def _verdicts(known: Known, sweep: Sweep) -> list[Statement]:
     ]
     moved = [finding for finding in found if "counter" in finding.params]
     if moved:
-        most = max(moved, key=lambda finding: abs(float(finding.params["high"])))
+        most = max(moved, key=lambda finding: float(finding.params["high"]))
         quoted = {k: v for k, v in most.params.items() if k.startswith("counter")}
         quoted["counter_step"] = most.subject["implementation"]
         told.append(Statement("conclusion.front.steps.counter", quoted))
