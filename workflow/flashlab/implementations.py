@@ -33,7 +33,8 @@ class Implementation:
     measured again when one of them changes. `preloads` are modules that are slow to import and
     touch no device, which the warm parent imports once for all runs.
 
-    `cpu_label` is its label where it is measured on a CPU, None where it is the same.
+    `cpu_label` is its label where it is measured on a CPU, None where it is the same. `previous`
+    names the implementation that it goes one step beyond, and `idea` says by what.
 
     `digest` covers everything that decides what the kernel computes: the file, what it imports
     below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file
@@ -48,6 +49,8 @@ class Implementation:
     sha256: str
     digest: str
     cpu_label: dict[str, str] | None = None
+    previous: str | None = None
+    idea: dict[str, str] | None = None
 
     def label_on(self, device: str) -> dict[str, str]:
         """What it is called in the report of a kind of device (``cuda`` or ``cpu``)."""
@@ -96,7 +99,8 @@ def read_implementation(path: Path, entry_point: str = ENTRY_POINT) -> Implement
     """Read what a kernel file declares.
 
     NAME, LABEL (one for each language), LABEL_CPU (default: LABEL), PACKAGES (default: torch),
-    PRELOADS and SOURCES (default: none).
+    PRELOADS and SOURCES (default: none); of a step beyond another one also PREVIOUS, its name, and
+    IDEA, a sentence for each language.
 
     ImplementationError where one is missing, there is no function `entry_point`, such as
     ``attention(qkv, causal)``, or a file that the kernel imports or names cannot be read.
@@ -120,6 +124,11 @@ def read_implementation(path: Path, entry_point: str = ENTRY_POINT) -> Implement
     function = entry_point.partition("(")[0]
     if not any(isinstance(n, ast.FunctionDef) and n.name == function for n in tree.body):
         raise ImplementationError(f"{path}: needs a function {entry_point}")
+    previous, idea = literals.get("PREVIOUS"), literals.get("IDEA")
+    if not (previous is None or isinstance(previous, str)):
+        raise ImplementationError(f"{path}: PREVIOUS must be the NAME of another step, or None")
+    if not (idea is None or _is_label(idea)):
+        raise ImplementationError(f'{path}: IDEA must be {{"zh_TW": …, "en": …}}')
     packages = _words(literals, "PACKAGES", ("torch",), path)
     preloads = _words(literals, "PRELOADS", (), path)
     try:
@@ -127,7 +136,9 @@ def read_implementation(path: Path, entry_point: str = ENTRY_POINT) -> Implement
     except KernelSourceError as error:
         raise ImplementationError(str(error)) from error
     sha256 = _sha256(source, tree)
-    return Implementation(name, label, packages, preloads, path, sha256, digest, cpu_label)
+    return Implementation(
+        *(name, label, packages, preloads, path, sha256, digest, cpu_label, previous, idea)
+    )
 
 
 class Implementations(dict[str, Implementation]):

@@ -192,9 +192,10 @@ def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
     return {"name": name, **settings, "timeout_s": measure["timeout_s"], **proof}
 
 
-def counters_protocol(version: str, timeout_s: float) -> dict[str, Any]:
-    """The protocol by which this version of Nsight Compute reads a GPU's counters."""
-    metrics = sorted(nsight.METRICS.values())
+def counters_protocol(benchmark: Benchmark, version: str, timeout_s: float) -> dict[str, Any]:
+    """The protocol by which this version of Nsight Compute reads a benchmark's counters."""
+    counted = {metric.quantity.name for metric in benchmark.all_counters("cuda")}
+    metrics = sorted(nsight.metrics_for(counted).values())
     return {"name": COUNTERS, "ncu": version, "metrics": metrics, "timeout_s": timeout_s}
 
 
@@ -419,6 +420,13 @@ def styles(config: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys([*shown, *sorted(config["summary"]["implementations"])]))
 
 
+def _step(implementation: Implementation) -> dict[str, Any]:
+    """What an implementation goes beyond, and by what; empty for one that is no such step."""
+    if implementation.idea is None:
+        return {}
+    return {"previous": implementation.previous, "idea": implementation.idea}
+
+
 def experiment_document(
     experiment: Experiment,
     implementations: Mapping[str, Implementation],
@@ -454,6 +462,7 @@ def experiment_document(
                 "name": name,
                 "style": order.index(name),
                 "label": implementations[name].label_on(device),
+                **_step(implementations[name]),
             }
             for name in names
         ],

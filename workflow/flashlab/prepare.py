@@ -181,7 +181,7 @@ def _plan_counters(
     if version is None:
         protocol = plan.operators_protocol(timeout_s)
     else:
-        protocol = plan.counters_protocol(version, timeout_s)
+        protocol = plan.counters_protocol(experiments[0].benchmark, version, timeout_s)
     runs = [
         run
         for experiment in experiments
@@ -328,7 +328,7 @@ def _named_dataset(layers: Sequence[Layer]) -> str:
     return name if isinstance(name, str) and NAME.fullmatch(name) else LOCAL
 
 
-def _with_settings_file(layers: Sequence[Layer], benchmark: Benchmark) -> Sequence[Layer]:
+def _with_settings_file(layers: list[Layer], benchmark: Benchmark) -> list[Layer]:
     """The layers with the one that the file of the last ``hyper_param`` makes, before the last."""
     named = [layer.keys["hyper_param"] for layer in layers if "hyper_param" in layer.keys]
     if not named:
@@ -405,8 +405,8 @@ def _counting(
 ) -> _Counting:
     """The counters to read here; none of a recorded dataset, or where none are wanted."""
     _, device = source.kind
-    counted = experiments[0].benchmark.counters_on(device)
-    if source.recorded or not counted or source.config["counters"] in UNWANTED:
+    declared = experiments[0].benchmark.counters_on(device)
+    if source.recorded or source.config["counters"] in UNWANTED or not declared:
         return _Counting()
     version, kept = None, {}
     if device == "cuda":

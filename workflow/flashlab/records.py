@@ -222,12 +222,8 @@ def _check_metrics(
     found: Mapping[str, Any], declared: Sequence[Metric], benchmark: Benchmark, where: str
 ) -> None:
     """The metrics of a record must be those that are declared, in their units."""
-    units = {
-        metric.name: metric.unit
-        for metric in declared
-        if metric.name in found or not metric.optional
-    }
     stated = {name: measured["unit"] for name, measured in found.items()}
+    units = {m.name: m.unit for m in declared if not m.optional or m.name in stated}
     if found and stated != units:
         raise RecordError(
             f"{where}: record.metrics: holds {stated}, but {benchmark.name} measures {units}"

@@ -35,6 +35,9 @@ SITTING = "sitting"
 SITTINGS_DIFFER = "sittings_differ"
 """The code of the warning on runs that are compared and were measured in different sittings."""
 
+ABSENT = "absent"
+"""The status of an optional metric that a run which is ok does not have."""
+
 DIRTY = "-dirty"
 """Ends the commit of a run that was measured with uncommitted changes."""
 
@@ -226,13 +229,30 @@ class Sweep:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether something may grow along the sweep; nothing does where nothing is swept."""
-        return bool(self.plan["sweep"]) and not self.parameter.nominal
+        """Whether something may grow along the sweep."""
+        return not self.parameter.nominal
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether its runs are alternatives at one setting, which has a name and no size."""
+        return not self.is_summary and self.parameter.nominal and len(self.values) == 1
 
     @cached_property
     def implementations(self) -> list[str]:
         """Names of the implementations, in the plan's order."""
         return [entry["name"] for entry in self.plan["implementations"]]
+
+    @cached_property
+    def steps(self) -> list[tuple[str, str]]:
+        """Each implementation after the one that it goes a step beyond, in the plan's order."""
+        entries = self.plan["implementations"]
+        found = ((entry.get("previous"), entry["name"]) for entry in entries)
+        return [(before, name) for before, name in found if before in self.implementations]
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether a simulator ran the implementations, so that times are compared with nothing."""
+        return any(row["device"] in self.benchmark.simulated for row in self.runs)
 
     @cached_property
     def variants(self) -> list[Variant]:
@@ -462,8 +482,8 @@ def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
 
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
-    """The measured metrics that are exact, or those that are sampled."""
-    return [m for m in benchmark.measured if m.exact == exact and not m.quantity.once]
+    """The metrics that findings compare: those that are exact, or those that are sampled."""
+    return [metric for metric in benchmark.compared if metric.exact == exact]
 
 
 def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False) -> Sweep:

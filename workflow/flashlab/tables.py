@@ -132,8 +132,6 @@ def _estimates(benchmark: Benchmark, metric: Metric, runs: Sequence[_Measured]) 
             for run, found in _estimates(benchmark, base, runs).items()
         }
     bases = [metric.name] if metric.derived is None else metric.derived.of
-    if metric.optional:
-        runs = [each for each in runs if _has(each, metric)]
     sampled = {
         each.run: [_process_estimate(metric, record, bases) for record in each.with_numbers]
         for each in runs
@@ -147,11 +145,6 @@ def _estimates(benchmark: Benchmark, metric: Metric, runs: Sequence[_Measured]) 
         else _plain_estimate(metric, each)
         for each in runs
     }
-
-
-def _has(measured: _Measured, metric: Metric) -> bool:
-    """Whether every process of a run has a measured metric."""
-    return all(metric.name in record.metrics for record in measured.with_numbers)
 
 
 def _transformed(compute: Callable[..., Any], base: _Estimate) -> _Estimate:
@@ -229,7 +222,7 @@ def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) ->
         "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
     }
     if found is None:
-        return row | ({"status": ABSENT} if measured.status == "ok" else {})
+        return row if measured.status != "ok" else row | {"status": ABSENT}
     return row | {
         "processes": len(measured.with_numbers),
         "samples": found.samples,
@@ -340,6 +333,12 @@ def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) ->
     return _Measured(run, files, counted)
 
 
+def _has(benchmark: Benchmark, metric: Metric, measured: _Measured) -> bool:
+    """Whether every record of a run that is ok holds what a metric follows from."""
+    needed = benchmark.measured_behind(metric.name)
+    return all(name in record.metrics for record in measured.with_numbers for name in needed)
+
+
 def _all_estimates(
     benchmark: Benchmark, measured: Sequence[_Measured]
 ) -> dict[tuple[Run, str], _Estimate]:
@@ -348,7 +347,8 @@ def _all_estimates(
     for name in {each.run.implementation for each in measured}:
         runs = [e for e in measured if e.run.implementation == name and e.status == "ok"]
         for metric in benchmark.metrics:
-            estimates = _estimates(benchmark, metric, runs)
+            with_it = [each for each in runs if _has(benchmark, metric, each)]
+            estimates = _estimates(benchmark, metric, with_it)
             found |= {(run, metric.name): estimate for run, estimate in estimates.items()}
     return found
 

@@ -31,8 +31,11 @@ class Parameter:
 
     `labels` are the words for it within a sentence. `words` name the values of a variant, which is
     stated with everything said about a run. `derive` computes a parameter that follows from the
-    others, `derived_from` names those. A `nominal` one has numbers for names, as a seed has: nothing
-    grows along it.
+    others, `derived_from` names those.
+
+    `stands_for` gives the values of the others that a value of a derived parameter stands for, None
+    for a value that it does not have: a configuration may give such a parameter in their place. A
+    `nominal` one has numbers for names: nothing grows along it.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Parameter:
     words: Mapping[Value, Texts] = field(default_factory=dict)
     derived_from: tuple[str, ...] = ()
     derive: Callable[[Parameters], Value] | None = None
+    stands_for: Callable[[int], Parameters | None] | None = None
     nominal: bool = False
 
     @property
@@ -136,9 +140,9 @@ class Metric:
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
     has several (none for a total of others). `work` is what a time was spent on.
-    `exact_model` gives the value that a run must have, given the run, its provider and the device's
-    name; None outside the range in which the model is exact. An `optional` one may be missing from
-    a record: not every device or run has it.
+    A run may lack a metric that is `optional`: its implementation has no such part, or its device
+    does not tell. `exact_model` gives the value that a run must have, given the run, its provider
+    and the device's name; None outside the range in which the model is exact.
     """
 
     name: str
@@ -181,6 +185,18 @@ class Curve:
     along: Texts
 
 
+@dataclass(frozen=True)
+class Split:
+    """A time that consists of others: each stands beside the whole, and is compared with nothing.
+
+    `whole` and `parts` are names of measured metrics; the parts are in the order in which they
+    follow one another, and what they leave of the whole is nobody's.
+    """
+
+    whole: str
+    parts: tuple[str, ...]
+
+
 Counters = Mapping[str, tuple[Metric, ...]]
 """What is counted of the pass behind a timed metric, by that metric's name."""
 
@@ -196,13 +212,16 @@ class Benchmark:
     `counters` are what is counted of the pass behind a timed metric, by kind of device
     (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs those passes. `naive`
     names the implementation that does nothing clever, which any other should beat. `gated` are the
-    words for what the correctness gate compares, by the names in a record. `curves` are what a run
-    gives step by step. `protocols` are ways of measuring of the benchmark's own: each with its
-    settings, as properties of a JSON Schema. `dtypes` are those that `auto` stands for, by kind of
-    device. `fetch` has ready what the runs of a protocol need from elsewhere, and raises
-    `files.FetchError`. `settings_file` reads the file that ``hyper_param=`` names as keys of a
-    configuration, for these experiments; ValueError with the remedy where it cannot. `top_level_keys` gives what a record holds beside our own keys, for readers
-    of another format.
+    words for what the correctness gate compares, by the names in a record. `top_level_keys` gives
+    what a record holds beside our own keys, for readers of another format. `split` is what a time
+    consists of. `variables` are environment variables of the measuring process, by kind of device.
+    On a kind of device in `simulated`, a simulator runs the implementations: their times are
+    compared with nothing. `curves` are what a run gives step by step. `protocols` are ways of
+    measuring of the benchmark's own: each with its settings, as properties of a JSON Schema.
+    `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
+    a protocol need from elsewhere, and raises `files.FetchError`. `settings_file` reads the file
+    that ``hyper_param=`` names as keys of a configuration, for these experiments; ValueError with
+    the remedy where it cannot.
     """
 
     name: str
@@ -217,6 +236,9 @@ class Benchmark:
     naive: str | None = None
     gated: Mapping[str, Texts] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
+    split: Split | None = None
+    variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    simulated: frozenset[str] = frozenset()
     curves: tuple[Curve, ...] = ()
     protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
@@ -240,8 +262,17 @@ class Benchmark:
 
     @cached_property
     def measured(self) -> tuple[Metric, ...]:
-        """The metrics that a record holds, which findings are about; the others follow."""
+        """The metrics that a record holds; the others follow."""
         return tuple(m for m in self.metrics if m.derived is None)
+
+    @cached_property
+    def compared(self) -> tuple[Metric, ...]:
+        """The measured metrics that findings are about; the others are only shown.
+
+        Those are the metrics of a split, and what is measured once in each process.
+        """
+        shown = (self.split.whole, *self.split.parts) if self.split else ()
+        return tuple(m for m in self.measured if m.name not in shown and not m.quantity.once)
 
     def counters_on(self, device: str) -> Counters:
         """What is counted of each pass on a kind of device; empty if nothing is."""
@@ -254,7 +285,7 @@ class Benchmark:
     @cached_property
     def totals(self) -> tuple[Metric, ...]:
         """The metrics that follow from several measured, sampled ones: totals of them."""
-        sampled = {metric.name for metric in self.measured if not metric.exact}
+        sampled = {metric.name for metric in self.compared if not metric.exact}
         return tuple(
             metric
             for metric in self.metrics
@@ -300,8 +331,14 @@ class Benchmark:
         return {p.name: p.derive(given) if p.derive else given[p.name] for p in self.parameters}
 
     def complete(self, block: Parameters) -> dict[str, Value]:
-        """The given parameters, from a block with any two of those that follow from one another."""
+        """The given parameters, from a block with others in place of some of them.
+
+        It has any two of those that follow from one another, or one that stands for others.
+        """
         found: dict[str, Any] = dict(block)
+        for parameter in self.parameters:
+            if parameter.stands_for and parameter.name in found:
+                found |= parameter.stands_for(found.pop(parameter.name)) or {}
         for product in self.products:
             first, second = product.factors
             if second in found:

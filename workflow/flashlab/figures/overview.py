@@ -54,7 +54,8 @@ def draw_overview(
         summary = draw_summary(swept, findings, emphasised, roofs, languages) if swept else None
         if summary:
             figures.append(("summary", summary))
-        if len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS:
+        alternatives = any(sweep.has_alternatives for sweep in swept)
+        if len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS and not alternatives:
             for number, page in enumerate(heat_map_pages(compared), start=1):
                 heat_map = draw_heat_map(compared, page, languages)
                 figures.append((f"heat-map-{number}", heat_map))

@@ -6,6 +6,7 @@ They are derived last, from all other findings, and only quote them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from flashlab.findings.alternatives import alternative_conclusions
 from flashlab.findings.conclusion_parts import Known
@@ -13,6 +14,7 @@ from flashlab.findings.front_conclusions import front_conclusions
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import Estimates
 from flashlab.findings.section_conclusions import section_conclusions
+from flashlab.findings.step_conclusions import ladder_of, step_conclusions
 from flashlab.sweep import Sweep
 
 
@@ -21,6 +23,12 @@ def conclude(
 ) -> list[Finding]:
     """The conclusions; `sweeps` are the headline's and the sections', in the report's order."""
     known = Known(findings, sweeps)
-    if not any(sweep.is_ordered for sweep in sweeps):
+    if ladder_of(known):
+        front = [
+            replace(finding, front=rank) for rank, finding in enumerate(step_conclusions(known))
+        ]
+    elif any(sweep.has_alternatives for sweep in sweeps):
         return [*alternative_conclusions(known, estimates)]
-    return [*front_conclusions(known), *section_conclusions(known)]
+    else:
+        front = [*front_conclusions(known)]
+    return [*front, *section_conclusions(known)]

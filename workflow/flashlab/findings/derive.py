@@ -33,6 +33,7 @@ from flashlab.findings.roofline import rooflines
 from flashlab.findings.scaling import scalings
 from flashlab.findings.selection import select
 from flashlab.findings.sittings import sittings, with_sittings
+from flashlab.findings.steps import steps
 from flashlab.published import claims_of, read_claims
 from flashlab.sweep import Sweep, read_planned_sweep
 
@@ -46,9 +47,11 @@ SWEEP_KINDS: tuple[Kind, ...] = (
     *(variant_effects, comparisons, crossovers, exact_comparisons, memory_limits),
     *(scalings, monotonicities, unstable, outliers),
     *(balances, accounts, launch_bounds, saturations, jumps),
+    steps,
 )
 UNORDERED_KINDS: tuple[Kind, ...] = (
     *(variant_effects, comparisons, exact_comparisons, memory_limits, unstable),
+    steps,
 )
 """What is asked of an experiment along which nothing grows."""
 
@@ -57,7 +60,8 @@ DATASET_KINDS: tuple[DatasetKind, ...] = (
     *(overall_choice, variant_gains, derived_sizes, worse_than_naive, curve_differences),
 )
 
-UNORDERED_DATASET_KINDS: tuple[DatasetKind, ...] = (worse_than_naive, curve_differences)
+ALTERNATIVES_KINDS: tuple[DatasetKind, ...] = (worse_than_naive, curve_differences)
+"""What is asked of a dataset whose experiments are alternatives at one setting."""
 
 
 def derive(
@@ -81,23 +85,32 @@ def derive(
             continue
         if ceilings:
             found += rooflines(sweep, estimates, ceilings)
-        found += causes(sweep, estimates, ceilings)
+        found += () if sweep.is_simulated else causes(sweep, estimates, ceilings)
     found += correctness(shown)
-    is_ordered = any(sweep.is_ordered for sweep in shown)
-    for dataset_kind in DATASET_KINDS if is_ordered else UNORDERED_DATASET_KINDS:
+    are_alternatives = any(sweep.has_alternatives for sweep in shown)
+    dataset_kinds = ALTERNATIVES_KINDS if are_alternatives else DATASET_KINDS
+    for dataset_kind in () if _are_simulated(shown) else dataset_kinds:
         found += dataset_kind(shown, estimates)
     found += environments(shown)
     found += processes(shown)
     found += sittings(shown)
     found += counted_runs(shown)
-    found += claims(published, sweeps, estimates)
+    if not _are_simulated(shown):
+        found += claims(published, sweeps, estimates)
     headline = {name for s in shown if s.is_summary for name in s.implementations}
     selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
     return [*selected, *conclude(selected, shown, estimates)]
 
 
+def _are_simulated(sweeps: Sequence[Sweep]) -> bool:
+    """Whether a simulator ran the implementations: their times are compared with nothing."""
+    return any(sweep.is_simulated for sweep in sweeps)
+
+
 def _kinds_for(sweep: Sweep) -> tuple[Kind, ...]:
     """The kinds of finding that are sought in an experiment, or in the headline."""
+    if sweep.is_simulated:
+        return ()
     if sweep.is_summary:
         return SUMMARY_KINDS
     return SWEEP_KINDS if sweep.is_ordered else UNORDERED_KINDS

@@ -17,10 +17,14 @@ SPANS = {
     "off_range": ("off_low", "off_high"),
     "wrong_range": ("wrong_low", "wrong_high"),
     "avoid_range": ("avoid_low", "avoid_high"),
+    "steps_range": ("steps_low", "steps_high"),
 }
 """Ranges of a conclusion, by the params of their ends."""
 
-LABELS = ("cause_metric", "limit_part", "matrix_part", "balance_part", "balance_other")
+LABELS = (
+    *("cause_metric", "limit_part", "matrix_part", "balance_part", "balance_other", "busiest"),
+    "counter",
+)
 """Params that are labels and stand within a sentence."""
 
 
@@ -37,7 +41,9 @@ def word_conclusion(
     }
     found |= {name: _lowered(params[name]) for name in LABELS if name in told}
     found |= {
-        f"{name}_heading": words.heading(params[name]) for name in ("exact_metric",) if name in told
+        f"{name}_heading": words.heading(params[name])
+        for name in ("exact_metric", "effect_of")
+        if name in told
     }
     if "switched" in finding.subject:
         switched = benchmark.parameter(finding.subject["switched"])
@@ -56,6 +62,7 @@ def word_conclusion(
         ("leads", worder.leads),
         ("also", worder.counts),
         ("counts", worder.counts),
+        ("climb", worder.climb),
         ("places", worder.places),
         ("absent", worder.absent),
         ("level_names", worder.runs),
@@ -170,6 +177,10 @@ class _Worder:
                 for each in leads
             ]
         )
+
+    def climb(self, climbed: Sequence[Mapping[str, Any]]) -> Texts:
+        """``SharedTiles 4.2×, Padded 1.1×``."""
+        return self.words.listed([f"{each['name']} {each['factor']}×" for each in climbed])
 
     def counts(self, counts: Sequence[Mapping[str, Any]]) -> Texts:
         """``SdpaEfficient 6, Flex 1``."""

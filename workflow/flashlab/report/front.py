@@ -215,11 +215,11 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
 
 def _headline_metrics(data: ReportData) -> list[Metric]:
     """The measured metrics, and those that follow from measured ones alone."""
-    measured = {metric.name for metric in data.benchmark.measured}
+    compared = {metric.name for metric in data.benchmark.compared}
     return [
         metric
         for metric in data.benchmark.metrics
-        if metric.derived is None or measured.issuperset(metric.derived.of)
+        if metric.name in compared or (metric.derived and compared.issuperset(metric.derived.of))
     ]
 
 

@@ -338,7 +338,7 @@ class Call:
 
     @property
     def _headings(self) -> list[str]:
-        measured = self._benchmark.measured if self._benchmark else ()
+        measured = self._benchmark.compared if self._benchmark else ()
         return [(metric.part or metric.labels)["en"].lower() for metric in measured]
 
     @property

@@ -67,8 +67,9 @@ def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
         return None, Outcome(UNMEASURED)
     benchmark = find_benchmark(record.benchmark)
     measured = tuple(
-        (measurement.value, benchmark.metric(name).unit)
-        for name, measurement in record.metrics.items()
+        (record.metrics[metric.name].value, metric.unit)
+        for metric in benchmark.compared
+        if metric.name in record.metrics
     )
     return record.run, Outcome(record.status, record.message or "", measured)
 
