@@ -328,7 +328,7 @@ def _named_dataset(layers: Sequence[Layer]) -> str:
     return name if isinstance(name, str) and NAME.fullmatch(name) else LOCAL
 
 
-def _with_settings_file(layers: Sequence[Layer], benchmark: Benchmark) -> Sequence[Layer]:
+def _with_settings_file(layers: list[Layer], benchmark: Benchmark) -> list[Layer]:
     """The layers with the one that the file of the last ``hyper_param`` makes, before the last."""
     named = [layer.keys["hyper_param"] for layer in layers if "hyper_param" in layer.keys]
     if not named:

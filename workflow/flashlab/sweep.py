@@ -237,6 +237,12 @@ class Sweep:
         """Whether the values of the sweep name whole problems, each of which stands by itself."""
         return self.parameter.stands_for is not None
 
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether its runs are alternatives at one setting, which has a name and no size."""
+        is_named = self.parameter.nominal and not self.is_of_problems
+        return not self.is_summary and is_named and len(self.values) == 1
+
     @cached_property
     def implementations(self) -> list[str]:
         """Names of the implementations, in the plan's order."""
@@ -483,7 +489,7 @@ def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
     """The metrics that findings compare: those that are exact, or those that are sampled."""
-    return [m for m in benchmark.compared if m.exact == exact and not m.quantity.once]
+    return [metric for metric in benchmark.compared if metric.exact == exact]
 
 
 def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False) -> Sweep:

@@ -140,9 +140,10 @@ class Metric:
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
     has several (none for a total of others). `work` is what a time was spent on.
-    A run may lack a metric that is `optional`: its implementation has no such part. One that is
-    `only_shown` is compared with nothing. `exact_model` gives the value that a run must have, given
-    the run, its provider and the device's name; None outside the range in which the model is exact.
+    A run may lack a metric that is `optional`: its implementation has no such part, or its device
+    does not tell. One that is `only_shown` is compared with nothing. `exact_model` gives the value
+    that a run must have, given the run, its provider and the device's name; None outside the range
+    in which the model is exact.
     """
 
     name: str
@@ -268,8 +269,11 @@ class Benchmark:
 
     @cached_property
     def compared(self) -> tuple[Metric, ...]:
-        """The measured metrics that findings are about: the others are only shown."""
-        return tuple(m for m in self.measured if not m.only_shown)
+        """The measured metrics that findings are about; the others are only shown.
+
+        Among those is what is measured once in each process.
+        """
+        return tuple(m for m in self.measured if not (m.only_shown or m.quantity.once))
 
     def counters_on(self, device: str) -> Counters:
         """What is counted of each pass on a kind of device; empty if nothing is."""

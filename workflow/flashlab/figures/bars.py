@@ -1,4 +1,4 @@
-"""Bars, where nothing grows along an experiment: one for each implementation and variant.
+"""Bars, of alternatives at one setting: one for each implementation and variant.
 
 A run without a result has its status in place of a bar, never one of length zero.
 """
@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from flashlab.benchmarks.model import Metric
 from flashlab.catalogs import in_all
@@ -43,7 +43,7 @@ LIGHT = 0.35
 
 
 def _frame(sweep: Sweep, names: Sequence[str], metrics: Sequence[Metric]) -> pd.DataFrame:
-    """A row for each run at the sweep's first value and metric, each with its place from above."""
+    """A row for each run and metric, each with its place from above."""
     every = range(len(sweep.variants))
     data = pd.concat(
         [
@@ -52,7 +52,6 @@ def _frame(sweep: Sweep, names: Sequence[str], metrics: Sequence[Metric]) -> pd.
         ],
         ignore_index=True,
     )
-    data = data[data["size"] == sweep.values[0]]
     order = [name for name in sweep.implementations if name in names]
     height = len(sweep.variants) + GROUP_GAP
     place = data["implementation"].map(order.index) * height + data["variant"]
@@ -106,7 +105,7 @@ def _draw_panel(
         )
         name_artists(row["implementation"], [label])
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(as_number)
+    axes.xaxis.set_major_formatter(FuncFormatter(as_number))
 
 
 def _handles(sweep: Sweep, languages: Sequence[str]) -> list[Line2D]:
@@ -137,10 +136,10 @@ def draw_bars(
 ) -> Figure:
     """A panel a metric, one below the other; in each a bar for every implementation and variant.
 
-    A metric that no run has is left out. Where the sweep has several values, the first counts.
+    A metric that no run has is left out.
     """
     data = _frame(sweep, names, metrics)
-    known = [m for m in metrics if (data[data["metric"] == m.name]["status"] != "absent").any()]
+    known = [m for m in metrics if data[data["metric"] == m.name]["value"].notna().any()]
     metrics = known or metrics[:1]
     entries = {entry["name"]: entry for entry in sweep.plan["implementations"]}
     order = [name for name in sweep.implementations if name in names]

@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
 
 from flashlab.benchmarks.model import Curve
 from flashlab.catalogs import in_all
@@ -86,7 +87,7 @@ def draw_curves(
     lower.axhline(0, color=GREY, linewidth=0.6, linestyle=(0, (4, 2)))
     lower.set_xlabel(in_languages(capitalised(curve.along), languages), labelpad=1.5)
     for axes in (upper, lower):
-        axes.yaxis.set_major_formatter(as_number)
+        axes.yaxis.set_major_formatter(FuncFormatter(as_number))
     handles = _handles(sweep, lines, languages)
     legend = draw_legend(figure, handles, HALF_INCHES)
     head = (3 + LABEL_POINTS * 1.25 * max(map(len, titles))) / POINTS

@@ -56,11 +56,12 @@ def draw_overview(
         summary = draw_summary(swept, findings, emphasised, roofs, languages) if swept else None
         if summary:
             figures.append(("summary", summary))
+        alternatives = any(sweep.has_alternatives for sweep in swept)
         if ladder := next((sweep for sweep in swept if sweep.steps), None):
             figures.append(("steps", draw_steps(ladder, findings, languages)))
             if split := draw_split(ladder, languages):
                 figures.append(("split", split))
-        elif len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS:
+        elif len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS and not alternatives:
             for number, page in enumerate(heat_map_pages(compared), start=1):
                 heat_map = draw_heat_map(compared, page, languages)
                 figures.append((f"heat-map-{number}", heat_map))

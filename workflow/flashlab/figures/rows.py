@@ -245,10 +245,10 @@ def draw_exact(sweep: Sweep, metric: Metric, languages: Sequence[str]) -> Figure
 def draw_rows(sweep: Sweep, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
     """The small figures of an experiment, by their names.
 
-    Of a sweep of the baseline and one other implementation, or of one along which nothing grows.
+    Of a sweep of the baseline and one other implementation, or of alternatives at one setting.
     """
     exact = metrics_of(sweep.benchmark, exact=True)
-    if not sweep.is_ordered:
+    if sweep.has_alternatives:
         shown = [metric for metric in (compared_metric(sweep.benchmark), *exact[:1]) if metric]
         if len(sweep.implementations) > 1:
             for name, metric in zip(("row-speedup", "row-memory"), shown, strict=False):

@@ -88,7 +88,7 @@ def _factor(value: float) -> str:
 def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> Figure:
     """One figure of an experiment: of a curve, or a panel for each metric of its quantity.
 
-    The panels hold bars where nothing grows along the sweep, else lines.
+    The panels hold bars where the runs are alternatives at one setting, else lines.
 
     Raises:
         UnknownNameError: the benchmark has no such quantity.
@@ -99,7 +99,7 @@ def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> F
             return draw_curves(sweep, languages, names, curve)
     if sweep.is_of_problems:
         return draw_problems(sweep, languages, names, sweep.benchmark.panels(quantity))
-    if not sweep.is_ordered:
+    if sweep.has_alternatives:
         return draw_bars(sweep, languages, names, sweep.benchmark.panels(quantity))
     return _draw_lines(sweep, languages, figure)
 

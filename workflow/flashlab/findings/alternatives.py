@@ -1,6 +1,6 @@
 """Conclusions where nothing grows: which implementation and variant to take, and what it costs.
 
-For experiments without an order (`Sweep.is_ordered`), whose runs are alternatives at one setting.
+For experiments whose runs are alternatives at one setting (`Sweep.has_alternatives`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _alternatives(sweep: Sweep, metric: Metric, estimates: Estimates) -> list[_A
 def alternative_conclusions(known: Known, estimates: Estimates) -> Iterator[Finding]:
     """The answer on page one, then the conclusion of each section that has one."""
     sections = [sweep for sweep in known.sweeps if not sweep.is_summary]
-    chosen = max(sections, key=lambda sweep: len(sweep.implementations) * len(sweep.variants))
+    chosen = next(sweep for sweep in sections if sweep.has_alternatives)
     yield from _answer(known, chosen, estimates)
     for sweep in sections:
         told = [*_effects(known, sweep), *_curves(known, sweep)]

@@ -23,8 +23,8 @@ FEWEST = 3
 """Fewest runs of the naive implementation that tell a spread."""
 
 METHOD = (
-    "root mean square over the steps of the difference from the naive implementation's curve of the "
-    "same seed, against the largest such distance between any two of its curves of other seeds; "
+    "root mean square over the steps of the difference from the naive implementation's curve of "
+    "the same seed, against the largest such distance between two of its curves of other seeds; "
     "over the steps that all of these curves have"
 )
 

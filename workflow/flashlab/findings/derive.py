@@ -60,7 +60,8 @@ DATASET_KINDS: tuple[DatasetKind, ...] = (
     *(overall_choice, variant_gains, derived_sizes, worse_than_naive, curve_differences),
 )
 
-UNORDERED_DATASET_KINDS: tuple[DatasetKind, ...] = (worse_than_naive, curve_differences)
+ALTERNATIVES_KINDS: tuple[DatasetKind, ...] = (worse_than_naive, curve_differences)
+"""What is asked of a dataset whose experiments are alternatives at one setting."""
 
 
 def derive(
@@ -86,7 +87,9 @@ def derive(
             found += rooflines(sweep, estimates, ceilings)
         found += () if sweep.is_simulated else causes(sweep, estimates, ceilings)
     found += correctness(shown)
-    for dataset_kind in _dataset_kinds(shown):
+    are_alternatives = any(sweep.has_alternatives for sweep in shown)
+    dataset_kinds = ALTERNATIVES_KINDS if are_alternatives else DATASET_KINDS
+    for dataset_kind in () if _are_simulated(shown) else dataset_kinds:
         found += dataset_kind(shown, estimates)
     found += environments(shown)
     found += processes(shown)
@@ -97,14 +100,6 @@ def derive(
     headline = {name for s in shown if s.is_summary for name in s.implementations}
     selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
     return [*selected, *conclude(selected, shown, estimates)]
-
-
-def _dataset_kinds(sweeps: Sequence[Sweep]) -> tuple[DatasetKind, ...]:
-    """The kinds of finding that are sought in the dataset as a whole."""
-    if _are_simulated(sweeps):
-        return ()
-    is_ordered = any(sweep.is_ordered for sweep in sweeps)
-    return DATASET_KINDS if is_ordered else UNORDERED_DATASET_KINDS
 
 
 def _are_simulated(sweeps: Sequence[Sweep]) -> bool:

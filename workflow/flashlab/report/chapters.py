@@ -67,7 +67,7 @@ def _printed_figures(data: ReportData, sections: Sequence[Section]) -> list[Figu
         ]
     (section,) = sections
     name = section.id.removeprefix("experiment-")
-    if set(data.implementations) <= set(data.headline) or not data.sweep(name).is_ordered:
+    if set(data.implementations) <= set(data.headline) or data.sweep(name).has_alternatives:
         return section.figures
     return section.figures[:FIGURES_OF_MANY]
 

@@ -191,14 +191,12 @@ def _rows_of(
 
 
 def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
-    """A row an implementation and variant, where nothing grows; of several values the first."""
+    """Of alternatives at one setting: a row an implementation and variant."""
     words, variants = data.words, sweep.varying_variants
-    sizes = [p for p in sweep.varying if p == sweep.parameter]
     metrics = [m for m in sweep.benchmark.metrics if _is_known(sweep, m)]
     columns = [
         words.each("column.implementation"),
         *(words.heading(variant.labels) for variant in variants),
-        *(data.same(size.symbol) for size in sizes),
         *(with_unit(data.panel(metric), metric) for metric in metrics),
     ]
     rows, name = [], ""
@@ -208,7 +206,6 @@ def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
         cells: list[Cell | Texts] = [
             Cell(name if first else ""),
             *(words.setting(p, run[p.name]) for p in variants),
-            *(Cell(str(run[size.name])) for size in sizes),
         ]
         if run["status"] != "ok":
             cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
@@ -255,7 +252,7 @@ def compact_table(
     """
     if all(run["status"] != "ok" for sweep in group for run in sweep.runs):
         return None
-    if not group[0].is_ordered and not group[0].is_of_problems:
+    if group[0].has_alternatives:
         return aligned(_alternatives_table(data, group[0]))
     every = [(sweep, variant) for sweep in group for variant in sweep.variants]
     fresh = [pair for pair in every if records_of(*pair) not in told] or every

@@ -41,7 +41,9 @@ def word_conclusion(
     }
     found |= {name: _lowered(params[name]) for name in LABELS if name in told}
     found |= {
-        f"{name}_heading": words.heading(params[name]) for name in ("exact_metric",) if name in told
+        f"{name}_heading": words.heading(params[name])
+        for name in ("exact_metric", "effect_of")
+        if name in told
     }
     if "switched" in finding.subject:
         switched = benchmark.parameter(finding.subject["switched"])

@@ -122,8 +122,8 @@ def _see(data: ReportData, sweep: Sweep, figure: Mapping[str, Any]) -> list[Text
     ]
     words = data.words
     joined = words.joined("see.separator", ranges)
-    if not sweep.is_ordered:
-        return [words.each("see.unordered", ranges=joined)]
+    if sweep.has_alternatives:
+        return [words.each("see.alternatives", ranges=joined)]
     return [words.each("see", symbol=sweep.parameter.symbol, at=at, ranges=joined)]
 
 
@@ -156,7 +156,7 @@ def _figure(
         quantity, shown = panels[0].quantity, {metric.name for metric in panels}
         caption = [
             data.specialised(
-                "caption.quantity" + ("" if sweep.is_ordered else ".unordered"),
+                "caption.quantity" + (".alternatives" if sweep.has_alternatives else ""),
                 quantity.name,
                 quantity=words.heading(quantity.labels),
                 better=words.each(f"better.{quantity.better}"),

@@ -40,4 +40,4 @@ def flops(sizes: Mapping[str, Any]) -> float:
 def compulsory_bytes(sizes: Mapping[str, Any]) -> int:
     """Bytes that an iteration moves at least: the optimizer's state."""
     everything = parameter_count(sizes) + sizes["block_size"] * sizes["n_embd"]
-    return BYTES_OF_ADAMW * everything
+    return int(BYTES_OF_ADAMW * everything)

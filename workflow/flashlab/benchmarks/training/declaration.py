@@ -37,7 +37,7 @@ ACCUMULATION = Parameter(
 COMPILE = Parameter(
     "compile",
     "compile",
-    {"zh_TW": "torch.compile", "en": "torch.compile"},
+    {"zh_TW": "編譯（torch.compile）", "en": "compilation (torch.compile)"},
     kind=bool,
     words={
         False: {"zh_TW": "未編譯", "en": "eager"},

@@ -10,13 +10,14 @@ from typing import Any
 import torch
 
 from flashlab.benchmarks.training.loop import autocast
-from flashlab.benchmarks.training.model import GPT
+from flashlab.benchmarks.training.model import GPT, CausalSelfAttention
 from flashlab.measuring.failures import IncorrectError
 
 TOLERANCES = {"float16": 3e-2, "bfloat16": 3e-2, "float32": 1e-3}
 """Largest relative error, as the norm of the difference over the norm of the reference, of
 gradients that have passed through every layer in a dtype. Its own rounding stays several times
-below (8e-3 in bfloat16 on an H200, 1.4e-2 in float16 on a CPU); a mask left out gives 0.3, a scale of q·k that is 20% off 0.2."""
+below (8e-3 in bfloat16 on an H200, 1.4e-2 in float16 on a CPU); a mask left out gives 0.3, a scale
+of q·k that is 20% off 0.2."""
 
 
 def reference_attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
@@ -38,8 +39,9 @@ def reference_gradients(
     """The gradient of each weight in float64, one sequence after the other to spare memory."""
     reference = copy.deepcopy(model).double()
     reference.zero_grad(set_to_none=True)
-    for block in reference.blocks:
-        block.attn.attention = reference_attention
+    for part in reference.modules():
+        if isinstance(part, CausalSelfAttention):
+            part.attention = reference_attention
     for inputs, expected in zip(tokens.split(1), targets.split(1), strict=True):
         (reference(inputs, expected) / len(tokens)).backward()
     return {name: p.grad for name, p in reference.named_parameters() if p.grad is not None}

@@ -177,17 +177,17 @@ def _train(problem: _Problem, model: GPT) -> tuple[_Measured, Trainer]:
     meter = _EnergyMeter(device)
     begin = time.perf_counter()
     trainer = problem.trainer(model)
-    first: list[float] = []
+    first: list[tuple[float, float]] = []
 
     def report(iteration: int, loss: float, seconds: float) -> None:
         if not first:
-            first.extend((time.perf_counter() - begin, _compile_seconds()))
+            first.append((time.perf_counter() - begin, _compile_seconds()))
         _print_progress(iteration, loss, seconds)
 
     trained = trainer.train(report, before_steady=meter.start)
     joules = meter.joules()
     allocated = torch.cuda.max_memory_allocated() if device == "cuda" else 0
-    measured = _Measured(trained, *first, joules, _process_mib(device), allocated)
+    measured = _Measured(trained, *first[0], joules, _process_mib(device), allocated)
     return measured, trainer
 
 

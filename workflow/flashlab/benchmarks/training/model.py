@@ -42,6 +42,7 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.n_embd)) if config.bias else None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Normalise the last dimension of x (…, E)."""
         return functional.layer_norm(x, self.weight.shape, self.weight, self.bias, 1e-5)
 
 
@@ -57,6 +58,7 @@ class CausalSelfAttention(nn.Module):
         self.resid_dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Attention over the positions of x, (B, T, E) to (B, T, E)."""
         B, T, E = x.shape
         qkv = self.c_attn(x)  # (B, T, 3·E)
         qkv = qkv.view(B, T, 3, self.n_head, E // self.n_head)  # (B, T, 3, H, D)
@@ -76,6 +78,7 @@ class MLP(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Each position of x by itself, (B, T, E) to (B, T, E)."""
         x = functional.gelu(self.c_fc(x))  # (B, T, 4·E)
         out: torch.Tensor = self.dropout(self.c_proj(x))  # (B, T, E)
         return out
@@ -92,6 +95,7 @@ class Block(nn.Module):
         self.mlp = MLP(config)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Both parts, each added to what it got: (B, T, E) to (B, T, E)."""
         x = x + self.attn(self.ln_1(x))  # (B, T, E)
         x = x + self.mlp(self.ln_2(x))  # (B, T, E)
         return x
