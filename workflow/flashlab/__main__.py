@@ -49,6 +49,8 @@ def _measure(arguments: Arguments) -> None:
             "since this run was planned; call snakemake again"
         )
     sources = identity.sources(decided_by, implementation)
+    if benchmark.fetch and protocol["name"] in benchmark.protocols:
+        benchmark.fetch(protocol)
     record = supervise.measure_run(
         benchmark, run, protocol, implementation, sources, arguments.output
     )

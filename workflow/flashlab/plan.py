@@ -21,8 +21,6 @@ from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
-AUTO_DTYPE = {"cuda": "float16", "cpu": "float32"}
-
 
 class PlanError(Exception):
     """The plan cannot be made: a dataset lacks records."""
@@ -178,7 +176,7 @@ def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) ->
 
 def value_on(value: Any, device: str) -> Any:
     """What a key of the configuration is on a kind of device: the same on each, or one for each."""
-    return value[device] if isinstance(value, Mapping) else value
+    return value[device] if isinstance(value, Mapping) and device in value else value
 
 
 def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:

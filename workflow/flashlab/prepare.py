@@ -328,6 +328,23 @@ def _named_dataset(layers: Sequence[Layer]) -> str:
     return name if isinstance(name, str) and NAME.fullmatch(name) else LOCAL
 
 
+def _with_settings_file(layers: Sequence[Layer], benchmark: Benchmark) -> Sequence[Layer]:
+    """The layers with the one that the file of the last ``hyper_param`` makes, before the last."""
+    named = [layer.keys["hyper_param"] for layer in layers if "hyper_param" in layer.keys]
+    if not named:
+        return layers
+    if benchmark.settings_file is None:
+        raise ConfigError(f"config: hyper_param: {benchmark.name} has no such file; leave it out")
+    items = [layer.keys["experiments"] for layer in layers if "experiments" in layer.keys]
+    last = items[-1] if items and isinstance(items[-1], list) else []
+    names = [e if isinstance(e, str) else e.get("name", e.get("use")) for e in last]
+    try:
+        keys = benchmark.settings_file(Path(str(named[-1])), names)
+    except ValueError as error:
+        raise ConfigError(f"config: hyper_param: {error}") from error
+    return [*layers[:-1], Layer(str(named[-1]), keys), layers[-1]]
+
+
 @dataclass(frozen=True)
 class _Source:
     """Where the records come from: the dataset, and the configuration that holds for it.
@@ -355,6 +372,7 @@ def _source(
     if dataset != LOCAL and not importing:
         recorded = _recorded(dataset, benchmark)
         layers = [*_with_dataset(base, recorded), *own]
+    layers = _with_settings_file(layers, benchmark)
     resolved = resolve_config(layers, implementations)
     if importing:
         dataset, recorded, imports = _imported(resolved)
@@ -363,7 +381,7 @@ def _source(
     else:
         device = machine.detect_device(resolved["device"])
         auto = resolved["dtype"] == "auto"
-        kind = plan.AUTO_DTYPE[device] if auto else resolved["dtype"], device
+        kind = benchmark.dtypes[device] if auto else resolved["dtype"], device
     return _Source(dataset, recorded, imports, resolved, kind)
 
 
@@ -387,8 +405,8 @@ def _counting(
 ) -> _Counting:
     """The counters to read here; none of a recorded dataset, or where none are wanted."""
     _, device = source.kind
-    declared = experiments[0].benchmark.counters_on(device)
-    if source.recorded or source.config["counters"] in UNWANTED or not declared:
+    counted = experiments[0].benchmark.counters_on(device)
+    if source.recorded or not counted or source.config["counters"] in UNWANTED:
         return _Counting()
     version, kept = None, {}
     if device == "cuda":

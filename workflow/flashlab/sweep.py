@@ -41,6 +41,9 @@ ABSENT = "absent"
 DIRTY = "-dirty"
 """Ends the commit of a run that was measured with uncommitted changes."""
 
+ABSENT = "absent"
+"""The status of an optional metric that a run which is ok does not have."""
+
 TABLE_DIGITS = 9
 """Significant digits of a number in the tables."""
 
@@ -226,8 +229,13 @@ class Sweep:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether something may grow along the sweep."""
-        return not self.parameter.nominal
+        """Whether something may grow along the sweep; nothing does where nothing is swept."""
+        return bool(self.plan["sweep"]) and not self.parameter.nominal
+
+    @property
+    def is_of_problems(self) -> bool:
+        """Whether the values of the sweep name whole problems, each of which stands by itself."""
+        return self.parameter.stands_for is not None
 
     @cached_property
     def implementations(self) -> list[str]:
@@ -360,6 +368,11 @@ class Sweep:
         """The samples of each process behind a row of the metric table; empty for none."""
         return self.samples.get((*self.key_of(row), row["metric"]), [])
 
+    def curve_of(self, run: Row, curve: str) -> list[float]:
+        """A curve of a run, of its first process that has it; empty where it was not read."""
+        found = self.samples.get((*self.key_of(run), curve), [])
+        return found[0] if found else []
+
     @cached_property
     def ordered(self) -> list[Row]:
         """The runs as tables show them: by implementation in the plan's order, variant, value."""
@@ -470,7 +483,7 @@ def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
     """The metrics that findings compare: those that are exact, or those that are sampled."""
-    return [metric for metric in benchmark.compared if metric.exact == exact]
+    return [m for m in benchmark.compared if m.exact == exact and not m.quantity.once]
 
 
 def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False) -> Sweep:

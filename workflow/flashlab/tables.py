@@ -3,7 +3,8 @@
 The columns are those that the benchmark declares. A run has a record for each process that
 measured it, and its metrics are those of all processes together (`flashlab.replication`). Each row
 of the metric table states its unit, which is also that of the metric's samples; after a run's
-metrics come its counters, if they were read. A run that is not ``ok`` has its status and empty
+metrics come its counters, if they were read. The sample table holds a run's curves too, a row for
+each step. A run that is not ``ok`` has its status and empty
 cells, never a zero. Numbers are rounded to `TABLE_DIGITS` before they are written.
 """
 
@@ -221,7 +222,7 @@ def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) ->
         "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
     }
     if found is None:
-        return row if measured.status != "ok" else row | {"status": ABSENT}
+        return row | ({"status": ABSENT} if measured.status == "ok" else {})
     return row | {
         "processes": len(measured.with_numbers),
         "samples": found.samples,
@@ -386,6 +387,12 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
             for record in (file.record for file in each.files)
             for name, metric in record.metrics.items()
             for index, value in enumerate(metric.samples)
+        )
+        tables.samples.extend(
+            {**run.to_json(), "process": record.process, "metric": name, "index": i, "value": value}
+            for record in (file.record for file in each.files)
+            for name, curve in record.curves.items()
+            for i, value in enumerate(curve)
         )
     return tables
 

@@ -7,9 +7,10 @@ never name a benchmark, a parameter or a metric of their own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 Texts = Mapping[str, str]
@@ -78,8 +79,8 @@ class Product:
 class Quantity:
     """What metrics of one unit share: they stand in one figure, a panel each.
 
-    An exact quantity is the same at every measurement; any other is sampled. `labels` begin a
-    sentence or an axis.
+    An exact quantity is the same at every measurement; any other is sampled, or measured `once` in
+    each process, which gives no interval. `labels` begin a sentence or an axis.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Quantity:
     exact: bool
     labels: Texts
     logarithmic: bool = True
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,9 +140,9 @@ class Metric:
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
     has several (none for a total of others). `work` is what a time was spent on.
-    A run may lack a metric that is `optional`: its implementation has no such part. `exact_model`
-    gives the value that a run must have, given the run, its provider and the device's
-    name; None outside the range in which the model is exact.
+    A run may lack a metric that is `optional`: its implementation has no such part. One that is
+    `only_shown` is compared with nothing. `exact_model` gives the value that a run must have, given
+    the run, its provider and the device's name; None outside the range in which the model is exact.
     """
 
     name: str
@@ -152,6 +154,7 @@ class Metric:
     exact_model: Callable[..., float | None] | None = None
     account: Account | None = None
     optional: bool = False
+    only_shown: bool = False
 
     @property
     def unit(self) -> str:
@@ -171,7 +174,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Split:
-    """A time that consists of others: each stands beside the whole, and is compared with nothing.
+    """A time that consists of others, which a figure shows beside one another.
 
     `whole` and `parts` are names of measured metrics; the parts are in the order in which they
     follow one another, and what they leave of the whole is nobody's.
@@ -179,6 +182,20 @@ class Split:
 
     whole: str
     parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A quantity that a run gives as it goes on, such as the loss of a training.
+
+    A record holds its value at each step, the first of which is 1. `labels` are the words for it
+    within a sentence, `along` those for a step.
+    """
+
+    name: str
+    unit: str
+    labels: Texts
+    along: Texts
 
 
 Counters = Mapping[str, tuple[Metric, ...]]
@@ -200,7 +217,12 @@ class Benchmark:
     what a record holds beside our own keys, for readers of another format. `split` is what a time
     consists of. `variables` are environment variables of the measuring process, by kind of device.
     On a kind of device in `simulated`, a simulator runs the implementations: their times are
-    compared with nothing.
+    compared with nothing. `curves` are what a run gives step by step. `protocols` are ways of
+    measuring of the benchmark's own: each with its settings, as properties of a JSON Schema.
+    `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
+    a protocol need from elsewhere, and raises `files.FetchError`. `settings_file` reads the file
+    that ``hyper_param=`` names as keys of a configuration, for these experiments; ValueError with
+    the remedy where it cannot.
     """
 
     name: str
@@ -218,6 +240,11 @@ class Benchmark:
     split: Split | None = None
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     simulated: frozenset[str] = frozenset()
+    curves: tuple[Curve, ...] = ()
+    protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
+    fetch: Callable[[Mapping[str, Any]], None] | None = None
+    settings_file: Callable[[Path, Sequence[str]], dict[str, Any]] | None = None
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:
@@ -241,9 +268,8 @@ class Benchmark:
 
     @cached_property
     def compared(self) -> tuple[Metric, ...]:
-        """The measured metrics that findings are about: those of a split are only shown."""
-        shown = (self.split.whole, *self.split.parts) if self.split else ()
-        return tuple(m for m in self.measured if m.name not in shown)
+        """The measured metrics that findings are about: the others are only shown."""
+        return tuple(m for m in self.measured if not m.only_shown)
 
     def counters_on(self, device: str) -> Counters:
         """What is counted of each pass on a kind of device; empty if nothing is."""

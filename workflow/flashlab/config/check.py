@@ -84,7 +84,21 @@ def _schema(benchmark: Benchmark = DEFAULT) -> dict[str, Any]:
     definitions["sweep"] = block_schema(benchmark, many=True)
     sizes = [p.name for p in benchmark.parameters if not p.is_variant]
     definitions["parameter"] = {"enum": sizes}
-    definitions["quantity"] = {"enum": list(benchmark.quantities)}
+    curves = [curve.name for curve in benchmark.curves]
+    definitions["quantity"] = {"enum": [*benchmark.quantities, *curves]}
+    measure = schema["properties"]["measure"]["properties"]
+    if benchmark.protocols:
+        measure["protocol"] = {
+            "enum": list(benchmark.protocols),
+            "default": next(iter(benchmark.protocols)),
+        }
+    for name, settings in benchmark.protocols.items():
+        measure[name] = {
+            "type": "object",
+            "additionalProperties": False,
+            "default": {},
+            "properties": dict(settings),
+        }
     schema["properties"]["benchmark"]["enum"] = list(BENCHMARKS)
     return schema
 

@@ -18,6 +18,7 @@ from flashlab.findings.claims import claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
 from flashlab.findings.conclusions import conclude
 from flashlab.findings.correctness import correctness
+from flashlab.findings.curves import curve_differences
 from flashlab.findings.doubts import with_doubts
 from flashlab.findings.environments import environments
 from flashlab.findings.exact import exact_comparisons, memory_limits
@@ -56,8 +57,10 @@ UNORDERED_KINDS: tuple[Kind, ...] = (
 
 SUMMARY_KINDS: tuple[Kind, ...] = (comparisons, exact_comparisons)
 DATASET_KINDS: tuple[DatasetKind, ...] = (
-    *(overall_choice, variant_gains, derived_sizes, worse_than_naive),
+    *(overall_choice, variant_gains, derived_sizes, worse_than_naive, curve_differences),
 )
+
+UNORDERED_DATASET_KINDS: tuple[DatasetKind, ...] = (worse_than_naive, curve_differences)
 
 
 def derive(
@@ -83,7 +86,7 @@ def derive(
             found += rooflines(sweep, estimates, ceilings)
         found += () if sweep.is_simulated else causes(sweep, estimates, ceilings)
     found += correctness(shown)
-    for dataset_kind in () if _are_simulated(shown) else DATASET_KINDS:
+    for dataset_kind in _dataset_kinds(shown):
         found += dataset_kind(shown, estimates)
     found += environments(shown)
     found += processes(shown)
@@ -93,7 +96,15 @@ def derive(
         found += claims(published, sweeps, estimates)
     headline = {name for s in shown if s.is_summary for name in s.implementations}
     selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
-    return [*selected, *conclude(selected, shown)]
+    return [*selected, *conclude(selected, shown, estimates)]
+
+
+def _dataset_kinds(sweeps: Sequence[Sweep]) -> tuple[DatasetKind, ...]:
+    """The kinds of finding that are sought in the dataset as a whole."""
+    if _are_simulated(sweeps):
+        return ()
+    is_ordered = any(sweep.is_ordered for sweep in sweeps)
+    return DATASET_KINDS if is_ordered else UNORDERED_DATASET_KINDS
 
 
 def _are_simulated(sweeps: Sequence[Sweep]) -> bool:

@@ -85,12 +85,17 @@ def _extent(moved: Moved) -> float:
     return abs(math.log(moved.factor)) if 0 < moved.factor < math.inf else math.inf
 
 
+SHOWN_IN = {"B": (1e9, " GB"), "1": (1e6, " × 10⁶"), "%": (1.0, "%")}
+"""By a counter's unit: what its value is divided by where it is quoted, and what follows it."""
+
+
 def _moved_params(moved: Moved, value: int) -> dict[str, Any]:
+    divisor, unit = SHOWN_IN.get(moved.counter.unit, (1.0, f" {moved.counter.unit}"))
     return {
         "counter": dict(moved.counter.labels),
-        "counter_unit": "" if moved.counter.unit == "1" else moved.counter.unit,
-        "counter_before": rounded(moved.before),
-        "counter_after": rounded(moved.after),
+        "counter_unit": unit,
+        "counter_before": rounded(moved.before / divisor),
+        "counter_after": rounded(moved.after / divisor),
         "counter_at": value,
     }
 
@@ -107,7 +112,8 @@ def steps(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
 def _step(sweep: Sweep, pair: list[Series], estimates: Estimates) -> Finding:
     mine, theirs = pair
     metric = mine.metric
-    found = advantages(*map(estimates.along, pair), metric.higher_is_better)
+    after, before = map(estimates.along, pair)
+    found = advantages(after, before, metric.higher_is_better)
     shared = shared_verdict(found)
     verdict = VERDICTS.get(shared, shared)
     params: dict[str, Any] = {

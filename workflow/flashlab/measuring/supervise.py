@@ -206,6 +206,7 @@ def measure_run(
         sources=sources,
         started=started,
         details=found.get("details"),
+        curves=found.get("curves", {}),
     )
     if NONCE in protocol:
         seal = seal_of(record.to_json()["record"])

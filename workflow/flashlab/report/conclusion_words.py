@@ -63,6 +63,9 @@ def word_conclusion(
         ("climb", worder.climb),
         ("places", worder.places),
         ("absent", worder.absent),
+        ("level_names", worder.runs),
+        ("effect_outcomes", worder.effect_outcomes),
+        ("break_even", worder.break_even),
     ):
         if name in told:
             found[name] = word(told[name])
@@ -195,6 +198,43 @@ class _Worder:
         return self.words.joined(
             "clauses.separator",
             [self.words.listed(self.words.settings(self.benchmark, place)) for place in places],
+        )
+
+    def runs(self, runs: Sequence[Mapping[str, Any]]) -> Texts:
+        """``Flash2 [compiled], SdpaCudnn [eager]``."""
+        words, benchmark = self.words, self.benchmark
+        return words.listed(
+            [
+                words.with_settings(run["name"], words.settings(benchmark, run["setting"]))
+                for run in runs
+            ]
+        )
+
+    def effect_outcomes(self, outcomes: Sequence[Mapping[str, Any]]) -> Texts:
+        """``faster: Pytorch 1.92×; no difference: Flash2 1.01×``."""
+        words, told = self.words, []
+        for outcome in outcomes:
+            effects = words.listed(
+                [
+                    words.each(
+                        "conclusion.each.times",
+                        name=effect["name"],
+                        times=words.printed({"times": effect["times"]})["times"],
+                    )
+                    for effect in outcome["effects"]
+                ]
+            )
+            key = f"conclusion.alternatives.outcome.{outcome['code']}"
+            told.append(words.each(key, effects=effects))
+        return words.joined("clauses.separator", told)
+
+    def break_even(self, steps: Sequence[Mapping[str, Any]]) -> Texts:
+        """``Pytorch from 91 on``."""
+        return self.words.listed(
+            [
+                self.words.each("conclusion.each.step", name=each["name"], count=each["count"])
+                for each in steps
+            ]
         )
 
     def absent(self, codes: Sequence[str]) -> Texts:

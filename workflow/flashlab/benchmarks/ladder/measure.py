@@ -18,6 +18,8 @@ import numpy.typing as npt
 import torch
 
 from flashlab.benchmarks.ladder import gate
+from flashlab.benchmarks.ladder.cases import TINY, case_of
+from flashlab.benchmarks.ladder.process import time_process
 from flashlab.measuring import environment, protocols
 from flashlab.measuring.protocols import Timing
 from flashlab.statistics import median_interval
@@ -26,6 +28,9 @@ Array = npt.NDArray[np.float32]
 
 CPU_GFLOP = 40.0
 """Most work that a step on the CPU is given: one thread computes some 2 GFLOP/s."""
+
+WHOLE_PROCESS = frozenset({22, 28, 29, 30, *TINY})
+"""The cases whose whole process is timed: it takes longer than all else that is measured."""
 
 SLOW_SECONDS = 0.02
 """A call that takes longer is timed in fewer calls than the protocol's: see `_few_calls`."""
@@ -195,4 +200,6 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     if where == "cpu":  # of whose times nothing is said
         warnings = [{"code": "simulated"}]
     metrics = {name: timing.to_json() for name, timing in timings.items()}
+    if case_of(run["batch_size"], run["seq_len"], run["head_dim"]) in WHOLE_PROCESS:
+        metrics |= time_process(run["implementation"], problem.q, problem.k, problem.v)
     return {"metrics": metrics, "gate": checked, "warnings": warnings}
