@@ -25,11 +25,9 @@ IDEA = {
 DEVICE = "cuda"
 
 ROWS, KEYS = 128, 64  # of a tile
+FEWEST_KEYS = 512  # worth a block of their own
 
 __all__ = ["attention", "attention_on_host", "host_array"]
-
-
-FEWEST_KEYS = 512  # worth a block of their own
 
 
 @jit
