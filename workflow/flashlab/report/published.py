@@ -76,6 +76,6 @@ def _table(
         columns,
         rows,
         numeric=range(before, len(columns)),
-        caption=words.each("caption.published", device=sweep.device),
+        caption=None if several else words.each("caption.published", device=sweep.device),
         groups=groups,
     )
