@@ -40,8 +40,10 @@ LOWEST = np.float32(-np.inf)
 @cache
 def kernel(head_dim):
     columns = head_dim // 8  # of the output, for each thread: 4x, …, 4x + 3, and these + 32
+    group = min(columns, 4)
     shift = head_dim.bit_length() - 1  # head_dim is a power of two
     rows_at_once = THREADS // head_dim
+    turn = min(head_dim // 4, 8) - 1  # by how many groups of four a row may be permuted
 
     @jit(fastmath=True)
     def attend(q, k, v, out, scale):
@@ -71,7 +73,7 @@ def kernel(head_dim):
         row = load_row
         while row < TILE:  # beyond the last row the last row again: it is never stored
             source = min(first_row + row, seq_len - 1)
-            q_tile[row, load_column ^ ((row & 7) * 4)] = q[batch, source, load_column] * scale
+            q_tile[row, load_column ^ ((row & turn) * 4)] = q[batch, source, load_column] * scale
             row += rows_at_once
 
         first_key = 0
@@ -80,7 +82,7 @@ def kernel(head_dim):
             row = load_row
             while row < TILE:
                 source = min(first_key + row, seq_len - 1)
-                k_tile[row, load_column ^ ((row & 7) * 4)] = k[batch, source, load_column]
+                k_tile[row, load_column ^ ((row & turn) * 4)] = k[batch, source, load_column]
                 v_tile[row, load_column] = v[batch, source, load_column]
                 row += rows_at_once
             cuda.syncthreads()
@@ -92,10 +94,10 @@ def kernel(head_dim):
             while i < head_dim:
                 for r in range(8):
                     for n in range(4):
-                        left[r, n] = q_tile[y + r * 8, (i ^ (y * 4)) + n]
+                        left[r, n] = q_tile[y + r * 8, (i ^ ((y & turn) * 4)) + n]
                 for c in range(8):
                     for n in range(4):
-                        right[n] = k_tile[x + c * 8, (i ^ (x * 4)) + n]
+                        right[n] = k_tile[x + c * 8, (i ^ ((x & turn) * 4)) + n]
                     for r in range(8):
                         for n in range(4):
                             scores[r, c] += left[r, n] * right[n]
@@ -137,7 +139,7 @@ def kernel(head_dim):
                         left[r, n] = weights[y + r * 8, (key ^ (y * 4)) + n]
                 for n in range(4):
                     for c in range(columns):
-                        right[c] = v_tile[key + n, x * 4 + (c & 3) + (c >> 2) * 32]
+                        right[c] = v_tile[key + n, x * group + c % group + c // group * 32]
                     for r in range(8):
                         for c in range(columns):
                             result[r, c] += left[r, n] * right[c]
@@ -154,7 +156,7 @@ def kernel(head_dim):
                 total += weights[y + r * 8, n]
             if first_row + y + r * 8 < seq_len:
                 for c in range(columns):
-                    column = x * 4 + (c & 3) + (c >> 2) * 32
+                    column = x * group + c % group + c // group * 32
                     out[batch, first_row + y + r * 8, column] = result[r, c] / total
 
     return attend

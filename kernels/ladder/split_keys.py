@@ -12,6 +12,7 @@ from . import tensor_fp16
 from .lib.tensor_cores import LOG2_E, constexpr, empty, jit, multiprocessors, on_stream, tensors, tl
 from .streams import attention_on_host as overlapped
 from .streams import host_array
+from .tensor_fp16 import rounded
 
 NAME = "SplitKeys"
 LABEL = {"zh_TW": "分割 key", "en": "Split over keys"}
@@ -23,12 +24,12 @@ IDEA = {
 }
 DEVICE = "cuda"
 
-ROWS, KEYS = 128, 128  # of a tile
+ROWS, KEYS = 128, 64  # of a tile
 
 __all__ = ["attention", "attention_on_host", "host_array"]
 
 
-BLOCKS = 8  # for each multiprocessor, as far as there are keys to share
+BLOCKS = 2  # that a multiprocessor runs at the same time
 FEWEST_KEYS = 512  # worth a block of their own
 
 
@@ -108,11 +109,11 @@ def combine(
 
 
 def part_length(q):
-    """Keys of a part, a multiple of KEYS; all of them where there are blocks enough."""
+    """Keys of a part, a multiple of KEYS; all of them where the blocks fill the GPU."""
     batch_size, seq_len, _ = q.shape
     blocks = math.ceil(seq_len / ROWS) * batch_size
-    parts = min(math.ceil(BLOCKS * multiprocessors(q) / blocks), math.ceil(seq_len / FEWEST_KEYS))
-    return math.ceil(seq_len / parts / KEYS) * KEYS
+    parts = min(BLOCKS * multiprocessors(q) // blocks, math.ceil(seq_len / FEWEST_KEYS))
+    return math.ceil(seq_len / max(parts, 1) / KEYS) * KEYS
 
 
 def attention(q, k, v, out, stream=None):
@@ -128,12 +129,11 @@ def attention(q, k, v, out, stream=None):
     grid = (math.ceil(seq_len / ROWS), batch_size, parts)
     scale, even = LOG2_E / math.sqrt(head_dim), seq_len % KEYS == 0
     with on_stream(stream):
-        k_high = k.half()
-        k_low = (k - k_high).half()
+        k_high, k_low, v_half = rounded(k, v)
         part_max, part_sum = empty(q, parts, rows), empty(q, parts, rows)
         part_out = empty(q, parts, rows, head_dim)
         attend[grid](
-            q, k_high, k_low, v.half(), part_out, part_max, part_sum, scale, seq_len, part_len,
+            q, k_high, k_low, v_half, part_out, part_max, part_sum, scale, seq_len, part_len,
             even, head_dim, ROWS, KEYS, num_warps=8, num_stages=3,
         )  # fmt: skip
         combine[(math.ceil(rows / ROWS),)](

@@ -8,7 +8,7 @@ products again, so K is stored as two numbers: its leading bits, and what is lef
 
 import math
 
-from .lib.tensor_cores import LOG2_E, constexpr, jit, on_stream, tensors, tl
+from .lib.tensor_cores import LOG2_E, constexpr, empty_half, jit, on_stream, tensors, tl
 from .streams import attention_on_host as overlapped
 from .streams import host_array
 
@@ -22,9 +22,29 @@ IDEA = {
 }
 DEVICE = "cuda"
 
-ROWS, KEYS = 128, 128  # of a tile
+ROWS, KEYS = 128, 64  # of a tile
+ELEMENTS = 4096  # that a block rounds
 
 __all__ = ["attention", "attention_on_host", "host_array"]
+
+
+@jit
+def round_inputs(k, v, k_high, k_low, v_half, count, COUNT: constexpr):
+    elements = tl.program_id(0).to(tl.int64) * COUNT + tl.arange(0, COUNT)  # (COUNT,)
+    inside = elements < count
+    exact = tl.load(k + elements, mask=inside)
+    high = exact.to(tl.float16)
+    tl.store(k_high + elements, high, mask=inside)
+    tl.store(k_low + elements, (exact - high).to(tl.float16), mask=inside)
+    tl.store(v_half + elements, tl.load(v + elements, mask=inside).to(tl.float16), mask=inside)
+
+
+def rounded(k, v):
+    """K as two numbers of float16, and V as one: arrays (B, N, d) on the device."""
+    k_high, k_low, v_half = (empty_half(k) for _ in range(3))
+    grid = (math.ceil(k.numel() / ELEMENTS),)
+    round_inputs[grid](k, v, k_high, k_low, v_half, k.numel(), ELEMENTS)
+    return k_high, k_low, v_half
 
 
 @jit
@@ -78,10 +98,9 @@ def attention(q, k, v, out, stream=None):
     grid = (math.ceil(seq_len / ROWS), batch_size)
     scale, even = LOG2_E / math.sqrt(head_dim), seq_len % KEYS == 0
     with on_stream(stream):
-        k_high = k.half()
-        k_low = (k - k_high).half()
+        k_high, k_low, v_half = rounded(k, v)
         attend[grid](
-            q, k_high, k_low, v.half(), out, scale, seq_len, even, head_dim, ROWS, KEYS,
+            q, k_high, k_low, v_half, out, scale, seq_len, even, head_dim, ROWS, KEYS,
             num_warps=8, num_stages=3,
         )  # fmt: skip
 

@@ -405,8 +405,8 @@ def _counting(
 ) -> _Counting:
     """The counters to read here; none of a recorded dataset, or where none are wanted."""
     _, device = source.kind
-    declared = experiments[0].benchmark.counters_on(device)
-    if source.recorded or source.config["counters"] in UNWANTED or not declared:
+    counted = experiments[0].benchmark.counters_on(device)
+    if source.recorded or not counted or source.config["counters"] in UNWANTED:
         return _Counting()
     version, kept = None, {}
     if device == "cuda":

@@ -41,7 +41,8 @@ def asked_benchmark(arguments: Sequence[str], own: Sequence[Layer]) -> str | Non
             f"of {len(targets)}; make a call for each: {calls}"
         )
     asked = next(iter(targets), None)
-    named = named_benchmark(own) if any("benchmark" in layer.keys for layer in own) else None
+    naming = {"benchmark", *BENCHMARKS}
+    named = named_benchmark(own) if any(naming & layer.keys.keys() for layer in own) else None
     if asked and named and asked != named:
         raise ConfigError(
             f"{targets[asked]} is a file of the benchmark {asked}, but the call's configuration "

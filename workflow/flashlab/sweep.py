@@ -229,13 +229,19 @@ class Sweep:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether something may grow along the sweep."""
-        return not self.parameter.nominal
+        """Whether something may grow along the sweep; nothing does where nothing is swept."""
+        return bool(self.plan["sweep"]) and not self.parameter.nominal
+
+    @property
+    def is_of_problems(self) -> bool:
+        """Whether the values of the sweep name whole problems, each of which stands by itself."""
+        return self.parameter.stands_for is not None
 
     @property
     def has_alternatives(self) -> bool:
         """Whether its runs are alternatives at one setting, which has a name and no size."""
-        return not self.is_summary and self.parameter.nominal and len(self.values) == 1
+        is_named = self.parameter.nominal and not self.is_of_problems
+        return not self.is_summary and is_named and len(self.values) == 1
 
     @cached_property
     def implementations(self) -> list[str]:

@@ -222,7 +222,7 @@ def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) ->
         "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
     }
     if found is None:
-        return row if measured.status != "ok" else row | {"status": ABSENT}
+        return row | ({"status": ABSENT} if measured.status == "ok" else {})
     return row | {
         "processes": len(measured.with_numbers),
         "samples": found.samples,

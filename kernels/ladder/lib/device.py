@@ -12,9 +12,10 @@ A step is one file beside this folder. It declares, as literals that are read wi
 
 It defines ``attention(q, k, v, out, stream=None)``:
 
-- q, k, v, out: (B, N, d), float32, C-contiguous; d is 32 or 64, as in the assignment; N need not be
-  a multiple of any tile. Numpy arrays where ``DEVICE`` is ``"cpu"``; on a GPU,
-  numba's device arrays (`copy_in`, `empty`), or whatever else has ``__cuda_array_interface__``.
+- q, k, v, out: (B, N, d), float32, C-contiguous; d is 32 or 64, as in the assignment (but for the
+  steps on tensor cores, also 8 or 16); N need not be a multiple of any tile. Numpy arrays where
+  ``DEVICE`` is ``"cpu"``; on a GPU, numba's device arrays (`copy_in`, `empty`), or whatever else
+  has ``__cuda_array_interface__``.
 - It fills `out` and returns nothing. On a GPU it only launches: the caller waits (`synchronize`).
 - stream: a stream of numba-cuda; None is the default stream. The caller's arrays must live until
   the stream has come to them.

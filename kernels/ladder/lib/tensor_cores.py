@@ -58,8 +58,13 @@ def empty(like: Any, *shape: int) -> Any:
     return torch.empty(shape, dtype=torch.float32, device=like.device)
 
 
+def empty_half(like: Any) -> Any:
+    """A float16 tensor with the shape of another one and on its device, its content undefined."""
+    return torch.empty_like(like, dtype=torch.float16)
+
+
 def multiprocessors(tensor: Any) -> int:
     """How many multiprocessors a tensor's device has; a few for Triton's interpreter on a CPU."""
     if not tensor.is_cuda:
-        return 4
+        return 16
     return int(torch.cuda.get_device_properties(tensor.device).multi_processor_count)

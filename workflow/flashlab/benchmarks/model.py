@@ -141,8 +141,9 @@ class Metric:
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
     has several (none for a total of others). `work` is what a time was spent on.
     A run may lack a metric that is `optional`: its implementation has no such part, or its device
-    does not tell. `exact_model` gives the value that a run must have, given the run, its provider
-    and the device's name; None outside the range in which the model is exact.
+    does not tell. One that is `only_shown` is compared with nothing. `exact_model` gives the value
+    that a run must have, given the run, its provider and the device's name; None outside the range
+    in which the model is exact.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Metric:
     exact_model: Callable[..., float | None] | None = None
     account: Account | None = None
     optional: bool = False
+    only_shown: bool = False
 
     @property
     def unit(self) -> str:
@@ -172,6 +174,18 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class Split:
+    """A time that consists of others, which a figure shows beside one another.
+
+    `whole` and `parts` are names of measured metrics; the parts are in the order in which they
+    follow one another, and what they leave of the whole is nobody's.
+    """
+
+    whole: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Curve:
     """A quantity that a run gives as it goes on, such as the loss of a training.
 
@@ -183,18 +197,6 @@ class Curve:
     unit: str
     labels: Texts
     along: Texts
-
-
-@dataclass(frozen=True)
-class Split:
-    """A time that consists of others: each stands beside the whole, and is compared with nothing.
-
-    `whole` and `parts` are names of measured metrics; the parts are in the order in which they
-    follow one another, and what they leave of the whole is nobody's.
-    """
-
-    whole: str
-    parts: tuple[str, ...]
 
 
 Counters = Mapping[str, tuple[Metric, ...]]
@@ -267,12 +269,11 @@ class Benchmark:
 
     @cached_property
     def compared(self) -> tuple[Metric, ...]:
-        """The measured metrics that findings are about; the others are only shown.
+        """The measured metrics that findings are about: the others are only shown.
 
-        Those are the metrics of a split, and what is measured once in each process.
+        Those are declared so, or measured once in each process.
         """
-        shown = (self.split.whole, *self.split.parts) if self.split else ()
-        return tuple(m for m in self.measured if m.name not in shown and not m.quantity.once)
+        return tuple(m for m in self.measured if not m.only_shown and not m.quantity.once)
 
     def counters_on(self, device: str) -> Counters:
         """What is counted of each pass on a kind of device; empty if nothing is."""

@@ -20,6 +20,7 @@ from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT, find_benchmark
 from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_benchmark
 from flashlab.config.messages import KeyPath, example_text, nearest, schema_problems
 from flashlab.config.parameters import block_problems, block_schema, sweep_problems
+from flashlab.config.problems import choose_problems, problems_of
 from flashlab.implementations import available
 from flashlab.strict_yaml import StrictYamlError, parse_yaml
 
@@ -100,6 +101,10 @@ def _schema(benchmark: Benchmark = DEFAULT) -> dict[str, Any]:
             "properties": dict(settings),
         }
     schema["properties"]["benchmark"]["enum"] = list(BENCHMARKS)
+    if problems_of(benchmark):
+        one = {"type": ["string", "integer"]}
+        chosen = {"type": ["string", "integer", "array"], "items": one, "minItems": 1}
+        schema["properties"][benchmark.name] = {**chosen, "examples": [["t28", "t10"]]}
     return schema
 
 
@@ -219,7 +224,10 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         problems = list(_check_relations(config.keys, benchmark, implementations))
     _refuse([*config.unusable, *(f"{config.place_of(path)}: {text}" for path, text in problems)])
     config.keys.pop("implementations", None)
-    return config.keys
+    try:
+        return choose_problems(benchmark, config.keys)
+    except ValueError as error:
+        raise ConfigError(f"{config.place_of((benchmark.name,))}: {error}") from None
 
 
 def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:

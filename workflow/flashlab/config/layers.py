@@ -62,8 +62,16 @@ def read_config(file: Path) -> dict[str, Any]:
 
 
 def named_benchmark(layers: Sequence[Layer]) -> str:
-    """The benchmark that the last layer to name one does; the default where it is none of ours."""
-    named = [layer.keys["benchmark"] for layer in layers if "benchmark" in layer.keys]
+    """The benchmark that the last layer to name one does; the default where it is none of ours.
+
+    A key of a benchmark's name, as ``ladder=t28``, names it too.
+    """
+    named = [
+        layer.keys[key] if key == "benchmark" else key
+        for layer in layers
+        for key in ("benchmark", *BENCHMARKS)
+        if key in layer.keys
+    ]
     name = named[-1] if named else DEFAULT.name
     return name if isinstance(name, str) and name in BENCHMARKS else DEFAULT.name
 

@@ -35,6 +35,7 @@ from flashlab.figures.lines import (
     write_title,
 )
 from flashlab.figures.placement import POINTS
+from flashlab.figures.problems import draw_problems
 from flashlab.figures.rows import draw_rows
 from flashlab.figures.style import (
     HALF_INCHES,
@@ -96,6 +97,8 @@ def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> F
     for curve in sweep.benchmark.curves:
         if curve.name == quantity:
             return draw_curves(sweep, languages, names, curve)
+    if sweep.is_of_problems:
+        return draw_problems(sweep, languages, names, sweep.benchmark.panels(quantity))
     if sweep.has_alternatives:
         return draw_bars(sweep, languages, names, sweep.benchmark.panels(quantity))
     return _draw_lines(sweep, languages, figure)

@@ -11,6 +11,7 @@ from typing import Any
 
 from flashlab.benchmarks.model import Metric
 from flashlab.devices import find_device
+from flashlab.findings.choices import chosen_metrics
 from flashlab.findings.conclusion_parts import (
     Known,
     Statement,
@@ -32,8 +33,8 @@ def ladder_of(known: Known) -> Sweep | None:
 
 
 def step_metric(sweep: Sweep) -> Metric:
-    """What steps are measured by: the first sampled metric."""
-    return next(metric for metric in sweep.benchmark.compared if not metric.exact)
+    """What steps are measured by: the metric that one chooses by."""
+    return chosen_metrics(sweep.benchmark)[-1]
 
 
 def step_conclusions(known: Known) -> Iterator[Finding]:
@@ -122,7 +123,7 @@ def _verdicts(known: Known, sweep: Sweep) -> list[Statement]:
     ]
     moved = [finding for finding in found if "counter" in finding.params]
     if moved:
-        most = max(moved, key=lambda finding: abs(float(finding.params["high"])))
+        most = max(moved, key=lambda finding: float(finding.params["high"]))
         quoted = {k: v for k, v in most.params.items() if k.startswith("counter")}
         quoted["counter_step"] = most.subject["implementation"]
         told.append(Statement("conclusion.front.steps.counter", quoted))

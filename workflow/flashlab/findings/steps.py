@@ -58,13 +58,24 @@ class Moved:
         worse, better = ends
         return math.inf if worse == 0 else better / worse
 
+    @property
+    def improves(self) -> bool:
+        """Whether it is better after the step than before."""
+        return self.factor > 1
+
+
+GOOD_FOR = {"helps": True, "hurts": False}
+"""Whether a counter that explains a verdict must have improved, or have become worse."""
+
 
 def moved_counter(
-    sweep: Sweep, before: str, after: str, value: int, metric: Metric
+    sweep: Sweep, pair: tuple[str, str], value: int, metric: Metric, improved: bool
 ) -> Moved | None:
-    """The counter that moved most between two implementations at a value; None if none did."""
-    (variant,) = sweep.variants
-    runs = [sweep.run_at(name, variant, value) for name in (before, after)]
+    """The counter that moved most, the right way, from one implementation to another at a value.
+
+    None where none did, or where one of the two was not counted.
+    """
+    runs = [sweep.run_at(name, sweep.variants[0], value) for name in pair]
     if any(run is None or run["status"] != "ok" for run in runs):
         return None
     first, second = (sweep.counters_of(run, metric.name) for run in runs if run)
@@ -76,8 +87,8 @@ def moved_counter(
         for counter in declared
         if (name := counter.quantity.name) != TIME_IN_KERNELS and first[name] != second[name]
     ]
-    found = [m for m in found if max(m.factor, 1 / m.factor if m.factor else math.inf) >= MOVED]
-    return max(found, key=_extent, default=None)
+    fitting = [m for m in found if m.improves == improved and _extent(m) >= math.log(MOVED)]
+    return max(fitting, key=_extent, default=None)
 
 
 def _extent(moved: Moved) -> float:
@@ -85,12 +96,17 @@ def _extent(moved: Moved) -> float:
     return abs(math.log(moved.factor)) if 0 < moved.factor < math.inf else math.inf
 
 
+SHOWN_IN = {"B": (1e9, " GB"), "1": (1e6, " × 10⁶"), "%": (1.0, "%")}
+"""By a counter's unit: what its value is divided by where it is quoted, and what follows it."""
+
+
 def _moved_params(moved: Moved, value: int) -> dict[str, Any]:
+    divisor, unit = SHOWN_IN.get(moved.counter.unit, (1.0, f" {moved.counter.unit}"))
     return {
         "counter": dict(moved.counter.labels),
-        "counter_unit": "" if moved.counter.unit == "1" else moved.counter.unit,
-        "counter_before": rounded(moved.before),
-        "counter_after": rounded(moved.after),
+        "counter_unit": unit,
+        "counter_before": rounded(moved.before / divisor),
+        "counter_after": rounded(moved.after / divisor),
         "counter_at": value,
     }
 
@@ -107,7 +123,8 @@ def steps(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
 def _step(sweep: Sweep, pair: list[Series], estimates: Estimates) -> Finding:
     mine, theirs = pair
     metric = mine.metric
-    found = advantages(*map(estimates.along, pair), metric.higher_is_better)
+    after, before = map(estimates.along, pair)
+    found = advantages(after, before, metric.higher_is_better)
     shared = shared_verdict(found)
     verdict = VERDICTS.get(shared, shared)
     params: dict[str, Any] = {
@@ -119,8 +136,11 @@ def _step(sweep: Sweep, pair: list[Series], estimates: Estimates) -> Finding:
     }
     sentences = [counted(f"step.{verdict}", len(found))]
     at = sweep.values[-1]
-    moved = moved_counter(sweep, theirs.implementation, mine.implementation, at, metric)
-    if moved and found:
+    names = theirs.implementation, mine.implementation
+    moved = None
+    if verdict in GOOD_FOR:
+        moved = moved_counter(sweep, names, at, metric, GOOD_FOR[verdict])
+    if moved:
         params |= _moved_params(moved, at)
         sentences.append("step.counter")
     return build_finding(

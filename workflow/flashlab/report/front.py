@@ -36,7 +36,7 @@ COLUMNS = 3
 
 FEWEST_CONCLUSIONS = 3
 
-SUMMARY_FIGURE = "summary"
+SUMMARY_FIGURE, STEPS_FIGURE = "summary", "steps"
 PREFIXES = {"equivalent": "≈ ", "equal": "≈ ", "inconclusive": "? "}
 """What stands before a ratio that is no difference, or not decided to be one."""
 
@@ -348,6 +348,12 @@ def _wrong(data: ReportData, renderer: FindingRenderer) -> list[Statement]:
     return renderer.render(wrong).entries
 
 
+def _front_figure(data: ReportData, has_map: bool) -> FigureEntry | None:
+    """The figure of page one: that of the steps, or the summary beside a map; None for none."""
+    figures = overview_figures(data)
+    return figures.get(STEPS_FIGURE) or (figures.get(SUMMARY_FIGURE) if has_map else None)
+
+
 def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence[Chapter]) -> Front:
     """Page one."""
     words = data.words
@@ -382,7 +388,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         map=_choice_map(data, renderer, maps[0]) if maps else None,
         conclusions=conclusions,
         experiments=experiments,
-        figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
+        figure=_front_figure(data, bool(maps)),
         headline=render_headline(data) if answers else None,
         doubts=words.each("warned.front", mark=FRONT_MARK)
         if any(conclusion.doubted for conclusion in shown)

@@ -17,6 +17,7 @@ from flashlab.benchmarks.model import (
     Parameter,
     Parameters,
     Quantity,
+    Split,
 )
 
 # Parameters
@@ -75,6 +76,25 @@ def _counter(
     return Quantity(name, unit, better, exact=False, labels={"zh_TW": zh_tw, "en": en})
 
 
+PARTS = {
+    "start": ("啟動", "start"),
+    "compilation": ("編譯", "compilation"),
+    "buffers": ("配置主機記憶體", "host buffers"),
+    "file_in": ("讀檔", "reading the file"),
+    "copy_in": ("複製輸入", "copies in"),
+    "kernel": ("核心", "kernel"),
+    "copy_out": ("複製輸出", "copies out"),
+    "overlapped": ("重疊的核心與複製", "kernel and copies, overlapped"),
+    "file_out": ("寫檔", "writing the file"),
+}
+"""What the whole process consists of, in order, as the program itself states it."""
+
+
+def _part(name: str, zh_tw: str, en: str) -> Metric:
+    """A time that is shown and compared with nothing; not every run has it."""
+    return Metric(name, PART, {"zh_TW": zh_tw, "en": en}, optional=True, only_shown=True)
+
+
 COUNTED = (
     _counter("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
     _counter("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
@@ -95,6 +115,11 @@ LADDER = Benchmark(
     report="ladder",
     parameters=(BATCH_SIZE, SEQ_LEN, HEAD_DIM, CASE),
     metrics=(
+        Metric(
+            "host_time",
+            HOST_TIME,
+            {"zh_TW": "核心與複製的時間", "en": "time of the kernel with its copies"},
+        ),
         Metric("kernel_time", TIME, {"zh_TW": "核心時間", "en": "kernel time"}),
         Metric(
             "rate",
@@ -102,18 +127,16 @@ LADDER = Benchmark(
             {"zh_TW": "運算速率", "en": "rate"},
             derived=Derived(("kernel_time",), _rate),
         ),
-        Metric(
-            "host_time",
-            HOST_TIME,
-            {"zh_TW": "核心與複製的時間", "en": "time of the kernel with its copies"},
-        ),
-        Metric("copy_in_time", PART, {"zh_TW": "複製輸入", "en": "copying in"}, optional=True),
-        Metric("copy_out_time", PART, {"zh_TW": "複製輸出", "en": "copying out"}, optional=True),
+        _part("copy_in_time", "複製輸入的時間", "time of copying in"),
+        _part("copy_out_time", "複製輸出的時間", "time of copying out"),
+        _part("process_time", "整個程式的時間", "time of the whole process"),
+        *(_part(f"process_{name}", *labels) for name, labels in PARTS.items()),
     ),
     measure="flashlab.benchmarks.ladder.measure",
     kernels="ladder",
     entry_point="attention(q, k, v, out, stream=None)",
     counters=counters_of({"kernel_time": ("kernel", {"zh_TW": "", "en": ""})}, {"cuda": COUNTED}),
+    split=Split("process_time", tuple(f"process_{name}" for name in PARTS)),
     gated={"out": {"zh_TW": "輸出", "en": "output"}},
     variables={"cpu": {"NUMBA_ENABLE_CUDASIM": "1"}},
     simulated=frozenset({"cpu"}),

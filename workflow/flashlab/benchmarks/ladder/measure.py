@@ -18,6 +18,8 @@ import numpy.typing as npt
 import torch
 
 from flashlab.benchmarks.ladder import gate
+from flashlab.benchmarks.ladder.cases import TINY, case_of
+from flashlab.benchmarks.ladder.process import time_process
 from flashlab.measuring import environment, protocols
 from flashlab.measuring.protocols import Timing
 from flashlab.statistics import median_interval
@@ -26,6 +28,12 @@ Array = npt.NDArray[np.float32]
 
 CPU_GFLOP = 40.0
 """Most work that a step on the CPU is given: one thread computes some 2 GFLOP/s."""
+
+SIMULATED_GFLOP = 0.001
+"""Most work that the simulator is given."""
+
+WHOLE_PROCESS = frozenset({22, 28, 29, 30, min(TINY)})
+"""The cases whose whole process is timed: it takes longer than all else that is measured."""
 
 SLOW_SECONDS = 0.02
 """A call that takes longer is timed in fewer calls than the protocol's: see `_few_calls`."""
@@ -128,14 +136,14 @@ def _seconds(call: Callable[[], object]) -> float:
     return (time.perf_counter_ns() - begin) / 1e9
 
 
-def _few_calls(call: Callable[[], object], protocol: Mapping[str, Any]) -> Timing:
+def _few_calls(call: Callable[[], object], protocol: Mapping[str, Any], where: str) -> Timing:
     """Time a pass that ends with its own synchronisation, after one call to warm up.
 
     At least `FEWEST_CALLS` and until the protocol's time is spent; a single one where that takes
-    `LONG_SECONDS`.
+    `LONG_SECONDS`, and in the simulator.
     """
     first = _seconds(call)
-    if first >= LONG_SECONDS:
+    if first >= LONG_SECONDS or where == "cpu":
         return Timing(first, (first,), "count")
     samples: list[float] = []
     fewest, most_seconds = FEWEST_CALLS, protocol.get("max_seconds", 0.0)
@@ -147,7 +155,7 @@ def _few_calls(call: Callable[[], object], protocol: Mapping[str, Any]) -> Timin
 def _time_kernel(device: _OnDevice, protocol: Mapping[str, Any], where: str) -> Timing:
     """The kernel alone: by the protocol where calls are short."""
     if _is_on_cpu(device.kernel) or where == "cpu" or _seconds(device.run) > SLOW_SECONDS:
-        return _few_calls(device.run, protocol)
+        return _few_calls(device.run, protocol, where)
     return protocols.PROTOCOLS[protocol["name"]](device.launch, protocol, where)
 
 
@@ -175,6 +183,11 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
             f"{CPU_GFLOP:.0f} are measured"
         )
     where = run["device"]
+    if where == "cpu" and not _is_on_cpu(kernel) and gigaflop > SIMULATED_GFLOP:
+        raise NotImplementedError(
+            "numba's simulator of CUDA would take hours; give it the cases "
+            f"{' and '.join(map(str, TINY))}, or measure on a GPU"
+        )
     problem = _problem(kernel, run)
     device = _OnDevice(kernel, problem)
     device.from_host_to_host()  # compiles
@@ -182,11 +195,11 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     load, states = environment.LoadMeter(), environment.gpu_states(where)
     timings = {
         "kernel_time": _time_kernel(device, protocol, where),
-        "host_time": _few_calls(device.from_host_to_host, protocol),
+        "host_time": _few_calls(device.from_host_to_host, protocol, where),
     }
     if not _is_on_cpu(kernel):
-        timings["copy_in_time"] = _few_calls(device.copy_in, protocol)
-        timings["copy_out_time"] = _few_calls(device.copy_out, protocol)
+        timings["copy_in_time"] = _few_calls(device.copy_in, protocol, where)
+        timings["copy_out_time"] = _few_calls(device.copy_out, protocol, where)
     states += environment.gpu_states(where)
     warnings = [
         *environment.timing_warnings(timings),
@@ -195,4 +208,6 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     if where == "cpu":  # of whose times nothing is said
         warnings = [{"code": "simulated"}]
     metrics = {name: timing.to_json() for name, timing in timings.items()}
+    if case_of(run["batch_size"], run["seq_len"], run["head_dim"]) in WHOLE_PROCESS:
+        metrics |= time_process(run["implementation"], problem.q, problem.k, problem.v)
     return {"metrics": metrics, "gate": checked, "warnings": warnings}
