@@ -269,11 +269,11 @@ class Benchmark:
 
     @cached_property
     def compared(self) -> tuple[Metric, ...]:
-        """The measured metrics that findings are about; the others are only shown.
+        """The measured metrics that findings are about: the others are only shown.
 
-        Among those is what is measured once in each process.
+        Those are declared so, or measured once in each process.
         """
-        return tuple(m for m in self.measured if not (m.only_shown or m.quantity.once))
+        return tuple(m for m in self.measured if not m.only_shown and not m.quantity.once)
 
     def counters_on(self, device: str) -> Counters:
         """What is counted of each pass on a kind of device; empty if nothing is."""
