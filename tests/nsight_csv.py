@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flashlab import nsight
+from flashlab.benchmarks.counters import KERNEL_QUANTITIES
 
 MARKER = "at::cuda::<unnamed>::spin_kernel(long)"
 HEADER = (
@@ -20,8 +21,13 @@ PREAMBLE = """\
 ==PROF== Disconnected from process 4242
 """
 
+COUNTED = tuple(quantity.name for quantity in KERNEL_QUANTITIES)
+"""What attention has counted of its kernels."""
+
+METRICS = nsight.metrics_for(COUNTED)
+
 Cells = tuple[tuple[str, str], ...]
-"""Unit and value of each metric, in the order of `nsight.METRICS`."""
+"""Unit and value of each metric, in the order of `METRICS`."""
 
 SPIN: Cells = (
     *(("nsecond", "1,120"), ("byte", "2,048"), ("%", "0"), ("%", "1.56")),
@@ -72,7 +78,7 @@ def table(kernels: Sequence[tuple[str, Cells]]) -> str:
     """The CSV of these kernels, by name, with the lines around it."""
     lines = []
     for number, (name, cells) in enumerate(kernels):
-        for metric, (unit, value) in zip(nsight.METRICS.values(), cells, strict=True):
+        for metric, (unit, value) in zip(METRICS.values(), cells, strict=True):
             fixed = f'"{number}","4242","python3.12","127.0.0.1","{name}","1","7"'
             place = '"(128, 1, 1)","(512, 1, 1)","0","9.0"'
             what = f'"Command line profiler metrics","{metric}","{unit}","{value}"'

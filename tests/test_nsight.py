@@ -5,7 +5,7 @@ from pathlib import Path
 
 import nsight_csv
 import pytest
-from nsight_csv import FORWARD, MARKER, NAIVE, SPIN, Cells, flash2, table
+from nsight_csv import COUNTED, FORWARD, MARKER, NAIVE, SPIN, Cells, flash2, table
 
 from flashlab import nsight
 from flashlab.nsight import NsightError
@@ -22,7 +22,7 @@ def _asked_anew() -> Iterator[None]:
 
 def naive_forward() -> dict[str, float]:
     kernels = [(MARKER, SPIN), *((name, NAIVE[name]) for name in FORWARD)]
-    passes = nsight.split_passes(nsight.read_kernels(table(kernels)), PASSES[:1])
+    passes = nsight.split_passes(nsight.read_kernels(table(kernels), COUNTED), PASSES[:1])
     return nsight.of_pass(passes["forward_time"])
 
 
@@ -30,7 +30,7 @@ def naive_forward() -> dict[str, float]:
 
 
 def test_each_pass_has_the_kernels_after_its_marker() -> None:
-    passes = nsight.split_passes(nsight.read_kernels(flash2()), PASSES)
+    passes = nsight.split_passes(nsight.read_kernels(flash2(), COUNTED), PASSES)
     assert [len(passes[name]) for name in PASSES] == [1, 3]
     assert passes["forward_time"][0].name.startswith("void flash_fwd_kernel")
     forward, backward = (nsight.of_pass(passes[name]) for name in PASSES)
@@ -61,7 +61,7 @@ def test_shares_are_weighted_by_time_and_bytes_are_added_up() -> None:
     ],
 )
 def test_times_are_read_in_every_unit(unit: str, value: str, milliseconds: float) -> None:
-    (kernel,) = nsight.read_kernels(table([("k", ((unit, value), *SPIN[1:]))]))
+    (kernel,) = nsight.read_kernels(table([("k", ((unit, value), *SPIN[1:]))]), COUNTED)
     assert kernel.counted["busy_time"] == pytest.approx(milliseconds)
 
 
@@ -74,7 +74,7 @@ def test_times_are_read_in_every_unit(unit: str, value: str, milliseconds: float
 )
 def test_bytes_are_read_in_every_unit(unit: str, value: str, count: float) -> None:
     cells: Cells = (SPIN[0], (unit, value), *SPIN[2:])
-    (kernel,) = nsight.read_kernels(table([("k", cells)]))
+    (kernel,) = nsight.read_kernels(table([("k", cells)]), COUNTED)
     assert kernel.counted["dram_bytes"] == pytest.approx(count)
 
 
@@ -101,12 +101,12 @@ def test_bytes_are_read_in_every_unit(unit: str, value: str, count: float) -> No
 )
 def test_what_cannot_be_read_is_told(text: str, told: str) -> None:
     with pytest.raises(NsightError, match=told.replace("(", r"\(")):
-        nsight.read_kernels(text)
+        nsight.read_kernels(text, COUNTED)
 
 
 def test_a_pass_without_kernels_or_a_marker_too_few_is_told() -> None:
     with pytest.raises(NsightError, match=r"\[0\] kernels in 1 passes, where there are 2"):
-        nsight.split_passes(nsight.read_kernels(table([(MARKER, SPIN)])), PASSES)
+        nsight.split_passes(nsight.read_kernels(table([(MARKER, SPIN)]), COUNTED), PASSES)
 
 
 def test_a_refusal_of_the_driver_is_told_with_the_remedy() -> None:
@@ -131,7 +131,7 @@ def test_the_version_is_that_of_the_program_on_path(
 
 
 def test_the_clocks_are_left_alone_and_only_what_is_asked_for_is_counted() -> None:
-    found = nsight.command("log.csv", ["python", "x.py"])
+    found = nsight.command("log.csv", ["python", "x.py"], COUNTED)
     assert found[:5] == ["ncu", "--profile-from-start", "off", "--clock-control", "none"]
     assert found[-2:] == ["python", "x.py"]
     assert found[found.index("--log-file") + 1] == "log.csv"

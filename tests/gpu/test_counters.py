@@ -28,7 +28,7 @@ pytestmark = [
 def count(implementation: str, shape: Shape, folder: Path) -> dict[str, float]:
     run = attention_run(implementation, shape, "float16", "cuda")
     kernel = find_implementations()[implementation]
-    protocol = counters_protocol(str(NCU), 300)
+    protocol = counters_protocol(ATTENTION, str(NCU), 300)
     record: Record = measure_run(ATTENTION, run, protocol, kernel, {}, folder / "counters.json")
     assert (record.status, record.message) == ("ok", None)
     assert record.details is not None

@@ -41,7 +41,7 @@ def _measure(arguments: Arguments) -> None:
     order = arguments.order
     benchmark = find_benchmark(order["benchmark"])
     run, protocol = Run.of(benchmark, order["run"]), order["protocol"]
-    implementation = implementations.find_implementations()[run.implementation]
+    implementation = implementations.implementations_of(benchmark)[run.implementation]
     decided_by = identity.identity(benchmark, run, protocol, implementation, order["process"])
     if identity.record_name(run, decided_by) != arguments.output.name:
         raise plan.PlanError(
@@ -49,6 +49,8 @@ def _measure(arguments: Arguments) -> None:
             "since this run was planned; call snakemake again"
         )
     sources = identity.sources(decided_by, implementation)
+    if benchmark.fetch and protocol["name"] in benchmark.protocols:
+        benchmark.fetch(protocol)
     record = supervise.measure_run(
         benchmark, run, protocol, implementation, sources, arguments.output
     )
@@ -231,6 +233,26 @@ def _compare(arguments: Arguments) -> None:
     raise SystemExit(status)
 
 
+def _hw4(arguments: Arguments) -> None:
+    from flashlab.hw4.program import run_program
+
+    parts = run_program(arguments.input, arguments.output, arguments.step)
+    print(json.dumps(parts.to_json()) if arguments.json else parts)
+
+
+def _hw4_cases(arguments: Arguments) -> None:
+    from flashlab.hw4.cases import write_cases
+
+    write_cases(arguments.folder, arguments.cases, arguments.seed)
+
+
+def _hw4_judge(arguments: Arguments) -> None:
+    from flashlab.hw4.judge import print_judgements
+
+    if not print_judgements(arguments.cases, arguments.step, arguments.seed):
+        raise SystemExit(1)
+
+
 def _check_call(arguments: Arguments) -> None:
     from flashlab.config import parse_override, read_config
 
@@ -382,6 +404,26 @@ def _parser() -> argparse.ArgumentParser:
         default="zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
         help="of what is printed (zh_TW where LANG begins with zh, otherwise en)",
     )
+
+    hw4 = command("hw4", _hw4, "The assignment's program: attention from a file to a file.")
+    hw4.add_argument("input", type=Path, metavar="IN.bin", help="B, N, d, then Q, K, V by batch")
+    hw4.add_argument("output", type=Path, metavar="OUT.bin", help="the output to write")
+    hw4.add_argument("--step", metavar="NAME", help="a step of kernels/ladder/ (the last one)")
+    hw4.add_argument("--json", action="store_true", help="print the times as JSON, in seconds")
+
+    cases = command("hw4-cases", _hw4_cases, "Write the assignment's cases from a seed.")
+    cases.add_argument("folder", type=Path, metavar="FOLDER", help="folder to write into")
+    judge = command("hw4-judge", _hw4_judge, "Judge steps on the assignment's cases.")
+    judge.epilog = "Exit status: 0 if every case is within the tolerance, 1 if one is not."
+    judge.add_argument(
+        "--step", metavar="NAME", action="append", default=[],
+        help="a step of kernels/ladder/ (the last one); may be repeated",
+    )  # fmt: skip
+    for added in (cases, judge):
+        added.add_argument(
+            "cases", metavar="CASE", nargs="*", help="t01 to t30, all where none is named"
+        )
+        added.add_argument("--seed", type=int, default=0, help="of the values (0)")
 
     call = command("check-call", _check_call, "Check what a Snakemake call gives as configuration.")
     call.set_defaults(others_ignored=True)

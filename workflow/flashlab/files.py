@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import IO, Any
 
 
+class FetchError(Exception):
+    """A file from elsewhere that cannot be had, or is not the one asked for; with the remedy."""
+
+
 def canonical(value: Any) -> str:
     """JSON text that is the same for equal values: sorted keys, no spaces, no NaN."""
     return json.dumps(
@@ -25,11 +29,12 @@ def sha256_of(path: Path) -> str:
 
 
 @contextmanager
-def open_atomically(path: Path, binary: bool = False) -> Iterator[IO[Any]]:
+def open_atomically(path: Path, binary: bool = False, durable: bool = True) -> Iterator[IO[Any]]:
     """Open a file for writing, text or bytes, that replaces `path` only once it is complete.
 
     The content goes to a temporary file beside `path`, is flushed to disk (fsync), and is renamed,
-    so that a reader, a full disk or a kill never meets half of it.
+    so that a reader, a full disk or a kill never meets half of it. Without `durable` it is not
+    flushed: half of it may be left where the machine itself goes down.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
@@ -39,7 +44,8 @@ def open_atomically(path: Path, binary: bool = False) -> Iterator[IO[Any]]:
         with os.fdopen(descriptor, mode, encoding=encoding, newline=newline) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:

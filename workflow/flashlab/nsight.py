@@ -10,7 +10,7 @@ import io
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -24,16 +24,39 @@ METRICS = {
     "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "compute_share": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "memory_share": "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    "global_bytes": "l1tex__t_bytes_pipe_lsu_mem_global_op_ld.sum",
+    "shared_bytes": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "instructions": "smsp__inst_executed.sum",
+    "warp_efficiency": "smsp__thread_inst_executed_per_inst_executed.ratio",
+    "sm_efficiency": "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "fp32_activity": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
 }
-"""Nsight Compute's name of what is counted of each kernel, by our own."""
+"""Nsight Compute's name of what is counted of each kernel, by our own.
 
-SUMS = frozenset({"busy_time", "dram_bytes"})
+A benchmark declares which of them it wants; the time in kernels is always among them.
+"""
+
+SUMS = frozenset(
+    {"busy_time", "dram_bytes", "global_bytes", "shared_bytes", "bank_conflicts", "instructions"}
+)
 """What a pass has as the sum over its kernels; anything else is their mean weighted by time."""
 
 UNITS = {
-    **{"busy_time": "ms", "dram_bytes": "B"},
+    **{"busy_time": "ms", "dram_bytes": "B", "global_bytes": "B"},
+    **{"shared_bytes": "wavefronts", "warp_efficiency": "threads"},
+    **{"bank_conflicts": "1", "instructions": "1"},
     **{"matrix_activity": "%", "occupancy": "%", "compute_share": "%", "memory_share": "%"},
+    **{"sm_efficiency": "%", "fp32_activity": "%"},
 }
+
+WAVEFRONT_BYTES = 128
+"""What shared memory moves in one wavefront: a word of each of its 32 banks."""
+
+WARP_THREADS = 32
+
+PLAIN = {"1": 1.0, "wavefronts": float(WAVEFRONT_BYTES), "threads": 100 / WARP_THREADS}
+"""By our unit, the factor of what is counted one by one, which Nsight Compute gives unscaled."""
 
 FACTORS = {
     "ms": {
@@ -80,24 +103,30 @@ def version() -> str | None:
     return found[1] if found else None
 
 
-def command(log: str, program: Sequence[str]) -> list[str]:
+def metrics_for(counted: Iterable[str]) -> dict[str, str]:
+    """Nsight Compute's names of what is counted, the time in kernels among them, by our own."""
+    wanted = {"busy_time", *counted}
+    return {name: theirs for name, theirs in METRICS.items() if name in wanted}
+
+
+def command(log: str, program: Sequence[str], counted: Iterable[str]) -> list[str]:
     """The command that runs a program and writes what its kernels counted to the file `log`.
 
     The clocks are left as they are, and only what the program asks for is counted.
     """
     return [
         *(PROGRAM, "--profile-from-start", "off", "--clock-control", "none"),
-        *("--csv", "--log-file", log, "--metrics", ",".join(METRICS.values())),
+        *("--csv", "--log-file", log, "--metrics", ",".join(metrics_for(counted).values())),
         *program,
     ]
 
 
 def _number(cell: str, unit: str, ours: str, metric: str) -> float:
-    factors = FACTORS[ours]
-    if unit not in factors:
+    factor = PLAIN.get(ours) or FACTORS[ours].get(unit)
+    if factor is None:
         raise NsightError(f"Nsight Compute gives {metric} in {unit!r}, which is not known")
     try:
-        return float(cell.replace(",", "")) * factors[unit]
+        return float(cell.replace(",", "")) * factor
     except ValueError as error:
         raise NsightError(f"Nsight Compute gives no {metric}: {cell!r}") from error
 
@@ -111,12 +140,13 @@ def check_permission(log: str) -> None:
         )
 
 
-def read_kernels(log: str) -> list[Kernel]:
+def read_kernels(log: str, counted: Iterable[str]) -> list[Kernel]:
     """The kernels of Nsight Compute's CSV, a row for each kernel and metric, in order of launch.
 
     Raises:
-        NsightError: it holds no such rows, or a kernel lacks a metric.
+        NsightError: it holds no such rows, or a kernel lacks a metric that is `counted`.
     """
+    metrics = metrics_for(counted)
     lines = log.splitlines()
     header = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if header is None:
@@ -124,9 +154,9 @@ def read_kernels(log: str) -> list[Kernel]:
         raise NsightError(
             "Nsight Compute counted no kernel: " + (told[0] if told else "its output has no table")
         )
-    ours = {theirs: name for name, theirs in METRICS.items()}
+    ours = {theirs: name for name, theirs in metrics.items()}
     names: dict[str, str] = {}
-    counted: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, float]] = {}
     rows = csv.DictReader(io.StringIO("\n".join(lines[header:])))
     for row in rows:
         if (row["ID"] or "").startswith("==") or row.get("Metric Name") not in ours:
@@ -135,12 +165,12 @@ def read_kernels(log: str) -> list[Kernel]:
         name = ours[metric]
         value = _number(row["Metric Value"], row["Metric Unit"], UNITS[name], metric)
         names[row["ID"]] = row["Kernel Name"]
-        counted.setdefault(row["ID"], {})[name] = value
-    for kernel, found in counted.items():
-        if lacking := METRICS.keys() - found.keys():
-            theirs = METRICS[min(lacking)]
+        found.setdefault(row["ID"], {})[name] = value
+    for kernel, values in found.items():
+        if lacking := metrics.keys() - values.keys():
+            theirs = metrics[min(lacking)]
             raise NsightError(f"Nsight Compute gives no {theirs} of {names[kernel]}")
-    return [Kernel(names[kernel], counted[kernel]) for kernel in sorted(counted, key=int)]
+    return [Kernel(names[kernel], found[kernel]) for kernel in sorted(found, key=int)]
 
 
 def split_passes(kernels: Sequence[Kernel], passes: Sequence[str]) -> dict[str, list[Kernel]]:
@@ -167,7 +197,7 @@ def of_pass(kernels: Sequence[Kernel]) -> dict[str, float]:
     """The counters of a pass, by our own names."""
     total = sum(kernel.counted["busy_time"] for kernel in kernels)
     found = {"kernels": float(len(kernels))}
-    for name in METRICS:
+    for name in kernels[0].counted:
         if name in SUMS:
             found[name] = sum(kernel.counted[name] for kernel in kernels)
         else:

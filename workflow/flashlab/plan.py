@@ -21,8 +21,6 @@ from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
-AUTO_DTYPE = {"cuda": "float16", "cpu": "float32"}
-
 
 class PlanError(Exception):
     """The plan cannot be made: a dataset lacks records."""
@@ -63,6 +61,7 @@ class Figure:
 class Experiment:
     """A sweep of one parameter, as planned on one kind of device.
 
+    Counters are read of the runs of one that is `counted`.
     `claimed` is empty but for the runs that only published claims are about (`plan_claims`): they
     stand in place of a sweep, and no section shows them.
     """
@@ -75,6 +74,7 @@ class Experiment:
     implementations: tuple[str, ...]
     figures: tuple[Figure, ...]
     claimed: tuple[Run, ...] = ()
+    counted: bool = True
 
     def runs(self, dtype: str, device: str) -> list[Run]:
         """Every implementation at every set of parameters, or the claimed runs."""
@@ -84,6 +84,8 @@ class Experiment:
 
     def counted_runs(self, names: Collection[str], dtype: str, device: str) -> list[Run]:
         """The runs to count: the ends and the middle of the sweep, of these names."""
+        if not self.counted:
+            return []
         variants = [tuple(p[v.name] for v in self.benchmark.variants) for p in self.problems]
         chosen: list[Mapping[str, Any]] = []
         for variant in dict.fromkeys(variants):
@@ -171,6 +173,7 @@ def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) ->
                 problems=_problems(benchmark, experiment["sweep"], experiment[device]),
                 implementations=tuple(experiment["implementations"]),
                 figures=_figures(experiment),
+                counted=experiment.get("counted", True),
             )
         )
     return planned
@@ -178,7 +181,7 @@ def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) ->
 
 def value_on(value: Any, device: str) -> Any:
     """What a key of the configuration is on a kind of device: the same on each, or one for each."""
-    return value[device] if isinstance(value, Mapping) else value
+    return value[device] if isinstance(value, Mapping) and device in value else value
 
 
 def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -194,9 +197,10 @@ def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
     return {"name": name, **settings, "timeout_s": measure["timeout_s"], **proof}
 
 
-def counters_protocol(version: str, timeout_s: float) -> dict[str, Any]:
-    """The protocol by which this version of Nsight Compute reads a GPU's counters."""
-    metrics = sorted(nsight.METRICS.values())
+def counters_protocol(benchmark: Benchmark, version: str, timeout_s: float) -> dict[str, Any]:
+    """The protocol by which this version of Nsight Compute reads a benchmark's counters."""
+    counted = {metric.quantity.name for metric in benchmark.all_counters("cuda")}
+    metrics = sorted(nsight.metrics_for(counted).values())
     return {"name": COUNTERS, "ncu": version, "metrics": metrics, "timeout_s": timeout_s}
 
 
@@ -421,6 +425,13 @@ def styles(config: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys([*shown, *sorted(config["summary"]["implementations"])]))
 
 
+def _step(implementation: Implementation) -> dict[str, Any]:
+    """What an implementation goes beyond, and by what; empty for one that is no such step."""
+    if implementation.idea is None:
+        return {}
+    return {"previous": implementation.previous, "idea": implementation.idea}
+
+
 def experiment_document(
     experiment: Experiment,
     implementations: Mapping[str, Implementation],
@@ -456,6 +467,7 @@ def experiment_document(
                 "name": name,
                 "style": order.index(name),
                 "label": implementations[name].label_on(device),
+                **_step(implementations[name]),
             }
             for name in names
         ],

@@ -8,7 +8,8 @@ History of the format:
     2: any benchmark. Under ``record`` its name and ``metrics``, each with unit, value, samples and
        why sampling stopped; warnings name a metric. What the benchmark adds at the top level, such
        as the course's keys, is for other readers. Under the protocol ``counters`` a record holds
-       the benchmark's counters in the place of its metrics, and `details`.
+       the benchmark's counters in the place of its metrics, and `details`. ``curves``, where the
+       benchmark declares any, hold a value for each step.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ class Record:
     """The record of a run, of whichever version; `metrics` is empty unless `status` is ``ok``.
 
     `details` is what a protocol gives beside metrics: for counters, the kernels or operators of
-    each pass.
+    each pass. `curves` are values by step, those of a benchmark's `Curve` by its name.
     """
 
     benchmark: str
@@ -89,6 +90,7 @@ class Record:
     sources: Mapping[str, Any]
     started: str
     details: Mapping[str, Any] | None = None
+    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def has_counters(self) -> bool:
@@ -106,7 +108,7 @@ class Record:
         if benchmark.top_level_keys is None or self.has_counters:
             return {}
         values = {
-            metric.name: self.metrics[metric.name].value if self.metrics else None
+            metric.name: self.metrics[metric.name].value if metric.name in self.metrics else None
             for metric in benchmark.measured
         }
         return benchmark.top_level_keys(self.run, values)
@@ -133,6 +135,7 @@ class Record:
                 "sources": dict(self.sources),
                 "started": self.started,
                 **({"details": dict(self.details)} if self.details else {}),
+                **({"curves": {k: list(v) for k, v in self.curves.items()}} if self.curves else {}),
             },
         }
 
@@ -219,8 +222,8 @@ def _check_metrics(
     found: Mapping[str, Any], declared: Sequence[Metric], benchmark: Benchmark, where: str
 ) -> None:
     """The metrics of a record must be those that are declared, in their units."""
-    units = {metric.name: metric.unit for metric in declared}
     stated = {name: measured["unit"] for name, measured in found.items()}
+    units = {m.name: m.unit for m in declared if not m.optional or m.name in stated}
     if found and stated != units:
         raise RecordError(
             f"{where}: record.metrics: holds {stated}, but {benchmark.name} measures {units}"
@@ -262,6 +265,7 @@ def parse_record(document: Any, where: str) -> Record:
         sources=inner["sources"],
         started=inner["started"],
         details=inner.get("details"),
+        curves=inner.get("curves", {}),
     )
     expected = {"record", *record.top_level_keys()}
     if different := sorted(document.keys() ^ expected):

@@ -35,8 +35,14 @@ SITTING = "sitting"
 SITTINGS_DIFFER = "sittings_differ"
 """The code of the warning on runs that are compared and were measured in different sittings."""
 
+ABSENT = "absent"
+"""The status of an optional metric that a run which is ok does not have."""
+
 DIRTY = "-dirty"
 """Ends the commit of a run that was measured with uncommitted changes."""
+
+ABSENT = "absent"
+"""The status of an optional metric that a run which is ok does not have."""
 
 TABLE_DIGITS = 9
 """Significant digits of a number in the tables."""
@@ -221,10 +227,38 @@ class Sweep:
             return next(p for p in self.benchmark.given if not p.is_variant)
         return self.benchmark.parameter(self.plan["sweep"])
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether something may grow along the sweep; nothing does where nothing is swept."""
+        return bool(self.plan["sweep"]) and not self.parameter.nominal
+
+    @property
+    def is_of_problems(self) -> bool:
+        """Whether the values of the sweep name whole problems, each of which stands by itself."""
+        return self.parameter.stands_for is not None
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether its runs are alternatives at one setting, which has a name and no size."""
+        is_named = self.parameter.nominal and not self.is_of_problems
+        return not self.is_summary and is_named and len(self.values) == 1
+
     @cached_property
     def implementations(self) -> list[str]:
         """Names of the implementations, in the plan's order."""
         return [entry["name"] for entry in self.plan["implementations"]]
+
+    @cached_property
+    def steps(self) -> list[tuple[str, str]]:
+        """Each implementation after the one that it goes a step beyond, in the plan's order."""
+        entries = self.plan["implementations"]
+        found = ((entry.get("previous"), entry["name"]) for entry in entries)
+        return [(before, name) for before, name in found if before in self.implementations]
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether a simulator ran the implementations, so that times are compared with nothing."""
+        return any(row["device"] in self.benchmark.simulated for row in self.runs)
 
     @cached_property
     def variants(self) -> list[Variant]:
@@ -340,6 +374,11 @@ class Sweep:
         """The samples of each process behind a row of the metric table; empty for none."""
         return self.samples.get((*self.key_of(row), row["metric"]), [])
 
+    def curve_of(self, run: Row, curve: str) -> list[float]:
+        """A curve of a run, of its first process that has it; empty where it was not read."""
+        found = self.samples.get((*self.key_of(run), curve), [])
+        return found[0] if found else []
+
     @cached_property
     def ordered(self) -> list[Row]:
         """The runs as tables show them: by implementation in the plan's order, variant, value."""
@@ -449,8 +488,8 @@ def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
 
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
-    """The measured metrics that are exact, or those that are sampled."""
-    return [metric for metric in benchmark.measured if metric.exact == exact]
+    """The metrics that findings compare: those that are exact, or those that are sampled."""
+    return [metric for metric in benchmark.compared if metric.exact == exact]
 
 
 def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False) -> Sweep:

@@ -3,7 +3,8 @@
 The columns are those that the benchmark declares. A run has a record for each process that
 measured it, and its metrics are those of all processes together (`flashlab.replication`). Each row
 of the metric table states its unit, which is also that of the metric's samples; after a run's
-metrics come its counters, if they were read. A run that is not ``ok`` has its status and empty
+metrics come its counters, if they were read. The sample table holds a run's curves too, a row for
+each step. A run that is not ``ok`` has its status and empty
 cells, never a zero. Numbers are rounded to `TABLE_DIGITS` before they are written.
 """
 
@@ -34,6 +35,7 @@ from flashlab.statistics import (
     median_interval,
 )
 from flashlab.sweep import (
+    ABSENT,
     DIRTY,
     METRIC_COLUMNS,
     RUN_COLUMNS,
@@ -220,7 +222,7 @@ def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) ->
         "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
     }
     if found is None:
-        return row
+        return row | ({"status": ABSENT} if measured.status == "ok" else {})
     return row | {
         "processes": len(measured.with_numbers),
         "samples": found.samples,
@@ -331,6 +333,12 @@ def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) ->
     return _Measured(run, files, counted)
 
 
+def _has(benchmark: Benchmark, metric: Metric, measured: _Measured) -> bool:
+    """Whether every record of a run that is ok holds what a metric follows from."""
+    needed = benchmark.measured_behind(metric.name)
+    return all(name in record.metrics for record in measured.with_numbers for name in needed)
+
+
 def _all_estimates(
     benchmark: Benchmark, measured: Sequence[_Measured]
 ) -> dict[tuple[Run, str], _Estimate]:
@@ -339,7 +347,8 @@ def _all_estimates(
     for name in {each.run.implementation for each in measured}:
         runs = [e for e in measured if e.run.implementation == name and e.status == "ok"]
         for metric in benchmark.metrics:
-            estimates = _estimates(benchmark, metric, runs)
+            with_it = [each for each in runs if _has(benchmark, metric, each)]
+            estimates = _estimates(benchmark, metric, with_it)
             found |= {(run, metric.name): estimate for run, estimate in estimates.items()}
     return found
 
@@ -378,6 +387,12 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
             for record in (file.record for file in each.files)
             for name, metric in record.metrics.items()
             for index, value in enumerate(metric.samples)
+        )
+        tables.samples.extend(
+            {**run.to_json(), "process": record.process, "metric": name, "index": i, "value": value}
+            for record in (file.record for file in each.files)
+            for name, curve in record.curves.items()
+            for i, value in enumerate(curve)
         )
     return tables
 

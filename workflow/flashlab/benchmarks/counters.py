@@ -52,21 +52,25 @@ def _counter(pass_name: str, labels: Texts, quantity: Quantity) -> Metric:
         f"{pass_name}_{quantity.name}",
         quantity,
         {
-            language: f"{labels[language]}{separators[language]}{text}"
+            language: f"{labels[language]}{separators[language]}{text}".strip()
             for language, text in quantity.labels.items()
         },
     )
 
 
-def counters_of(passes: Mapping[str, tuple[str, Texts]]) -> Mapping[str, Counters]:
+def counters_of(
+    passes: Mapping[str, tuple[str, Texts]],
+    quantities: Mapping[str, tuple[Quantity, ...]] = QUANTITIES,
+) -> Mapping[str, Counters]:
     """The counters of a benchmark's passes on each kind of device.
 
-    `passes` has a pass's name, such as ``forward``, and its labels, by the timed metric's name.
+    `passes` has a pass's name, such as ``forward``, and its labels, by the timed metric's name;
+    `quantities` are what is counted of each, by kind of device.
     """
     return {
         device: {
-            timed: tuple(_counter(*named, quantity) for quantity in quantities)
+            timed: tuple(_counter(*named, quantity) for quantity in counted)
             for timed, named in passes.items()
         }
-        for device, quantities in QUANTITIES.items()
+        for device, counted in quantities.items()
     }

@@ -7,9 +7,10 @@ never name a benchmark, a parameter or a metric of their own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 Texts = Mapping[str, str]
@@ -31,6 +32,10 @@ class Parameter:
     `labels` are the words for it within a sentence. `words` name the values of a variant, which is
     stated with everything said about a run. `derive` computes a parameter that follows from the
     others, `derived_from` names those.
+
+    `stands_for` gives the values of the others that a value of a derived parameter stands for, None
+    for a value that it does not have: a configuration may give such a parameter in their place. A
+    `nominal` one has numbers for names: nothing grows along it.
     """
 
     name: str
@@ -40,6 +45,8 @@ class Parameter:
     words: Mapping[Value, Texts] = field(default_factory=dict)
     derived_from: tuple[str, ...] = ()
     derive: Callable[[Parameters], Value] | None = None
+    stands_for: Callable[[int], Parameters | None] | None = None
+    nominal: bool = False
 
     @property
     def is_variant(self) -> bool:
@@ -72,8 +79,8 @@ class Product:
 class Quantity:
     """What metrics of one unit share: they stand in one figure, a panel each.
 
-    An exact quantity is the same at every measurement; any other is sampled. `labels` begin a
-    sentence or an axis.
+    An exact quantity is the same at every measurement; any other is sampled, or measured `once` in
+    each process, which gives no interval. `labels` begin a sentence or an axis.
     """
 
     name: str
@@ -82,6 +89,7 @@ class Quantity:
     exact: bool
     labels: Texts
     logarithmic: bool = True
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,8 +140,10 @@ class Metric:
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
     has several (none for a total of others). `work` is what a time was spent on.
-    `exact_model` gives the value that a run must have, given the run, its provider and the device's
-    name; None outside the range in which the model is exact.
+    A run may lack a metric that is `optional`: its implementation has no such part, or its device
+    does not tell. One that is `only_shown` is compared with nothing. `exact_model` gives the value
+    that a run must have, given the run, its provider and the device's name; None outside the range
+    in which the model is exact.
     """
 
     name: str
@@ -144,6 +154,8 @@ class Metric:
     work: Work | None = None
     exact_model: Callable[..., float | None] | None = None
     account: Account | None = None
+    optional: bool = False
+    only_shown: bool = False
 
     @property
     def unit(self) -> str:
@@ -161,6 +173,32 @@ class Metric:
         return self.quantity.better == "higher"
 
 
+@dataclass(frozen=True)
+class Split:
+    """A time that consists of others, which a figure shows beside one another.
+
+    `whole` and `parts` are names of measured metrics; the parts are in the order in which they
+    follow one another, and what they leave of the whole is nobody's.
+    """
+
+    whole: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A quantity that a run gives as it goes on, such as the loss of a training.
+
+    A record holds its value at each step, the first of which is 1. `labels` are the words for it
+    within a sentence, `along` those for a step.
+    """
+
+    name: str
+    unit: str
+    labels: Texts
+    along: Texts
+
+
 Counters = Mapping[str, tuple[Metric, ...]]
 """What is counted of the pass behind a timed metric, by that metric's name."""
 
@@ -170,13 +208,22 @@ class Benchmark:
     """A benchmark: what its runs differ in, what is measured of each, and by which code.
 
     `measure` is the module whose function ``measure(order)`` the measuring process calls; it
-    imports nothing of the declaration. `report` is the stem of the report's file name. `products`
-    are parameters that follow from one another. `counters` are what is counted of the pass behind a
-    timed metric, by kind of device (`counters_on`); ``passes(kernel, run)`` of the module `measure`
-    runs those passes. `naive` names the implementation that does nothing clever, which
-    any other should beat. `gated` are the words for what the correctness gate compares, by the
-    names in a record. `top_level_keys` gives what a record holds beside our own keys, for readers
-    of another format.
+    imports nothing of the declaration. `report` is the stem of the report's file name. `kernels` is
+    the folder of its implementations, below ``kernels/``, and `entry_point` the function that each
+    of them defines, with its arguments. `products` are parameters that follow from one another.
+    `counters` are what is counted of the pass behind a timed metric, by kind of device
+    (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs those passes. `naive`
+    names the implementation that does nothing clever, which any other should beat. `gated` are the
+    words for what the correctness gate compares, by the names in a record. `top_level_keys` gives
+    what a record holds beside our own keys, for readers of another format. `split` is what a time
+    consists of. `variables` are environment variables of the measuring process, by kind of device.
+    On a kind of device in `simulated`, a simulator runs the implementations: their times are
+    compared with nothing. `curves` are what a run gives step by step. `protocols` are ways of
+    measuring of the benchmark's own: each with its settings, as properties of a JSON Schema.
+    `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
+    a protocol need from elsewhere, and raises `files.FetchError`. `settings_file` reads the file
+    that ``hyper_param=`` names as keys of a configuration, for these experiments; ValueError with
+    the remedy where it cannot.
     """
 
     name: str
@@ -184,11 +231,21 @@ class Benchmark:
     parameters: tuple[Parameter, ...]
     metrics: tuple[Metric, ...]
     measure: str
+    kernels: str = ""
+    entry_point: str = "attention(qkv, causal)"
     products: tuple[Product, ...] = ()
     counters: Mapping[str, Counters] = field(default_factory=dict)
     naive: str | None = None
     gated: Mapping[str, Texts] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
+    split: Split | None = None
+    variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    simulated: frozenset[str] = frozenset()
+    curves: tuple[Curve, ...] = ()
+    protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
+    fetch: Callable[[Mapping[str, Any]], None] | None = None
+    settings_file: Callable[[Path, Sequence[str]], dict[str, Any]] | None = None
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:
@@ -207,8 +264,16 @@ class Benchmark:
 
     @cached_property
     def measured(self) -> tuple[Metric, ...]:
-        """The metrics that a record holds, which findings are about; the others follow."""
+        """The metrics that a record holds; the others follow."""
         return tuple(m for m in self.metrics if m.derived is None)
+
+    @cached_property
+    def compared(self) -> tuple[Metric, ...]:
+        """The measured metrics that findings are about: the others are only shown.
+
+        Those are declared so, or measured once in each process.
+        """
+        return tuple(m for m in self.measured if not m.only_shown and not m.quantity.once)
 
     def counters_on(self, device: str) -> Counters:
         """What is counted of each pass on a kind of device; empty if nothing is."""
@@ -221,7 +286,7 @@ class Benchmark:
     @cached_property
     def totals(self) -> tuple[Metric, ...]:
         """The metrics that follow from several measured, sampled ones: totals of them."""
-        sampled = {metric.name for metric in self.measured if not metric.exact}
+        sampled = {metric.name for metric in self.compared if not metric.exact}
         return tuple(
             metric
             for metric in self.metrics
@@ -267,8 +332,14 @@ class Benchmark:
         return {p.name: p.derive(given) if p.derive else given[p.name] for p in self.parameters}
 
     def complete(self, block: Parameters) -> dict[str, Value]:
-        """The given parameters, from a block with any two of those that follow from one another."""
+        """The given parameters, from a block with others in place of some of them.
+
+        It has any two of those that follow from one another, or one that stands for others.
+        """
         found: dict[str, Any] = dict(block)
+        for parameter in self.parameters:
+            if parameter.stands_for and parameter.name in found:
+                found |= parameter.stands_for(found.pop(parameter.name)) or {}
         for product in self.products:
             first, second = product.factors
             if second in found:

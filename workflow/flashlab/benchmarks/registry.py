@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.model import Benchmark, UnknownNameError
+from flashlab.benchmarks.training.declaration import TRAINING
 
-BENCHMARKS: dict[str, Benchmark] = {ATTENTION.name: ATTENTION}
+BENCHMARKS: dict[str, Benchmark] = {b.name: b for b in (ATTENTION, LADDER, TRAINING)}
+
+DEFAULT = ATTENTION
+"""The benchmark of a call, or of an older file, that names none."""
 
 
 def find_benchmark(name: str) -> Benchmark:

@@ -15,12 +15,12 @@ from typing import Any
 
 import jsonschema
 
-from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.config.layers import ConfigError, Layer, MergedConfig
+from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT, find_benchmark
+from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_benchmark
 from flashlab.config.messages import KeyPath, example_text, nearest, schema_problems
 from flashlab.config.parameters import block_problems, block_schema, sweep_problems
+from flashlab.config.problems import choose_problems, problems_of
 from flashlab.implementations import available
 from flashlab.strict_yaml import StrictYamlError, parse_yaml
 
@@ -77,7 +77,7 @@ def parse_override(argument: str) -> dict[str, Any]:
         raise ConfigError(f"--config: {key}: {value}: {error}{example_text(part)}") from error
 
 
-def _schema(benchmark: Benchmark = ATTENTION) -> dict[str, Any]:
+def _schema(benchmark: Benchmark = DEFAULT) -> dict[str, Any]:
     """The schema, with the parameters and quantities that a benchmark declares."""
     schema: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
     definitions = schema["$defs"]
@@ -85,8 +85,26 @@ def _schema(benchmark: Benchmark = ATTENTION) -> dict[str, Any]:
     definitions["sweep"] = block_schema(benchmark, many=True)
     sizes = [p.name for p in benchmark.parameters if not p.is_variant]
     definitions["parameter"] = {"enum": sizes}
-    definitions["quantity"] = {"enum": list(benchmark.quantities)}
+    curves = [curve.name for curve in benchmark.curves]
+    definitions["quantity"] = {"enum": [*benchmark.quantities, *curves]}
+    measure = schema["properties"]["measure"]["properties"]
+    if benchmark.protocols:
+        measure["protocol"] = {
+            "enum": list(benchmark.protocols),
+            "default": next(iter(benchmark.protocols)),
+        }
+    for name, settings in benchmark.protocols.items():
+        measure[name] = {
+            "type": "object",
+            "additionalProperties": False,
+            "default": {},
+            "properties": dict(settings),
+        }
     schema["properties"]["benchmark"]["enum"] = list(BENCHMARKS)
+    if problems_of(benchmark):
+        one = {"type": ["string", "integer"]}
+        chosen = {"type": ["string", "integer", "array"], "items": one, "minItems": 1}
+        schema["properties"][benchmark.name] = {**chosen, "examples": [["t28", "t10"]]}
     return schema
 
 
@@ -187,13 +205,13 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
 
     Args:
         layers: at least one; a later layer is merged into those before it.
-        implementations: the names that ``kernels/`` has.
+        implementations: the names that the benchmark's folder of ``kernels/`` has.
 
     Raises:
         ConfigError: one message with a line for each problem (origin, key, remedy).
     """
     config = MergedConfig(layers)
-    benchmark = BENCHMARKS.get(config.keys.get("benchmark", ATTENTION.name), ATTENTION)
+    benchmark = find_benchmark(named_benchmark(layers))
     schema = _schema(benchmark)
     _fill_defaults(schema, config.keys)
     validator = _Validator(schema)
@@ -206,7 +224,10 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         problems = list(_check_relations(config.keys, benchmark, implementations))
     _refuse([*config.unusable, *(f"{config.place_of(path)}: {text}" for path, text in problems)])
     config.keys.pop("implementations", None)
-    return config.keys
+    try:
+        return choose_problems(benchmark, config.keys)
+    except ValueError as error:
+        raise ConfigError(f"{config.place_of((benchmark.name,))}: {error}") from None
 
 
 def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,32 @@ def superseded_parameters(over: Mapping[str, Any]) -> set[str]:
 
 
 def _is_linked(benchmark: Benchmark, name: str) -> bool:
-    return any(name in product.names for product in benchmark.products)
+    """Whether a parameter may be left out where others are given, of which it follows."""
+    stood_for = (p.derived_from for p in benchmark.parameters if p.stands_for)
+    return any(name in product.names for product in benchmark.products) or any(
+        name in names for names in stood_for
+    )
+
+
+def _stand_in_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[Problem]:
+    """Problems of a parameter that stands for others: given beside them, or without such a value.
+
+    Where it is not given, all of the others must be.
+    """
+    for parameter in benchmark.parameters:
+        if parameter.stands_for is None:
+            continue
+        others, name = parameter.derived_from, parameter.name
+        if name not in block:
+            if missing := [other for other in others if other not in block]:
+                yield (), f"give {', '.join(missing)}, or {name} in place of {', '.join(others)}"
+            continue
+        if beside := [other for other in others if other in block]:
+            yield (name,), f"stands for {', '.join(others)}; remove {', '.join(beside)}, or {name}"
+        values = block[name] if isinstance(block[name], list) else [block[name]]
+        for value in values:
+            if parameter.stands_for(value) is None:
+                yield (name,), f"there is no {name} {value}"
 
 
 def _value_schema(parameter: Parameter, many: bool) -> dict[str, Any]:
@@ -92,7 +117,8 @@ def _divisor_problems(product: Product, columns: Mapping[str, Sequence[int]]) ->
 
 
 def _all_link_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> list[Problem]:
-    return [p for product in benchmark.products for p in _link_problems(product, block)]
+    linked = [p for product in benchmark.products for p in _link_problems(product, block)]
+    return [*linked, *_stand_in_problems(benchmark, block)]
 
 
 def block_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[Problem]:
@@ -109,7 +135,12 @@ def _sweep_problems(
     benchmark: Benchmark, sweep: str, block: Mapping[str, Any]
 ) -> Iterator[Problem]:
     """Problems of the swept parameter's own values."""
-    if sweep not in block:
+    if sweep not in block and benchmark.parameter(sweep).stands_for:
+        yield (), f"sweep is {sweep}; give its values as a list"
+    elif sweep not in block and benchmark.parameter(sweep).derive is None:
+        stand_in = next(p.name for p in benchmark.parameters if p.stands_for)
+        yield (), f"sweep is {sweep}, which follows here from {stand_in}; give its values as a list"
+    elif sweep not in block:
         (product,) = (product for product in benchmark.products if sweep in product.names)
         beside = " and ".join(name for name in product.names if name in block)
         yield (

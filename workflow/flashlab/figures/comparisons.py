@@ -47,7 +47,7 @@ def compare(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> Comparisons
     made = [finding for finding in findings if finding.kind in KINDS]
     experiments = {finding.experiment for finding in made}
     compared = [sweep for sweep in sweeps if not sweep.is_summary and sweep.name in experiments]
-    metrics = {metric.name: metric for sweep in compared for metric in sweep.benchmark.measured}
+    metrics = {metric.name: metric for sweep in compared for metric in sweep.benchmark.compared}
     variants = variants_of(compared)
     entries = {
         entry["name"]: entry

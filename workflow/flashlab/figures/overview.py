@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from flashlab.figures.comparisons import compare
 from flashlab.figures.heat_map import draw_heat_map, heat_map_pages
 from flashlab.figures.roofline import draw_rooflines, read_roofs
+from flashlab.figures.steps import draw_split, draw_steps
 from flashlab.figures.style import drawing, save
 from flashlab.figures.summary import draw_summary, emphasised_in
 from flashlab.files import read_json, write_json
@@ -32,9 +33,10 @@ def draw_overview(
     """Draw the overview's figures into `output`, and ``drawn.json``, the list of their ids.
 
     Without any result there is no summary (``summary``); a heat map (``heat-map-1``, …) is drawn
-    from `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full;
-    a roofline (``roofline-float16``, …) where the device's ceilings were measured. In colour are
-    the implementations that page one's findings name, the baseline and the headline's.
+    from `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full,
+    or where implementations are steps, bar charts of them (``steps``, unless a simulator ran them)
+    and of where a time goes (``split``); a roofline (``roofline-float16``, …) where the device's ceilings were measured. In
+    colour are the implementations that page one's findings name, the baseline and the headline's.
     """
     languages = read_json(languages_file)
     findings = read_findings(findings_file)
@@ -54,7 +56,13 @@ def draw_overview(
         summary = draw_summary(swept, findings, emphasised, roofs, languages) if swept else None
         if summary:
             figures.append(("summary", summary))
-        if len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS:
+        alternatives = any(sweep.has_alternatives for sweep in swept)
+        if ladder := next((sweep for sweep in swept if sweep.steps), None):
+            if not ladder.is_simulated:
+                figures.append(("steps", draw_steps(ladder, findings, languages)))
+            if split := draw_split(ladder, languages):
+                figures.append(("split", split))
+        elif len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS and not alternatives:
             for number, page in enumerate(heat_map_pages(compared), start=1):
                 heat_map = draw_heat_map(compared, page, languages)
                 figures.append((f"heat-map-{number}", heat_map))

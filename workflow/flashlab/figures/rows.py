@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.catalogs import message
+from flashlab.figures.bars import draw_bars
 from flashlab.figures.labels import title_lines
 from flashlab.figures.lines import (
     LINE,
@@ -242,12 +243,22 @@ def draw_exact(sweep: Sweep, metric: Metric, languages: Sequence[str]) -> Figure
 
 
 def draw_rows(sweep: Sweep, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
-    """The small figures of a sweep of the baseline and one other implementation, by their names."""
+    """The small figures of an experiment, by their names.
+
+    Of a sweep of the baseline and one other implementation, or of alternatives at one setting.
+    """
+    exact = metrics_of(sweep.benchmark, exact=True)
+    if sweep.has_alternatives:
+        shown = [metric for metric in (compared_metric(sweep.benchmark), *exact[:1]) if metric]
+        if len(sweep.implementations) > 1:
+            for name, metric in zip(("row-speedup", "row-memory"), shown, strict=False):
+                bars = (sweep.implementations, [metric], WIDTH_INCHES, SMALL_POINTS)
+                yield name, draw_bars(sweep, languages, *bars)
+        return
     if len(sweep.implementations) != 2 or sweep.baseline not in sweep.implementations:
         return
     timed = compared_metric(sweep.benchmark)
     if timed:
         yield "row-speedup", draw_speedup(sweep, timed, languages)
-    exact = metrics_of(sweep.benchmark, exact=True)
     if exact:
         yield "row-memory", draw_exact(sweep, exact[0], languages)

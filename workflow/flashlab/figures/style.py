@@ -236,7 +236,7 @@ def as_number(value: float, _: int = 0) -> str:
     return f"{value:.10f}".rstrip("0").rstrip(".") if 1e-8 < abs(value) < 1e-4 else f"{value:g}"
 
 
-def _logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
+def logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
     """As many round numbers as there is room for, but at least two if there are."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     series: list[tuple[tuple[int, ...], int, int]] = [
@@ -272,7 +272,7 @@ def scale_values(axes: Axes, logarithmic: bool, inches: float) -> None:
             centre = math.sqrt(low * high)
             low, high = centre / 2, centre * 2
             axes.set_ylim(low, high)
-        axes.yaxis.set_major_locator(FixedLocator(_logarithmic_ticks(low, high, most)))
+        axes.yaxis.set_major_locator(FixedLocator(logarithmic_ticks(low, high, most)))
         axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.set_ylim(bottom=0)

@@ -13,6 +13,9 @@ import pandas as pd
 from matplotlib import ticker
 from matplotlib.figure import Figure
 
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.figures.bars import draw_bars
+from flashlab.figures.curves import draw_curves
 from flashlab.figures.labels import label_covaried, label_parameter, title_lines
 from flashlab.figures.lines import (
     LINE,
@@ -32,6 +35,7 @@ from flashlab.figures.lines import (
     write_title,
 )
 from flashlab.figures.placement import POINTS
+from flashlab.figures.problems import draw_problems
 from flashlab.figures.rows import draw_rows
 from flashlab.figures.style import (
     HALF_INCHES,
@@ -82,11 +86,26 @@ def _factor(value: float) -> str:
 
 
 def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> Figure:
-    """One figure of an experiment: a panel for each metric of its quantity.
+    """One figure of an experiment: of a curve, or a panel for each metric of its quantity.
+
+    The panels hold bars where the runs are alternatives at one setting, else lines.
 
     Raises:
         UnknownNameError: the benchmark has no such quantity.
     """
+    names, quantity = figure["implementations"], figure["quantity"]
+    for curve in sweep.benchmark.curves:
+        if curve.name == quantity:
+            return draw_curves(sweep, languages, names, curve)
+    if sweep.is_of_problems:
+        return draw_problems(sweep, languages, names, sweep.benchmark.panels(quantity))
+    if sweep.has_alternatives:
+        return draw_bars(sweep, languages, names, sweep.benchmark.panels(quantity))
+    return _draw_lines(sweep, languages, figure)
+
+
+def _draw_lines(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> Figure:
+    """A panel for each metric of a quantity, with a line for each implementation and variant."""
     metrics = sweep.benchmark.panels(figure["quantity"])
     quantity = metrics[0].quantity
     data = with_levels(line_frame(sweep, figure["implementations"], metrics, languages))
@@ -157,7 +176,11 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
         languages_file: ``plan/languages.json``.
         output: folder to draw into.
     """
-    sweep = read_sweep(legible_plan(read_json(plan_file)), tables)
+    plan = legible_plan(read_json(plan_file))
+    benchmark = find_benchmark(plan["benchmark"])
+    curves = {curve.name for curve in benchmark.curves}
+    has_curves = any(figure["quantity"] in curves for figure in plan["figures"])
+    sweep = read_sweep(plan, tables, with_samples=has_curves)
     languages = read_json(languages_file)
     with drawing():
         for figure in sweep.plan["figures"]:

@@ -18,6 +18,7 @@ from flashlab.findings.claims import claims
 from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
 from flashlab.findings.conclusions import conclude
 from flashlab.findings.correctness import correctness
+from flashlab.findings.curves import curve_differences
 from flashlab.findings.doubts import with_doubts
 from flashlab.findings.environments import environments
 from flashlab.findings.exact import exact_comparisons, memory_limits
@@ -32,7 +33,8 @@ from flashlab.findings.roofline import rooflines
 from flashlab.findings.scaling import scalings
 from flashlab.findings.selection import select
 from flashlab.findings.sittings import sittings, with_sittings
-from flashlab.published import read_claims
+from flashlab.findings.steps import steps
+from flashlab.published import claims_of, read_claims
 from flashlab.sweep import Sweep, read_planned_sweep
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "finding.schema.json"
@@ -45,11 +47,21 @@ SWEEP_KINDS: tuple[Kind, ...] = (
     *(variant_effects, comparisons, crossovers, exact_comparisons, memory_limits),
     *(scalings, monotonicities, unstable, outliers),
     *(balances, accounts, launch_bounds, saturations, jumps),
+    steps,
 )
+UNORDERED_KINDS: tuple[Kind, ...] = (
+    *(variant_effects, comparisons, exact_comparisons, memory_limits, unstable),
+    steps,
+)
+"""What is asked of an experiment along which nothing grows."""
+
 SUMMARY_KINDS: tuple[Kind, ...] = (comparisons, exact_comparisons)
 DATASET_KINDS: tuple[DatasetKind, ...] = (
-    *(overall_choice, variant_gains, derived_sizes, worse_than_naive),
+    *(overall_choice, variant_gains, derived_sizes, worse_than_naive, curve_differences),
 )
+
+ALTERNATIVES_KINDS: tuple[DatasetKind, ...] = (worse_than_naive, curve_differences)
+"""What is asked of a dataset whose experiments are alternatives at one setting."""
 
 
 def derive(
@@ -67,24 +79,47 @@ def derive(
     sweeps = with_sittings(sweeps)
     shown = [sweep for sweep in sweeps if not sweep.is_of_claims]
     for sweep in sorted(shown, key=lambda sweep: sweep.name):
-        for kind in SUMMARY_KINDS if sweep.is_summary else SWEEP_KINDS:
+        for kind in _kinds_for(sweep):
             found += kind(sweep, estimates)
         if sweep.is_summary:
             continue
         if ceilings:
             found += rooflines(sweep, estimates, ceilings)
-        found += causes(sweep, estimates, ceilings)
+        found += () if sweep.is_simulated else causes(sweep, estimates, ceilings)
     found += correctness(shown)
-    for dataset_kind in DATASET_KINDS:
+    for dataset_kind in _dataset_kinds(shown):
         found += dataset_kind(shown, estimates)
     found += environments(shown)
     found += processes(shown)
     found += sittings(shown)
     found += counted_runs(shown)
-    found += claims(published, sweeps, estimates)
+    if not _are_simulated(shown):
+        found += claims(published, sweeps, estimates)
     headline = {name for s in shown if s.is_summary for name in s.implementations}
     selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
-    return [*selected, *conclude(selected, shown)]
+    return [*selected, *conclude(selected, shown, estimates)]
+
+
+def _dataset_kinds(sweeps: Sequence[Sweep]) -> tuple[DatasetKind, ...]:
+    """The kinds of finding that are sought in the dataset as a whole."""
+    if _are_simulated(sweeps):
+        return ()
+    are_alternatives = any(sweep.has_alternatives for sweep in sweeps)
+    return ALTERNATIVES_KINDS if are_alternatives else DATASET_KINDS
+
+
+def _are_simulated(sweeps: Sequence[Sweep]) -> bool:
+    """Whether a simulator ran the implementations: their times are compared with nothing."""
+    return any(sweep.is_simulated for sweep in sweeps)
+
+
+def _kinds_for(sweep: Sweep) -> tuple[Kind, ...]:
+    """The kinds of finding that are sought in an experiment, or in the headline."""
+    if sweep.is_simulated:
+        return ()
+    if sweep.is_summary:
+        return SUMMARY_KINDS
+    return SWEEP_KINDS if sweep.is_ordered else UNORDERED_KINDS
 
 
 def write_findings(
@@ -105,7 +140,10 @@ def write_findings(
         with_doubts(read_planned_sweep(file, tables, with_samples=True), estimates)
         for file in plan_files
     ]
-    findings = derive(sweeps, estimates, read_claims(claims_file), ceilings)
+    published = read_claims(claims_file)
+    if sweeps:
+        published = claims_of(published, sweeps[0].benchmark)
+    findings = derive(sweeps, estimates, published, ceilings)
     documents = [finding.to_json() for finding in findings]
     jsonschema.validate(documents, read_json(SCHEMA))
     write_json(output, documents)

@@ -102,7 +102,7 @@ def monotonicities(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     if len(sweep.values) < 2:
         return
     covaried = [parameter.name for parameter in sweep.covaried]
-    for series in each_series(sweep, sweep.benchmark.measured):
+    for series in each_series(sweep, sweep.benchmark.compared):
         medians, metric = estimates.along(series), series.metric
         values = list(medians)
         if metric.exact:

@@ -211,7 +211,7 @@ def scalings(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """How each metric grows along the sweep, for each implementation and variant."""
     if len(sweep.values) < 2:
         return
-    for series in each_series(sweep, sweep.benchmark.measured):
+    for series in each_series(sweep, sweep.benchmark.compared):
         by_size, exact = estimates.along(series), series.metric.exact
         growth = _growth(by_size, exact, varies_alone=not sweep.covaried)
         params = _params(sweep, growth, by_size)

@@ -39,6 +39,7 @@ from flashlab.findings.conclusion_parts import (
 )
 from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import Ratio, exceeds_margin, rounded, shared_verdict, with_verdict
+from flashlab.findings.step_conclusions import section_steps, without_times
 from flashlab.sweep import Sweep, Variant, metrics_of, sections_of
 
 PAIR_VERDICTS = {
@@ -104,6 +105,8 @@ def _conclude(known: Known, group: Sequence[Sweep]) -> Conclusion:
     names.sort(key=lambda name: name != group[0].baseline)
     able = [name for name in names if any(run["implementation"] == name for run in good)]
     metric = known.decisive
+    if group[0].is_simulated:
+        return _build(known, "simulated", without_times(group))
     if not good:
         count = sum(len(sweep.runs) for sweep in group)
         told = [Statement("conclusion.no_numbers", {"count": count})]
@@ -111,6 +114,8 @@ def _conclude(known: Known, group: Sequence[Sweep]) -> Conclusion:
     if metric is None or len(able) < 2:
         told = list(_tell_alone(known, group, able[0]))
         return _build(known, "alone", told, {"implementation": able[0]})
+    if group[0].steps and not group[0].is_ordered:
+        return _build(known, "steps", section_steps(known, group[0]))
     if len(group) == 1 and any(p.kind is bool for p in group[0].varying_variants):
         return _conclude_variant(known, group[0], able)
     if len(names) == 2 and len(group) == 1 and group[0].baseline in names:

@@ -138,7 +138,7 @@ def _plan_sample(
     protocol: Mapping[str, Any],
 ) -> dict[Run, plan.PlannedRun]:
     """The sample of these results, the most suspicious first, with each record's file."""
-    dtype = plan.AUTO_DTYPE[device] if config["dtype"] == "auto" else config["dtype"]
+    dtype = ATTENTION.dtypes[device] if config["dtype"] == "auto" else config["dtype"]
     here, seed = machine.device_name(device), config["grading"]["seed"]
     chosen = choose(groups, here, config["reproduce"], seed, implementations)
     runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]

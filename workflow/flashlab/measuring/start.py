@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -143,12 +143,17 @@ class _Counted(_Fresh):
     """A process under Nsight Compute, which does not hand down a pipe: it is ended as a group."""
 
     def __init__(
-        self, arguments: list[str], log: Path, variables: Mapping[str, str], errors: Path
+        self,
+        arguments: list[str],
+        log: Path,
+        counted: Sequence[str],
+        variables: Mapping[str, str],
+        errors: Path,
     ) -> None:
         program = [sys.executable, "-m", "flashlab.measuring.counters", *arguments]
         with errors.open("ab") as output:
             self._child = subprocess.Popen(
-                nsight.command(str(log), program),
+                nsight.command(str(log), program, counted),
                 env={**job_environment(), **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -281,7 +286,7 @@ def start_counting(
     """
     arguments = [json.dumps(order), str(answer)]
     try:
-        return _Counted(arguments, counters_log(answer), variables, errors)
+        return _Counted(arguments, counters_log(answer), order["counted"], variables, errors)
     except FileNotFoundError as error:
         raise nsight.NsightError(f"Nsight Compute ({nsight.PROGRAM}) is not on PATH") from error
 

@@ -121,7 +121,7 @@ def _count_kernels(
         nsight.check_permission(log)
         if found["status"] != "ok":
             return found
-        passes = nsight.split_passes(nsight.read_kernels(log), found["passes"])
+        passes = nsight.split_passes(nsight.read_kernels(log, order["counted"]), found["passes"])
     except nsight.NsightError as error:
         return {"status": "error", "message": str(error)}
     counted = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}
@@ -139,7 +139,8 @@ def _count(
     if device == "cpu":
         found = _run_child(start, {**order, "part": OPERATORS}, variables, timeout_s)
     else:
-        found = _count_kernels(order, variables, timeout_s)
+        counted = sorted({metric.quantity.name for metric in benchmark.all_counters(device)})
+        found = _count_kernels({**order, "counted": counted}, variables, timeout_s)
     if found["status"] != "ok":
         return found
     metrics = {
@@ -183,7 +184,8 @@ def measure_run(
         "kernel": str(implementation.path),
         "preloads": implementation.preloads,
     }
-    with claimed(run.device) as variables:
+    with claimed(run.device) as confined:
+        variables = {**benchmark.variables.get(run.device, {}), **confined}
         # Read before the run, since a GPU that crashed may no longer tell its name.
         known = _surroundings(run.device, variables)
         started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -204,6 +206,7 @@ def measure_run(
         sources=sources,
         started=started,
         details=found.get("details"),
+        curves=found.get("curves", {}),
     )
     if NONCE in protocol:
         seal = seal_of(record.to_json()["record"])

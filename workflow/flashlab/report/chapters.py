@@ -66,7 +66,8 @@ def _printed_figures(data: ReportData, sections: Sequence[Section]) -> list[Figu
             if (text := figure.short or figure.caption)
         ]
     (section,) = sections
-    if set(data.implementations) <= set(data.headline):
+    name = section.id.removeprefix("experiment-")
+    if set(data.implementations) <= set(data.headline) or data.sweep(name).has_alternatives:
         return section.figures
     return section.figures[:FIGURES_OF_MANY]
 

@@ -64,6 +64,8 @@ def printed_value(data: ReportData, sweep: Sweep, run: RunRow | None, metric: st
     if run["status"] != "ok":
         return Cell(FAILED.get(run["status"], "×"))
     row, declared = sweep.metric_row(run, metric), sweep.benchmark.metric(metric)
+    if row["value"] is None:
+        return Cell("–")
     if declared.exact:
         return Cell(data.number(row["value"], 4 if row["value"] < 1000 else 6))
     parts = [sweep.metric_row(run, name) for name in sweep.benchmark.measured_behind(metric)]
@@ -193,6 +195,36 @@ def _rows_of(
                 yield Row(cells, implementation=name, first=not position)
 
 
+def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
+    """Of alternatives at one setting: a row an implementation and variant."""
+    words, variants = data.words, sweep.varying_variants
+    metrics = [m for m in sweep.benchmark.metrics if _is_known(sweep, m)]
+    columns = [
+        words.each("column.implementation"),
+        *(words.heading(variant.labels) for variant in variants),
+        *(with_unit(data.panel(metric), metric) for metric in metrics),
+    ]
+    rows, name = [], ""
+    for run in sweep.ordered:
+        first = run["implementation"] != name
+        name = run["implementation"]
+        cells: list[Cell | Texts] = [
+            Cell(name if first else ""),
+            *(words.setting(p, run[p.name]) for p in variants),
+        ]
+        if run["status"] != "ok":
+            cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
+        else:
+            cells += [printed_value(data, sweep, run, metric.name) for metric in metrics]
+        rows.append(Row(cells, implementation=name, first=first))
+    return Table(columns, rows, numeric=range(1 + len(variants), len(columns)))
+
+
+def _is_known(sweep: Sweep, metric: Metric) -> bool:
+    """Whether any run has a metric."""
+    return any(row["value"] is not None for row in sweep.metrics if row["metric"] == metric.name)
+
+
 def _several_table(
     data: ReportData, group: Sequence[Sweep], shown: Collection[tuple[str, Variant]]
 ) -> Table | None:
@@ -225,6 +257,8 @@ def compact_table(
     """
     if all(run["status"] != "ok" for sweep in group for run in sweep.runs):
         return None
+    if group[0].has_alternatives:
+        return aligned(_alternatives_table(data, group[0]))
     every = [(sweep, variant) for sweep in group for variant in sweep.variants]
     fresh = [pair for pair in every if records_of(*pair) not in told] or every
     names = [name for name in group[0].implementations if name == data.baseline]

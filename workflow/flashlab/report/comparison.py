@@ -9,7 +9,7 @@ from flashlab.findings.selection import MIN_CHOICES
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table
 from flashlab.report.finding_words import ends_of_stretch
-from flashlab.report.front import SUMMARY_FIGURE, overview_figures
+from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
 from flashlab.report.statements import FindingRenderer
 from flashlab.report.wording import Texts
 
@@ -186,7 +186,7 @@ def render_implementations(data: ReportData, renderer: FindingRenderer) -> Imple
     figures = {
         id: figure
         for id, figure in figures.items()
-        if id != SUMMARY_FIGURE and not id.startswith("heat")
+        if id not in (SUMMARY_FIGURE, STEPS_FIGURE) and not id.startswith("heat")
     }
     rooflines = [id for id in figures if id.startswith("roofline")]
     return Implementations(

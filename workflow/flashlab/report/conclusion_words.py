@@ -17,10 +17,14 @@ SPANS = {
     "off_range": ("off_low", "off_high"),
     "wrong_range": ("wrong_low", "wrong_high"),
     "avoid_range": ("avoid_low", "avoid_high"),
+    "steps_range": ("steps_low", "steps_high"),
 }
 """Ranges of a conclusion, by the params of their ends."""
 
-LABELS = ("cause_metric", "limit_part", "matrix_part", "balance_part", "balance_other")
+LABELS = (
+    *("cause_metric", "limit_part", "matrix_part", "balance_part", "balance_other", "busiest"),
+    "counter",
+)
 """Params that are labels and stand within a sentence."""
 
 
@@ -37,7 +41,9 @@ def word_conclusion(
     }
     found |= {name: _lowered(params[name]) for name in LABELS if name in told}
     found |= {
-        f"{name}_heading": words.heading(params[name]) for name in ("exact_metric",) if name in told
+        f"{name}_heading": words.heading(params[name])
+        for name in ("exact_metric", "effect_of")
+        if name in told
     }
     if "switched" in finding.subject:
         switched = benchmark.parameter(finding.subject["switched"])
@@ -56,8 +62,12 @@ def word_conclusion(
         ("leads", worder.leads),
         ("also", worder.counts),
         ("counts", worder.counts),
+        ("climb", worder.climb),
         ("places", worder.places),
         ("absent", worder.absent),
+        ("level_names", worder.runs),
+        ("effect_outcomes", worder.effect_outcomes),
+        ("break_even", worder.break_even),
     ):
         if name in told:
             found[name] = word(told[name])
@@ -168,6 +178,10 @@ class _Worder:
             ]
         )
 
+    def climb(self, climbed: Sequence[Mapping[str, Any]]) -> Texts:
+        """``SharedTiles 4.2×, Padded 1.1×``."""
+        return self.words.listed([f"{each['name']} {each['factor']}×" for each in climbed])
+
     def counts(self, counts: Sequence[Mapping[str, Any]]) -> Texts:
         """``SdpaEfficient 6, Flex 1``."""
         return self.words.listed(
@@ -186,6 +200,43 @@ class _Worder:
         return self.words.joined(
             "clauses.separator",
             [self.words.listed(self.words.settings(self.benchmark, place)) for place in places],
+        )
+
+    def runs(self, runs: Sequence[Mapping[str, Any]]) -> Texts:
+        """``Flash2 [compiled], SdpaCudnn [eager]``."""
+        words, benchmark = self.words, self.benchmark
+        return words.listed(
+            [
+                words.with_settings(run["name"], words.settings(benchmark, run["setting"]))
+                for run in runs
+            ]
+        )
+
+    def effect_outcomes(self, outcomes: Sequence[Mapping[str, Any]]) -> Texts:
+        """``faster: Pytorch 1.92×; no difference: Flash2 1.01×``."""
+        words, told = self.words, []
+        for outcome in outcomes:
+            effects = words.listed(
+                [
+                    words.each(
+                        "conclusion.each.times",
+                        name=effect["name"],
+                        times=words.printed({"times": effect["times"]})["times"],
+                    )
+                    for effect in outcome["effects"]
+                ]
+            )
+            key = f"conclusion.alternatives.outcome.{outcome['code']}"
+            told.append(words.each(key, effects=effects))
+        return words.joined("clauses.separator", told)
+
+    def break_even(self, steps: Sequence[Mapping[str, Any]]) -> Texts:
+        """``Pytorch from 91 on``."""
+        return self.words.listed(
+            [
+                self.words.each("conclusion.each.step", name=each["name"], count=each["count"])
+                for each in steps
+            ]
         )
 
     def absent(self, codes: Sequence[str]) -> Texts:

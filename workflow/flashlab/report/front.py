@@ -36,7 +36,7 @@ COLUMNS = 3
 
 FEWEST_CONCLUSIONS = 3
 
-SUMMARY_FIGURE = "summary"
+SUMMARY_FIGURE, STEPS_FIGURE = "summary", "steps"
 ROW_FIGURES = ("row-speedup", "row-memory")
 """The small figures of an experiment on page one."""
 
@@ -212,11 +212,11 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
 
 def _headline_metrics(data: ReportData) -> list[Metric]:
     """The measured metrics, and those that follow from measured ones alone."""
-    measured = {metric.name for metric in data.benchmark.measured}
+    compared = {metric.name for metric in data.benchmark.compared}
     return [
         metric
         for metric in data.benchmark.metrics
-        if metric.derived is None or measured.issuperset(metric.derived.of)
+        if metric.name in compared or (metric.derived and compared.issuperset(metric.derived.of))
     ]
 
 
@@ -340,6 +340,12 @@ def _wrong(data: ReportData, renderer: FindingRenderer) -> list[Statement]:
     return renderer.render(wrong).entries
 
 
+def _front_figure(data: ReportData, has_map: bool) -> FigureEntry | None:
+    """The figure of page one: that of the steps, or the summary beside a map; None for none."""
+    figures = overview_figures(data)
+    return figures.get(STEPS_FIGURE) or (figures.get(SUMMARY_FIGURE) if has_map else None)
+
+
 def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence[Chapter]) -> Front:
     """Page one."""
     words = data.words
@@ -374,7 +380,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         map=_choice_map(data, renderer, maps[0]) if maps else None,
         conclusions=conclusions,
         experiments=experiments,
-        figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
+        figure=_front_figure(data, bool(maps)),
         headline=render_headline(data) if answers else None,
         doubts=words.each("warned.front", mark=FRONT_MARK)
         if any(conclusion.doubted for conclusion in shown)

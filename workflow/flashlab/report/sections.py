@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from flashlab.benchmarks.model import Metric, Parameter
+from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.findings.model import Finding
 from flashlab.findings.selection import PROSE_KINDS
 from flashlab.remarks import Remark
@@ -75,7 +75,7 @@ def _question(data: ReportData, sweep: Sweep) -> Texts:
         "question",
         *(parameter.name for parameter in asked),
         parameter=words.parameter(sweep.parameter),
-        quantities=words.listed([words.label(metric.labels) for metric in data.benchmark.measured]),
+        quantities=words.listed([words.label(metric.labels) for metric in data.benchmark.compared]),
     )
 
 
@@ -87,7 +87,8 @@ def _range(
 ) -> Texts:
     """The lowest and the highest of several runs in one metric, and whose they are."""
     words = data.words
-    rows = sorted((sweep.metric_row(run, metric.name) for run in runs), key=lambda r: r["value"])
+    every = [sweep.metric_row(run, metric.name) for run in runs]
+    rows = sorted((r for r in every if r["value"] is not None), key=lambda r: r["value"])
     params: dict[str, Any] = {"metric": words.label(metric.labels), "unit": metric.unit}
     for end, row in (("low", rows[0]), ("high", rows[-1])):
         variant = data.variant(sweep.variant_of(row))
@@ -117,32 +118,53 @@ def _see(data: ReportData, sweep: Sweep, figure: Mapping[str, Any]) -> list[Text
     ranges = [
         _range(data, sweep, runs, metric, several)
         for metric in data.benchmark.panels(figure["quantity"])
+        if any(sweep.metric_row(run, metric.name)["value"] is not None for run in runs)
     ]
     words = data.words
     joined = words.joined("see.separator", ranges)
+    if sweep.has_alternatives:
+        return [words.each("see.alternatives", ranges=joined)]
     return [words.each("see", symbol=sweep.parameter.symbol, at=at, ranges=joined)]
+
+
+def _curve_caption(data: ReportData, sweep: Sweep, curve: Curve, names: Texts) -> Texts:
+    """What a figure of curves shows, and what its lower panel is relative to."""
+    words = data.words
+    setting = words.setting(sweep.parameter, sweep.values[0])
+    first = setting if len(sweep.values) > 1 else data.variant(sweep.variants[0])
+    return words.each(
+        "caption.curve",
+        curve=words.heading(curve.labels),
+        along=words.label(curve.along),
+        implementations=names,
+        reference=words.with_settings(sweep.baseline, [first]),
+    )
 
 
 def _figure(
     data: ReportData, renderer: FindingRenderer, sweep: Sweep, figure: Mapping[str, Any]
 ) -> FigureEntry:
-    words, panels = data.words, data.benchmark.panels(figure["quantity"])
-    quantity = panels[0].quantity
-    number = renderer.numbers[sweep.name, figure["id"]]
+    words, number = data.words, renderer.numbers[sweep.name, figure["id"]]
     names = figure["implementations"]
     count = words.each("implementations.count", count=len(names))
-    caption = [
-        data.specialised(
-            "caption.quantity",
-            quantity.name,
-            quantity=words.heading(quantity.labels),
-            better=words.each(f"better.{quantity.better}"),
-            parameter=words.parameter(sweep.parameter),
-            implementations=count if len(names) > 2 else words.listed(names),
-        ),
-        *_see(data, sweep, figure),
-    ]
-    shown = {metric.name for metric in panels}
+    told = count if len(names) > 2 else words.listed(names)
+    curve = next((c for c in data.benchmark.curves if c.name == figure["quantity"]), None)
+    if curve is not None:
+        shown, caption = set(), [_curve_caption(data, sweep, curve, told)]
+    else:
+        panels = data.benchmark.panels(figure["quantity"])
+        quantity, shown = panels[0].quantity, {metric.name for metric in panels}
+        caption = [
+            data.specialised(
+                "caption.quantity" + (".alternatives" if sweep.has_alternatives else ""),
+                quantity.name,
+                quantity=words.heading(quantity.labels),
+                better=words.each(f"better.{quantity.better}"),
+                parameter=words.parameter(sweep.parameter),
+                implementations=told,
+            ),
+            *_see(data, sweep, figure),
+        ]
     if any(row["low"] is not None for row in sweep.metrics if row["metric"] in shown):
         caption.append(words.each("caption.interval"))
     return FigureEntry(

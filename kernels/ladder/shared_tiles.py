@@ -1,0 +1,96 @@
+"""Step 2: tiles in shared memory.
+
+B batch_size, N seq_len, d head_dim. A block of 32 × 32 threads works on 32 rows. It walks over the
+keys a tile of 32 at a time: each element of K and V is read from global memory once a block, and no
+longer once a row. In the scores, thread (x, y) stands for key x and row y.
+"""
+
+import math
+
+import numpy as np
+from numba import cuda, float32
+
+from .lib.device import MAX_HEAD_DIM, jit, require_gpu
+
+NAME = "SharedTiles"
+LABEL = {"zh_TW": "共享記憶體分塊", "en": "Shared-memory tiles"}
+PACKAGES = ("numba-cuda", "numba", "numpy")
+PREVIOUS = "GlobalMemory"
+IDEA = {
+    "zh_TW": "一個區塊的執行緒把 32 列的 K 和 V 一起搬進共享記憶體，之後重複使用。",
+    "en": "The threads of a block share tiles of 32 keys, which they read from global memory once.",
+}
+DEVICE = "cuda"
+
+TILE = 32  # rows and keys of a tile
+MAX_REGISTERS = 64  # a thread: 1024 threads share 65,536
+ZERO = np.float32(0)
+LOWEST = np.float32(-np.inf)
+
+
+@jit(max_registers=MAX_REGISTERS)
+def attend(q, k, v, out, scale):
+    _, seq_len, head_dim = q.shape
+    batch, first_row = cuda.blockIdx.y, cuda.blockIdx.x * TILE
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+
+    q_tile = cuda.shared.array((TILE, MAX_HEAD_DIM), float32)
+    k_tile = cuda.shared.array((TILE, MAX_HEAD_DIM), float32)
+    v_tile = cuda.shared.array((TILE, MAX_HEAD_DIM), float32)
+    out_tile = cuda.shared.array((TILE, MAX_HEAD_DIM), float32)
+    weights = cuda.shared.array((TILE, TILE), float32)  # first the scores
+    running_max = cuda.shared.array(TILE, float32)
+    running_sum = cuda.shared.array(TILE, float32)
+    correction = cuda.shared.array(TILE, float32)
+
+    for i in range(y, head_dim, TILE):
+        q_tile[x, i] = q[batch, first_row + x, i] if first_row + x < seq_len else ZERO
+        out_tile[x, i] = ZERO
+    if y == 0:
+        running_max[x] = LOWEST
+        running_sum[x] = ZERO
+
+    for first_key in range(0, seq_len, TILE):
+        cuda.syncthreads()  # all are done with the tiles of the last round
+        for i in range(y, head_dim, TILE):
+            k_tile[x, i] = k[batch, first_key + x, i] if first_key + x < seq_len else ZERO
+            v_tile[x, i] = v[batch, first_key + x, i] if first_key + x < seq_len else ZERO
+        cuda.syncthreads()
+
+        score = ZERO
+        for i in range(head_dim):
+            score += q_tile[y, i] * k_tile[x, i]
+        weights[y, x] = score * scale if first_key + x < seq_len else LOWEST
+        cuda.syncthreads()
+
+        if x == 0:  # one thread a row, while the others wait
+            new_max = running_max[y]
+            for key in range(TILE):
+                new_max = max(new_max, weights[y, key])
+            correction[y] = math.exp(running_max[y] - new_max)  # 0 in the first round
+            total = running_sum[y] * correction[y]
+            for key in range(TILE):
+                weights[y, key] = math.exp(weights[y, key] - new_max)
+                total += weights[y, key]
+            running_max[y] = new_max
+            running_sum[y] = total
+        cuda.syncthreads()
+
+        for i in range(x, head_dim, TILE):
+            out_tile[y, i] *= correction[y]
+            for key in range(TILE):
+                out_tile[y, i] += weights[y, key] * v_tile[key, i]
+
+    cuda.syncthreads()
+    for i in range(y, head_dim, TILE):
+        if first_row + x < seq_len:
+            out[batch, first_row + x, i] = out_tile[x, i] / running_sum[x]
+
+
+def attention(q, k, v, out, stream=None):
+    """Launch attention: q, k, v, out (B, N, d), float32, on the device."""
+    require_gpu()
+    batch_size, seq_len, head_dim = q.shape
+    grid = (math.ceil(seq_len / TILE), batch_size)
+    scale = np.float32(1 / math.sqrt(head_dim))
+    attend[grid, (TILE, TILE), stream or 0](q, k, v, out, scale)

@@ -1,0 +1,76 @@
+"""The kernel ladder on a GPU: every step right, alone and through the program."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from numba import cuda
+
+from flashlab.hw4.program import run_program
+from flashlab.hw4.reference import worst_error
+from flashlab.hw4.steps import load_step, steps
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+
+CUDA_STEPS = [name for name in steps() if name != "Sequential"]
+
+
+def inputs(*shape: int) -> list[torch.Tensor]:
+    """Q, K and V on the GPU, uniform in [-3, 3)."""
+    return [torch.rand(*shape, device="cuda") * 6 - 3 for _ in range(3)]
+
+
+def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    scores = q.double() @ k.double().transpose(1, 2) / q.shape[2] ** 0.5
+    return scores.softmax(-1) @ v.double()
+
+
+def error_of(step: ModuleType, *shape: int, stream: object = None) -> float:
+    """The largest error of an element; NaN where one was not written."""
+    q, k, v = inputs(*shape)
+    out = torch.full_like(q, torch.nan)
+    torch.cuda.synchronize()
+    step.attention(*map(cuda.as_cuda_array, (q, k, v, out)), stream)
+    cuda.synchronize()
+    return float((out - reference(q, k, v)).abs().max())
+
+
+@pytest.mark.parametrize("name", CUDA_STEPS)
+def test_a_step_is_right_where_no_tile_is_full(name: str) -> None:
+    tolerance = 2e-3 if name in ("TensorTF32", "TensorFP16", "SplitKeys") else 2e-4
+    assert error_of(load_step(name), 3, 333, 64, stream=cuda.stream()) < tolerance
+
+
+@pytest.mark.parametrize("name", ["LargerTiles", "SplitKeys"])
+def test_the_smaller_head_dimension_is_right_too(name: str) -> None:
+    assert error_of(load_step(name), 2, 1056, 32) < 2e-3
+
+
+def test_copies_that_overlap_the_kernel_lose_nothing() -> None:
+    step = load_step("Streams")
+    q, k, v = inputs(37, 128, 64)
+    host = [step.host_array(q.shape) for _ in range(4)]
+    for array, tensor in zip(host, (q, k, v), strict=False):
+        array[:] = tensor.cpu().numpy()
+    host[3][:] = np.nan
+    step.attention_on_host(*host)
+    assert np.abs(host[3] - reference(q, k, v).cpu().numpy()).max() < 2e-4
+
+
+def test_the_program_computes_a_case_on_the_gpu(tmp_path: Path) -> None:
+    from flashlab.hw4.cases import write_case
+
+    source, target = tmp_path / "t06.bin", tmp_path / "t06.out"
+    write_case(source, "t06", seed=0)
+    parts = run_program(source, target, None)
+    assert parts.overlapped > 0
+    assert worst_error(source, target) < 5e-3
+    assert "kernels.split_keys" in sys.modules

@@ -1,0 +1,143 @@
+"""The kernel ladder as declared: its cases, its metrics, and what is counted of its kernels.
+
+An implementation is a step of the ladder. B batch_size, N seq_len, d head_dim throughout.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from flashlab.benchmarks.counters import counters_of
+from flashlab.benchmarks.ladder.cases import CASES, case_of
+from flashlab.benchmarks.ladder.costs import flops
+from flashlab.benchmarks.model import (
+    Benchmark,
+    Derived,
+    Metric,
+    Parameter,
+    Parameters,
+    Quantity,
+    Split,
+)
+
+# Parameters
+
+BATCH_SIZE = Parameter("batch_size", "B", {"zh_TW": "批次大小", "en": "batch size"})
+SEQ_LEN = Parameter("seq_len", "N", {"zh_TW": "序列長度", "en": "sequence length"})
+HEAD_DIM = Parameter("head_dim", "d", {"zh_TW": "單頭維度", "en": "head dimension"})
+
+
+def _case(parameters: Parameters) -> int:
+    sizes = (int(parameters[name]) for name in ("batch_size", "seq_len", "head_dim"))
+    return case_of(*sizes)
+
+
+def _sizes(case: int) -> Parameters | None:
+    if case not in CASES:
+        return None
+    return dict(zip(("batch_size", "seq_len", "head_dim"), CASES[case], strict=True))
+
+
+CASE = Parameter(
+    "case",
+    "t",
+    {"zh_TW": "測資", "en": "test case"},
+    derived_from=("batch_size", "seq_len", "head_dim"),
+    derive=_case,
+    stands_for=_sizes,
+    nominal=True,
+)
+
+# Quantities
+
+TIME = Quantity(
+    "time", "ms", "lower", exact=False, labels={"zh_TW": "核心時間", "en": "Kernel time"}
+)
+HOST_TIME = Quantity(
+    "host_time",
+    "ms",
+    "lower",
+    exact=False,
+    labels={"zh_TW": "核心與複製的時間", "en": "Kernel with its copies"},
+)
+RATE = Quantity(
+    "rate", "TFLOP/s", "higher", exact=False, labels={"zh_TW": "運算速率", "en": "Rate"}
+)
+PART = Quantity("part", "ms", "lower", exact=False, labels={"zh_TW": "時間", "en": "Time"})
+
+
+def _rate(parameters: Parameters, milliseconds: Any) -> Any:
+    return flops(parameters) / 1e9 / milliseconds
+
+
+def _counter(
+    name: str, unit: str, better: Literal["lower", "higher"], zh_tw: str, en: str
+) -> Quantity:
+    return Quantity(name, unit, better, exact=False, labels={"zh_TW": zh_tw, "en": en})
+
+
+PARTS = {
+    "start": ("啟動", "start"),
+    "compilation": ("編譯", "compilation"),
+    "buffers": ("配置主機記憶體", "host buffers"),
+    "file_in": ("讀檔", "reading the file"),
+    "copy_in": ("複製輸入", "copies in"),
+    "kernel": ("核心", "kernel"),
+    "copy_out": ("複製輸出", "copies out"),
+    "overlapped": ("重疊的核心與複製", "kernel and copies, overlapped"),
+    "file_out": ("寫檔", "writing the file"),
+}
+"""What the whole process consists of, in order, as the program itself states it."""
+
+
+def _part(name: str, zh_tw: str, en: str) -> Metric:
+    """A time that is shown and compared with nothing; not every run has it."""
+    return Metric(name, PART, {"zh_TW": zh_tw, "en": en}, optional=True, only_shown=True)
+
+
+COUNTED = (
+    _counter("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
+    _counter("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
+    _counter("global_bytes", "B", "lower", "全域記憶體存取量", "global-memory traffic"),
+    _counter("shared_bytes", "B", "lower", "共享記憶體存取量", "shared-memory traffic"),
+    _counter("bank_conflicts", "1", "lower", "bank conflict 數", "bank conflicts"),
+    _counter("instructions", "1", "lower", "執行的指令數", "instructions executed"),
+    _counter("warp_efficiency", "%", "higher", "warp 執行效率", "warp execution efficiency"),
+    _counter("occupancy", "%", "higher", "實際占用率", "achieved occupancy"),
+    _counter("sm_efficiency", "%", "higher", "SM 使用率", "SM efficiency"),
+    _counter("fp32_activity", "%", "higher", "FP32 管線使用率", "FP32 pipe activity"),
+    _counter("matrix_activity", "%", "higher", "矩陣單元使用率", "matrix-unit activity"),
+)
+"""What the seed's profile has of a kernel, by Nsight Compute's counters (`flashlab.nsight`)."""
+
+LADDER = Benchmark(
+    name="ladder",
+    report="ladder",
+    parameters=(BATCH_SIZE, SEQ_LEN, HEAD_DIM, CASE),
+    metrics=(
+        Metric(
+            "host_time",
+            HOST_TIME,
+            {"zh_TW": "核心與複製的時間", "en": "time of the kernel with its copies"},
+        ),
+        Metric("kernel_time", TIME, {"zh_TW": "核心時間", "en": "kernel time"}),
+        Metric(
+            "rate",
+            RATE,
+            {"zh_TW": "運算速率", "en": "rate"},
+            derived=Derived(("kernel_time",), _rate),
+        ),
+        _part("copy_in_time", "複製輸入的時間", "time of copying in"),
+        _part("copy_out_time", "複製輸出的時間", "time of copying out"),
+        _part("process_time", "整個程式的時間", "time of the whole process"),
+        *(_part(f"process_{name}", *labels) for name, labels in PARTS.items()),
+    ),
+    measure="flashlab.benchmarks.ladder.measure",
+    kernels="ladder",
+    entry_point="attention(q, k, v, out, stream=None)",
+    counters=counters_of({"kernel_time": ("kernel", {"zh_TW": "", "en": ""})}, {"cuda": COUNTED}),
+    split=Split("process_time", tuple(f"process_{name}" for name in PARTS)),
+    gated={"out": {"zh_TW": "輸出", "en": "output"}},
+    variables={"cpu": {"NUMBA_ENABLE_CUDASIM": "1"}},
+    simulated=frozenset({"cpu"}),
+)

@@ -1,0 +1,68 @@
+"""The correctness gate of the ladder: every element against float64, before anything is timed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from flashlab.measuring.failures import IncorrectError
+
+Array = npt.NDArray[np.float32]
+
+TOLERANCE = 5e-3
+"""Largest difference of an element, as the assignment judges it."""
+
+CHUNK_SCORES = {"cpu": 2**22, "cuda": 2**27}
+"""Elements of the scores that the reference holds at once (8 bytes each, a few copies)."""
+
+MAX_SCORES = {"cpu": 2**24, "cuda": 2**36}
+"""Most scores, B·N², that are computed; of a larger problem the last batches are left out."""
+
+
+def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """softmax(q·kᵀ/√d)·v in float64, (C, N, d) of a few batches, a block of rows at a time."""
+    batch_size, seq_len, head_dim = q.shape
+    rows = max(1, CHUNK_SCORES[q.device.type] // (batch_size * seq_len))
+    keys, values = k.double(), v.double()
+    blocks = [
+        torch.softmax(block.double() @ keys.mT / math.sqrt(head_dim), dim=-1) @ values
+        for block in q.split(rows, dim=1)
+    ]
+    return torch.cat(blocks, dim=1)
+
+
+def check_correctness(q: Array, k: Array, v: Array, out: Array, device: str) -> dict[str, Any]:
+    """Compare an output with the reference, element by element: (B, N, d) each, on the host.
+
+    Returns what was compared, for the record: how many batches, the seed, the tolerance, and the
+    largest error of ``out``, None where it is not finite.
+
+    Raises:
+        IncorrectError: an element is off by more than the tolerance, or is not finite.
+    """
+    batch_size, seq_len, _ = q.shape
+    checked = max(1, min(batch_size, MAX_SCORES[device] // seq_len**2))
+    together = max(1, CHUNK_SCORES[device] // seq_len**2)
+    worst = 0.0
+    for first in range(0, checked, together):
+        part = slice(first, min(first + together, checked))
+        *given, found = (torch.from_numpy(each[part]).to(device) for each in (q, k, v, out))
+        error = float((found.double() - reference(*given)).abs().max())
+        worst = max(worst, error if math.isfinite(error) else math.inf)
+    compared = {
+        "reference": "float64",
+        "batches": checked,
+        "seed": torch.initial_seed(),
+        "tolerance": TOLERANCE,
+        "errors": {"out": worst if math.isfinite(worst) else None},
+    }
+    if not worst <= TOLERANCE:
+        raise IncorrectError(
+            f"an element is off by {worst:.3g} from float64; at most {TOLERANCE:g} is allowed",
+            compared,
+        )
+    return compared

@@ -1,0 +1,1 @@
+"""Training: a small GPT trained with each attention, compiled and not."""

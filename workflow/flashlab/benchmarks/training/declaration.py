@@ -1,0 +1,248 @@
+"""Training as declared: parameters, metrics, and what an iteration must cost.
+
+L n_layer, H n_head, E n_embd, T block_size, B batch_size, A gradient_accumulation_steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flashlab.benchmarks.model import (
+    Benchmark,
+    Curve,
+    Derived,
+    Metric,
+    Parameter,
+    Parameters,
+    Quantity,
+    Work,
+)
+from flashlab.benchmarks.training import corpus, costs
+from flashlab.benchmarks.training.hyper_param import read_hyper_param
+from flashlab.runs import Run
+
+# Parameters: those of hyper_param.json that tell one run from another
+
+N_LAYER = Parameter("n_layer", "L", {"zh_TW": "層數", "en": "number of layers"})
+N_HEAD = Parameter("n_head", "H", {"zh_TW": "頭數", "en": "number of heads"})
+N_EMBD = Parameter("n_embd", "E", {"zh_TW": "嵌入維度", "en": "embedding dimension"})
+BLOCK_SIZE = Parameter("block_size", "T", {"zh_TW": "序列長度", "en": "sequence length"})
+BATCH_SIZE = Parameter("batch_size", "B", {"zh_TW": "批次大小", "en": "batch size"})
+ACCUMULATION = Parameter(
+    "gradient_accumulation_steps",
+    "A",
+    {"zh_TW": "梯度累積步數", "en": "gradient accumulation steps"},
+)
+COMPILE = Parameter(
+    "compile",
+    "compile",
+    {"zh_TW": "編譯（torch.compile）", "en": "compilation (torch.compile)"},
+    kind=bool,
+    words={
+        False: {"zh_TW": "未編譯", "en": "eager"},
+        True: {"zh_TW": "編譯", "en": "compiled"},
+    },
+)
+SEED = Parameter("seed", "seed", {"zh_TW": "亂數種子", "en": "random seed"}, nominal=True)
+
+# Quantities
+
+TIME = Quantity(
+    "time",
+    "ms",
+    "lower",
+    exact=False,
+    labels={"zh_TW": "每次迭代的時間", "en": "Time per iteration"},
+    logarithmic=False,
+)
+RATE = Quantity(
+    "rate",
+    "TFLOP/s",
+    "higher",
+    exact=False,
+    labels={"zh_TW": "模型運算速率", "en": "Model rate"},
+    logarithmic=False,
+)
+TOKENS = Quantity(
+    "tokens",
+    "ktoken/s",
+    "higher",
+    exact=False,
+    labels={"zh_TW": "每秒的 token 數", "en": "Tokens per second"},
+    logarithmic=False,
+)
+STARTUP = Quantity(
+    "startup",
+    "s",
+    "lower",
+    exact=False,
+    labels={"zh_TW": "啟動", "en": "Start"},
+    once=True,
+)
+ENERGY = Quantity(
+    "energy",
+    "J",
+    "lower",
+    exact=False,
+    labels={"zh_TW": "每次迭代的能量", "en": "Energy per iteration"},
+    once=True,
+)
+MEMORY = Quantity(
+    "memory",
+    "MiB",
+    "lower",
+    exact=True,
+    labels={"zh_TW": "記憶體", "en": "Memory"},
+    logarithmic=False,
+)
+
+# What an iteration must cost
+
+
+def _operations(parameters: Parameters) -> float:
+    return costs.flops(parameters)
+
+
+def _compulsory_bytes(parameters: Parameters, dtype: str) -> int:
+    return costs.compulsory_bytes(parameters)
+
+
+def _fewest_bytes(run: Run, device_name: str | None) -> int:
+    return costs.compulsory_bytes(run)
+
+
+def _rate(parameters: Parameters, milliseconds: Any) -> Any:
+    return costs.flops(parameters) / 1e9 / milliseconds
+
+
+def _token_rate(parameters: Parameters, milliseconds: Any) -> Any:
+    return costs.tokens(parameters) / milliseconds
+
+
+# The protocol
+
+_RATE = {"type": "number", "minimum": 0, "maximum": 1}
+_COUNT = {"type": "integer", "minimum": 1}
+
+PROTOCOL: Mapping[str, Any] = {
+    "max_iters": {**_COUNT, "minimum": 20, "default": 500},
+    "min_iters": {**_COUNT, "minimum": 10, "default": 100},
+    "relative_interval": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.01},
+    "max_seconds": {
+        "type": ["number", "object"],
+        "exclusiveMinimum": 0,
+        "additionalProperties": False,
+        "default": {},
+        "properties": {
+            "cuda": {"type": "number", "exclusiveMinimum": 0, "default": 15},
+            "cpu": {"type": "number", "exclusiveMinimum": 0, "default": 3},
+        },
+    },
+    "learning_rate": {"type": "number", "exclusiveMinimum": 0, "default": 6e-4},
+    "min_lr": {"type": "number", "minimum": 0, "default": 6e-5},
+    "decay_lr": {"type": "boolean", "default": True},
+    "warmup_iters": {"type": "integer", "minimum": 0, "default": 200},
+    "weight_decay": {"type": "number", "minimum": 0, "default": 1e-2},
+    "beta1": {**_RATE, "default": 0.9},
+    "beta2": {**_RATE, "default": 0.95},
+    "dropout": {**_RATE, "default": 0.0},
+    "bias": {"type": "boolean", "default": False},
+    "corpus": {
+        "type": "object",
+        "additionalProperties": False,
+        "default": {},
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "default": corpus.SYNTHETIC},
+            "seed": {"type": "integer", "minimum": 0, "default": 0},
+            "file": {"type": "string", "minLength": 1},
+            "url": {"type": "string", "minLength": 1},
+            "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        },
+    },
+}
+"""The settings of the protocol ``training``, as properties of a JSON Schema: when to stop, then
+those of hyper_param.json that are the same for all runs, then the text."""
+
+
+TRAINING = Benchmark(
+    name="training",
+    report="training",
+    parameters=(
+        *(N_LAYER, N_HEAD, N_EMBD, BLOCK_SIZE, BATCH_SIZE, ACCUMULATION),
+        *(COMPILE, SEED),
+    ),
+    metrics=(
+        Metric(
+            "iteration_time",
+            TIME,
+            {"zh_TW": "每次迭代的時間", "en": "time per iteration"},
+            work=Work(_operations, _compulsory_bytes, _fewest_bytes),
+        ),
+        Metric(
+            "token_rate",
+            TOKENS,
+            {"zh_TW": "每秒的 token 數", "en": "tokens per second"},
+            derived=Derived(("iteration_time",), _token_rate),
+        ),
+        Metric(
+            "model_rate",
+            RATE,
+            {"zh_TW": "模型運算速率", "en": "model rate"},
+            derived=Derived(("iteration_time",), _rate),
+        ),
+        Metric(
+            "first_step",
+            STARTUP,
+            {"zh_TW": "到第一步結束的時間", "en": "time to the end of the first step"},
+            {"zh_TW": "第一步結束", "en": "First step"},
+        ),
+        Metric(
+            "compile_time",
+            STARTUP,
+            {"zh_TW": "其中的編譯時間", "en": "compilation, of that time"},
+            {"zh_TW": "其中編譯", "en": "Of it compilation"},
+            optional=True,
+        ),
+        Metric(
+            "peak_memory",
+            MEMORY,
+            {"zh_TW": "配置器峰值記憶體", "en": "peak memory of the allocator"},
+            {"zh_TW": "配置器峰值", "en": "Allocator's peak"},
+        ),
+        Metric(
+            "process_memory",
+            MEMORY,
+            {"zh_TW": "行程佔用的 GPU 記憶體", "en": "GPU memory of the process"},
+            {"zh_TW": "整個行程", "en": "Whole process"},
+            optional=True,
+        ),
+        Metric(
+            "energy",
+            ENERGY,
+            {"zh_TW": "每次迭代的能量", "en": "energy per iteration"},
+            optional=True,
+        ),
+    ),
+    curves=(
+        Curve(
+            "loss",
+            "nat",
+            {"zh_TW": "訓練損失", "en": "training loss"},
+            {"zh_TW": "迭代", "en": "iteration"},
+        ),
+    ),
+    measure="flashlab.benchmarks.training.measure",
+    naive="Pytorch",
+    gated={
+        "gradient": {"zh_TW": "所有權重的梯度", "en": "gradient of all weights"},
+        "query_key_gradient": {
+            "zh_TW": "q 與 k 的權重的梯度",
+            "en": "gradient of q's and k's weights",
+        },
+    },
+    protocols={"training": PROTOCOL},
+    dtypes={"cuda": "bfloat16", "cpu": "float32"},
+    fetch=lambda protocol: corpus.fetch(protocol["corpus"]),
+    settings_file=read_hyper_param,
+)

@@ -1,0 +1,182 @@
+"""The training loop: batches from a seed, gradient accumulation, AdamW, a schedule, autocast."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from flashlab.benchmarks.training.model import GPT
+from flashlab.statistics import median_interval
+
+WARM_UP_ITERATIONS = 10
+"""Iterations before the first that counts: the first compiles, and the next ones settle memory."""
+
+GRADIENT_NORM = 1.0
+"""Gradients are scaled down to this norm where theirs is larger, as in nanoGPT."""
+
+LOOK_EVERY = 10
+"""Iterations between two looks at the interval."""
+
+
+def learning_rate(iteration: int, settings: Mapping[str, Any]) -> float:
+    """Linear warm-up, then half a cosine down to `min_lr` at the last iteration, as in nanoGPT."""
+    highest, lowest = settings["learning_rate"], settings["min_lr"]
+    warm_up, last = settings["warmup_iters"], settings["max_iters"]
+    if not settings["decay_lr"]:
+        return float(highest)
+    if iteration < warm_up:
+        return float(highest * (iteration + 1) / (warm_up + 1))
+    share = min(1.0, (iteration - warm_up) / max(1, last - warm_up))
+    return float(lowest + (highest - lowest) * 0.5 * (1 + math.cos(math.pi * share)))
+
+
+def batches(
+    tokens: torch.Tensor, run: Mapping[str, Any]
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Micro-batches without end, of a run's sizes: inputs and targets, each (B, T).
+
+    Where they begin in the text is drawn from the run's seed on the CPU, so that every
+    implementation and every device trains on the same ones.
+    """
+    generator = torch.Generator().manual_seed(run["seed"])
+    within = torch.arange(run["block_size"] + 1)
+    while True:
+        starts = torch.randint(
+            len(tokens) - run["block_size"], (run["batch_size"], 1), generator=generator
+        )
+        windows = tokens[starts + within]  # (B, T + 1)
+        windows = windows.to(run["device"], non_blocking=True)
+        yield windows[:, :-1].contiguous(), windows[:, 1:].contiguous()
+
+
+def autocast(run: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
+    """Matrix products in the run's dtype, weights in float32; nothing to cast for float32."""
+    if run["dtype"] == "float32":
+        return contextlib.nullcontext()
+    return torch.autocast(run["device"], getattr(torch, run["dtype"]))
+
+
+def make_optimizer(model: GPT, settings: Mapping[str, Any], device: str) -> torch.optim.AdamW:
+    """AdamW with weight decay on matrices alone, fused on a GPU, as in nanoGPT."""
+    decayed = [p for p in model.parameters() if p.dim() > 1]
+    others = [p for p in model.parameters() if p.dim() <= 1]
+    groups = [
+        {"params": decayed, "weight_decay": settings["weight_decay"]},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    betas = (settings["beta1"], settings["beta2"])
+    return torch.optim.AdamW(
+        groups, lr=settings["learning_rate"], betas=betas, fused=device == "cuda"
+    )
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What was seen of a training: the loss (nats) and the time (s) of every iteration.
+
+    `steady` are the times after the warm-up, `stopped` says why no more followed: ``interval``,
+    ``time`` or ``count``.
+    """
+
+    losses: tuple[float, ...]
+    seconds: tuple[float, ...]
+    stopped: str
+
+    @property
+    def steady(self) -> tuple[float, ...]:
+        """The times of the iterations after the warm-up."""
+        return self.seconds[WARM_UP_ITERATIONS:]
+
+
+class Trainer:
+    """A model in training: `step` is one iteration, from zeroed gradients to new weights.
+
+    `forward` computes the loss of a micro-batch: the model, or the model compiled. float16 needs
+    its gradients scaled.
+    """
+
+    def __init__(
+        self,
+        model: GPT,
+        forward: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        tokens: torch.Tensor,
+        run: Mapping[str, Any],
+        settings: Mapping[str, Any],
+    ) -> None:
+        self.model, self.forward, self.run, self.settings = model, forward, run, settings
+        self._batches = batches(tokens, run)
+        self._optimizer = make_optimizer(model, settings, run["device"])
+        self._scaler = torch.amp.GradScaler(run["device"], enabled=run["dtype"] == "float16")
+        self._iteration = 0
+
+    def step(self) -> float:
+        """One iteration; its loss, the mean over the micro-batches. Waits for the device twice."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate(self._iteration, self.settings)
+        count = self.run["gradient_accumulation_steps"]
+        total = torch.zeros((), device=self.run["device"])
+        for _ in range(count):
+            tokens, targets = next(self._batches)
+            with autocast(self.run):
+                loss = self.forward(tokens, targets) / count
+            total += loss.detach()
+            self._scaler.scale(loss).backward()
+        self._scaler.unscale_(self._optimizer)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), GRADIENT_NORM)
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        self._optimizer.zero_grad(set_to_none=True)
+        self._iteration += 1
+        return float(total)
+
+    def timed_step(self) -> tuple[float, float]:
+        """The loss of one iteration and its seconds, between two waits for the device."""
+        synchronize(self.run["device"])
+        begin = time.perf_counter()
+        loss = self.step()
+        synchronize(self.run["device"])
+        return loss, time.perf_counter() - begin
+
+    def train(
+        self, report: Callable[[int, float, float], None], before_steady: Callable[[], None]
+    ) -> Trained:
+        """Iterate until the 95% interval of the median time is narrow enough, or time is spent.
+
+        At least `min_iters` iterations after the warm-up, and at most `max_iters` in all.
+        `before_steady` is called once, before the first iteration that counts.
+        """
+        losses: list[float] = []
+        seconds: list[float] = []
+        most, fewest = self.settings["max_iters"], self.settings["min_iters"]
+        deadline, stopped = math.inf, "count"
+        while len(losses) < most:
+            if len(losses) == WARM_UP_ITERATIONS:
+                before_steady()
+                deadline = time.monotonic() + self.settings["max_seconds"]
+            loss, spent = self.timed_step()
+            losses.append(loss)
+            seconds.append(spent)
+            report(len(losses), loss, spent)
+            steady = seconds[WARM_UP_ITERATIONS:]
+            if len(steady) < fewest or len(steady) % LOOK_EVERY:
+                continue
+            interval = median_interval(steady)
+            if interval.relative_half_width <= self.settings["relative_interval"]:
+                stopped = "interval"
+                break
+            if time.monotonic() >= deadline:
+                stopped = "time"
+                break
+        return Trained(tuple(losses), tuple(seconds), stopped)
+
+
+def synchronize(device: str) -> None:
+    """Wait for what was launched on a GPU."""
+    if device == "cuda":
+        torch.cuda.synchronize()
