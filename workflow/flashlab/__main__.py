@@ -268,6 +268,20 @@ def _comparison_page(arguments: Arguments) -> None:
     write_page(arguments.comparison, arguments.figures, arguments.output)
 
 
+def _history(arguments: Arguments) -> None:
+    from flashlab.files import open_atomically
+    from flashlab.history.formats import formatted
+    from flashlab.history.series import read_history
+
+    document = read_history(arguments.folders, arguments.repository)
+    text = formatted(document, arguments.format, arguments.language)
+    if arguments.output is None:
+        print(text, end="")
+        return
+    with open_atomically(arguments.output) as file:
+        file.write(text)
+
+
 def _check_call(arguments: Arguments) -> None:
     from flashlab.config import parse_override, read_config
 
@@ -441,6 +455,21 @@ def _parser() -> argparse.ArgumentParser:
         help="exit with status 1 where any run has this verdict; may be repeated",
     )
     _add_language(compare)
+
+    history = command("history", _history, "Say at which commits the numbers changed.")
+    history.add_argument(
+        "folders", type=Path, nargs="+", metavar="FOLDER", help="records, or results with records"
+    )
+    history.add_argument(
+        "--repository",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="the git checkout that the commits are of (this folder)",
+    )
+    history.add_argument("--format", choices=("text", "markdown", "json", "html"), default="text")
+    history.add_argument("--output", type=Path, metavar="FILE", help="write there, do not print")
+    _add_language(history)
 
     comparison = command("comparison", _comparison, "Compare the sides that a call has planned.")
     comparison.add_argument("--plan", type=Path, required=True, help="the sides, JSON")

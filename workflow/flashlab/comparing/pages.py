@@ -25,9 +25,13 @@ DATA = "comparison.json"
 _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
-def _style() -> Markup:
-    """The PDF's style sheets for a browser, which takes the fonts of its system."""
-    sheets = [TEMPLATES.joinpath(name).read_text(encoding="utf-8") for name in STYLES]
+def browser_style(*further: str) -> Markup:
+    """The PDF's style sheets for a browser, which takes the fonts of its system.
+
+    `further` are style sheets of templates/ that are laid over them.
+    """
+    names = (*STYLES, *further)
+    sheets = [TEMPLATES.joinpath(name).read_text(encoding="utf-8") for name in names]
     # All are files of ours; nothing of a record is in them.
     return Markup(_FONT_FACES.sub("", "\n".join(sheets)))
 
@@ -56,7 +60,7 @@ def to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: bo
             words={language: Wording(document, language) for language in document["languages"]},
             figures=[(path.stem.rpartition("-")[0], path) for path in figures],
             in_browser=in_browser,
-            style=_style,
+            style=browser_style,
             svg=_svg,
         )
     )
