@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.datasets import (
     DatasetError,
+    dataset_folder,
     freeze,
     freeze_counters,
     read_dataset,
+    read_recorded,
 )
 from flashlab.records import RecordError, read_record
 from flashlab.runs import Run
@@ -219,8 +222,20 @@ def test_an_unknown_dataset_is_an_error_that_lists_the_known(
     frozen: Callable[..., Path], run: Run, record_of: Build, tmp_path: Path
 ) -> None:
     frozen(record_of(run))
-    with pytest.raises(DatasetError, match="recorded datasets: mine"):
-        read_dataset(tmp_path / "data" / "yours")
+    with pytest.raises(DatasetError, match="recorded datasets of attention: mine, and"):
+        read_recorded(tmp_path / "data", "yours", ATTENTION)
+
+
+def test_each_benchmark_has_a_folder_of_its_own_in_a_dataset(
+    frozen: Callable[..., Path], run: Run, record_of: Build, tmp_path: Path
+) -> None:
+    other = replace(ATTENTION, name="other")
+    assert dataset_folder(tmp_path / "data", "mine", other) == tmp_path / "data" / "mine" / "other"
+    (tmp_path / "data" / "mine" / "other").mkdir(parents=True)
+    frozen(record_of(run))
+    assert len(read_recorded(tmp_path / "data", "mine", ATTENTION).entries) == 1
+    with pytest.raises(DatasetError, match=r"mine/other/manifest\.json; .* of other: none, and"):
+        read_recorded(tmp_path / "data", "mine", other)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"records": [3]}', '{"records": 3}'])

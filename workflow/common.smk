@@ -14,6 +14,7 @@ from flashlab.datasets import DatasetError
 from flashlab.implementations import ImplementationError
 from flashlab.machine import MachineError
 from flashlab.plan import PlanError
+from flashlab.plan_files import shown_file
 from flashlab.prepare import DATA, LOCAL, prepare
 from flashlab.processes import WORKFLOW_PID
 from flashlab.published import ClaimsError
@@ -77,7 +78,7 @@ else:
 HOME = PREPARED.home
 REPORT = PREPARED.report
 PLAN = str(PLAN_ROOT / HOME / "plan")
-SHOWN = str(PLAN_ROOT / "report" / "dataset.json")
+SHOWN = str(PLAN_ROOT / shown_file(REPORT))
 REMAKING = str(call.remaking_file(PREPARED, PLAN_ROOT))
 
 # What to measure, by record file name. Rules beside the pipeline add the runs that they need.

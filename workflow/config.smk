@@ -1,4 +1,5 @@
-# The configuration in its layers: config/config.yaml, the --configfile files, and --config.
+# The configuration in its layers: the file of the benchmark that the call is about, the
+# --configfile files, and --config.
 
 import sys
 from pathlib import Path
@@ -9,18 +10,19 @@ ROOT = WORKFLOW.parent
 if str(WORKFLOW) not in sys.path:
     sys.path.insert(0, str(WORKFLOW))
 
-from flashlab.config import ConfigError, Layer, merged, parse_override, read_layer
+from flashlab.benchmarks.registry import DEFAULT
+from flashlab.config import ConfigError, Layer, config_file, merged, parse_override, read_layer
+from flashlab.selection import asked_benchmark
 from snakemake.exceptions import WorkflowError
 
-CONFIG_FILE = Path("config/config.yaml")
 OWN_FILES = [Path(file) for file in workflow.overwrite_configfiles]
 
 
-def read_base():
+def read_base(file, benchmark):
     """The file that this call's own layers are laid over; it may be absent if there are such."""
-    if CONFIG_FILE.exists() or not OWN_FILES:
-        return read_layer(CONFIG_FILE)
-    return Layer(str(CONFIG_FILE), {})
+    named = {"benchmark": benchmark} if benchmark else {}
+    keys = read_layer(file).keys if file.exists() or not OWN_FILES else {}
+    return Layer(str(file), {**keys, **named})
 
 
 def read_own_layers():
@@ -35,15 +37,20 @@ def read_own_layers():
     return [*map(read_layer, OWN_FILES), Layer("--config", overrides)]
 
 
+CONFIG_FILE = config_file(DEFAULT.name)
+
 # A module's configuration is what the workflow that uses it gives, and that alone.
 if workflow.modifier.skip_configfile:
     FILES = dict.fromkeys(map(str, [*workflow.configfiles, *OWN_FILES]))
     BASE, OWN = Layer(", ".join(FILES) or "the module's config", config), []
 else:
     try:
-        BASE, OWN = read_base(), read_own_layers()
+        OWN = read_own_layers()
+        ASKED = asked_benchmark(sys.argv[1:], OWN) if workflow.is_main_process else None
+        CONFIG_FILE = config_file(ASKED or DEFAULT.name)
+        BASE = read_base(CONFIG_FILE, ASKED)
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
 
 
-configfile: "config/config.yaml"
+configfile: str(CONFIG_FILE)

@@ -41,7 +41,7 @@ def _measure(arguments: Arguments) -> None:
     order = arguments.order
     benchmark = find_benchmark(order["benchmark"])
     run, protocol = Run.of(benchmark, order["run"]), order["protocol"]
-    implementation = implementations.find_implementations()[run.implementation]
+    implementation = implementations.implementations_of(benchmark)[run.implementation]
     decided_by = identity.identity(benchmark, run, protocol, implementation, order["process"])
     if identity.record_name(run, decided_by) != arguments.output.name:
         raise plan.PlanError(

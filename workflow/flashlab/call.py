@@ -82,7 +82,7 @@ def _set_times(path: Path, status: os.stat_result) -> None:
 
 def remaking_file(prepared: Prepared, root: Path) -> Path:
     """The file that is newer than everything that must be made again."""
-    return root / "results" / prepared.dataset / "plan" / "remade.json"
+    return root / prepared.home / "plan" / "remade.json"
 
 
 def write_remaking(prepared: Prepared, root: Path) -> None:

@@ -12,9 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.exclusive import FolderClaim
+from flashlab.plan_files import results_of
 
-MEASURED = ("results/local/records", "results/local/logs/measure")
+MEASURED = tuple(
+    results_of("local", benchmark) / part
+    for benchmark in BENCHMARKS.values()
+    for part in ("records", "logs/measure")
+)
 REPORTS = ("*.pdf", "*.html", "*.json", "*.csv")
 SNAKEMAKE = ".snakemake"
 LOCK = "flashlab.lock"
@@ -76,7 +82,10 @@ def cheap_parts(root: Path) -> list[Part]:
 def measured_parts(root: Path) -> list[Part]:
     """The records that were measured here, and the logs of measuring them."""
     return [
-        part for path in MEASURED if (root / path).exists() for part in _part(path, [root / path])
+        part
+        for path in MEASURED
+        if (root / path).exists()
+        for part in _part(path.as_posix(), [root / path])
     ]
 
 

@@ -1,8 +1,9 @@
 """Recorded datasets: their manifests, freezing local records, and importing the course's results.
 
-A recorded dataset is a folder with ``manifest.json`` and ``records/``. The manifest states the
-device, the dtype and the experiments that were measured, and lists every record with its run,
-protocol and sha256; the folder itself is never globbed.
+A recorded dataset is a folder with ``manifest.json`` and ``records/`` for each benchmark
+(`dataset_folder`). The manifest states the device, the dtype and the experiments that were
+measured, and lists every record with its run, protocol and sha256; the folder itself is never
+globbed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from flashlab.anonymity import anonymous
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.registry import find_benchmark
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.course import (
     RUNS_CSV,
     DeclaredRun,
@@ -104,10 +106,34 @@ class Dataset:
         return next((e for e in self.entries if e.run == run and e.has_counters), None)
 
 
+def dataset_folder(data: Path, name: str, benchmark: Benchmark) -> Path:
+    """Where a dataset has a benchmark's records: ``data/h200/``, ``data/h200/ladder/``."""
+    folder = data / name
+    return folder if benchmark == DEFAULT else folder / benchmark.name
+
+
 def run_of(entry: Mapping[str, Any]) -> Run:
     """The run of a manifest's entry; older manifests hold attention alone and do not say so."""
-    name = dict(entry).get("benchmark", ATTENTION.name)
+    name = dict(entry).get("benchmark", DEFAULT.name)
     return Run.of(find_benchmark(name), entry["run"])
+
+
+def recorded_names(data: Path, benchmark: Benchmark) -> list[str]:
+    """The names of the datasets in a folder that have records of a benchmark."""
+    names = [folder.name for folder in data.glob("*/")]
+    return sorted(n for n in names if (dataset_folder(data, n, benchmark) / MANIFEST).is_file())
+
+
+def read_recorded(data: Path, name: str, benchmark: Benchmark) -> Dataset:
+    """A dataset's records of a benchmark; DatasetError listing the datasets that have some."""
+    folder = dataset_folder(data, name, benchmark)
+    if not (folder / MANIFEST).is_file():
+        known = ", ".join(recorded_names(data, benchmark)) or "none"
+        raise DatasetError(
+            f"config: dataset: there is no {folder / MANIFEST}; recorded datasets of "
+            f"{benchmark.name}: {known}, and `local` measures on this machine"
+        )
+    return read_dataset(folder)
 
 
 def read_dataset(folder: Path) -> Dataset:
@@ -140,12 +166,8 @@ def read_dataset(folder: Path) -> Dataset:
             ceilings=folder / ceilings["file"] if ceilings else None,
             entries=entries,
         )
-    except FileNotFoundError as error:
-        known = sorted(p.parent.name for p in folder.parent.glob(f"*/{MANIFEST}"))
-        raise DatasetError(
-            f"config: dataset: there is no {path}; recorded datasets: "
-            f"{', '.join(known) or 'none'}, and `local` measures on this machine"
-        ) from error
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise DatasetError(f"{path}: not a manifest: {error!r}") from error
 
@@ -197,11 +219,11 @@ def _entry(run: Run, path: Path, is_anonymous: bool) -> dict[str, Any]:
     }
 
 
-def _collect(plan_files: Sequence[Path]) -> dict[str, dict[str, Any]]:
+def _collect(plans: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The manifest's entries of all planned records, with their paths, by file name."""
     return {
         path.name: _entry(run, path, plan.get("anonymous", False))
-        for plan in map(read_json, plan_files)
+        for plan in plans
         for run, path in _planned_files(plan)
     }
 
@@ -252,7 +274,7 @@ SAME_CODE = ("device_name", "provider")
 
 
 def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
-    """Add the counters that the plans name to the dataset ``data/<name>/``; how many are added.
+    """Add the counters that the plans name to the dataset `name`; how many are added.
 
     Left out are counters of runs that the dataset lacks, those that it has, those that failed and
     those not read yet.
@@ -260,11 +282,12 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
     DatasetError if there is no such dataset, or the counters are of another device or of another
     provider's code; the dataset is left as it was.
     """
-    folder = data / name
+    plans = [read_json(file) for file in plan_files]
+    folder = dataset_folder(data, name, find_benchmark(plans[0]["benchmark"]))
     there = read_dataset(folder)
     known = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
     counted: dict[str, dict[str, Any]] = {}
-    for plan in map(read_json, plan_files):
+    for plan in plans:
         for run, path in _planned_files(plan):
             if path.name in counted or run not in known or not path.is_file():
                 continue
@@ -289,18 +312,20 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
 def freeze(
     name: str, config_file: Path, plan_files: Sequence[Path], ceilings: Path, data: Path
 ) -> Path:
-    """Keep the records that the plans name as ``data/<name>/``, with their manifest.
+    """Keep the records that the plans name as the dataset `name`, with their manifest.
 
     The manifest also keeps the experiments that the records were measured for, which a report of
     the dataset shows. Records under a further protocol can be added to an existing dataset; its
     records are never overwritten.
 
-    Returns the folder. DatasetError if the records are of several devices or dtypes, or the
-    dataset has some of these runs already; the dataset is left as it was.
+    Returns the folder (`dataset_folder`). DatasetError if the records are of several devices or
+    dtypes, or the dataset has some of these runs already; the dataset is left as it was.
     """
     config = json.loads(config_file.read_text(encoding="utf-8"))
-    folder, part = data / name, data / f".{name}.part"
-    collected = _collect(plan_files)
+    plans = [read_json(file) for file in plan_files]
+    folder = dataset_folder(data, name, find_benchmark(plans[0]["benchmark"]))
+    part = data / f".{name}.part"
+    collected = _collect(plans)
     records = [collected[key] for key in sorted(collected)]
     kinds = {(r["run"]["device"], r["run"]["dtype"]) for r in records}
     if len(kinds) != 1:
@@ -309,7 +334,7 @@ def freeze(
             f"the records to freeze must be of one device and one dtype; found {found or 'none'}"
         )
     ((device, dtype),) = kinds
-    if folder.exists():
+    if (folder / MANIFEST).exists():
         _add(folder, records, (device, dtype))
         return folder
     shutil.rmtree(part, ignore_errors=True)
@@ -325,8 +350,19 @@ def freeze(
         {"file": CEILINGS, "sha256": sha256_of(part / CEILINGS)},
     )
     write_json(part / MANIFEST, manifest)
-    part.rename(folder)
+    _move(part, folder)
     return folder
+
+
+def _move(part: Path, folder: Path) -> None:
+    """Move what is in `part` to a dataset's folder, which may hold those of other benchmarks.
+
+    The manifest comes last, so that a dataset without one is none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(part.iterdir(), key=lambda path: path.name == MANIFEST):
+        path.rename(folder / path.name)
+    part.rmdir()
 
 
 # Importing results of the course's script

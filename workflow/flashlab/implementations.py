@@ -1,4 +1,4 @@
-"""The attention implementations in ``kernels/``: names, labels and sources, read without running.
+"""The implementations in ``kernels/``: names, labels and sources, read without running.
 
 Snakemake reads this at every call, so nothing here imports torch: name, label and packages are
 literals at the top of each kernel's file and are read from its syntax tree.
@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from flashlab.benchmarks.model import Benchmark
 from flashlab.kernel_sources import KernelSourceError, kernel_digest
 
 KERNELS = Path(__file__).parents[2] / "kernels"
+ENTRY_POINT = "attention(qkv, causal)"
 
 
 class ImplementationError(Exception):
@@ -90,14 +92,14 @@ def _sha256(source: bytes, tree: ast.Module) -> str:
     return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
-def read_implementation(path: Path) -> Implementation:
+def read_implementation(path: Path, entry_point: str = ENTRY_POINT) -> Implementation:
     """Read what a kernel file declares.
 
     NAME, LABEL (one for each language), LABEL_CPU (default: LABEL), PACKAGES (default: torch),
     PRELOADS and SOURCES (default: none).
 
-    ImplementationError where one is missing, there is no function ``attention(qkv, causal)``, or a
-    file that the kernel imports or names cannot be read.
+    ImplementationError where one is missing, there is no function `entry_point`, such as
+    ``attention(qkv, causal)``, or a file that the kernel imports or names cannot be read.
     """
     source = path.read_bytes()
     try:
@@ -115,8 +117,9 @@ def read_implementation(path: Path) -> Implementation:
     cpu_label = literals.get("LABEL_CPU")
     if "LABEL_CPU" in literals and not _is_label(cpu_label):
         raise ImplementationError(f'{path}: LABEL_CPU must be {{"zh_TW": …, "en": …}}')
-    if not any(isinstance(n, ast.FunctionDef) and n.name == "attention" for n in tree.body):
-        raise ImplementationError(f"{path}: needs a function attention(qkv, causal)")
+    function = entry_point.partition("(")[0]
+    if not any(isinstance(n, ast.FunctionDef) and n.name == function for n in tree.body):
+        raise ImplementationError(f"{path}: needs a function {entry_point}")
     packages = _words(literals, "PACKAGES", ("torch",), path)
     preloads = _words(literals, "PRELOADS", (), path)
     try:
@@ -130,13 +133,18 @@ def read_implementation(path: Path) -> Implementation:
 class Implementations(dict[str, Implementation]):
     """Implementations by name, and in `broken` what is wrong with each file that defines none.
 
+    `folder` is where they are, as messages name it.
+
     A broken file stops only the calls that ask for a name that is not here: the ImplementationError
     lists the names that are, and every broken file.
     """
 
-    def __init__(self, found: Mapping[str, Implementation], broken: Sequence[str]) -> None:
+    def __init__(
+        self, found: Mapping[str, Implementation], broken: Sequence[str], folder: str = "kernels/"
+    ) -> None:
         super().__init__(found)
         self.broken = tuple(broken)
+        self.folder = folder
 
     def __missing__(self, name: str) -> Implementation:
         close = difflib.get_close_matches(name, self, n=1)
@@ -146,12 +154,19 @@ class Implementations(dict[str, Implementation]):
 
 def available(known: Collection[str]) -> str:
     """The choices, for an error message: the names, then each broken file's problem."""
-    broken = known.broken if isinstance(known, Implementations) else ()
-    return "; ".join([f"kernels/ has {', '.join(known)}", *(f"unusable: {b}" for b in broken)])
+    folder, broken = "kernels/", tuple[str, ...]()
+    if isinstance(known, Implementations):
+        folder, broken = known.folder, known.broken
+    return "; ".join([f"{folder} has {', '.join(known)}", *(f"unusable: {b}" for b in broken)])
 
 
-def find_implementations(folder: Path = KERNELS) -> Implementations:
-    """All implementations of a folder by name.
+def implementations_of(benchmark: Benchmark) -> Implementations:
+    """All implementations of a benchmark's problem by name."""
+    return find_implementations(KERNELS / benchmark.kernels, benchmark.entry_point)
+
+
+def find_implementations(folder: Path = KERNELS, entry_point: str = ENTRY_POINT) -> Implementations:
+    """All implementations of a folder by name; each defines the function `entry_point`.
 
     A file that lacks a required declaration, and files that share a NAME, count as broken.
     """
@@ -159,7 +174,7 @@ def find_implementations(folder: Path = KERNELS) -> Implementations:
     broken: list[str] = []
     for path in sorted(folder.glob("*.py")):
         try:
-            implementation = read_implementation(path)
+            implementation = read_implementation(path, entry_point)
         except (ImplementationError, OSError) as error:
             broken.append(str(error))
         else:
@@ -169,4 +184,5 @@ def find_implementations(folder: Path = KERNELS) -> Implementations:
         if name not in found:
             paths = ", ".join(str(implementation.path) for implementation in sharing)
             broken.append(f"{paths}: all have the NAME {name}; rename all but one")
-    return Implementations(found, broken)
+    shown = f"kernels/{folder.name}/" if folder.parent == KERNELS else "kernels/"
+    return Implementations(found, broken, shown)

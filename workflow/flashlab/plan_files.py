@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import DEFAULT
 from flashlab.files import read_json
 
 SUMMARY = "summary"
@@ -33,6 +35,17 @@ def experiment_file(results: Path, experiment: str) -> Path:
 def records_file(results: Path, experiment: str) -> Path:
     """What an experiment's tables are made of."""
     return results / "plan" / "records" / f"{experiment}.json"
+
+
+def results_of(dataset: str, benchmark: Benchmark) -> Path:
+    """The folder of a dataset's results, one for each benchmark."""
+    name = dataset if benchmark == DEFAULT else f"{dataset}-{benchmark.name}"
+    return Path("results", name)
+
+
+def shown_file(report: str) -> Path:
+    """Which dataset a report in ``report/`` shows; `report` is the stem of the report's name."""
+    return Path("report", "dataset.json" if report == DEFAULT.report else f"{report}-dataset.json")
 
 
 def counters_file(results: Path) -> Path:

@@ -15,19 +15,24 @@ from typing import Any
 
 from flashlab import datasets, identity, machine, nsight, plan, remaking
 from flashlab.anonymity import anonymous_text
-from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import find_benchmark
-from flashlab.config import ConfigError, Layer, reported_config, resolve_config
+from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.files import read_json
-from flashlab.implementations import Implementations, find_implementations
-from flashlab.plan_files import counters_file, experiment_file, processes_file, records_file
-from flashlab.published import CLAIMS, claimed_protocols, claimed_runs, read_claims
+from flashlab.implementations import Implementations, implementations_of
+from flashlab.plan_files import (
+    counters_file,
+    experiment_file,
+    processes_file,
+    records_file,
+    results_of,
+    shown_file,
+)
+from flashlab.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
 from flashlab.replicates import read_replicates, runs_to_decide
 from flashlab.runs import Run
 from flashlab.sweep import TABLES
 
-RESULTS = Path("results")
 DATA = Path("data")
 BUNDLED = Path(__file__).parents[2] / "data"
 """The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
@@ -83,12 +88,17 @@ def _imported(
             f"--config: import: the folder's name {name!r} cannot name a dataset: use "
             "letters, digits, - and _; give one with name=NAME"
         )
+    if config["benchmark"] != DEFAULT.name:
+        raise ConfigError(
+            f"--config: import: takes results of the course's script, which measures "
+            f"{DEFAULT.name}; leave it out, or leave out benchmark={config['benchmark']}"
+        )
     if name == LOCAL or any((data / name).exists() for data in (DATA, BUNDLED)):
         raise ConfigError(
             f"--config: import: the name {name} is taken; give another one with name=NAME"
         )
     manifest = datasets.import_plan(folder, name)
-    home = RESULTS / name
+    home = results_of(name, DEFAULT)
     entries = tuple(
         datasets.Entry(datasets.run_of(entry), entry["protocol"], home / entry["file"], "")
         for entry in manifest["records"]
@@ -106,11 +116,12 @@ def _imported(
     return name, dataset, orders
 
 
-def _recorded(name: str) -> datasets.Dataset:
+def _recorded(name: str, benchmark: Benchmark) -> datasets.Dataset:
     """The recorded dataset of this name, from the working directory or the project's own."""
-    if not (DATA / name).is_dir() and (BUNDLED / name).is_dir():
-        return datasets.read_dataset(Path(os.path.relpath(BUNDLED / name)))
-    return datasets.read_dataset(DATA / name)
+    here, bundled = (datasets.dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED))
+    if not here.is_dir() and bundled.is_dir():
+        return datasets.read_recorded(Path(os.path.relpath(BUNDLED)), name, benchmark)
+    return datasets.read_recorded(DATA, name, benchmark)
 
 
 def _record_damages(
@@ -124,12 +135,6 @@ def _record_damages(
         for entry in every.processes
         if (found := remaking.record_damage(entry.path, run, timeout_s))
     }
-
-
-def results_of(dataset: str, benchmark: Benchmark) -> Path:
-    """The folder of a dataset's results, one for each benchmark."""
-    name = dataset if benchmark == ATTENTION else f"{dataset}-{benchmark.name}"
-    return RESULTS / name
 
 
 def _counters_version(config: Mapping[str, Any], kept: Path) -> str | None:
@@ -236,9 +241,7 @@ def _claims_planning(
     `vouched` says whether the manifest has the records' hashes. An implementation that is no longer
     in `kernels/` has no table, so its records are left out.
     """
-    document = read_claims(CLAIMS)
-    if document["benchmark"] != benchmark.name:
-        return []
+    document = claims_of(read_claims(CLAIMS), benchmark)
     protocols = claimed_protocols(document)
     held = [
         (
@@ -268,6 +271,7 @@ def _as_recorded(resolved: Mapping[str, Any], recorded: datasets.Dataset) -> dic
 def _documents(
     home: Path,
     dataset: str,
+    report: str,
     resolved: Mapping[str, Any],
     planning: Sequence[Planning],
     implementations: Implementations,
@@ -282,7 +286,7 @@ def _documents(
         folder / "config.json": config,
         folder / "languages.json": resolved["languages"],
         folder / "experiments.json": [experiment.name for experiment, _ in planning],
-        Path("report/dataset.json"): {"dataset": dataset},
+        shown_file(report): {"dataset": dataset},
     }
     for experiment, planned in planning:
         documents[experiment_file(home, experiment.name)] = plan.experiment_document(
@@ -339,7 +343,9 @@ class _Source:
     kind: tuple[str, str]
 
 
-def _source(base: Layer, own: Sequence[Layer], implementations: Implementations) -> _Source:
+def _source(
+    base: Layer, own: Sequence[Layer], benchmark: Benchmark, implementations: Implementations
+) -> _Source:
     """What the layers ask for: local records, a recorded dataset, or an imported folder."""
     layers = [base, *own]
     imports: dict[str, dict[str, Any]] = {}
@@ -347,7 +353,7 @@ def _source(base: Layer, own: Sequence[Layer], implementations: Implementations)
     dataset = _named_dataset(layers)
     importing = any("import" in layer.keys for layer in layers)
     if dataset != LOCAL and not importing:
-        recorded = _recorded(dataset)
+        recorded = _recorded(dataset, benchmark)
         layers = [*_with_dataset(base, recorded), *own]
     resolved = resolve_config(layers, implementations)
     if importing:
@@ -403,7 +409,8 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     names (`identity.adopt`).
 
     Args:
-        base: ``config/config.yaml``, or what another workflow gives as this one's configuration.
+        base: the configuration file of the benchmark's report (`config.config_file`), or what
+            another workflow gives as this one's configuration.
         own: what this call itself gives: its ``--configfile`` files and ``--config``, in order.
             They are merged into the experiments of a recorded dataset, which replace `base`'s.
 
@@ -411,11 +418,11 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         ClaimsError, ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each
             with one message: what is wrong, where, and what to do.
     """
-    implementations = find_implementations()
-    source = _source(base, own, implementations)
+    benchmark = find_benchmark(named_benchmark([base, *own]))
+    implementations = implementations_of(benchmark)
+    source = _source(base, own, benchmark, implementations)
     dataset, recorded, imports = source.dataset, source.recorded, source.imports
     resolved, (dtype, device) = source.config, source.kind
-    benchmark = find_benchmark(resolved["benchmark"])
     protocol = plan.protocol_of(resolved, device)
     experiments = plan.experiments(resolved, benchmark, device)
     runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
@@ -502,6 +509,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             **_documents(
                 home,
                 dataset,
+                benchmark.report,
                 _as_recorded(resolved, recorded) if recorded else resolved,
                 planning,
                 implementations,

@@ -48,7 +48,9 @@ def read_claims(path: Path) -> dict[str, Any]:
         key = ".".join(str(part) for part in problem.absolute_path) or "the document"
         raise ClaimsError(f"{path}: {key}: {problem.message}")
     try:
-        _check_names(document, find_benchmark(document["benchmark"]))
+        for name in _benchmarks(document):
+            benchmark = find_benchmark(name)
+            _check_names(claims_of(document, benchmark), benchmark)
     except UnknownNameError as error:
         raise ClaimsError(f"{path}: {error}") from error
     names = [claim["id"] for claim in document["claims"]]
@@ -59,6 +61,26 @@ def read_claims(path: Path) -> dict[str, Any]:
             raise ClaimsError(f"{path}: {claim['id']} names two claims; rename one")
     found: dict[str, Any] = document
     return found
+
+
+def _benchmarks(document: Mapping[str, Any]) -> list[str]:
+    """The names of the benchmarks that the claims are about."""
+    own = (claim["benchmark"] for claim in document["claims"] if "benchmark" in claim)
+    return list(dict.fromkeys([document["benchmark"], *own]))
+
+
+def claims_of(document: Mapping[str, Any], benchmark: Benchmark) -> dict[str, Any]:
+    """The document with the claims about a benchmark alone, which all of its claims are then about.
+
+    A claim is about the benchmark that it names, or else about that of the document. `dtype` is
+    that of the runs of every benchmark, or one for each.
+    """
+    default = document["benchmark"]
+    claims = [c for c in document["claims"] if c.get("benchmark", default) == benchmark.name]
+    dtype = document["dtype"]
+    if isinstance(dtype, Mapping):
+        dtype = dtype.get(benchmark.name)
+    return {**document, "benchmark": benchmark.name, "dtype": dtype, "claims": claims}
 
 
 def _check_names(document: Mapping[str, Any], benchmark: Benchmark) -> None:

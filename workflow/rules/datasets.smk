@@ -29,7 +29,7 @@ if PREPARED.dataset == LOCAL:
             ceilings=PREPARED.ceilings,
             plans=expand(f"{PLAN}/records/{{experiment}}.json", experiment=PREPARED.experiments),
         log:
-            "results/local/logs/freeze.log",
+            f"{HOME}/logs/freeze.log",
         conda:
             CONDA
         params:

@@ -170,13 +170,14 @@ class Benchmark:
     """A benchmark: what its runs differ in, what is measured of each, and by which code.
 
     `measure` is the module whose function ``measure(order)`` the measuring process calls; it
-    imports nothing of the declaration. `report` is the stem of the report's file name. `products`
-    are parameters that follow from one another. `counters` are what is counted of the pass behind a
-    timed metric, by kind of device (`counters_on`); ``passes(kernel, run)`` of the module `measure`
-    runs those passes. `naive` names the implementation that does nothing clever, which
-    any other should beat. `gated` are the words for what the correctness gate compares, by the
-    names in a record. `top_level_keys` gives what a record holds beside our own keys, for readers
-    of another format.
+    imports nothing of the declaration. `report` is the stem of the report's file name. `kernels` is
+    the folder of its implementations, below ``kernels/``, and `entry_point` the function that each
+    of them defines, with its arguments. `products` are parameters that follow from one another.
+    `counters` are what is counted of the pass behind a timed metric, by kind of device
+    (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs those passes. `naive`
+    names the implementation that does nothing clever, which any other should beat. `gated` are the
+    words for what the correctness gate compares, by the names in a record. `top_level_keys` gives
+    what a record holds beside our own keys, for readers of another format.
     """
 
     name: str
@@ -184,6 +185,8 @@ class Benchmark:
     parameters: tuple[Parameter, ...]
     metrics: tuple[Metric, ...]
     measure: str
+    kernels: str = ""
+    entry_point: str = "attention(qkv, causal)"
     products: tuple[Product, ...] = ()
     counters: Mapping[str, Counters] = field(default_factory=dict)
     naive: str | None = None

@@ -7,6 +7,9 @@ from flashlab.benchmarks.model import Benchmark, UnknownNameError
 
 BENCHMARKS: dict[str, Benchmark] = {ATTENTION.name: ATTENTION}
 
+DEFAULT = ATTENTION
+"""The benchmark of a call, or of an older file, that names none."""
+
 
 def find_benchmark(name: str) -> Benchmark:
     """The benchmark of this name; UnknownNameError listing those that there are."""

@@ -1,13 +1,23 @@
 """The configuration: its layers merged, its defaults filled in, and all of it checked."""
 
 from flashlab.config.check import SCHEMA, parse_override, reported_config, resolve_config
-from flashlab.config.layers import ConfigError, Layer, merged, read_config, read_layer
+from flashlab.config.layers import (
+    ConfigError,
+    Layer,
+    config_file,
+    merged,
+    named_benchmark,
+    read_config,
+    read_layer,
+)
 
 __all__ = [
     "SCHEMA",
     "ConfigError",
     "Layer",
+    "config_file",
     "merged",
+    "named_benchmark",
     "parse_override",
     "read_config",
     "read_layer",

@@ -15,10 +15,9 @@ from typing import Any
 
 import jsonschema
 
-from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.config.layers import ConfigError, Layer, MergedConfig
+from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT, find_benchmark
+from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_benchmark
 from flashlab.config.messages import KeyPath, example_text, nearest, schema_problems
 from flashlab.config.parameters import block_problems, block_schema, sweep_problems
 from flashlab.implementations import available
@@ -77,7 +76,7 @@ def parse_override(argument: str) -> dict[str, Any]:
         raise ConfigError(f"--config: {key}: {value}: {error}{example_text(part)}") from error
 
 
-def _schema(benchmark: Benchmark = ATTENTION) -> dict[str, Any]:
+def _schema(benchmark: Benchmark = DEFAULT) -> dict[str, Any]:
     """The schema, with the parameters and quantities that a benchmark declares."""
     schema: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
     definitions = schema["$defs"]
@@ -187,13 +186,13 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
 
     Args:
         layers: at least one; a later layer is merged into those before it.
-        implementations: the names that ``kernels/`` has.
+        implementations: the names that the benchmark's folder of ``kernels/`` has.
 
     Raises:
         ConfigError: one message with a line for each problem (origin, key, remedy).
     """
     config = MergedConfig(layers)
-    benchmark = BENCHMARKS.get(config.keys.get("benchmark", ATTENTION.name), ATTENTION)
+    benchmark = find_benchmark(named_benchmark(layers))
     schema = _schema(benchmark)
     _fill_defaults(schema, config.keys)
     validator = _Validator(schema)

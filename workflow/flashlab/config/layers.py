@@ -16,12 +16,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.config.messages import KeyPath, key_text, nearest, shown
 from flashlab.config.parameters import superseded_parameters
 from flashlab.strict_yaml import StrictYamlError, read_yaml
 
-BUILT_IN = Path(__file__).parents[3] / "config" / "config.yaml"
-"""Its experiments can be taken by name if no layer below has a list of experiments."""
+BUILT_IN = Path(__file__).parents[3]
+"""The folder of whose configuration files the experiments can be taken by name if no layer below
+has a list of experiments."""
+
+
+def config_file(benchmark: str) -> Path:
+    """The configuration of a benchmark's report, relative to the project's folder."""
+    return Path("config", "config.yaml" if benchmark == DEFAULT.name else f"{benchmark}.yaml")
 
 
 class ConfigError(Exception):
@@ -52,6 +59,13 @@ def read_config(file: Path) -> dict[str, Any]:
         found = "nothing" if document is None else shown(document)
         raise ConfigError(f"{file}: must hold keys with values, such as device: cpu; found {found}")
     return document
+
+
+def named_benchmark(layers: Sequence[Layer]) -> str:
+    """The benchmark that the last layer to name one does; the default where it is none of ours."""
+    named = [layer.keys["benchmark"] for layer in layers if "benchmark" in layer.keys]
+    name = named[-1] if named else DEFAULT.name
+    return name if isinstance(name, str) and name in BENCHMARKS else DEFAULT.name
 
 
 def read_layer(file: Path) -> Layer:
@@ -164,8 +178,8 @@ def _taken(
     return experiment.with_implementations(shared)
 
 
-def _built_in() -> dict[str, _Experiment]:
-    layer = read_layer(BUILT_IN)
+def _built_in(benchmark: str) -> dict[str, _Experiment]:
+    layer = read_layer(BUILT_IN / config_file(benchmark))
     shared = layer if "implementations" in layer.keys else None
     items = layer.keys.get("experiments")
     experiments = [
@@ -197,6 +211,7 @@ class MergedConfig:
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers
+        self._benchmark = named_benchmark(layers)
         self._experiments: list[_Experiment] = []
         self.unusable: list[str] = []
         keys: dict[str, Any] = {}
@@ -229,7 +244,9 @@ class MergedConfig:
                 continue
             try:
                 own = shared if shared is layer else None
-                self._experiments.append(_taken(item, here, own, known or _built_in()))
+                self._experiments.append(
+                    _taken(item, here, own, known or _built_in(self._benchmark))
+                )
             except _UnusableItemError as error:
                 self.unusable.append(str(error))
 

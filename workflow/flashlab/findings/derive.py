@@ -32,7 +32,7 @@ from flashlab.findings.roofline import rooflines
 from flashlab.findings.scaling import scalings
 from flashlab.findings.selection import select
 from flashlab.findings.sittings import sittings, with_sittings
-from flashlab.published import read_claims
+from flashlab.published import claims_of, read_claims
 from flashlab.sweep import Sweep, read_planned_sweep
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "finding.schema.json"
@@ -105,7 +105,10 @@ def write_findings(
         with_doubts(read_planned_sweep(file, tables, with_samples=True), estimates)
         for file in plan_files
     ]
-    findings = derive(sweeps, estimates, read_claims(claims_file), ceilings)
+    published = read_claims(claims_file)
+    if sweeps:
+        published = claims_of(published, sweeps[0].benchmark)
+    findings = derive(sweeps, estimates, published, ceilings)
     documents = [finding.to_json() for finding in findings]
     jsonschema.validate(documents, read_json(SCHEMA))
     write_json(output, documents)

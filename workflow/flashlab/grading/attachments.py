@@ -18,14 +18,15 @@ from typing import Any
 
 import jsonschema
 
-from flashlab.config import ConfigError, Layer, reported_config, resolve_config
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.course import NotMeasuredError, agree, result_of
 from flashlab.files import json_text
 from flashlab.grading.declared import of_record
 from flashlab.grading.model import Result
 from flashlab.grading.pdf_comparison import read_attachments
 from flashlab.grading.strict_pdf import MAX_PDF_BYTES, StrictPdf, UnsoundPdfError
-from flashlab.implementations import find_implementations
+from flashlab.implementations import implementations_of
 from flashlab.pictures import Picture, PictureError, picture_of, suffix_of
 from flashlab.plan import protocol_of
 from flashlab.records import SCHEMAS, parse_record
@@ -109,8 +110,9 @@ def _resolved_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
     config = attached_json(attachments, CONFIG)
     if not isinstance(config, dict):
         raise UnsoundPdfError(f"{CONFIG}: it is not a configuration")
+    layers = [Layer(CONFIG, config)]
     try:
-        return resolve_config([Layer(CONFIG, config)], find_implementations())
+        return resolve_config(layers, implementations_of(find_benchmark(named_benchmark(layers))))
     except ConfigError as error:
         raise UnsoundPdfError(f"{CONFIG}: {error}") from error
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from flashlab import plan
 from flashlab.benchmarks.registry import find_benchmark
+from flashlab.datasets import dataset_folder
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.findings.derive import write_findings
@@ -29,10 +30,10 @@ from flashlab.grading.attachments import (
     open_pdf,
 )
 from flashlab.grading.strict_pdf import UnsoundPdfError
-from flashlab.implementations import find_implementations
-from flashlab.plan_files import experiment_file, records_file
-from flashlab.prepare import LOCAL, results_of
-from flashlab.published import CLAIMS, claimed_runs, read_claims
+from flashlab.implementations import implementations_of
+from flashlab.plan_files import experiment_file, records_file, results_of
+from flashlab.prepare import LOCAL
+from flashlab.published import CLAIMS, claimed_runs, claims_of, read_claims
 from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report import write_report
 from flashlab.report.attachments import Given, lines_of_records, record_paths
@@ -57,7 +58,7 @@ def _records_folder(config: Mapping[str, Any]) -> Path:
     dataset = config["dataset"]
     if dataset == LOCAL or "import" in config:
         return _results(config) / "records"
-    return Path("data", dataset, "records")
+    return dataset_folder(Path("data"), dataset, find_benchmark(config["benchmark"])) / "records"
 
 
 def _results(config: Mapping[str, Any]) -> Path:
@@ -107,7 +108,8 @@ def _planned(
 def _write_plans(
     config: Mapping[str, Any], attached: Attached, results: Path
 ) -> list[plan.Experiment]:
-    implementations = find_implementations()
+    benchmark = find_benchmark(config["benchmark"])
+    implementations = implementations_of(benchmark)
     kinds = {(run.dtype, run.device) for run, _ in attached}
     if len(kinds) != 1:
         raise UnsoundPdfError(
@@ -116,7 +118,6 @@ def _write_plans(
         )
     ((dtype, device),) = kinds
     kind = dtype, device
-    benchmark = find_benchmark(config["benchmark"])
     experiments = plan.experiments(config, benchmark, device)
     planned = _planned(experiments, attached, kind, config["measure"]["protocol"])
     held = [
@@ -125,7 +126,8 @@ def _write_plans(
         if name != COUNTERS
         for part in entry.processes
     ]
-    of_claims = plan.plan_claims(benchmark, claimed_runs(read_claims(CLAIMS)), held, planned)
+    claimed = claimed_runs(claims_of(read_claims(CLAIMS), benchmark))
+    of_claims = plan.plan_claims(benchmark, claimed, held, planned)
     planning = [*((experiment, planned) for experiment in experiments), *of_claims]
     wanted = {run for experiment in experiments for run in experiment.runs(*kind)}
     used = {path for _, entries in planning for path in plan.record_files(entries.values())}

@@ -18,7 +18,10 @@ from datetime import datetime
 from pathlib import Path
 
 from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.plan_files import results_of
 from flashlab.runs import Run
+from flashlab.selection import benchmark_of_file
 from flashlab.terminal.outcomes import (
     UNMEASURED,
     Outcome,
@@ -32,7 +35,6 @@ from flashlab.terminal.outcomes import (
 )
 from flashlab.verdicts import CHANGED
 
-REPORT = "report/lab5.pdf"
 LOCAL = "local"
 MEASURE = "measure"
 VERIFY = "verify"
@@ -171,7 +173,7 @@ class Call:
         self._finished: Counter[str] = Counter()
         self._failed: list[Job] = []
         self._written: list[str] = []
-        self._dataset: str | None = None
+        self._home: str | None = None
         self._benchmark: Benchmark | None = None
         self._planned: dict[str, Run] = {}
         self._names: dict[str, str] = {}
@@ -274,20 +276,20 @@ class Call:
     # Runs
 
     def _learn_dataset(self, job: Job) -> None:
-        for path in () if self._dataset else job.outputs:
+        for path in () if self._home else job.outputs:
             found = re.match(r"results/([^/]+)/", path)
             if found and found[1] != "grading":
-                self._dataset = found[1]
+                self._home = found[0].rstrip("/")
                 self._read_plan(self._root)
         for path in job.inputs if self._dry_run else ():
             # A dry run does not touch the folder: its plan is in a temporary one.
-            found = re.match(rf"(/.+)/results/{self._dataset}/plan/", path)
+            found = re.match(rf"(/.+)/{self._home}/plan/", path)
             if found:
                 self._read_plan(Path(found[1]))
 
     def _read_plan(self, root: Path) -> None:
-        if self._dataset is not None:
-            self._benchmark, self._planned = planned_runs(root, self._dataset)
+        if self._home is not None:
+            self._benchmark, self._planned = planned_runs(root / self._home)
             names, numbers = aligned(self._planned.values()), process_numbers(self._planned)
             several = max(numbers.values(), default=1) > 1
             self._names = {
@@ -399,7 +401,7 @@ class Call:
         lines = [] if not self._nothing_to_do else ["Nothing to do: all of it is up to date."]
         if self._concerns_report or self._finished[MEASURE]:
             lines += self._runs()
-        lines += [f"{path} is written." for path in self._written if path != REPORT]
+        lines += [f"{path} is written." for path in self._written if path != self._report_file]
         if self._concerns_report:
             lines += self._report()
         if lines and not lines[-1]:
@@ -407,9 +409,34 @@ class Call:
         return lines and ["", *lines]
 
     @property
+    def _report_of(self) -> Benchmark:
+        """The benchmark whose report the call is about."""
+        outputs = [path for job in self._jobs.values() for path in job.outputs]
+        named = map(benchmark_of_file, [*self._command.split(), *outputs])
+        return find_benchmark(next(filter(None, named), DEFAULT.name))
+
+    @property
+    def _report_file(self) -> str:
+        return f"report/{self._report_of.report}.pdf"
+
+    @property
+    def _dataset(self) -> str | None:
+        """The dataset whose results the call works on: a benchmark's folder carries its name."""
+        if self._home is None:
+            return None
+        name = self._home.removeprefix("results/")
+        return name if self._report_of == DEFAULT else name.removesuffix(f"-{self._report_of.name}")
+
+    @property
+    def _report_call(self) -> str:
+        """How the report is asked for."""
+        own = "" if self._report_of == DEFAULT else f" {self._report_of.name}"
+        return f"./run report{own}"
+
+    @property
     def _concerns_report(self) -> bool:
         outputs = {path for job in self._jobs.values() for path in job.outputs}
-        return REPORT in self._command.split() or REPORT in outputs
+        return self._report_file in self._command.split() or self._report_file in outputs
 
     def _interruption(self) -> str:
         if not self._planned:
@@ -424,8 +451,9 @@ class Call:
 
     def _look_up(self) -> None:
         """Read the plan, if no job has led to it."""
-        if self._dataset is None:
-            self._dataset = shown_dataset(self._root)
+        if self._home is None:
+            shown = shown_dataset(self._root, self._report_of.report)
+            self._home = results_of(shown, self._report_of).as_posix() if shown else None
             self._read_plan(self._root)
 
     def _runs(self) -> list[str]:
@@ -458,40 +486,41 @@ class Call:
         faulty = [run for run, outcome in bad.items() if outcome.status in FAULTS]
         if not faulty:
             return []
-        logs = f"results/{self._dataset}/logs/measure/"
+        logs = f"{self._home}/logs/measure/"
         names = list(dict.fromkeys(run.implementation for run in faulty))
         again = names if len(faulty) > 3 else ["-".join(run_words(run)).lower() for run in faulty]
         return _table(
             [
                 ("their logs", logs),
                 *((f"look into {name}", f"./run check {name}") for name in names),
-                ("measure again", f"./run report --again {' '.join(again)}"),
+                ("measure again", f"{self._report_call} --again {' '.join(again)}"),
             ]
         )
 
     def _report(self) -> list[str]:
         """Where the report is, what it shows, and what to do with it."""
-        pdf = self._root / REPORT
+        benchmark, report = self._report_of, self._report_file
+        pdf = self._root / report
         if not pdf.is_file():
             return []
-        dataset = shown_dataset(self._root) or self._dataset
-        log = self._root / "results" / str(dataset) / "logs" / "report.log"
+        dataset = shown_dataset(self._root, benchmark.report) or self._dataset or LOCAL
+        log = self._root / results_of(dataset, benchmark) / "logs" / "report.log"
         warnings = [line for line in _lines(log) if line.startswith("warning: ")]
         of = "this machine's records" if dataset == LOCAL else f"the dataset {dataset}"
-        lines = [*warnings, *self._changed_verdicts(), f"{REPORT} ({_pages(pdf)}) shows {of}."]
+        lines = [*warnings, *self._changed_verdicts(), f"{report} ({_pages(pdf)}) shows {of}."]
         opener = "open" if sys.platform == "darwin" else "xdg-open"
-        rows = [("open it", f"{opener} {REPORT}")] if shutil.which(opener) else []
-        own = f"results/{LOCAL}/lab5.pdf"
+        rows = [("open it", f"{opener} {report}")] if shutil.which(opener) else []
+        own = str(results_of(LOCAL, benchmark) / f"{benchmark.report}.pdf")
         if dataset == LOCAL:
-            rows.append(("see an H200's report", "./run report --config dataset=h200"))
+            rows.append(("see an H200's report", f"{self._report_call} --config dataset=h200"))
         elif self._root.joinpath(own).is_file():
             lines.append(f"The report on this machine's records is kept as {own}.")
-            rows.append(("show that one again", "./run report"))
+            rows.append(("show that one again", self._report_call))
         return lines + _table(rows)
 
     def _changed_verdicts(self) -> list[str]:
         """The verdicts in which the report published by this call differs from the previous one."""
-        published = [job for job in self._jobs.values() if REPORT in job.outputs]
+        published = [job for job in self._jobs.values() if self._report_file in job.outputs]
         lines = [line for job in published for log in job.logs for line in _lines(self._root / log)]
         changed = [line.removeprefix(CHANGED) for line in lines if line.startswith(CHANGED)]
         return [*changed[:1], *(f"  {line}" for line in changed[1:])]
@@ -524,10 +553,11 @@ class Call:
         return lines
 
     def _old_report(self) -> list[str]:
-        pdf = self._root / REPORT
-        if not self._concerns_report or REPORT in self._written or not pdf.is_file():
+        report = self._report_file
+        pdf = self._root / report
+        if not self._concerns_report or report in self._written or not pdf.is_file():
             return []
-        return ["", f"{REPORT} is still the old report, made on {_made(pdf)}."]
+        return ["", f"{report} is still the old report, made on {_made(pdf)}."]
 
     def _would_do(self) -> list[str]:
         """What a dry run has planned."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from flashlab.benchmarks.model import Benchmark, UnknownNameError
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
-from flashlab.plan_files import planned_records, process_files
+from flashlab.plan_files import planned_records, process_files, shown_file
 from flashlab.records import RecordError, parse_record
 from flashlab.runs import Run
 
@@ -29,17 +29,20 @@ class Outcome:
     measured: tuple[tuple[float, str], ...] = ()
 
 
-def shown_dataset(root: Path) -> str | None:
-    """Name of the dataset that ``report/`` shows, None if no report was made yet."""
+def shown_dataset(root: Path, report: str) -> str | None:
+    """Name of the dataset that a report in ``report/`` shows, None if it was not made yet.
+
+    `report` is the stem of the report's name.
+    """
     try:
-        name: str = read_json(root / "report" / "dataset.json")["dataset"]
+        name: str = read_json(root / shown_file(report))["dataset"]
     except (OSError, ValueError, KeyError):
         return None
     return name
 
 
-def planned_runs(root: Path, dataset: str) -> tuple[Benchmark | None, dict[str, Run]]:
-    """What the last call planned for a dataset: the benchmark, and the runs by record.
+def planned_runs(results: Path) -> tuple[Benchmark | None, dict[str, Run]]:
+    """What the last call planned in a dataset's results: the benchmark, and the runs by record.
 
     A run has a record for each process that measures it, in their order. None and no runs where
     there is no plan.
@@ -47,7 +50,7 @@ def planned_runs(root: Path, dataset: str) -> tuple[Benchmark | None, dict[str, 
     found: dict[str, Run] = {}
     benchmark = None
     try:
-        for entry in planned_records(root / "results" / dataset):
+        for entry in planned_records(results):
             benchmark = find_benchmark(entry["benchmark"])
             run = Run.of(benchmark, entry["run"])
             found |= {file["path"]: run for file in process_files(entry)}

@@ -1,0 +1,50 @@
+"""Which benchmark a Snakemake call is about: the one whose report it names, or ``benchmark=``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
+from flashlab.config import ConfigError, Layer, named_benchmark
+
+
+def benchmark_of_file(path: str) -> str | None:
+    """The benchmark whose file a path names, in ``report/`` or ``results/``; None for others."""
+    path = path.removeprefix("./")
+    if found := re.fullmatch(r"report/([^/]+)\.(pdf|html)", path):
+        return next((name for name, b in BENCHMARKS.items() if b.report == found[1]), None)
+    if found := re.match(r"results/([^/]+)/", path):
+        own = (name for name in BENCHMARKS if found[1].endswith(f"-{name}"))
+        return next(own, None if found[1] == "grading" else DEFAULT.name)
+    return None
+
+
+def asked_benchmark(arguments: Sequence[str], own: Sequence[Layer]) -> str | None:
+    """The benchmark that a call names, by its targets or in its own layers; None if neither does.
+
+    Args:
+        arguments: the command line, whose targets are files of a benchmark or names of rules.
+        own: the layers that the call itself gives.
+
+    Raises:
+        ConfigError: the call names two of them.
+    """
+    targets: dict[str, str] = {}
+    for argument in arguments:
+        if name := benchmark_of_file(argument):
+            targets.setdefault(name, argument)
+    if len(targets) > 1:
+        calls = " && ".join(f"snakemake --cores 1 {target}" for target in targets.values())
+        raise ConfigError(
+            f"One call makes the files of one benchmark, but {' and '.join(targets.values())} are "
+            f"of {len(targets)}; make a call for each: {calls}"
+        )
+    asked = next(iter(targets), None)
+    named = named_benchmark(own) if any("benchmark" in layer.keys for layer in own) else None
+    if asked and named and asked != named:
+        raise ConfigError(
+            f"{targets[asked]} is a file of the benchmark {asked}, but the call's configuration "
+            f"asks for benchmark: {named}; leave out one of them"
+        )
+    return asked or named
