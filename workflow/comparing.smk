@@ -2,20 +2,22 @@
 #
 # Of the pipeline it uses the configuration, the plan and its folder, and the rule that measures.
 
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.comparing.sides import Side, SideError, find_side, planned_side
 from flashlab.files import read_json
 from flashlab.plan_files import planned_documents
 from flashlab.records import RecordError
 
 COMPARED = PREPARED.config.get("compare")
+COMPARED_BENCHMARK = find_benchmark(PREPARED.config["benchmark"])
 COMPARISON_PLAN = str(PLAN_ROOT / "results" / "compare" / "plan.json")
 
 
 def compared_side(name):
     """A side of the comparison. What `local` stands for is planned by this call, not measured yet."""
     if name == LOCAL:
-        return planned_side(name, planned_documents(PREPARED.documents), None)
-    return find_side(name, PREPARED.config["benchmark"])
+        return planned_side(name, COMPARED_BENCHMARK, planned_documents(PREPARED.documents))
+    return find_side(name, COMPARED_BENCHMARK)
 
 
 def plan_comparison():

@@ -233,12 +233,13 @@ def _verify_unlimited(arguments: Arguments) -> None:
 
 def _compare(arguments: Arguments) -> None:
     """Print a comparison; exit status 1 where a verdict stands that the call is to fail on."""
+    from flashlab.benchmarks.registry import find_benchmark
     from flashlab.comparing.comparison import compare
     from flashlab.comparing.formats import formatted
     from flashlab.comparing.sides import find_side
 
-    one = find_side(arguments.one)
-    document = compare(one, find_side(arguments.other, one.benchmark.name))
+    benchmark = find_benchmark(arguments.benchmark)
+    document = compare(*(find_side(n, benchmark) for n in (arguments.one, arguments.other)))
     print(formatted(document, arguments.format, arguments.language), end="")
     if {pair["verdict"] for pair in document["pairs"]} & set(arguments.fail_on):
         raise SystemExit(1)
@@ -446,6 +447,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     compare.add_argument("one", metavar="ONE", help="what is compared with: before")
     compare.add_argument("other", metavar="OTHER", help="what is judged: after")
+    compare.add_argument("--benchmark", default="attention", help="whose records (attention)")
     compare.add_argument("--format", choices=("text", "markdown", "json"), default="text")
     compare.add_argument(
         "--fail-on",

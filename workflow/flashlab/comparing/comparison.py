@@ -37,17 +37,12 @@ def _kinds(side: Side) -> str:
 
 
 def compare(one: Side, other: Side) -> dict[str, Any]:
-    """Everything that is said of two sides, as data.
+    """Everything that is said of two sides of one benchmark, as data.
 
     Raises:
-        SideError: the sides are of two benchmarks, or have no run in common.
+        SideError: the sides have no run in common.
         RecordError: a record is missing or damaged.
     """
-    if one.benchmark != other.benchmark:
-        raise SideError(
-            f"compare: {one.name} is of the benchmark {one.benchmark.name}, {other.name} of "
-            f"{other.benchmark.name}; compare two of one benchmark"
-        )
     if not one.files.keys() & other.files.keys():
         raise SideError(
             f"compare: {one.name} ({_kinds(one)}) and {other.name} ({_kinds(other)}) have no run "

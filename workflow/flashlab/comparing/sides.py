@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import find_benchmark
-from flashlab.datasets import MANIFEST, read_dataset
+from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
 from flashlab.files import read_json
 from flashlab.implementations import find_implementations
-from flashlab.plan_files import planned_records, process_files
-from flashlab.prepare import BUNDLED, DATA, LOCAL, RESULTS
+from flashlab.plan_files import planned_records, process_files, results_of
+from flashlab.prepare import BUNDLED, DATA, LOCAL
 from flashlab.records import Record, RecordError, parse_record, read_record
 from flashlab.runs import Run
 
@@ -86,54 +86,52 @@ class Side:
         }
 
 
-def _side(name: str, benchmark: str, found: Iterable[tuple[Run, File]]) -> Side:
+def _side(name: str, benchmark: Benchmark, found: Iterable[tuple[Run, File]]) -> Side:
     files: dict[Run, list[File]] = {}
     for run, file in found:
         if file not in files.setdefault(run, []):
             files[run].append(file)
     if not files:
-        raise SideError(f"compare: {name} has no records of the benchmark {benchmark}")
-    return Side(name, find_benchmark(benchmark), files)
+        raise SideError(f"compare: {name} has no records of the benchmark {benchmark.name}")
+    return Side(name, benchmark, files)
 
 
-def planned_side(name: str, entries: Iterable[Mapping[str, Any]], folder: Path | None) -> Side:
-    """The records that a plan names (`plan_files.planned_records`), of its first benchmark.
+def planned_side(
+    name: str,
+    benchmark: Benchmark,
+    entries: Iterable[Mapping[str, Any]],
+    folder: Path | None = None,
+) -> Side:
+    """The records of a benchmark that a plan names (`plan_files.planned_records`).
 
     `folder` is where they are now, if not where the plan says.
     """
-    known = list(entries)
-    benchmark = known[0]["benchmark"] if known else ""
-    declared = find_benchmark(benchmark)
     return _side(
         name,
         benchmark,
         (
             (
-                Run.of(declared, entry["run"]),
+                Run.of(benchmark, entry["run"]),
                 File(folder / Path(f["path"]).name if folder else Path(f["path"]), f["sha256"]),
             )
-            for entry in known
-            if entry["benchmark"] == benchmark
+            for entry in entries
+            if entry["benchmark"] == benchmark.name
             for f in process_files(entry)
         ),
     )
 
 
-def _dataset_side(name: str, folder: Path, benchmark: str | None) -> Side:
+def _dataset_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
     """The records of a dataset that were measured by its own protocol."""
     dataset = read_dataset(folder)
-    stated = {
-        (folder / entry["file"]): entry.get("benchmark", "attention")
-        for entry in read_json(folder / MANIFEST)["records"]
-    }
-    wanted = benchmark or next(iter(stated.values()), "")
+    parameters = [parameter.name for parameter in benchmark.given]
     return _side(
         name,
-        wanted,
+        benchmark,
         (
             (entry.run, File(entry.path, entry.sha256))
             for entry in dataset.entries
-            if entry.protocol["name"] == dataset.protocol and stated[entry.path] == wanted
+            if entry.protocol["name"] == dataset.protocol and list(entry.run) == parameters
         ),
     )
 
@@ -149,12 +147,9 @@ def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
             yield path, record
 
 
-def newest_side(name: str, found: Iterable[tuple[Path, Record]], benchmark: str | None) -> Side:
+def newest_side(name: str, benchmark: Benchmark, found: Iterable[tuple[Path, Record]]) -> Side:
     """Of each run and process the newest of these records, by the most frequent protocol."""
-    known = list(found)
-    if known and benchmark is None:
-        benchmark = known[0][1].benchmark
-    known = [(path, record) for path, record in known if record.benchmark == benchmark]
+    known = [(path, record) for path, record in found if record.benchmark == benchmark.name]
     protocols = Counter(record.protocol["name"] for _, record in known)
     newest: dict[tuple[Run, int], tuple[Path, Record]] = {}
     for path, record in known:
@@ -164,16 +159,16 @@ def newest_side(name: str, found: Iterable[tuple[Path, Record]], benchmark: str 
         if key not in newest or newest[key][1].started <= record.started:
             newest[key] = path, record
     entries = sorted(newest.items(), key=lambda item: item[0])
-    return _side(name, benchmark or "", ((run, File(path)) for (run, _), (path, _) in entries))
+    return _side(name, benchmark, ((run, File(path)) for (run, _), (path, _) in entries))
 
 
-def _folder_side(name: str, folder: Path, benchmark: str | None) -> Side:
+def _folder_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
     if (folder / MANIFEST).is_file():
         return _dataset_side(name, folder, benchmark)
     if (folder / "plan" / "experiments.json").is_file():
-        return planned_side(name, planned_records(folder), folder / "records")
+        return planned_side(name, benchmark, planned_records(folder), folder / "records")
     records = folder / "records" if (folder / "records").is_dir() else folder
-    return newest_side(name, read_records(records), benchmark)
+    return newest_side(name, benchmark, read_records(records))
 
 
 def _git(*arguments: str) -> bytes | None:
@@ -185,7 +180,7 @@ def _git(*arguments: str) -> bytes | None:
     return done.stdout
 
 
-def _digests_at(commit: str) -> dict[str, str]:
+def _digests_at(commit: str, benchmark: Benchmark) -> dict[str, str]:
     """The digest of each implementation's kernel at a commit."""
     packed = _git("archive", commit, "kernels")
     if packed is None:
@@ -193,24 +188,22 @@ def _digests_at(commit: str) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=BytesIO(packed)) as archive:
             archive.extractall(folder, filter="data")
-        found = find_implementations(Path(folder, "kernels"))
+        kernels = Path(folder, "kernels", benchmark.kernels)
+        found = find_implementations(kernels, benchmark.entry_point)
         return {name: implementation.digest for name, implementation in found.items()}
 
 
-def _revision_side(name: str, commit: str, results: Path, benchmark: str | None) -> Side:
+def _revision_side(name: str, commit: str, results: Path, benchmark: Benchmark) -> Side:
     """The records here of the kernels as they were at a commit, the newest of each."""
-    digests = _digests_at(commit)
+    digests = _digests_at(commit, benchmark)
+    records = (
+        (path, record)
+        for path, record in read_records(results / "records")
+        if record.sources.get("implementation_digest")
+        == digests.get(record.run.implementation, "none")
+    )
     try:
-        return newest_side(
-            name,
-            (
-                (path, record)
-                for path, record in read_records(results / "records")
-                if record.sources.get("implementation_digest")
-                == digests.get(record.run.implementation, "none")
-            ),
-            benchmark,
-        )
+        return newest_side(name, benchmark, records)
     except SideError:
         raise SideError(
             f"compare: {results / 'records'} has no records of the kernels at {name}; measure "
@@ -219,37 +212,38 @@ def _revision_side(name: str, commit: str, results: Path, benchmark: str | None)
         ) from None
 
 
-def find_side(name: str, benchmark: str | None = None, results: Path = RESULTS / LOCAL) -> Side:
+def find_side(name: str, benchmark: Benchmark = DEFAULT, results: Path | None = None) -> Side:
     """The side that a name stands for.
 
     Args:
         name: `local`, a recorded dataset, a folder, or a git revision, tried in this order.
-        benchmark: whose records to take, if a side has those of several; its first one's if None.
-        results: the folder of the results of `local`, where records of revisions are kept too.
+        benchmark: whose records to take.
+        results: the folder of the results of `local`, where records of revisions are kept too;
+            None for that of this folder.
 
     Raises:
         SideError: the name stands for none of these, or for no records.
         DatasetError, RecordError: a manifest or a record cannot be read.
     """
+    results = results or results_of(LOCAL, benchmark)
     if name == LOCAL:
         if not (results / "plan" / "experiments.json").is_file():
             raise SideError(
                 f"compare: nothing has been measured here yet ({results} has no plan); call "
                 "snakemake --cores 1 records"
             )
-        return planned_side(name, planned_records(results), None)
+        return planned_side(name, benchmark, planned_records(results))
     for data in (DATA, BUNDLED):
-        if (data / name / MANIFEST).is_file():
-            return _dataset_side(name, data / name, benchmark)
+        folder = dataset_folder(data, name, benchmark)
+        if (folder / MANIFEST).is_file():
+            return _dataset_side(name, folder, benchmark)
     if Path(name).is_dir():
         return _folder_side(name, Path(name), benchmark)
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if commit is not None:
         return _revision_side(name, commit.decode().strip(), results, benchmark)
-    known = sorted(
-        {path.parent.name for data in (DATA, BUNDLED) for path in data.glob("*/" + MANIFEST)}
-    )
+    known = {each for data in (DATA, BUNDLED) for each in recorded_names(data, benchmark)}
     raise SideError(
-        f"compare: {name} is no recorded dataset (there is {', '.join(known) or 'none'}), no "
-        "folder and no git revision; `local` stands for what is measured here"
+        f"compare: {name} is no recorded dataset (there is {', '.join(sorted(known)) or 'none'}), "
+        "no folder and no git revision; `local` stands for what is measured here"
     )
