@@ -62,6 +62,18 @@ def test_a_conclusion_says_by_how_much_and_what_became_of_the_others() -> None:
     assert chinese.endswith("%。另有 3 個形狀相差在 ±5% 以內。")
 
 
+def test_a_conclusion_in_doubt_says_so_of_the_runs_that_are() -> None:
+    measured = runs()
+    one = record(measured, 1, spread=0.002)
+    other = record(measured, 2, spread=0.002, factor=lambda run: 1.2)
+    of_backward = {"code": "outliers", "metric": "backward_time"}
+    other[measured[0]][1] = replace(
+        other[measured[0]][1], warnings=({"code": "throttled"}, of_backward)
+    )
+    (sentence,) = Wording(compared(one, other), "en").conclusions
+    assert sentence.endswith("longer. One of these runs carries warnings (GPU clocks throttled).")
+
+
 def test_identical_code_is_concluded_to_state_no_difference() -> None:
     (sentence,) = concluded(lambda run: False)
     assert sentence == (

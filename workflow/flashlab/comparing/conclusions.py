@@ -103,7 +103,7 @@ class Conclusion:
     """The runs of an implementation with one verdict on a metric, and what became of the others.
 
     `low` and `high` bound the ratios of these runs. `conditions` describe them, None where no
-    conditions do. `shapes` are theirs in short.
+    conditions do. `shapes` are theirs in short. `doubtful` of them carry these `warnings`.
     """
 
     implementation: str
@@ -116,6 +116,8 @@ class Conclusion:
     total: int
     equal: int
     undecided: int
+    doubtful: int
+    warnings: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
         """The conclusion as it stands in comparison.json."""
@@ -143,6 +145,8 @@ def _of_metric(benchmark: Benchmark, pairs: Sequence[Pair]) -> Iterator[Conclusi
             total=len(pairs),
             equal=verdicts.count(EQUAL),
             undecided=verdicts.count(INCONCLUSIVE),
+            doubtful=sum(bool(pair.warnings) for pair in mine),
+            warnings=sorted({code for pair in mine for code in pair.warnings}),
         )
 
 

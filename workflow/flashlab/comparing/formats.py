@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flashlab.comparing.verdicts import EQUAL, INCONCLUSIVE, VERDICTS
-from flashlab.comparing.wording import Wording
+from flashlab.comparing.wording import DOUBT, Wording
 from flashlab.files import json_text
 
 FORMATS = ("text", "markdown", "json")
@@ -49,11 +50,13 @@ def as_text(words: Wording) -> str:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
+    if any(DOUBT in row[-1] for row in rows):
+        parts += ["", words.say("doubt")]
     return "\n".join([*parts, "", *words.only]) + "\n"
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
-    escaped = (cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells)
+    escaped = (re.sub(r"([\\|*])", r"\\\1", cell) for cell in cells)
     return f"| {' | '.join(escaped)} |"
 
 
@@ -78,6 +81,8 @@ def as_markdown(words: Wording) -> str:
         counted = words.say("more", count=len(others))
         table = _markdown_table(words, others)
         parts += ["", f"<details><summary>{counted}</summary>", "", *table, "", "</details>"]
+    if any(pair["warnings"] for pair in words.document["pairs"]):
+        parts += ["", words.say("doubt").replace("*", "\\*")]
     return "\n".join([*parts, "", *(f"- {line}" for line in words.only)]) + "\n"
 
 

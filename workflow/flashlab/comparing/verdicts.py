@@ -46,6 +46,15 @@ class Measured:
         """How the run ended."""
         return status_of([record.status for record in self.records])
 
+    def warnings(self, metric: Metric) -> set[str]:
+        """The codes of the warnings on any process that concern a metric.
+
+        None concern an exact one, which is the same on a disturbed machine.
+        """
+        every = (warning for record in self.records for warning in record.warnings)
+        concerned = () if metric.exact else (None, metric.name)
+        return {warning["code"] for warning in every if warning.get("metric") in concerned}
+
     def values(self, metric: Metric) -> list[float]:
         """A metric's value in each process that has one."""
         return [r.metrics[metric.name].value for r in self.records if r.status == "ok"]
@@ -62,7 +71,7 @@ class Pair:
 
     `one` and `other` are its values in the metric's unit, None where the run has no result there;
     `processes` are how many measured it on each side. For a run that failed on one side, `metric`
-    is None, and `statuses` say how it ended.
+    is None, and `statuses` say how it ended. `warnings` are the codes of those on the metric.
     """
 
     run: Run
@@ -73,6 +82,7 @@ class Pair:
     processes: tuple[int, int]
     statuses: tuple[str, str]
     verdict: str
+    warnings: tuple[str, ...] = ()
 
     @property
     def metric_name(self) -> str | None:
@@ -96,6 +106,7 @@ class Pair:
             "processes": list(self.processes),
             "statuses": list(self.statuses),
             "verdict": self.verdict,
+            "warnings": list(self.warnings),
         }
 
 
@@ -173,5 +184,8 @@ def compare_runs(
             for run, (first, second, ratio) in _compare_kind(metric, ok).items():
                 counts = (len(ok[run][0].values(metric)), len(ok[run][1].values(metric)))
                 verdict = verdict_on(metric, ratio)
-                pairs.append(Pair(run, metric, first, second, ratio, counts, ("ok", "ok"), verdict))
+                codes = tuple(sorted(ok[run][0].warnings(metric) | ok[run][1].warnings(metric)))
+                pairs.append(
+                    Pair(run, metric, first, second, ratio, counts, ("ok", "ok"), verdict, codes)
+                )
     return pairs

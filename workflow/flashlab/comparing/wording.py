@@ -21,6 +21,9 @@ SHOWN_SHAPES = 3
 """Most shapes that a sentence lists where no condition describes them."""
 
 NO_VALUE = "–"
+DOUBT = " *"
+"""Marks a run with warnings on it."""
+
 RELATIONS = {"==": "=", "<=": "≤", ">=": "≥"}
 VALUE_DIGITS = 4
 
@@ -105,6 +108,10 @@ class Wording:
             return self.say("condition.variant", words=words)
         return f"{parameter.symbol} {RELATIONS[condition['relation']]} {condition['value']}"
 
+    def _warnings(self, codes: Sequence[str]) -> str:
+        """Warnings as the report words them."""
+        return self.joined([message(self.language, "report", f"warning.{code}") for code in codes])
+
     def shapes(self, shapes: Sequence[str]) -> str:
         """Some shapes, the first of them by name."""
         shown = list(shapes[:SHOWN_SHAPES])
@@ -142,10 +149,11 @@ class Wording:
             params["amount"] = self.say(form, low=low, high=high)
         said = [self.say(key, **params)]
         if conclusion["verdict"] not in (FAILED, MENDED):
-            for rest in ("equal", "undecided"):
+            for rest in ("doubtful", "equal", "undecided"):
                 if conclusion[rest]:
                     key = counted(f"rest.{rest}", conclusion[rest])
-                    said.append(self.say(key, count=conclusion[rest]))
+                    warnings = self._warnings(conclusion["warnings"])
+                    said.append(self.say(key, count=conclusion[rest], warnings=warnings))
         return ("" if self.language == "zh_TW" else " ").join(said)
 
     @property
@@ -201,7 +209,7 @@ class Wording:
             "interval": NO_VALUE
             if low is None
             else f"{rounded_off_margin(low):g}–{rounded_off_margin(high):g}",
-            "verdict": self.verdict(pair["verdict"]),
+            "verdict": self.verdict(pair["verdict"]) + (DOUBT if pair["warnings"] else ""),
         }
 
     @property
