@@ -21,9 +21,9 @@ from flashlab.statistics import Estimate, estimate_median
 from flashlab.sweep import status_of
 
 UNREPLICATED = Spread(0.03, 1e6)
-"""The spread between processes where none was measured: that of the implementations that scatter
-most on an H200 (`docs/measuring.md`). By it, the least difference that single processes can show is
-one of about 14%."""
+"""The spread that is assumed between processes where none was measured. By it, the least difference
+that single processes can show is one of about 14%; identical code was seen to differ by up to 11%
+between two H200s (`docs/measuring.md`)."""
 
 TIMES = ("s", "ms", "us", "ns")
 """Units of the metrics that are called faster and slower; others are better and worse."""
