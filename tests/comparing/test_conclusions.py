@@ -110,3 +110,11 @@ def test_what_one_side_alone_has_is_listed() -> None:
         "before alone has 2 runs of Flash2 (float16 on cuda): B1 N4096 H8 E512 full, "
         "B1 N8192 H8 E512 full."
     )
+
+
+def test_an_interval_without_bounds_is_not_printed_to_the_digit() -> None:
+    document = compared(record(runs(), 1), record(runs(), 2))
+    pair = {**document["pairs"][0], "low": 3.2e-5, "high": 126000.0}
+    assert Wording(document, "en").cells(pair)["interval"] == "< 0.01–> 100"
+    pair = {**pair, "low": 0.934, "high": 1.0499}
+    assert Wording(document, "en").cells(pair)["interval"] == "0.934–1.0499"

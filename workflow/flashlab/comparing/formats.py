@@ -40,8 +40,9 @@ STATED = tuple(verdict for verdict in VERDICTS if verdict not in (EQUAL, INCONCL
 
 def as_text(words: Wording) -> str:
     """The comparison for a terminal: environments, conclusions, and the runs that differ."""
-    parts = [words.say("title"), words.subtitle, "", *words.environments]
-    parts += [f"  {line}" for line in _differing(words)]
+    first, *further = words.environments
+    parts = [words.say("title"), words.subtitle, "", first]
+    parts += [*(f"  {line}" for line in _differing(words)), *further]
     parts += ["", *words.conclusions]
     rows = [_headings(words), *_rows(words, STATED)]
     if len(rows) > 1:
@@ -72,8 +73,9 @@ def _markdown_table(words: Wording, rows: Sequence[Sequence[str]]) -> list[str]:
 def as_markdown(words: Wording) -> str:
     """The comparison as a comment: conclusions, the runs that differ, the others folded away."""
     parts = [f"### {words.say('title')}", "", words.subtitle, ""]
-    parts += [f"- {line}" for line in words.environments]
-    parts += [f"    - {line}" for line in _differing(words)]
+    first, *further = words.environments
+    parts += [f"- {first}", *(f"    - {line}" for line in _differing(words))]
+    parts += [f"- {line}" for line in further]
     parts += ["", *(f"- {line}" for line in words.conclusions)]
     if stated := _rows(words, STATED):
         parts += ["", *_markdown_table(words, stated)]

@@ -27,6 +27,9 @@ DOUBT = " *"
 RELATIONS = {"==": "=", "<=": "≤", ">=": "≥"}
 VALUE_DIGITS = 4
 
+FARTHEST = 100
+"""The largest ratio that an interval's end is printed as; two processes bound nothing."""
+
 
 def say(key: str, language: str, /, **params: object) -> str:
     """A message in a language, with its parameters filled in."""
@@ -206,9 +209,7 @@ class Wording:
             "one": one,
             "other": other,
             "ratio": NO_VALUE if ratio is None else f"{rounded_off_margin(ratio):g}",
-            "interval": NO_VALUE
-            if low is None
-            else f"{rounded_off_margin(low):g}–{rounded_off_margin(high):g}",
+            "interval": NO_VALUE if low is None else f"{_end(low)}–{_end(high)}",
             "verdict": self.verdict(pair["verdict"]) + (DOUBT if pair["warnings"] else ""),
         }
 
@@ -237,6 +238,13 @@ class Wording:
             for found in lacking
         ]
         return lines or [self.say("only.none")]
+
+
+def _end(ratio: float) -> str:
+    """An end of an interval; what is far beyond any verdict is not told to the digit."""
+    if not 1 / FARTHEST <= ratio <= FARTHEST:
+        return f"> {FARTHEST:g}" if ratio > 1 else f"< {1 / FARTHEST:g}"
+    return f"{rounded_off_margin(ratio):g}"
 
 
 def _protocol(value: str) -> str:
