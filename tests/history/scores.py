@@ -1,8 +1,8 @@
-"""How often change points are right on planted histories: `python perf/history_scores.py`.
+"""How often change points are right on planted histories: `python tests/history/scores.py`.
 
-Each history of 100 commits is watched as it grows: after every commit the
-changes are found anew, and one that was not there before (within two commits) is an alarm. An alarm
-is false unless a step was planted at most three commits from where it says that one was.
+Each history of 100 commits is watched as it grows: after every commit the changes are found anew,
+and one that was not there before (within two commits) is an alarm. An alarm is false unless a step
+was planted at most three commits from where it says that one was.
 """
 
 from __future__ import annotations
