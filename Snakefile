@@ -5,6 +5,7 @@
 #   snakemake --cores 1 records                                  measure only
 #   snakemake --cores 1 counters                                 read the GPU's counters only
 #   snakemake --cores 1 freeze --config name=NAME                keep the records as data/NAME
+#   snakemake --cores 1 report/compare.pdf --config compare=[NAME,NAME]   compare two sets of records
 #   snakemake --cores 1 report/grades.pdf --config submissions=DIR   grade a class
 #   snakemake --cores 1 verify --config pdf=PATH                 check a report against its data
 #
@@ -36,4 +37,5 @@ include: "workflow/rules/findings.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/datasets.smk"
+include: "workflow/rules/compare.smk"
 include: "workflow/rules/grades.smk"

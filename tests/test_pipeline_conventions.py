@@ -123,6 +123,8 @@ def test_the_rules_are_the_stages(project: Any) -> None:
     stages = {"measure", "ceilings", "records", "tables", "findings", "figures", "overview"}
     stages |= {"report", "page", "freeze", "report_target", "grades", "grades_pdf", "verify"}
     stages |= {"measure_counters", "counters", "freeze_counters"}
+    stages |= {"comparison", "comparison_figures", "comparison_pdf", "comparison_page"}
+    stages |= {"publish_comparison"}
     stages |= {f"publish_{name}" for name in ("pdf", "page", "grades", "grades_pdf")}
     assert rules == stages
 

@@ -37,6 +37,30 @@ def says(text: str, sentences: Sequence[str], squeezed: Callable[[str], str]) ->
     return all(squeezed(sentence) in text for sentence in sentences)
 
 
+# Comparing
+
+
+def test_a_dataset_is_compared_with_what_is_measured_here(frozen: Any) -> None:
+    sides = ("--config", "compare=[mine,local]")
+    assert "Measuring" not in frozen.make("report/compare.pdf", *sides)
+    comparison = frozen.folder / "results" / "compare" / "comparison.json"
+    found = json.loads(comparison.read_text("utf-8"))
+    assert [side["name"] for side in found["sides"]] == ["mine", "local"]
+    assert (found["shared"], found["conclusions"]) == (14, [])
+    assert {pair["verdict"] for pair in found["pairs"]} == {"equal"}  # the very same records
+    assert frozen.folder.joinpath("report", "compare.pdf").read_bytes().startswith(b"%PDF")
+    again = frozen.snakemake("--dry-run", "report/compare.pdf", *sides)
+    assert "Nothing to be done" in again.stdout
+
+
+def test_a_comparison_without_two_sides_says_how_to_name_them(frozen: Any) -> None:
+    done = frozen.snakemake("--dry-run", "results/compare/comparison.json", "--force")
+    assert done.returncode != 0
+    assert "--config compare=[NAME,NAME]" in done.stdout
+    done = frozen.snakemake("--dry-run", "report/compare.pdf", "--config", "compare=[mine,absent]")
+    assert "absent is no recorded dataset (there is h200, mine)" in done.stdout
+
+
 # Keeping local records
 
 

@@ -36,6 +36,7 @@ IMPORTED = (
 STAGES = (
     *("import", "freeze", "tables", "findings", "figures", "overview", "report"),
     *("page", "verdicts", "grade", "grades-pdf", "verify"),
+    *("comparison", "comparison-figures", "comparison-pdf"),
 )
 """Commands of the package that run in a fork."""
 

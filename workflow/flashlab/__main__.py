@@ -214,7 +214,7 @@ def _verify(arguments: Arguments) -> None:
     from flashlab.grading.limits import LimitError, run_within_limits
 
     given = ("--order", arguments.order) if arguments.order else ("--pdf", arguments.pdf)
-    command = (sys.executable, "-m", "flashlab", "compare", *map(str, given))
+    command = (sys.executable, "-m", "flashlab", "verify-unlimited", *map(str, given))
     try:
         status = run_within_limits(command)
     except LimitError as error:
@@ -223,7 +223,7 @@ def _verify(arguments: Arguments) -> None:
     raise SystemExit(status)
 
 
-def _compare(arguments: Arguments) -> None:
+def _verify_unlimited(arguments: Arguments) -> None:
     from flashlab.grading import verification
 
     if arguments.order:
@@ -253,6 +253,58 @@ def _hw4_judge(arguments: Arguments) -> None:
         raise SystemExit(1)
 
 
+def _compare(arguments: Arguments) -> None:
+    """Print a comparison; exit status 1 where a verdict stands that the call is to fail on."""
+    from flashlab.benchmarks.registry import find_benchmark
+    from flashlab.comparing.comparison import compare
+    from flashlab.comparing.formats import formatted
+    from flashlab.comparing.sides import find_side
+
+    benchmark = find_benchmark(arguments.benchmark)
+    document = compare(*(find_side(n, benchmark) for n in (arguments.one, arguments.other)))
+    print(formatted(document, arguments.format, arguments.language), end="")
+    if {pair["verdict"] for pair in document["pairs"]} & set(arguments.fail_on):
+        raise SystemExit(1)
+
+
+def _comparison(arguments: Arguments) -> None:
+    from flashlab.comparing.comparison import write_comparison
+
+    write_comparison(arguments.plan, arguments.output)
+
+
+def _comparison_figures(arguments: Arguments) -> None:
+    from flashlab.comparing.figures import draw_comparison
+
+    draw_comparison(arguments.comparison, arguments.output)
+
+
+def _comparison_pdf(arguments: Arguments) -> None:
+    from flashlab.comparing.pages import write_pdf
+
+    write_pdf(arguments.comparison, arguments.figures, arguments.output)
+
+
+def _comparison_page(arguments: Arguments) -> None:
+    from flashlab.comparing.pages import write_page
+
+    write_page(arguments.comparison, arguments.figures, arguments.output)
+
+
+def _history(arguments: Arguments) -> None:
+    from flashlab.files import open_atomically
+    from flashlab.history.formats import formatted
+    from flashlab.history.series import read_history
+
+    document = read_history(arguments.folders, arguments.repository)
+    text = formatted(document, arguments.format, arguments.language)
+    if arguments.output is None:
+        print(text, end="")
+        return
+    with open_atomically(arguments.output) as file:
+        file.write(text)
+
+
 def _check_call(arguments: Arguments) -> None:
     from flashlab.config import parse_override, read_config
 
@@ -260,6 +312,16 @@ def _check_call(arguments: Arguments) -> None:
         read_config(file)
     for argument in arguments.config:
         parse_override(argument)
+
+
+def _add_language(command: argparse.ArgumentParser) -> None:
+    """The option for the language of what is printed."""
+    command.add_argument(
+        "--language",
+        choices=("zh_TW", "en"),
+        default="zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
+        help="of what is printed (zh_TW where LANG begins with zh, otherwise en)",
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -380,7 +442,11 @@ def _parser() -> argparse.ArgumentParser:
 
     for name, function, help in (
         ("verify", _verify, "Check a report against the data attached to it."),
-        ("compare", _compare, "What verify does, without its limits of memory and time."),
+        (
+            "verify-unlimited",
+            _verify_unlimited,
+            "What verify does, without its limits of memory and time.",
+        ),
     ):
         verify = command(name, function, help)
         verify.epilog = (
@@ -395,15 +461,61 @@ def _parser() -> argparse.ArgumentParser:
     grades_pdf.add_argument("--document", type=Path, required=True, help="the pages' content")
     grades_pdf.add_argument("--output", type=Path, required=True, help="PDF to write")
 
+    compare = command("compare", _compare, "Compare two sets of records, run by run.")
+    compare.epilog = (
+        "A side is `local`, a recorded dataset, a folder (of a dataset, of results, or of records) "
+        "or a git revision whose kernels were measured here. Exit status: 0, or 1 where a verdict "
+        "given by --fail-on stands or the sides cannot be compared."
+    )
+    compare.add_argument("one", metavar="ONE", help="what is compared with: before")
+    compare.add_argument("other", metavar="OTHER", help="what is judged: after")
+    compare.add_argument("--benchmark", default="attention", help="whose records (attention)")
+    compare.add_argument("--format", choices=("text", "markdown", "json"), default="text")
+    compare.add_argument(
+        "--fail-on",
+        action="append",
+        choices=("slower", "worse", "failed", "inconclusive"),
+        default=[],
+        help="exit with status 1 where any run has this verdict; may be repeated",
+    )
+    _add_language(compare)
+
+    history = command("history", _history, "Say at which commits the numbers changed.")
+    history.add_argument(
+        "folders", type=Path, nargs="+", metavar="FOLDER", help="records, or results with records"
+    )
+    history.add_argument(
+        "--repository",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="the git checkout that the commits are of (this folder)",
+    )
+    history.add_argument("--format", choices=("text", "markdown", "json", "html"), default="text")
+    history.add_argument("--output", type=Path, metavar="FILE", help="write there, do not print")
+    _add_language(history)
+
+    comparison = command("comparison", _comparison, "Compare the sides that a call has planned.")
+    comparison.add_argument("--plan", type=Path, required=True, help="the sides, JSON")
+    comparison.add_argument("--output", type=Path, required=True, help="comparison.json to write")
+
+    drawn = command("comparison-figures", _comparison_figures, "Draw a comparison as SVG.")
+    drawn.add_argument("--comparison", type=Path, required=True, help="comparison.json")
+    drawn.add_argument("--output", type=Path, required=True, help="folder to draw into")
+
+    for name, function, help in (
+        ("comparison-pdf", _comparison_pdf, "Render a comparison as a PDF."),
+        ("comparison-page", _comparison_page, "Write a comparison as one HTML file."),
+    ):
+        rendered = command(name, function, help)
+        rendered.add_argument("--comparison", type=Path, required=True, help="comparison.json")
+        rendered.add_argument("--figures", type=Path, required=True, help="folder of its figures")
+        rendered.add_argument("--output", type=Path, required=True, help="file to write")
+
     own = command("selfcheck", _self_check, "Check one submission before it is handed in.")
     own.add_argument("folder", type=Path, metavar="FOLDER", help="the submission, or its archive")
     own.add_argument("--device", help="the class's GPU, for results that name none")
-    own.add_argument(
-        "--language",
-        choices=("zh_TW", "en"),
-        default="zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
-        help="of what is printed (zh_TW where LANG begins with zh, otherwise en)",
-    )
+    _add_language(own)
 
     hw4 = command("hw4", _hw4, "The assignment's program: attention from a file to a file.")
     hw4.add_argument("input", type=Path, metavar="IN.bin", help="B, N, d, then Q, K, V by batch")

@@ -68,7 +68,20 @@ def planned_records(results: Path) -> list[dict[str, Any]]:
     Raises:
         OSError, ValueError, KeyError: there is no plan, or it cannot be read.
     """
-    plans = [read_json(records_file(results, name)) for name in planned_experiments(results)]
+    names = planned_experiments(results)
+    return _entries(read_json(records_file(results, name)) for name in names)
+
+
+def planned_documents(documents: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """As `planned_records`, of a plan that is not written yet: its documents by their paths."""
+    folder = ("plan", "records")
+    return _entries(
+        document for name, document in documents.items() if Path(name).parts[-3:-1] == folder
+    )
+
+
+def _entries(plans: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The entries of the plans of experiments, each with its benchmark."""
     return [
         {"benchmark": plan["benchmark"], **entry} for plan in plans for entry in plan["records"]
     ]

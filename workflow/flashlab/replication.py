@@ -148,7 +148,9 @@ def _combined(processes: Sequence[Estimate], spread: Spread | None) -> Estimate:
     return Estimate(math.exp(centre), count, np.exp(quantiles))
 
 
-def combine_processes(kind: Sequence[Sequence[Estimate]]) -> list[Replicated]:
+def combine_processes(
+    kind: Sequence[Sequence[Estimate]], unreplicated: Spread | None = None
+) -> list[Replicated]:
     """The estimate of each run of a kind from those of its processes, by one quantity above 0.
 
     The value is the geometric mean of the processes' medians. Its distribution is that of Student's
@@ -161,6 +163,7 @@ def combine_processes(kind: Sequence[Sequence[Estimate]]) -> list[Replicated]:
 
     Args:
         kind: the processes of each run, at least one, in any order.
+        unreplicated: the spread to assume where no run of the kind has several processes.
 
     Returns:
         An estimate for each run, without an interval where a process has none.
@@ -169,7 +172,7 @@ def combine_processes(kind: Sequence[Sequence[Estimate]]) -> list[Replicated]:
     variances = _variances(logs)
     found = []
     for position, processes in enumerate(kind):
-        spread = variances.spread_of(position) if variances.own else None
+        spread = variances.spread_of(position) if variances.own else unreplicated
         found.append(Replicated(_combined(processes, spread), len(processes), spread))
     return found
 

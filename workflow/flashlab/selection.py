@@ -16,7 +16,7 @@ def benchmark_of_file(path: str) -> str | None:
         return next((name for name, b in BENCHMARKS.items() if b.report == found[1]), None)
     if found := re.match(r"results/([^/]+)/", path):
         own = (name for name in BENCHMARKS if found[1].endswith(f"-{name}"))
-        return next(own, None if found[1] == "grading" else DEFAULT.name)
+        return next(own, None if found[1] in ("grading", "compare") else DEFAULT.name)
     return None
 
 

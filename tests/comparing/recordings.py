@@ -1,0 +1,79 @@
+"""Planted recordings: the same runs on two sides, of which a test says what differs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.records import Measurement, Record
+from flashlab.runs import Run
+
+Recording = dict[Run, list[Record]]
+
+SIZES = (256, 1024, 4096, 8192)
+
+
+def runs(
+    sizes: Sequence[int] = SIZES,
+    masks: Sequence[bool] = (False,),
+    implementation: str = "Flash2",
+) -> list[Run]:
+    """A run at each sequence length and mask."""
+    return [
+        attention_run(implementation, Shape(1, size, 8, 512, causal), "float16", "cuda")
+        for size in sizes
+        for causal in masks
+    ]
+
+
+def unchanged(run: Run) -> float:
+    """The factor of a run that takes as long as planted."""
+    return 1.0
+
+
+def record(
+    measured: Sequence[Run],
+    seed: int,
+    processes: int = 3,
+    spread: float = 0.01,
+    factor: Callable[[Run], float] = unchanged,
+    peak: float = 10.0,
+) -> Recording:
+    """Runs in several processes, each with an offset of its own and noisy samples.
+
+    `factor` gives by how much longer than planted a run's forward pass takes.
+    """
+    drawn = random.Random(seed)
+
+    def timed(milliseconds: float) -> Measurement:
+        offset = drawn.gauss(1, spread)
+        samples = tuple(milliseconds * offset * drawn.gauss(1, 0.01) for _ in range(20))
+        return Measurement(sorted(samples)[10], samples, "interval")
+
+    def one(run: Run, process: int) -> Record:
+        metrics = {
+            "forward_time": timed(1.0 * factor(run)),
+            "backward_time": timed(2.5),
+            "peak_memory": Measurement(peak),
+        }
+        return Record(
+            benchmark="attention",
+            run=run,
+            status="ok",
+            message=None,
+            protocol={"name": "sampled"},
+            metrics=metrics,
+            gate=None,
+            warnings=(),
+            environment={"device_name": "Abacus", "packages": {"torch": "2.0"}},
+            sources={
+                "process": process,
+                "implementation_digest": "a" * 64,
+                "measuring_digest": "b" * 64,
+            },
+            started=f"2026-01-02T03:04:{seed % 60:02}+00:00",
+        )
+
+    return {run: [one(run, process) for process in range(processes)] for run in measured}

@@ -1,0 +1,59 @@
+# What the rules for comparisons share: the two sides. Only rules/compare.smk includes this file.
+#
+# Of the pipeline it uses the configuration, the plan and its folder, and the rule that measures.
+
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.comparing.sides import Side, SideError, find_side, planned_side
+from flashlab.files import read_json
+from flashlab.plan_files import planned_documents
+from flashlab.records import RecordError
+
+COMPARED = PREPARED.config.get("compare")
+COMPARED_BENCHMARK = find_benchmark(PREPARED.config["benchmark"])
+COMPARISON_PLAN = str(PLAN_ROOT / "results" / "compare" / "plan.json")
+
+
+def compared_side(name):
+    """A side of the comparison. What `local` stands for is planned by this call, not measured yet."""
+    if name == LOCAL:
+        return planned_side(name, COMPARED_BENCHMARK, planned_documents(PREPARED.documents))
+    return find_side(name, COMPARED_BENCHMARK)
+
+
+def plan_comparison():
+    """Write what is compared; a call that compares nothing leaves the plan of another one alone."""
+    try:
+        sides = [compared_side(name) for name in COMPARED]
+    except (*PREPARATION_ERRORS, RecordError, SideError) as error:
+        raise WorkflowError(str(error)) from None
+    document = {
+        "sides": [side.to_json() for side in sides],
+        "languages": PREPARED.config["languages"],
+    }
+    PLAN_FILES.write({"results/compare/plan.json": document})
+
+
+if COMPARED and workflow.is_main_process:
+    if PREPARED.dataset != LOCAL:
+        raise WorkflowError(
+            "--config: compare: it names both sides; leave out dataset= and import="
+        )
+    plan_comparison()
+
+
+def comparison_plan(wildcards):
+    """The plan of the comparison; only a call that names the two sides has one."""
+    if not COMPARED:
+        raise WorkflowError(
+            "compare: say what to compare: snakemake report/compare.pdf "
+            "--config compare=[NAME,NAME]"
+        )
+    return COMPARISON_PLAN
+
+
+def compared_records(wildcards):
+    """The records of both sides."""
+    if not COMPARED:
+        return []
+    plan = read_json(Path(COMPARISON_PLAN))
+    return sorted({str(path) for side in plan["sides"] for path in Side.from_json(side).paths})

@@ -1,0 +1,101 @@
+# records of two sides -> comparison: verdicts and conclusions, and the same as a PDF and a page.
+
+
+include: "../comparing.smk"
+
+
+rule comparison:
+    input:
+        plan=comparison_plan,
+        records=compared_records,
+        sources=sources("flashlab.comparing.comparison"),
+    output:
+        "results/compare/comparison.json",
+    log:
+        "results/compare/logs/comparison.log",
+    conda:
+        CONDA
+    message:
+        "Comparing two sets of records"
+    shell:
+        "python -m flashlab comparison --plan {input.plan:q} --output {output:q} > {log:q} 2>&1"
+
+
+rule comparison_figures:
+    input:
+        comparison="results/compare/comparison.json",
+        sources=sources("flashlab.comparing.figures"),
+        fonts=FONTS,
+    output:
+        directory("results/compare/figures"),
+    log:
+        "results/compare/logs/figures.log",
+    conda:
+        CONDA
+    message:
+        "Drawing the comparison"
+    shell:
+        "python -m flashlab comparison-figures --comparison {input.comparison:q} "
+        "--output {output:q} > {log:q} 2>&1"
+
+
+COMPARISON_INPUTS = {
+    "comparison": "results/compare/comparison.json",
+    "figures": "results/compare/figures",
+    "sources": sources("flashlab.comparing.pages"),
+    "templates": [
+        str(ROOT.joinpath("templates", name))
+        for name in ("compare.html.j2", "report.css", "compare.css", "compare-screen.css")
+    ],
+    "catalogs": catalogs("comparison"),
+    "fonts": FONTS,
+}
+
+
+rule comparison_pdf:
+    input:
+        **COMPARISON_INPUTS,
+    output:
+        "results/compare/compare.pdf",
+    log:
+        "results/compare/logs/pdf.log",
+    conda:
+        CONDA
+    message:
+        "Rendering the comparison"
+    shell:
+        "python -m flashlab comparison-pdf --comparison {input.comparison:q} "
+        "--figures {input.figures:q} --output {output:q} > {log:q} 2>&1"
+
+
+rule comparison_page:
+    input:
+        **COMPARISON_INPUTS,
+    output:
+        "results/compare/compare.html",
+    log:
+        "results/compare/logs/page.log",
+    conda:
+        CONDA
+    message:
+        "Rendering the comparison as an HTML page"
+    shell:
+        "python -m flashlab comparison-page --comparison {input.comparison:q} "
+        "--figures {input.figures:q} --output {output:q} > {log:q} 2>&1"
+
+
+rule publish_comparison:
+    input:
+        "results/compare/compare.{kind}",
+    output:
+        "report/compare.{kind}",
+    log:
+        "results/compare/logs/publish_{kind}.log",
+    wildcard_constraints:
+        kind="pdf|html",
+    conda:
+        CONDA
+    message:
+        "Writing report/compare.{wildcards.kind}"
+    shell:
+        "cp {input:q} {output:q} > {log:q} 2>&1"
