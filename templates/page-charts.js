@@ -12,16 +12,16 @@ const DRAGGED = 4; // pixels that a click may move
 const ROUNDING = 1e-6; // of pixels to values and back
 const TICK_ROOM = 40; // pixels of height for each number on an axis
 const MARK = 5; // half the size of the mark of a run without a result
-const COLOURS = styleColours();
 
-// The colours are drawn for a white page; the style sheet inverts figures on a dark one.
+// The colours of the implementations, as light as a dark page needs.
 function styleColours() {
   const probe = document.createElement("span");
   probe.hidden = true;
   document.body.append(probe);
   const found = [0, 1, 2, 3, 4, 5, 6, 7].map((number) => {
     probe.className = `style-${number}`;
-    return getComputedStyle(probe).backgroundColor;
+    const { backgroundColor } = getComputedStyle(probe);
+    return ROOT.dataset.theme === "dark" ? `oklch(from ${backgroundColor} max(l, 0.7) c h)` : backgroundColor;
   });
   probe.remove();
   return found;
@@ -214,7 +214,7 @@ class Explorer {
       .map((line) => {
         const shown = !this.hidden.has(line.implementation);
         const sample = make("span", { class: `sample${line.position % 2 ? " hollow" : ""}`, "aria-hidden": "true" });
-        sample.style.color = COLOURS[line.style % COLOURS.length];
+        sample.style.color = this.colours[line.style % this.colours.length];
         sample.style.borderTopStyle = line.position ? "dashed" : "solid";
         const button = make("button", { type: "button", "aria-pressed": shown, "data-line": this.nameOf(line) }, sample, this.nameOf(line));
         button.addEventListener("click", () => {
@@ -236,6 +236,7 @@ class Explorer {
     this.unpin();
     this.at = null;
     this.uplot?.destroy();
+    this.colours = styleColours();
     const { lines } = this;
     const columns = lines.map((line) => {
       const at = new Map(line.points.map((point) => [point.at, point]));
@@ -253,8 +254,9 @@ class Explorer {
 
   options(lines) {
     const font = "12px system-ui, sans-serif";
-    const axis = { font, labelFont: `bold ${font}`, stroke: "#1c1c1c", labelSize: 20, labelGap: 2 };
-    const grid = { stroke: "#e4e4e4", width: 1 };
+    const colour = (name) => getComputedStyle(ROOT).getPropertyValue(name);
+    const axis = { font, labelFont: `bold ${font}`, stroke: colour("--ink"), labelSize: 20, labelGap: 2 };
+    const grid = { stroke: colour("--line"), width: 1 };
     const padded = (low, high, logarithmic, share) => {
       if (low === null || low === undefined || high === null) return logarithmic ? [1, 10] : [0, 1];
       if (logarithmic) {
@@ -317,14 +319,14 @@ class Explorer {
       series: [
         {},
         ...lines.map((line) => {
-          const colour = COLOURS[line.style % COLOURS.length];
-          const fill = line.position % 2 ? "#ffffff" : colour;
+          const stroke = this.colours[line.style % this.colours.length];
+          const fill = line.position % 2 ? colour("--paper") : stroke;
           return {
             label: this.nameOf(line),
-            stroke: colour,
+            stroke,
             width: 2,
             dash: DASHES[line.position % DASHES.length],
-            points: { show: true, size: 8, width: 1.5, stroke: colour, fill },
+            points: { show: true, size: 8, width: 1.5, stroke, fill },
           };
         }),
       ],
@@ -346,7 +348,7 @@ class Explorer {
     ctx.clip();
     ctx.lineWidth = 1.5 * ratio;
     for (const line of this.lines) {
-      ctx.strokeStyle = COLOURS[line.style % COLOURS.length];
+      ctx.strokeStyle = this.colours[line.style % this.colours.length];
       ctx.beginPath();
       for (const point of line.points) {
         const x = u.valToPos(point.at, "x", true);
@@ -408,7 +410,7 @@ class Explorer {
     this.ring.hidden = false;
     this.ring.style.left = `${place.x}px`;
     this.ring.style.top = `${place.y}px`;
-    this.ring.style.color = COLOURS[line.style % COLOURS.length];
+    this.ring.style.color = this.colours[line.style % this.colours.length];
     this.fillTip(line, point);
     this.tip.hidden = false;
     const over = this.uplot.over;

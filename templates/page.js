@@ -19,7 +19,13 @@ function applyLanguage(chosen) {
   search();
 }
 
-const APPLY = { language: applyLanguage, theme: applyTheme };
+const APPLY = {
+  language: applyLanguage,
+  theme(chosen) {
+    applyTheme(chosen);
+    redrawCharts();
+  },
+};
 
 function choose(choice, value) {
   APPLY[choice](value);
@@ -347,7 +353,7 @@ for (const button of all("[data-choose]")) {
   });
 }
 for (const box of all("[data-show]")) box.addEventListener("change", showImplementations);
-SYSTEM_IS_DARK.addEventListener("change", () => applyTheme(remembered("theme")));
+SYSTEM_IS_DARK.addEventListener("change", () => APPLY.theme(remembered("theme")));
 NARROW.addEventListener("change", () => {
   for (const body of all("tbody")) showLabels(body);
   labelCells();
