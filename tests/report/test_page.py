@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import csv
 import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Page as Tab
 
 from flashlab.report.render import to_html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DESKTOP, PHONE = (1280, 900), (390, 844)
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -70,10 +72,13 @@ def test_it_is_whole_and_asks_for_nothing(page: Path) -> None:
     outline = Outline(text)
     assert outline.open == []
     assert len(outline.ids) == len(set(outline.ids))
-    assert [address for address in outline.addresses if not address.startswith("#")] == []
-    assert {address[1:] for address in outline.addresses} <= set(outline.ids)
+    places = {address[1:] for address in outline.addresses if address.startswith("#")}
+    assert places <= set(outline.ids)
+    records = {address for address in outline.addresses if not address.startswith("#")}
+    assert {Path(record).suffix for record in records} == {".json"}
+    assert all((page.parent / record).is_file() for record in records)
     style = text[text.index("<style>") : text.index("</style>")]
-    assert set(re.findall(r"url\(\"?([a-z]+:)", style)) == {"data:"}
+    assert "url(" not in style
     policy = unescape(re.search('Content-Security-Policy" content="([^"]+)"', text)[1])  # type: ignore[index]
     assert policy.startswith("default-src 'none'") and "http" not in policy
 
@@ -99,127 +104,374 @@ def test_it_says_what_the_pdf_says_and_more(
 # In a browser
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What a reader saw after doing something, and what the console said."""
-
-    result: Any
-    console: list[str]
-
-
-@pytest.fixture
-def chromium(tmp_path: Path) -> Callable[..., Seen]:
-    """Opens a page in Chromium, does what a script says, and returns what that returns."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip(
             "Chromium is not installed, so the page was not tried in a browser: "
             "apt-get install chromium"
         )
-
-    def call(page: Path, script: str, size: tuple[int, int] = DESKTOP) -> Seen:
-        driver = (
-            "window.addEventListener('load', () => { let seen; "
-            f"try {{ seen = (() => {{ {script} }})(); }} catch (error) {{ seen = String(error); }} "
-            "const out = document.createElement('pre'); out.id = 'seen'; "
-            "out.textContent = JSON.stringify(seen); document.body.append(out); });"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
         )
-        hashed = base64.b64encode(hashlib.sha256(driver.encode()).digest()).decode()
-        text = page.read_text(encoding="utf-8")
-        assert "script-src &#39;sha256-" in text
-        text = text.replace("script-src ", f"script-src &#39;sha256-{hashed}&#39; ", 1)
-        tried = tmp_path / "tried.html"
-        tried.write_text(text.replace("</body>", f"<script>{driver}</script></body>"), "utf-8")
-        done = subprocess.run(
-            [
-                *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu"),
-                *("--disable-dev-shm-usage", f"--user-data-dir={tmp_path / 'profile'}"),
-                *(f"--window-size={size[0]},{size[1]}", "--enable-logging=stderr", "--v=0"),
-                *("--virtual-time-budget=5000", "--dump-dom", tried.as_uri()),
-            ],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        found = re.search('<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
-        assert found, done.stderr
-        console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-        return Seen(json.loads(unescape(found[1])), console)
-
-    return call
+        yield started
+        started.close()
 
 
 @pytest.fixture
-def in_chromium(page: Path, chromium: Callable[..., Seen]) -> Callable[..., Seen]:
-    """Does so with the finished folder's page."""
-    return partial(chromium, page)
+def open_page(browser: Browser, page: Path) -> Iterator[Callable[..., Tab]]:
+    """Opens the page for a reader; afterwards, nothing else was asked for, and nothing logged."""
+    asked: list[str] = []
+    logged: list[str] = []
+    contexts = []
+
+    def call(file: Path = page, **reader: Any) -> Tab:
+        context = browser.new_context(**{"viewport": DESKTOP, "reduced_motion": "reduce"} | reader)
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("console", lambda message: logged.append(message.text))
+        tab.on("pageerror", lambda error: logged.append(str(error)))
+        tab.goto(file.as_uri())
+        return tab
+
+    yield call
+    for context in contexts:
+        context.close()
+    assert logged == []
+    assert {url.partition("#")[0].rpartition("/")[2] for url in asked} <= {"lab5.html"}
 
 
-SHOWN = "const shown = (part) => part.getClientRects().length > 0;"
-
-
-def test_the_console_stays_silent_and_the_fonts_are_the_pages_own(
-    in_chromium: Callable[..., Seen],
-) -> None:
-    seen = in_chromium(
-        "return [document.fonts.size, [...document.fonts].map((font) => font.family)[0], "
-        "document.querySelector('.tools').hidden, document.querySelectorAll('figure svg').length];"
+def count_shown(tab: Tab, selector: str) -> int:
+    """How many elements are shown, in view or not."""
+    found: int = tab.evaluate(
+        "(selector) => [...document.querySelectorAll(selector)]"
+        ".filter((part) => part.getClientRects().length).length",
+        selector,
     )
-    assert seen.console == []
-    assert seen.result[0] == 2 and "Noto Sans TC" in seen.result[1]
-    assert seen.result[2] is False and seen.result[3] == 25
+    return found
+
+
+def wait_until(tab: Tab, expression: str) -> None:
+    """Wait for something to become true; the page's policy forbids Playwright's own way."""
+    for _ in range(200):
+        if tab.evaluate(expression):
+            return
+        tab.wait_for_timeout(50)
+    raise AssertionError(f"never true: {expression}")
+
+
+# Languages and appearance
 
 
 @pytest.mark.parametrize(("chosen", "other"), [("en", "zh-TW"), ("zh-TW", "en")])
-def test_one_language_is_shown_alone_and_both_again(
-    in_chromium: Callable[..., Seen], chosen: str, other: str
+def test_a_language_is_shown_alone_in_text_title_figures_and_charts_and_remembered(
+    open_page: Callable[..., Tab], chosen: str, other: str
 ) -> None:
-    seen = in_chromium(
-        SHOWN
-        + f"""
-        const count = (tag) =>
-          [...document.querySelectorAll(`section [lang="${{tag}}"]`)].filter(shown).length;
-        const before = [count("{chosen}"), count("{other}")];
-        document.querySelector('button[data-language="{chosen}"]').click();
-        const alone = [count("{chosen}"), count("{other}"), document.documentElement.lang];
-        document.querySelector('button[data-language="both"]').click();
-        return [before, alone, [count("{chosen}"), count("{other}")]];
-        """
-    )
-    before, alone, after = seen.result
-    assert seen.console == [] and before == after
-    assert before[0] > 100 and before[1] > 100
-    assert alone == [before[0], 0, chosen]
+    tab = open_page()
+    of = {tag: f'main [lang="{tag}"]' for tag in (chosen, other)}
+    before = [count_shown(tab, of[chosen]), count_shown(tab, of[other])]
+    assert min(before) > 100
+    tab.click(f'button[value="{chosen}"]')
+    tab.reload()
+    title = {"en": "Attention benchmark report", "zh-TW": "注意力機制效能實驗報告"}[chosen]
+    assert tab.title() == title and tab.locator("html").get_attribute("lang") == chosen
+    assert count_shown(tab, of[other]) == 0 and count_shown(tab, of[chosen]) > 100
+    assert count_shown(tab, f'.row svg [lang="{chosen}"]') > 0
+    tab.locator(".explorer").first.scroll_into_view_if_needed()
+    metric = {"en": "Forward time (ms)", "zh-TW": "前向時間 (ms)"}[chosen]
+    assert tab.locator("[name=metric]").first.locator("option").first.inner_text() == metric
+    tab.click('button[value="both"]')
+    assert [count_shown(tab, of[tag]) > 100 for tag in (chosen, other)] == [True, True]
 
 
-def test_an_implementation_can_be_left_out_of_rows_and_figures(
-    in_chromium: Callable[..., Seen],
+def test_the_appearance_follows_the_system_or_the_readers_choice(
+    open_page: Callable[..., Tab],
 ) -> None:
-    seen = in_chromium(
-        SHOWN
-        + """
-        const count = (kind, name) =>
-          [...document.querySelectorAll(`${kind}[data-implementation=${name}]`)]
-            .filter(shown).length;
-        const all = () =>
-          [["tr", "Flash2"], ["tr", "Pytorch"], ["svg ", "Flash2"], ["svg ", "Pytorch"]]
-            .map(([kind, name]) => count(kind, name));
-        const before = all();
-        document.querySelector('[data-show="Flash2"]').click();
-        return [before, all()];
-        """
+    def look(tab: Tab) -> list[str]:
+        found: list[str] = tab.evaluate(
+            "[getComputedStyle(document.body).backgroundColor, "
+            "getComputedStyle(document.querySelector('figure svg')).filter]"
+        )
+        return found
+
+    light, dark = look(open_page()), look(tab := open_page(color_scheme="dark"))
+    assert light == ["rgb(255, 255, 255)", "none"]
+    assert dark[0] == "rgb(20, 24, 28)" and "invert" in dark[1]
+    tab.click('button[value="light"]')
+    assert look(tab) == light
+    tab.reload()
+    assert look(tab) == light
+
+
+# Contents and search
+
+
+def test_contents_and_search_stay_in_view_and_tell_where_the_reader_is(
+    open_page: Callable[..., Tab],
+) -> None:
+    tab = open_page()
+    tab.click('.contents a[href="#method"]')
+    current = tab.locator('.contents a[href="#method"][aria-current]')
+    current.wait_for()
+    for selector in (".contents", ".search input"):
+        box = tab.locator(selector).bounding_box()
+        assert box and 0 <= box["y"] < DESKTOP["height"] / 2
+
+
+def test_search_finds_rows_and_sentences_of_the_language_shown(
+    open_page: Callable[..., Tab],
+) -> None:
+    tab = open_page()
+    tab.click('button[value="en"]')
+    tab.keyboard.press("/")
+    tab.keyboard.type("FLASH2 forward 16")
+    found = tab.locator(".found li")
+    found.first.wait_for()
+    texts = found.all_inner_texts()
+    assert any("Flash2" in text for text in texts) and not re.search("[一-龥]", "".join(texts))
+    tab.keyboard.press("Enter")
+    target = tab.evaluate("document.querySelector(':target').textContent")
+    assert all(word in target.lower() for word in ("flash2", "forward", "16"))
+    tab.fill(".search input", "nothing has this")
+    wait_until(tab, "document.querySelector('.found p').textContent === 'Matches: 0'")
+    tab.press(".search input", "Escape")
+    assert not tab.locator(".found").is_visible()
+
+
+# Charts
+
+
+@pytest.fixture
+def explored(open_page: Callable[..., Tab]) -> Tab:
+    """The page in English, at the chart of the first experiment."""
+    tab = open_page()
+    tab.click('button[value="en"]')
+    tab.locator(".explorer").first.scroll_into_view_if_needed()
+    tab.locator(".plot .u-over").first.wait_for()
+    return tab
+
+
+def state(tab: Tab, expression: str) -> Any:
+    """Something about the first chart."""
+    return tab.evaluate(f"(() => {{ const chart = EXPLORERS[0]; return {expression}; }})()")
+
+
+def place_of(tab: Tab, line: int, point: int) -> tuple[float, float]:
+    """Where a point of the first chart is in the window."""
+    box = tab.locator(".plot .u-over").first.bounding_box()
+    at = state(tab, f"chart.place(chart.lines[{line}], chart.lines[{line}].points[{point}])")
+    assert box and at
+    return box["x"] + at["x"], box["y"] + at["y"]
+
+
+def measured(page: Path, name: str, size: int, metric: str) -> dict[str, str]:
+    """A row of the first experiment's table of metrics."""
+    table = page.parents[1] / "results" / "local" / "tables" / "seq_len" / "metrics.csv"
+    with table.open(encoding="utf-8", newline="") as file:
+        return next(
+            row
+            for row in csv.DictReader(file)
+            if (row["implementation"], row["seq_len"], row["metric"]) == (name, str(size), metric)
+        )
+
+
+def test_a_point_tells_its_value_interval_run_and_record(explored: Tab, page: Path) -> None:
+    tab, tip = explored, explored.locator(".tip").first
+    x, y = place_of(tab, line=1, point=0)
+    tab.mouse.move(x + 2, y)
+    row = measured(page, "Flash2", 16, "forward_time")
+    text = " ".join(tip.inner_text().split())
+    for column in ("value", "low", "high"):
+        assert f"{float(row[column]):.4g}" in text
+    assert text.startswith("Flash2") and "N 16" in text and "95% interval" in text
+    tab.mouse.click(x + 2, y)
+    run, record = tip.locator("a").all()
+    assert (page.parent / str(record.get_attribute("href"))).is_file()
+    target = str(run.get_attribute("href"))
+    run.click()
+    assert tab.evaluate("location.hash") == target
+    link = tab.locator(f"{target} a").get_attribute("href")
+    assert link == record.get_attribute("href") and "flash2" in str(link)
+
+
+def test_a_chart_is_read_with_the_keyboard_alone(explored: Tab) -> None:
+    tab = explored
+    tab.locator("[data-act=reset]").first.focus()
+    tab.keyboard.press("Tab")
+    assert state(tab, "document.activeElement === chart.plot")
+    said = tab.locator(".said").first
+    heard = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+        tab.keyboard.press(key)
+        heard.append(said.text_content().split(", ")[:2])  # type: ignore[union-attr]
+    assert heard == [
+        ["Pytorch", "N 16"],
+        ["Pytorch", "N 64"],
+        ["Flash2", "N 64"],
+        ["Flash2", "N 16"],
+    ]
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("document.activeElement.hash").startswith("#run-")
+    tab.keyboard.press("Escape")
+    assert state(tab, "document.activeElement === chart.plot && chart.tip.hidden")
+
+
+def spans(tab: Tab) -> list[float]:
+    """The ends of both axes."""
+    found: list[float] = state(
+        tab, "['x', 'y'].flatMap((a) => [chart.uplot.scales[a].min, chart.uplot.scales[a].max])"
     )
-    before, after = seen.result
-    assert seen.console == [] and all(count > 10 for count in before)
-    assert after == [0, before[1], 0, before[3]]
+    return [float(f"{end:.6g}") for end in found]
 
 
-CROSSOVERS = """
-    const body = document.querySelector('.crossovers tbody');
-    const labels = () => [...body.rows].filter(shown).map((row) =>
-      [...row.cells].slice(0, 2).map((cell) => cell.textContent.trim() !== ''));
-    const hide = (name) => document.querySelector(`[data-show="${name}"]`).click();
-"""
+def test_a_chart_zooms_by_dragging_wheel_keyboard_and_buttons(explored: Tab) -> None:
+    tab = explored
+    whole = spans(tab)
+    box = tab.locator(".plot .u-over").first.bounding_box()
+    assert box
+    x, y = box["x"] + box["width"] / 4, box["y"] + box["height"] / 4
+
+    def is_zoomed() -> bool:
+        low, high, bottom, top = spans(tab)
+        return whole[0] < low < high < whole[1] and whole[2] < bottom < top < whole[3]
+
+    tab.mouse.move(x, y)
+    before = tab.evaluate("scrollY")
+    tab.mouse.wheel(0, 100)  # scrolls the page: the chart has no focus
+    wait_until(tab, f"scrollY > {before}")
+    assert spans(tab) == whole
+    tab.evaluate(f"scrollTo(0, {before})")
+    tab.mouse.down()
+    tab.mouse.move(x + box["width"] / 2, y + box["height"] / 2, steps=4)
+    tab.mouse.up()
+    assert is_zoomed()
+    tab.mouse.dblclick(x, y)
+    assert spans(tab) == whole
+    tab.mouse.wheel(0, -100)
+    wait_until(tab, f"EXPLORERS[0].uplot.scales.x.min > {whole[0]} * 1.001")
+    assert is_zoomed()
+    tab.keyboard.press("0")
+    assert spans(tab) == whole
+    tab.keyboard.press("+")
+    assert is_zoomed()
+    closer = spans(tab)
+    tab.keyboard.press("Shift+ArrowRight")
+    assert spans(tab)[0] > closer[0] and spans(tab)[1] > closer[1]
+    tab.locator("[data-act=reset]").first.click()
+    tab.locator("[data-act=zoom_in]").first.click()
+    assert is_zoomed()
+    tab.locator("[data-act=zoom_out]").first.click()
+    assert spans(tab) == pytest.approx(whole, rel=1e-3)
+
+
+def test_metric_and_axes_are_chosen_and_values_relative_to_any_implementation(
+    explored: Tab, page: Path
+) -> None:
+    tab = explored
+
+    def choose(name: str, label: str) -> None:
+        tab.locator(f"[name={name}]").first.select_option(label=label)
+
+    def drawn(line: int) -> list[float]:
+        found: list[float] = state(tab, f"chart.uplot.data[{line + 1}]")
+        return found
+
+    choose("metric", "Peak memory (MiB)")
+    rows = [measured(page, "Pytorch", size, "peak_memory") for size in (16, 64)]
+    assert drawn(0) == pytest.approx([float(row["value"]) for row in rows])
+    choose("metric", "Backward time (ms)")
+    choose("values", "Relative to Flash2")
+    ours, theirs = (measured(page, name, 64, "backward_time") for name in ("Pytorch", "Flash2"))
+    ratio = float(ours["value"]) / float(theirs["value"])
+    assert drawn(1) == [1, 1] and drawn(0)[1] == pytest.approx(ratio, rel=1e-5)
+    tab.mouse.move(*place_of(tab, line=0, point=1))
+    assert f"{float(f'{ratio:.3g}'):g}×" in tab.locator(".tip").first.inner_text()
+    for axis, name in (("x", "horizontal"), ("y", "vertical")):
+        for label, distribution in (("Linear", 1), ("Logarithmic", 3)):
+            choose(name, label)
+            assert state(tab, f"chart.uplot.scales.{axis}.distr") == distribution
+
+
+def test_lines_are_switched_by_the_legend_and_by_the_filter_of_the_page(explored: Tab) -> None:
+    tab = explored
+
+    def drawn() -> list[str]:
+        found: list[str] = state(tab, "chart.uplot.series.slice(1).map((line) => line.label)")
+        return found
+
+    assert drawn() == ["Pytorch", "Flash2"]
+    legend = tab.locator(".legend button[data-line=Pytorch]").first
+    legend.click()
+    assert drawn() == ["Flash2"] and legend.get_attribute("aria-pressed") == "false"
+    legend.click()
+
+    def count_of_flash2() -> list[int]:
+        return [
+            count_shown(tab, f"{kind}[data-implementation=Flash2]") for kind in ("tr", ".row g")
+        ]
+
+    assert min(count_of_flash2()) > 5
+    tab.uncheck("[data-show=Flash2]")
+    assert drawn() == ["Pytorch"]
+    assert count_of_flash2() == [0, 0]
+    assert count_shown(tab, "tr[data-implementation=Pytorch]") > 10
+
+
+def test_a_link_to_a_figure_shows_the_chart_of_its_metric(open_page: Callable[..., Tab]) -> None:
+    tab = open_page()
+    tab.click('button[value="en"]')
+    tab.evaluate("location.hash = '#figure-2'")
+    wait_until(tab, "document.activeElement.className === 'plot'")
+    label = str(tab.evaluate("document.activeElement.getAttribute('aria-label')"))
+    assert label == "Chart: Experiment 1: Sequence length, Peak memory (MiB)"
+
+
+@pytest.fixture
+def with_a_failure(results: Any) -> Path:
+    """A page on which the first run of the first experiment ran out of memory."""
+    without = {"value": "", "low": "", "high": "", "deviation": "", "freedom": ""}
+    results.change_runs("seq_len", {"status": "oom", **without}, first=1)
+    made: Path = results.write_page()
+    return made
+
+
+def test_a_run_without_a_result_is_a_point_that_says_so(
+    with_a_failure: Path, open_page: Callable[..., Tab]
+) -> None:
+    tab = open_page(with_a_failure)
+    tab.click('button[value="en"]')
+    tab.locator(".explorer").first.scroll_into_view_if_needed()
+    tab.locator(".plot .u-over").first.wait_for()
+    failed = state(tab, "chart.lines.findIndex((line) => line.points[0].status)")
+    tab.mouse.move(*place_of(tab, line=failed, point=0))
+    assert "out of memory" in tab.locator(".tip").first.inner_text()
+    assert state(tab, f"chart.uplot.data[{failed + 1}]")[0] is None
+
+
+# Tables
+
+
+def test_a_table_is_sorted_up_down_and_back_with_a_sign_that_says_so(
+    open_page: Callable[..., Tab],
+) -> None:
+    tab = open_page()
+    table = tab.locator("#table-seq_len table")
+    heading = table.locator("thead th").nth(2)
+
+    def press() -> tuple[str | None, str, list[float]]:
+        heading.locator("button").press("Enter")
+        cells = table.locator("tbody td:nth-child(3)").all_inner_texts()
+        sign = heading.locator("button").evaluate("(b) => getComputedStyle(b, '::after').content")
+        return heading.get_attribute("aria-sort"), sign, [float(cell.split()[0]) for cell in cells]
+
+    up, down, back = press(), press(), press()
+    assert up == ("ascending", '" ▲"', sorted(up[2]))
+    assert down == ("descending", '" ▼"', sorted(up[2], reverse=True))
+    assert back[:2] == ("none", '" ↕"') and sorted(back[2]) == up[2] != back[2]
 
 
 @pytest.fixture
@@ -241,90 +493,154 @@ def with_crossovers(results: Any) -> Path:
     return made
 
 
-def test_the_first_row_shown_of_a_group_has_its_labels(
-    with_crossovers: Path, chromium: Callable[..., Seen]
+def labels(tab: Tab) -> list[list[str]]:
+    """What the first two cells say in each row shown of the table of crossovers."""
+    rows: list[list[str]] = tab.locator(".crossovers tbody tr").evaluate_all(
+        "(rows) => rows.filter((row) => row.getClientRects().length)"
+        ".map((row) => [...row.cells].slice(0, 2).map((cell) => cell.innerText.trim()))"
+    )
+    return rows
+
+
+def test_a_groups_labels_are_in_the_first_row_shown_and_in_all_of_a_sorted_table(
+    with_crossovers: Path, open_page: Callable[..., Tab]
 ) -> None:
-    seen = chromium(
-        with_crossovers,
-        SHOWN
-        + CROSSOVERS
-        + """
-        const before = labels();
-        hide("Pytorch"); const without = labels();
-        hide("Pytorch"); return [before, without, labels()];
-        """,
-    )
-    before, without, after = seen.result
-    assert seen.console == []
-    assert before == after == [[True, True], [False, False], [False, False]]
-    assert without == [[True, True], [False, False]]
+    tab = open_page(with_crossovers)
+    tab.click('button[value="en"]')
+    tab.locator(".crossovers").scroll_into_view_if_needed()
+    first = labels(tab)[0]
+    assert first[1] == "Forward time"
+    assert labels(tab) == [first, ["", ""], ["", ""]]
+    tab.uncheck("[data-show=Pytorch]")
+    assert labels(tab) == [first, ["", ""]]
+    tab.check("[data-show=Pytorch]")
+    assert labels(tab) == [first, ["", ""], ["", ""]]
+    tab.locator(".crossovers th button").nth(3).click()
+    assert labels(tab) == [first] * 3
 
 
-def test_labels_follow_the_language_and_are_in_every_row_of_a_sorted_table(
-    with_crossovers: Path, chromium: Callable[..., Seen]
+# Figures, large
+
+
+def test_a_figure_opens_large_and_zooms_by_buttons_wheel_keyboard_and_dragging(
+    open_page: Callable[..., Tab],
 ) -> None:
-    seen = chromium(
-        with_crossovers,
-        SHOWN
-        + CROSSOVERS
-        + """
-        document.querySelector('button[data-language="en"]').click();
-        hide("Pytorch");
-        const text = () => [...body.rows].find(shown).cells[1].innerText.trim();
-        const english = text();
-        hide("Pytorch");
-        document.querySelectorAll('.crossovers thead th')[3].click();
-        return [english, labels()];
-        """,
+    tab = open_page()
+    tab.locator("figure .enlarge").first.press("Enter")
+    drawn, stage = tab.locator("dialog svg"), tab.locator("dialog .stage")
+
+    def width() -> float:
+        found: float = drawn.evaluate("(svg) => svg.getBoundingClientRect().width")
+        return found
+
+    whole = width()
+    assert whole > 1000
+    tab.click('dialog [data-zoom="1.25"]')
+    assert width() == pytest.approx(1.25 * whole, rel=0.01)
+    stage.press("+")
+    assert width() == pytest.approx(1.25**2 * whole, rel=0.01)
+    tab.mouse.move(640, 450)
+    tab.mouse.wheel(0, -100)
+    wait_until(
+        tab, f"document.querySelector('dialog svg').getBoundingClientRect().width > {1.9 * whole}"
     )
-    assert seen.console == []
-    assert seen.result == ["Forward time", [[True, True]] * 3]
+    left = stage.evaluate("(stage) => stage.scrollLeft")
+    tab.mouse.down()
+    tab.mouse.move(540, 450, steps=4)
+    tab.mouse.up()
+    assert stage.evaluate("(stage) => stage.scrollLeft") == pytest.approx(left + 100, abs=2)
+    stage.press("0")
+    assert width() == pytest.approx(whole, rel=0.01)
+    tab.keyboard.press("Escape")
+    assert not tab.locator("dialog").is_visible()
 
 
-def test_a_table_is_sorted_by_the_column_that_is_clicked(in_chromium: Callable[..., Seen]) -> None:
-    seen = in_chromium(
-        """
-        const table = document.querySelector('#table-seq_len table');
-        const heading = table.querySelectorAll('thead th')[2];
-        const texts = (column) =>
-          [...table.tBodies[0].rows].map((row) => row.cells[column].textContent.trim());
-        const numbers = () => texts(2).map(Number.parseFloat);
-        const names = () => texts(0);
-        heading.click(); const up = numbers(); const sort = heading.getAttribute('aria-sort');
-        heading.click(); return [up, sort, numbers(), names()];
-        """
+# Every reader
+
+
+def test_on_a_phone_nothing_is_cut_and_rows_are_cards(open_page: Callable[..., Tab]) -> None:
+    tab = open_page(viewport=PHONE)
+    cut = tab.evaluate(
+        "[...document.querySelectorAll('main *')].filter((part) => part.getClientRects().length"
+        " && !part.closest('svg, .said') && part.getBoundingClientRect().right > innerWidth + 1)"
+        ".map((part) => part.outerHTML.slice(0, 80))"
     )
-    up, sort, down, names = seen.result
-    assert seen.console == [] and sort == "ascending" and len(up) == 4
-    assert up == sorted(up) and down == sorted(up, reverse=True)
-    assert sorted(names) == ["Flash2", "Flash2", "Pytorch", "Pytorch"]
+    assert cut == []
+    cell = tab.locator("#table-seq_len tbody td").nth(2)
+    assert cell.get_attribute("data-label") == "前向 (ms) Forward (ms)"
+    menu, contents = tab.locator(".menu"), tab.locator(".contents")
+    assert menu.is_visible() and not contents.is_visible()
+    menu.press("Enter")
+    contents.locator('a[href="#environment"]').click()
+    assert not contents.is_visible()
+    assert tab.locator(".search input").bounding_box()["y"] >= 0  # type: ignore[index]
 
 
-def test_a_figure_opens_large_and_larger(in_chromium: Callable[..., Seen]) -> None:
-    seen = in_chromium(
-        """
-        const dialog = document.querySelector('dialog');
-        const click = new MouseEvent('click', {bubbles: true});
-        document.querySelector('#figure-1 svg').dispatchEvent(click);
-        const width = () => dialog.querySelector('svg').getBoundingClientRect().width;
-        const opened = [dialog.open, width()];
-        dialog.querySelector('[data-zoom="1.25"]').click();
-        const larger = width();
-        dialog.querySelector('[data-close]').click();
-        return [...opened, larger, dialog.open];
-        """
-    )
-    opened, width, larger, after = seen.result
-    assert seen.console == [] and opened and not after
-    assert width > 1000 and larger == pytest.approx(1.25 * width, rel=0.01)
-
-
-@pytest.mark.parametrize("size", [DESKTOP, PHONE])
-def test_nothing_but_tables_and_figures_is_wider_than_the_screen(
-    in_chromium: Callable[..., Seen], size: tuple[int, int]
+def test_printed_it_has_the_pages_of_the_pdf(
+    open_page: Callable[..., Tab], finished: Any, tmp_path: Path
 ) -> None:
-    seen = in_chromium(
-        "return [document.documentElement.scrollWidth, window.innerWidth];", size=size
+    def pages(pdf: Path) -> int:
+        told = subprocess.run(["pdfinfo", pdf], check=True, capture_output=True, text=True).stdout
+        return int(re.search(r"Pages:\s+(\d+)", told)[1])  # type: ignore[index]
+
+    tab = open_page(color_scheme="dark")
+    tab.pdf(path=tmp_path / "printed.pdf", prefer_css_page_size=True)
+    assert abs(pages(tmp_path / "printed.pdf") - pages(finished.pdf)) <= 2
+
+
+def test_without_scripts_every_figure_is_there_and_nothing_that_needs_one(
+    open_page: Callable[..., Tab],
+) -> None:
+    tab = open_page(java_script_enabled=False)
+    figures = tab.locator("figure svg")
+    assert figures.count() == 25 and all(figure.is_visible() for figure in figures.all())
+    assert tab.locator(".contents").is_visible()
+    assert not any(part.is_visible() for part in tab.locator(".scripted, .explorer, button").all())
+
+
+def test_everything_is_reached_with_the_tab_key(open_page: Callable[..., Tab]) -> None:
+    tab = open_page()
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.className") == "skip screen"
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("location.hash") == "#report"
+    reached: int = tab.evaluate(
+        "[...document.querySelectorAll('.side :is(a, button, input), main :is(button, a, select)')]"
+        ".filter((part) => part.getClientRects().length && part.tabIndex < 0).length"
     )
-    assert seen.console == []
-    assert seen.result[0] <= seen.result[1]
+    assert reached == 0
+
+
+ONE_CHAPTER = ".side, .front, .chapter:has(#experiment-causal)"
+CONTRAST = {"runOnly": ["color-contrast"]}
+ALL_BUT_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}
+
+
+@pytest.mark.parametrize(
+    ("reader", "where", "options"),
+    [
+        ({}, "body", ALL_BUT_CONTRAST),
+        ({}, ONE_CHAPTER, CONTRAST),
+        ({"color_scheme": "dark"}, ONE_CHAPTER, CONTRAST),
+        ({"viewport": PHONE}, ONE_CHAPTER, ALL_BUT_CONTRAST),
+    ],
+    ids=["all", "light", "dark", "phone"],
+)
+def test_axe_finds_nothing_serious(
+    open_page: Callable[..., Tab], reader: dict[str, Any], where: str, options: dict[str, Any]
+) -> None:
+    tab = open_page(bypass_csp=True, **reader)
+    tab.locator(".explorer").nth(1).scroll_into_view_if_needed()
+    tab.locator(".plot .u-over").first.wait_for()
+    tab.add_script_tag(path=AXE)
+    found: list[dict[str, Any]] = tab.evaluate(
+        "([where, options]) => axe.run({include: where.split(', ')}, options)"
+        ".then((result) => result.violations)",
+        [where, {"resultTypes": ["violations"], **options}],
+    )
+    serious = [
+        (each["id"], [node["html"][:120] for node in each["nodes"][:3]])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+    assert serious == []

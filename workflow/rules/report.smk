@@ -28,6 +28,11 @@ REPORT_INPUTS = {
     "fonts": FONTS,
     "remarks": PREPARED.remarks,
 }
+PAGE_TEMPLATES = [
+    str(path)
+    for pattern in ("page*.*", "uplot/uPlot.*", "uplot/LICENSE")
+    for path in sorted(ROOT.joinpath("templates").glob(pattern))
+]
 
 
 rule report:
@@ -54,7 +59,7 @@ rule report:
 rule page:
     input:
         **REPORT_INPUTS,
-        own=[str(ROOT.joinpath("templates", name)) for name in ("page.css", "page.js")],
+        own=PAGE_TEMPLATES,
         remade=remade_report("html", f"{HOME}/{REPORT}.html"),
     output:
         f"{HOME}/{REPORT}.html",

@@ -91,7 +91,7 @@ def _warning_letters(data: ReportData) -> dict[str, str]:
 
 
 def list_runs(data: ReportData) -> Table:
-    """Every run: its number, and of each process's record file, status, warnings and SHA-256.
+    """Every run: its number, and of each process's record the file, status and warnings.
 
     The status is the record's own word, as the file's name is; the warnings are letters. Those on
     the run as a whole stand at its first record.
@@ -106,12 +106,11 @@ def list_runs(data: ReportData) -> Table:
             warnings = [*(record["warnings"] or ()), *(() if position else of_run)]
             cells: list[Cell | Texts] = [
                 Cell("" if position else str(number)),
-                Cell(Path(record["record"]).name),
+                Cell(Path(record["record"]).name, file=record["record"]),
                 Cell(record["status"] if record["status"] != "ok" else ""),
                 Cell("".join(sorted({letters[w["code"]] for w in warnings}))),
-                Cell(record["sha256"]),
             ]
             place = "" if position else f"run-{number}"
             rows.append(Row(cells, id=place, implementation=run["implementation"]))
-    headings = ("run", "record", "status", "warnings", "sha256")
+    headings = ("run", "record", "status", "warnings")
     return Table([words.each(f"column.{key}") for key in headings], rows)

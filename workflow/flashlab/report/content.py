@@ -19,6 +19,7 @@ from flashlab.report.comparison import render_implementations
 from flashlab.report.data import ReportData
 from flashlab.report.document import Report
 from flashlab.report.environment import render_environment
+from flashlab.report.exploration import explore
 from flashlab.report.front import overview_figures, render_front, render_headline
 from flashlab.report.ledger import render_ledger
 from flashlab.report.published import render_published
@@ -64,6 +65,7 @@ def compose(
         runs=list_runs(data),
         elsewhere=data.words.each("elsewhere", page=f"report/{data.benchmark.report}.html"),
         created=max(data.distinct("started")),
+        exploration=explore(data, sections),
     )
 
 

@@ -24,7 +24,7 @@ class Cell:
 
     `tone` is ``up``, ``down`` or empty: good and bad news, beside the sign that says the same.
     `strong` text is the best of its kind; `pad` is the room on its right, in digits, that aligns it
-    at the decimal point.
+    at the decimal point. `file` is a file of the project, by its path from the project's folder.
     """
 
     text: str
@@ -34,6 +34,7 @@ class Cell:
     target: str = ""
     strong: bool = False
     pad: float = 0
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,6 @@ class Environment:
     """The machine, its ceilings, where the records disagree, and what casts doubt on them."""
 
     facts: list[tuple[Texts, str]]
-    hashes: list[tuple[Texts, str]]
     peaks: Table | None
     own_peaks: Table | None
     agreement: Texts
@@ -259,6 +259,63 @@ class Environment:
     warnings: Table | None
     anomalies: Table | None
     failures: Table | None
+
+
+@dataclass(frozen=True)
+class ChartMetric:
+    """A metric that a chart can show: its name, its unit, and how it is drawn and printed."""
+
+    label: Texts
+    unit: str
+    is_logarithmic: bool
+    digits: int
+
+
+@dataclass(frozen=True)
+class ChartPoint:
+    """A run in a chart: where it stands, its number in the appendix, and what was measured.
+
+    `along` are the sizes that vary along with the swept one; `status` says why there are no values.
+    `values` has the value and the ends of its 95% interval for each metric, in their units.
+    """
+
+    at: int
+    along: str
+    run: int
+    status: Texts | None
+    values: list[tuple[float, float | None, float | None] | None]
+
+
+@dataclass(frozen=True)
+class ChartLine:
+    """The runs of an implementation and variant; `style` and `position` tell how it is drawn."""
+
+    implementation: str
+    style: int
+    variant: Texts | None
+    position: int
+    points: list[ChartPoint]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """An experiment as a chart; `figures` has the first metric of each of its static figures."""
+
+    id: str
+    title: Texts
+    axis: Texts
+    symbol: str
+    figures: dict[str, int]
+    lines: list[ChartLine]
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What the page's charts show, and the texts that the static figures write in all languages."""
+
+    metrics: list[ChartMetric]
+    charts: list[Chart]
+    figure_texts: list[Texts]
 
 
 @dataclass(frozen=True)
@@ -282,3 +339,4 @@ class Report:
     runs: Table
     elsewhere: Texts
     created: str
+    exploration: Exploration

@@ -21,9 +21,6 @@ FACTS = {
 }
 """Columns of the run table that describe the machine, and the message that names each."""
 
-HASHES = {"commit": "environment.commit"}
-"""Columns with hashes, which are not printed."""
-
 VENDORS_DTYPES = ("float16", "float32")
 """What vendors' peak rates are given for."""
 
@@ -48,7 +45,6 @@ def render_environment(data: ReportData) -> Environment:
     ]
     return Environment(
         facts=list(_facts(data, FACTS)),
-        hashes=list(_facts(data, HASHES)),
         peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data),
         own_peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data, own_alone=True),
         agreement=words.each(f"environment.{agreement(data)}"),

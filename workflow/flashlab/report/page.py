@@ -1,125 +1,134 @@
-"""The report as one HTML file: its style, script, fonts and figures all inside it.
+"""The report as one HTML file: its style, its scripts, its figures and its data all inside it.
 
 The page's policy lets nothing in that is not in the file: no address is ever asked, and only the
-script whose hash the policy names runs.
+scripts whose hashes the policy names run. Its fonts are those of the reader's system.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import io
+import json
 import re
-import xml.etree.ElementTree as ElementTree
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from fontTools import subset
 from markupsafe import Markup
 
 from flashlab.report.document import FigureEntry, Report
+from flashlab.report.inline_svg import FigureLanguages, FigureStyles, inline
+from flashlab.report.wording import Texts, Words
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
 OWN_NAMES = {"zh_TW": "中文", "en": "English"}
-WEIGHTS = {"Regular": 400, "Bold": 700}
 
-TEXT_POINTS = 6.85 * 72
-"""Width of the text in the PDF, which figures are drawn for."""
+WORDS = "interface"
+"""Begins the keys of the messages that the script shows."""
 
-SVG = "http://www.w3.org/2000/svg"
-XLINK = "http://www.w3.org/1999/xlink"
-FONTS_GO_HERE = "/* fonts */"
+CHART_DIGITS = 7
+"""Significant digits of a chart's numbers, so that a ratio of two of them is right when printed."""
+
+FIGURE_STYLES_GO_HERE = "/* figures */"
 
 _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+
+def _template(name: str) -> str:
+    """A file of ours, or a library's; nothing of a record is in it."""
+    return TEMPLATES.joinpath(name).read_text(encoding="utf-8")
 
 
 class Page:
-    """What the page has beyond the PDF: figures and style in the file, script, and its policy."""
+    """What the page has beyond the PDF: navigation, charts and scripts, and its policy."""
 
     def __init__(self, report: Report) -> None:
+        self._report = report
+        self._styles = FigureStyles()
+        self._languages = FigureLanguages(report.exploration.figure_texts, LANGUAGE_TAGS)
         self.implementations = [row.implementation for row in report.implementations.table.rows]
         self.own_name = OWN_NAMES
 
     @property
     def style(self) -> Markup:
-        """The style sheet of the PDF, and the page's own over it; fonts are set in at the end."""
-        printed = TEMPLATES.joinpath("report.css").read_text(encoding="utf-8")
-        screen = TEMPLATES.joinpath("page.css").read_text(encoding="utf-8")
-        # Both are files of ours; nothing of a record is in them.
-        return Markup(f"{FONTS_GO_HERE}\n{_FONT_FACES.sub('', printed)}\n{screen}")
+        """The style sheet of the PDF, the page's over it, and a rule for each language alone."""
+        alone = "\n".join(
+            f':root[data-language="{tag}"] body [lang]:not([lang="{tag}"], .always) '
+            "{ display: none !important; }"
+            for tag in map(LANGUAGE_TAGS.__getitem__, self._report.languages)
+        )
+        printed = _FONT_FACES.sub("", _template("report.css"))
+        library = _template("uplot/uPlot.min.css")
+        own = _template("page.css")
+        return Markup("\n".join([printed, library, own, alone, FIGURE_STYLES_GO_HERE]))
+
+    @property
+    def early_script(self) -> Markup:
+        """The script that runs before anything is shown: the reader's theme and language."""
+        return Markup(_template("page-early.js"))
 
     @property
     def script(self) -> Markup:
-        """The page's script, a file of ours."""
-        return Markup(TEMPLATES.joinpath("page.js").read_text(encoding="utf-8"))
+        """The page's script after the library that draws its charts, with that one's licence."""
+        licence = _template("uplot/LICENSE")
+        library = _template("uplot/uPlot.iife.min.js")
+        own = [_template("page-charts.js"), _template("page.js")]
+        return Markup("\n".join([f"/*\n{licence}*/", library, *own]))
 
     @property
     def policy(self) -> str:
-        """The Content Security Policy: the inline style, this one script, fonts in the file."""
-        digest = hashlib.sha256(str(self.script).encode()).digest()
-        script = base64.b64encode(digest).decode()
+        """The Content Security Policy: the inline style, these scripts, images in the file."""
+        hashes = " ".join(f"'sha256-{_digest(s)}'" for s in (self.early_script, self.script))
         return (
             "default-src 'none'; style-src 'unsafe-inline'; "
-            f"script-src 'sha256-{script}'; font-src data:; img-src data:"
+            f"script-src {hashes}; img-src data:; base-uri 'none'; form-action 'none'"
         )
 
+    @property
+    def data(self) -> Markup:
+        """What the script shows, as JSON: the charts, and the texts of the controls."""
+        words, languages = Words(self._report.languages), self._report.languages
+        texts = {
+            key.removeprefix(f"{WORDS}."): _tagged(words.each(key))
+            for key in words.keys_below(WORDS)
+        }
+        content = {
+            "languages": [LANGUAGE_TAGS[language] for language in languages],
+            "titles": _tagged(self._report.front.title),
+            "words": texts,
+            "metrics": _plain([asdict(metric) for metric in self._report.exploration.metrics]),
+            "charts": _plain([asdict(chart) for chart in self._report.exploration.charts]),
+        }
+        packed = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        # In a script element, only this character could end it or begin a comment.
+        return Markup(packed.replace("<", "\\u003c"))
+
     def svg(self, figure: FigureEntry) -> Markup:
-        """A figure's SVG as part of the page: its ids its own, its groups named for the filter."""
-        ElementTree.register_namespace("", SVG)
-        ElementTree.register_namespace("xlink", XLINK)
-        root = ElementTree.fromstring(figure.path.read_bytes())
-        for metadata in root.findall(f"{{{SVG}}}metadata"):
-            root.remove(metadata)
-        for node in root.iter():
-            _make_own(node, figure.id)
-        # As wide a share of the page as on paper; the height follows.
-        width = float(root.attrib.pop("width").removesuffix("pt"))
-        del root.attrib["height"]
-        root.set("style", f"width: {min(100, 100 * width / TEXT_POINTS):.1f}%")
-        root.set("role", "img")
-        root.set("aria-label", figure.alt)
-        # The serialiser escapes all text and attributes.
-        return Markup(ElementTree.tostring(root, encoding="unicode"))
+        """A figure as part of the page."""
+        return Markup(inline(figure, self._styles, self._languages))
+
+    def complete(self, html: str) -> str:
+        """The rendered page with the styles that its figures turned out to have."""
+        return html.replace(FIGURE_STYLES_GO_HERE, self._styles.sheet, 1)
 
 
-def _make_own(node: ElementTree.Element, prefix: str) -> None:
-    """Prefix a node's id and what it refers to; name the implementation that a group shows."""
-    name = node.get("id")
-    if name:
-        if name.startswith("implementation:"):
-            node.set("data-implementation", name.split(":")[1])
-        node.set("id", f"{prefix}-{name}")
-    for key, value in list(node.items()):
-        if key == f"{{{XLINK}}}href" and value.startswith("#"):
-            node.set(key, f"#{prefix}-{value[1:]}")
-        elif "url(#" in value:
-            node.set(key, _REFERENCE.sub(rf"url(#{prefix}-\1)", value))
+def _digest(script: str) -> str:
+    """A script's hash as a policy names it."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _font_face(weight: str, characters: set[str]) -> str:
-    """A font of the report, with these characters alone, in the style sheet itself."""
-    options = subset.Options()
-    options.flavor = "woff2"
-    options.layout_features = ["kern", "halt", "tnum", "locl", "ccmp", "liga", "mark"]
-    options.drop_tables += ["DSIG"]
-    options.recalc_timestamp = False
-    path = TEMPLATES / "fonts" / f"NotoSansTC-{weight}.ttf"
-    font = subset.load_font(str(path), options)
-    chosen = subset.Subsetter(options)
-    chosen.populate(text="".join(sorted(characters)))
-    chosen.subset(font)
-    content = io.BytesIO()
-    subset.save_font(font, content, options)
-    data = base64.b64encode(content.getvalue()).decode()
-    return (
-        f'@font-face {{ font-family: "Noto Sans TC"; font-weight: {WEIGHTS[weight]}; '
-        f'src: url("data:font/woff2;base64,{data}") format("woff2"); }}\n'
-    )
+def _tagged(texts: Texts) -> dict[str, str]:
+    """Texts by the languages' tags in HTML."""
+    return {LANGUAGE_TAGS[language]: text for language, text in texts.items()}
 
 
-def complete(html: str) -> str:
-    """The page with its fonts set in: the characters that it has, and no more."""
-    characters = set(html)
-    faces = "".join(_font_face(weight, characters) for weight in WEIGHTS)
-    return html.replace(FONTS_GO_HERE, faces, 1)
+def _plain(value: Any) -> Any:
+    """A value of a chart as JSON: texts by their tags, numbers with the digits that matter."""
+    if isinstance(value, dict):
+        return {LANGUAGE_TAGS.get(key, key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.{CHART_DIGITS}g}")
+    return value

@@ -28,7 +28,7 @@ from flashlab.report.attachments import AttachedFile, Given, attached_files
 from flashlab.report.content import compose, texts_joined
 from flashlab.report.document import Front, Report
 from flashlab.report.front import shortened
-from flashlab.report.page import LANGUAGE_TAGS, Page, complete
+from flashlab.report.page import LANGUAGE_TAGS, Page
 from flashlab.report.typography import typeset
 from flashlab.report.wording import Words
 
@@ -220,5 +220,6 @@ def write_page(config_file: Path, results: Path, ceilings: Path | None, output: 
     """Write the same report as one self-contained HTML file."""
     config = read_json(config_file)
     report = compose(config, results, ceilings, read_remarks(config))
+    page = Page(report)
     with open_atomically(output) as file:
-        file.write(complete(to_html(report, Page(report))))
+        file.write(page.complete(to_html(report, page)))

@@ -1,0 +1,71 @@
+"""Figures as parts of the page: what is left of Matplotlib's SVG, and whose language a text is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from flashlab.report.document import FigureEntry
+from flashlab.report.inline_svg import FigureLanguages, FigureStyles, inline
+
+TAGS = {"zh_TW": "zh-TW", "en": "en"}
+LANGUAGES = FigureLanguages(
+    [
+        {"zh_TW": "序列長度", "en": "Sequence length"},
+        {"zh_TW": "完整", "en": "Full"},
+        {"zh_TW": "長序列（d = 64，因果）", "en": "Long sequences (d = 64, causal)"},
+        {"zh_TW": "FLOPs", "en": "FLOPs"},
+    ],
+    TAGS,
+)
+
+SVG = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"
+ width="247pt" height="100pt" viewBox="0 0 247.123456 100" version="1.1">
+ <metadata>a date</metadata>
+ <defs><style type="text/css">*{stroke-linejoin: round}</style></defs>
+ <g id="patch_1"><path d="M 0 0 L 1 1" style="fill: #ffffff"/></g>
+ <g id="axes_1">
+  <g id="implementation:Flash2:3"><path id="m1" d="M 1.234567 -0.5 L 2 2"
+    clip-path="url(#p9)" style="stroke: #ab1700"/></g>
+  <g id="line_1"><use xlink:href="#m1" x="3.999999" style="stroke: #ab1700"/></g>
+  <text style="font-size: 7px; font-family: 'Noto Sans TC'"
+    transform="rotate(-0 1 2)">序列長度 Sequence length N</text>
+ </g>
+ <defs><clipPath id="p9"><rect x="0" y="0" width="5" height="5"/></clipPath></defs>
+</svg>"""
+
+
+def test_a_text_is_taken_apart_into_its_languages() -> None:
+    assert LANGUAGES.split("H = 32, 完整 Full") == [
+        ("H = 32, ", ""),
+        ("完整", "zh-TW"),
+        (" ", ""),
+        ("Full", "en"),
+    ]
+    assert LANGUAGES.split("Long sequences") == [("Long sequences", "en")]
+    assert LANGUAGES.split("長序列（d = 64，") == [("長序列（d = 64，", "zh-TW")]
+
+
+def test_what_is_in_no_language_belongs_to_all() -> None:
+    for text in ("Flash2", "FLOPs", "d", "causal2", "1,024", ""):
+        assert LANGUAGES.split(text) == [(text, "")]
+
+
+def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "time.svg"
+    path.write_text(SVG, encoding="utf-8")
+    texts = {"en": "Time & rate"}
+    styles = FigureStyles()
+    drawn = inline(FigureEntry("figure-1", path, texts, texts), styles, LANGUAGES)
+    assert re.sub(r"\s+", " ", drawn) == (
+        '<svg viewBox="0 0 247.12 100" style="width: 50.1%" role="img" '
+        'aria-label="Time &amp; rate">'
+        '<g data-implementation="Flash2"><path d="M 1.23 -0.5 L 2 2" '
+        'clip-path="url(#figure-1-0)" id="figure-1-1" class="f0" /></g>'
+        '<use x="3.99" href="#figure-1-1" class="f0" />'
+        '<text class="f1"><tspan lang="zh-TW">序列長度</tspan><tspan> </tspan>'
+        '<tspan lang="en">Sequence length</tspan><tspan> N</tspan></text>'
+        '<defs><clipPath id="figure-1-0"><rect x="0" y="0" width="5" height="5" /></clipPath>'
+        "</defs></svg>"
+    )
+    assert styles.sheet == ".f0{stroke: #ab1700}.f1{font-size: 7px}"

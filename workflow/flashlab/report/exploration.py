@@ -1,0 +1,121 @@
+"""What the HTML page's charts draw: every metric of every run, along each experiment.
+
+The page's script draws from it what a reader chooses. The static figures, which paper and a browser
+without scripts show, are drawn by `flashlab.figures`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from flashlab.benchmarks.model import Metric
+from flashlab.catalogs import messages
+from flashlab.report.data import EXACT_DIGITS, SAMPLED_DIGITS, ReportData
+from flashlab.report.document import (
+    Chart,
+    ChartLine,
+    ChartMetric,
+    ChartPoint,
+    Exploration,
+    Section,
+)
+from flashlab.report.wording import Texts
+from flashlab.sweep import Row, Sweep
+
+FIGURE_MESSAGES = "figures"
+"""The catalog of the figures' texts."""
+
+
+def explore(data: ReportData, sections: Sequence[Section]) -> Exploration:
+    """The charts of the report's experiments, each of which has its section."""
+    metrics = data.benchmark.metrics
+    return Exploration(
+        metrics=[_metric(data, metric) for metric in metrics],
+        charts=[
+            _chart(data, sweep, section)
+            for sweep, section in zip(data.sweeps, sections, strict=True)
+        ],
+        figure_texts=list(_figure_texts(data)),
+    )
+
+
+def _metric(data: ReportData, metric: Metric) -> ChartMetric:
+    return ChartMetric(
+        label=data.words.heading(metric.labels),
+        unit=metric.unit,
+        is_logarithmic=metric.quantity.logarithmic,
+        digits=EXACT_DIGITS if metric.exact else SAMPLED_DIGITS,
+    )
+
+
+def _chart(data: ReportData, sweep: Sweep, section: Section) -> Chart:
+    words, benchmark = data.words, data.benchmark
+    names = [metric.name for metric in benchmark.metrics]
+    several = len(sweep.variants) > 1
+    return Chart(
+        id=section.id,
+        title=section.title,
+        axis=words.heading(sweep.parameter.labels),
+        symbol=sweep.parameter.symbol,
+        figures={
+            entry.id: names.index(benchmark.panels(figure["quantity"])[0].name)
+            for figure, entry in zip(sweep.plan["figures"], section.figures, strict=True)
+        },
+        lines=[
+            ChartLine(
+                implementation=name,
+                style=data.implementations[name]["style"],
+                variant=data.variant(variant) if several else None,
+                position=position,
+                points=[_point(data, sweep, run, names) for run in sweep.run_rows(name, variant)],
+            )
+            for name in sweep.implementations
+            for position, variant in enumerate(sweep.variants)
+            if sweep.run_rows(name, variant)
+        ],
+    )
+
+
+def _point(data: ReportData, sweep: Sweep, run: Row, metrics: Sequence[str]) -> ChartPoint:
+    along = [
+        f"{parameter.symbol} = {run[parameter.name]:,}"
+        for parameter in sweep.varying
+        if parameter != sweep.parameter
+    ]
+    succeeded = run["status"] == "ok"
+    rows = [sweep.metric_row(run, name) if succeeded else None for name in metrics]
+    return ChartPoint(
+        at=sweep.value_of(run),
+        along=", ".join(along),
+        run=data.number_of(run),
+        status=None if succeeded else data.status(run),
+        values=[
+            None if row is None or row["value"] is None else (row["value"], row["low"], row["high"])
+            for row in rows
+        ],
+    )
+
+
+def _figure_texts(data: ReportData) -> Iterator[Texts]:
+    """Every text that the figures write in all languages, so that the page can show one alone."""
+    words, benchmark = data.words, data.benchmark
+    for parameter in benchmark.parameters:
+        yield words.heading(parameter.labels)
+        yield from (words.heading(each) for each in parameter.words.values())
+    for metric in benchmark.metrics:
+        yield words.heading(metric.labels)
+        yield words.heading(metric.quantity.labels)
+        if metric.part:
+            yield words.label(metric.part)
+    for key in messages(words.languages[0], FIGURE_MESSAGES):
+        found = {language: messages(language, FIGURE_MESSAGES)[key] for language in words.languages}
+        if any("{" in text for text in found.values()):
+            for metric in benchmark.metrics:
+                for labels in (words.label(metric.labels), words.heading(metric.labels)):
+                    yield {
+                        language: text.format(metric=labels[language])
+                        for language, text in found.items()
+                    }
+        else:
+            yield found
+    yield from (words.label(sweep.plan["title"]) for sweep in data.sweeps)

@@ -1,0 +1,180 @@
+"""A figure's SVG as a part of the page: small, its languages apart, its implementations named.
+
+Matplotlib names every group, states every style where it is used, and writes numbers with six
+decimals. A page with dozens of figures is a third as large without that.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Iterator, Mapping
+
+from flashlab.report.document import FigureEntry
+from flashlab.report.wording import Texts
+
+TEXT_POINTS = 6.85 * 72
+"""Width of the text in the PDF, which figures are drawn for."""
+
+XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
+WHITE = "fill: #ffffff"
+"""The style of the paper behind a figure and its panels, which the page has already."""
+
+LEAST_PART = 6
+"""The fewest characters by which a line is recognised as a part of a longer Latin text."""
+
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_DECIMALS = re.compile(r"(\d+\.\d{2})\d+")
+_FONT = re.compile(r"font-family: [^;]+;? ?")
+_HAN = re.compile("[\u3000-\u9fff]")
+_LENGTHS = ("d", "x", "y", "transform", "viewBox", "width", "height")
+
+Part = tuple[str, str]
+"""A part of a text, and the tag of its language, empty for one that belongs to every language."""
+
+Element = ElementTree.Element
+
+
+class FigureStyles:
+    """The styles of all figures of a page, each a class of the page's style sheet."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, str] = {}
+
+    def name_class(self, style: str) -> str:
+        """The class that has a style."""
+        return self._classes.setdefault(style, f"f{len(self._classes)}")
+
+    @property
+    def sheet(self) -> str:
+        """The rules of the classes."""
+        return "".join(f".{name}{{{style}}}" for style, name in self._classes.items())
+
+
+class FigureLanguages:
+    """The figures' bilingual texts taken apart again: each label is one that the report knows."""
+
+    def __init__(self, known: Iterable[Texts], tags: Mapping[str, str]) -> None:
+        self._whole: dict[str, str] = {}
+        pairs: dict[str, list[Part]] = {}
+        for texts in known:
+            if len(set(texts.values())) < 2:
+                continue
+            parts = [(text, tags[language]) for language, text in texts.items()]
+            self._whole |= dict(parts)
+            pairs[" ".join(texts.values())] = _interleaved(parts)
+        self._pairs = dict(sorted(pairs.items(), key=lambda pair: -len(pair[0])))
+
+    def split(self, text: str) -> list[Part]:
+        """The parts of a text of a figure; one part without a language if it is the same in all."""
+        for joined, parts in self._pairs.items():
+            before, found, after = text.partition(joined)
+            if found:
+                return [*self._rest(before), *parts, *self._rest(after)]
+        return [(text, self._language_of(text))]
+
+    def _rest(self, text: str) -> list[Part]:
+        return self.split(text) if text else []
+
+    def _language_of(self, text: str) -> str:
+        """The language of a text of which the other ones are in other lines."""
+        if text in self._whole:
+            return self._whole[text]
+        is_latin = not _HAN.search(text)
+        if is_latin and len(text) < LEAST_PART:
+            return ""
+        # A part of a Latin text is at least whole words.
+        part = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)" if is_latin else re.escape(text))
+        return next((tag for whole, tag in self._whole.items() if part.search(whole)), "")
+
+
+def _interleaved(parts: list[Part]) -> list[Part]:
+    """The parts with a space between them that no language has to itself."""
+    return [each for part in parts for each in ((" ", ""), part)][1:]
+
+
+def inline(figure: FigureEntry, styles: FigureStyles, languages: FigureLanguages) -> str:
+    """The figure as an ``<svg>`` element; its ids are its own, its width a share of the page."""
+    root = ElementTree.fromstring(figure.path.read_bytes())
+    for node in root.iter():
+        node.tag = node.tag.rpartition("}")[2]
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in ("metadata", "style") or child.get("style") == WHITE:
+                parent.remove(child)
+    names = {old: f"{figure.id}-{n}" for n, old in enumerate(_referenced(root))}
+    for node in root.iter():
+        _shorten(node, names, styles)
+    for text in list(root.iter("text")):
+        _take_apart(text, languages)
+    _collapse(root)
+    # As wide a share of the page as on paper; the height follows.
+    width = float(root.attrib.pop("width").removesuffix("pt"))
+    del root.attrib["height"], root.attrib["version"]
+    root.set("style", f"width: {min(100, 100 * width / TEXT_POINTS):.1f}%")
+    root.set("role", "img")
+    root.set("aria-label", figure.alt)
+    # The serialiser escapes all text and attributes.
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _referenced(root: Element) -> Iterator[str]:
+    """The ids that something in the figure refers to, each once."""
+    found: dict[str, None] = {}
+    for node in root.iter():
+        for key, value in node.items():
+            if key == XLINK_HREF:
+                found[value.removeprefix("#")] = None
+            found |= dict.fromkeys(_REFERENCE.findall(value))
+    return iter(found)
+
+
+def _shorten(node: Element, names: Mapping[str, str], styles: FigureStyles) -> None:
+    """Keep of a node's attributes what is needed, and that in short."""
+    if node.tag != "text":
+        node.text = None
+    node.tail = None
+    name = node.attrib.pop("id", "")
+    if name.startswith("implementation:"):
+        node.set("data-implementation", name.split(":")[1])
+    if name in names:
+        node.set("id", names[name])
+    target = node.attrib.pop(XLINK_HREF, None)
+    if target:
+        node.set("href", f"#{names[target.removeprefix('#')]}")
+    for key, value in list(node.items()):
+        value = _REFERENCE.sub(lambda found: f"url(#{names[found[1]]})", value)
+        if key in _LENGTHS:
+            value = " ".join(_DECIMALS.sub(r"\1", value).split())
+        node.set(key, value)
+    if node.get("transform", "").startswith("rotate(-0 "):
+        del node.attrib["transform"]
+    style = _FONT.sub("", node.attrib.pop("style", "")).strip("; ")
+    if style:
+        node.set("class", styles.name_class(style))
+
+
+def _take_apart(text: Element, languages: FigureLanguages) -> None:
+    """Mark the language of a text, or of each of its parts."""
+    parts = languages.split(text.text or "")
+    if len(parts) == 1:
+        if parts[0][1]:
+            text.set("lang", parts[0][1])
+        return
+    text.text = None
+    for part, tag in parts:
+        span = ElementTree.SubElement(text, "tspan")
+        span.text = part
+        if tag:
+            span.set("lang", tag)
+
+
+def _collapse(parent: Element) -> None:
+    """Put the children of a group that says nothing in its place."""
+    children: list[Element] = []
+    for child in parent:
+        _collapse(child)
+        if child.tag in ("g", "defs") and not len(child):
+            continue
+        children.extend(child if child.tag == "g" and not child.attrib else [child])
+    parent[:] = children
