@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import math
 import os
 import shlex
 import sys
@@ -14,7 +15,7 @@ from flashlab.datasets import DatasetError
 from flashlab.implementations import ImplementationError
 from flashlab.machine import MachineError
 from flashlab.plan import PlanError
-from flashlab.prepare import DATA, LOCAL, prepare
+from flashlab.prepare import DATA, LOCAL, prepare, prepare_description
 from flashlab.processes import WORKFLOW_PID
 from flashlab.published import ClaimsError
 from flashlab.remaking import ASKED_FOR, MISSING
@@ -51,8 +52,11 @@ shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
 def prepare_call():
     """The plan of this call, with its files written."""
     root = call.plan_root(in_place=CLAIM.held)
+    # A machine is described before any run can be planned for it. While it reads the rules,
+    # Snakemake itself does not know the targets yet.
+    only_describes = "machine" in sys.argv[1:]
     try:
-        prepared = prepare(BASE, OWN)
+        prepared = (prepare_description if only_describes else prepare)(BASE, OWN)
     except PREPARATION_ERRORS as error:
         raise WorkflowError(str(error)) from None
     plan_files = call.PlanFiles(root)
@@ -79,6 +83,9 @@ REPORT = PREPARED.report
 PLAN = str(PLAN_ROOT / HOME / "plan")
 SHOWN = str(PLAN_ROOT / "report" / "dataset.json")
 REMAKING = str(call.remaking_file(PREPARED, PLAN_ROOT))
+
+# The minutes that a measuring job may take on a cluster: its time limit, and one to start.
+RUNTIME = math.ceil(PREPARED.config["measure"]["timeout_s"] / 60) + 1
 
 # What to measure, by record file name. Rules beside the pipeline add the runs that they need.
 ORDERS = dict(PREPARED.orders)
@@ -154,6 +161,20 @@ def all_tables_folder(wildcards, input):
 def results_folder(wildcards, input):
     """The folder of the dataset's results."""
     return str(Path(input.findings).parent)
+
+
+def machine_option(wildcards):
+    """The option that names the file of the machine that the plan is made for, if one is named."""
+    return f"--machine {shlex.quote(PREPARED.machine)}" if PREPARED.machine else ""
+
+
+def machine_description(wildcards):
+    """The file of the machine that the call names."""
+    if PREPARED.machine is None:
+        raise WorkflowError(
+            "machine: say under which name: snakemake machine --config machine=NAME"
+        )
+    return PREPARED.machine
 
 
 def ceilings_option(wildcards):

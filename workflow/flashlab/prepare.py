@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flashlab import datasets, identity, machine, nsight, plan, remaking
+from flashlab import datasets, identity, plan, remaking
 from flashlab.anonymity import anonymous_text
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
@@ -21,6 +21,7 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, reported_config, resolve_config
 from flashlab.files import read_json
 from flashlab.implementations import Implementations, find_implementations
+from flashlab.machines import HERE, Machine, machine_file, machine_of
 from flashlab.plan_files import counters_file, experiment_file, processes_file, records_file
 from flashlab.published import CLAIMS, claimed_protocols, claimed_runs, read_claims
 from flashlab.replicates import read_replicates, runs_to_decide
@@ -51,7 +52,8 @@ class Prepared:
     each experiment's, with those of its `counters`. `orders` is what to measure and `imports` what
     to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
     planned files that must be made again, each with the reason. `config` is the resolved
-    configuration. Paths are relative to the working directory.
+    configuration, and `machine` the file of the machine that it names. Paths are relative to the
+    working directory.
     """
 
     dataset: str
@@ -68,6 +70,7 @@ class Prepared:
     imports: Mapping[str, dict[str, Any]]
     remarks: Sequence[str]
     remade: Mapping[str, str]
+    machine: str | None
     config: Mapping[str, Any]
     documents: Mapping[str, Any] = field(repr=False)
 
@@ -132,8 +135,8 @@ def results_of(dataset: str, benchmark: Benchmark) -> Path:
     return RESULTS / name
 
 
-def _counters_version(config: Mapping[str, Any], kept: Path) -> str | None:
-    """The version of Nsight Compute by which a GPU's counters are read here; None if none are.
+def _counters_version(config: Mapping[str, Any], kept: Path, on: Machine) -> str | None:
+    """The version of Nsight Compute by which a GPU's counters are read; None if none are.
 
     `auto` is resolved once: what it was found to be on a kind of device is read from `kept`, so
     that installing ncu later reruns nothing. Counters that were read stay where ncu is gone.
@@ -141,7 +144,7 @@ def _counters_version(config: Mapping[str, Any], kept: Path) -> str | None:
     Raises:
         ConfigError: counters were asked for where they cannot be read.
     """
-    version = nsight.version()
+    version = on.ncu_version()
     try:
         before = read_json(kept)
     except (OSError, ValueError):
@@ -167,6 +170,7 @@ def _plan_counters(
     kind: tuple[str, str],
     version: str | None,
     records: Path,
+    on: Machine,
 ) -> tuple[dict[Run, plan.PlannedRun], dict[str, Any]]:
     """The counters to read here, and their protocol: a GPU's by this version of Nsight Compute.
 
@@ -183,8 +187,10 @@ def _plan_counters(
         if experiment.sweep
         for run in experiment.counted_runs(config["counted"], *kind)
     ]
-    planned = plan.plan_local(experiments[0].benchmark, runs, protocol, implementations, records)
-    if version is not None and nsight.version() is None:
+    planned = plan.plan_local(
+        experiments[0].benchmark, runs, protocol, implementations, records, on=on
+    )
+    if version is not None and on.ncu_version() is None:
         planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
     return planned, protocol
 
@@ -329,7 +335,8 @@ class _Source:
     """Where the records come from: the dataset, and the configuration that holds for it.
 
     `recorded` is the dataset whose records are there already, None where they are measured here;
-    `imports` is what to convert for it. `kind` is the dtype and the device of every run.
+    `imports` is what to convert for it. `kind` is the dtype and the device of every run, and
+    `machine` the one that they are planned for.
     """
 
     dataset: str
@@ -337,6 +344,7 @@ class _Source:
     imports: Mapping[str, dict[str, Any]]
     config: dict[str, Any]
     kind: tuple[str, str]
+    machine: Machine = HERE
 
 
 def _source(base: Layer, own: Sequence[Layer], implementations: Implementations) -> _Source:
@@ -352,13 +360,15 @@ def _source(base: Layer, own: Sequence[Layer], implementations: Implementations)
     resolved = resolve_config(layers, implementations)
     if importing:
         dataset, recorded, imports = _imported(resolved)
+    machine = HERE
     if recorded:
         kind = recorded.dtype, recorded.device
     else:
+        machine = machine_of(resolved)
         device = machine.detect_device(resolved["device"])
         auto = resolved["dtype"] == "auto"
         kind = plan.AUTO_DTYPE[device] if auto else resolved["dtype"], device
-    return _Source(dataset, recorded, imports, resolved, kind)
+    return _Source(dataset, recorded, imports, resolved, kind, machine)
 
 
 @dataclass(frozen=True)
@@ -386,12 +396,13 @@ def _counting(
     version, kept = None, {}
     if device == "cuda":
         file = counters_file(home)
-        version = _counters_version(source.config, file)
+        version = _counters_version(source.config, file, source.machine)
         kept = {file.as_posix(): {"device": device, "version": version}}
         if version is None:
             return _Counting(kept=kept)
     planned, protocol = _plan_counters(
-        source.config, experiments, implementations, source.kind, version, home / "records"
+        *(source.config, experiments, implementations, source.kind, version),
+        *(home / "records", source.machine),
     )
     return _Counting(planned, protocol, kept)
 
@@ -420,7 +431,11 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     experiments = plan.experiments(resolved, benchmark, device)
     runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
     home = results_of(dataset, benchmark)
-    ceilings = recorded.ceilings if recorded else home / "records" / identity.ceilings_name(device)
+    ceilings = (
+        recorded.ceilings
+        if recorded
+        else home / "records" / identity.ceilings_name(device, source.machine)
+    )
     added: dict[str, Any] = {}
     if recorded and resolved["decide"]:
         raise ConfigError(
@@ -434,11 +449,11 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     else:
         replicates = read_replicates(resolved, device, processes_file(home))
         local = (benchmark, runs, protocol, implementations, home / "records")
-        planned = plan.plan_local(*local, replicates.of)
+        planned = plan.plan_local(*local, replicates.of, source.machine)
         if resolved["decide"]:
             undecided = runs_to_decide(home / "findings.json", experiments, planned, source.kind)
             replicates = replicates.with_one_more(undecided)
-            planned = plan.plan_local(*local, replicates.of)
+            planned = plan.plan_local(*local, replicates.of, source.machine)
         if replicates.added:
             added[processes_file(home).as_posix()] = dict(replicates.added)
         for run, every in planned.items():
@@ -447,7 +462,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
                     identity.adopt(
                         entry.path,
                         *(benchmark, run, protocol, implementations[run.implementation]),
-                        entry.process,
+                        *(entry.process, source.machine),
                     )
     counting = _counting(source, experiments, implementations, home)
     counters = plan.recorded_counters(planned, recorded) if recorded else counting.planned
@@ -497,6 +512,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         imports=imports,
         remarks=_remark_files(resolved),
         remade=remade,
+        machine=None if source.machine is HERE else machine_file(resolved["machine"]).as_posix(),
         config=resolved,
         documents={
             **_documents(
@@ -510,4 +526,36 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             **added,
             **counting.kept,
         },
+    )
+
+
+def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
+    """What a call prepares that only describes a machine: no run is planned, no file written.
+
+    The machine's file may be missing, so that nothing that depends on it can be planned.
+
+    Raises:
+        ConfigError, ImplementationError: as of `prepare`.
+    """
+    config = resolve_config([base, *own], find_implementations())
+    benchmark = find_benchmark(config["benchmark"])
+    file = machine_file(config["machine"]).as_posix() if "machine" in config else None
+    return Prepared(
+        dataset=LOCAL,
+        home=results_of(LOCAL, benchmark).as_posix(),
+        report=benchmark.report,
+        device=config["device"],
+        protocol=config["measure"]["protocol"],
+        experiments=(),
+        drawn=(),
+        records={},
+        counters=(),
+        ceilings=None,
+        orders={},
+        imports={},
+        remarks=(),
+        remade={file: remaking.ASKED_FOR} if file and Path(file).exists() else {},
+        machine=file,
+        config=config,
+        documents={},
     )

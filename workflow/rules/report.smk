@@ -37,6 +37,7 @@ rule report:
         f"{HOME}/{REPORT}.pdf",
     log:
         f"{HOME}/logs/report.log",
+    localrule: True
     conda:
         CONDA
     params:
@@ -59,6 +60,7 @@ rule page:
         f"{HOME}/{REPORT}.html",
     log:
         f"{HOME}/logs/page.log",
+    localrule: True
     conda:
         CONDA
     params:
@@ -88,6 +90,7 @@ rule publish_pdf:
         ),
     log:
         f"{HOME}/logs/publish_pdf.log",
+    localrule: True
     conda:
         CONDA
     params:
@@ -108,6 +111,7 @@ rule publish_page:
         f"report/{REPORT}.html",
     log:
         f"{HOME}/logs/publish_page.log",
+    localrule: True
     conda:
         CONDA
     message:
