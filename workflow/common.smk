@@ -9,14 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-from flashlab import call, exclusive
+from flashlab import allocations, call, clocks, exclusive
 from flashlab.config import ConfigError
 from flashlab.datasets import DatasetError
 from flashlab.implementations import ImplementationError
 from flashlab.machine import MachineError
 from flashlab.plan import PlanError
 from flashlab.prepare import DATA, LOCAL, prepare, prepare_description
-from flashlab.processes import WORKFLOW_PID
 from flashlab.published import ClaimsError
 from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.replicates import MAX_PROCESSES
@@ -39,12 +38,14 @@ CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
 FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
 CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
 DEVICES = str(ROOT.joinpath("data", "devices.csv"))
+RESULTS_FOLDERS = (Path("results"), Path("report"))
 LOCALES = ROOT.joinpath("templates", "locale")
 
 # Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches
-# the call it belongs to, and ends when that ends.
+# the call it belongs to, and ends when that ends; on a cluster, the one that runs on the node.
 SEARCH_PATH = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-os.environ.update({"PATH": os.pathsep.join(SEARCH_PATH), WORKFLOW_PID: str(os.getpid())})
+os.environ["PATH"] = os.pathsep.join(SEARCH_PATH)
+OWNS_JOBS = allocations.own_jobs(workflow.is_main_process)
 IMPORT_PATH = filter(None, [str(WORKFLOW), os.environ.get("PYTHONPATH")])
 shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
 
@@ -74,9 +75,17 @@ if workflow.is_main_process:
     CLAIM = exclusive.FolderClaim(Path(".snakemake"))
     if not workflow.output_settings.dryrun:
         CLAIM.take()
+    if CLAIM.held and clocks.pull_back(RESULTS_FOLDERS, clocks.filesystem_now(Path(".snakemake"))):
+        print(
+            "The clock has gone back since the last call: what was made in the meantime counts as "
+            "made just now.",
+            file=sys.stderr,
+        )
     PREPARED, PLAN_ROOT, PLAN_FILES = prepare_call()
 else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE
+    if OWNS_JOBS and PREPARED.orders:
+        allocations.share_warm_parent()
 
 HOME = PREPARED.home
 REPORT = PREPARED.report

@@ -33,6 +33,9 @@ DATA = Path("data")
 BUNDLED = Path(__file__).parents[2] / "data"
 """The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
 
+INTACT = Path(".snakemake", "flashlab-intact.json")
+"""The records that a call found intact, kept for the next one; it may be deleted at any time."""
+
 LOCAL = "local"
 UNWANTED = ("no", False)
 """What `counters` may be where none are to be read; YAML takes a bare ``no`` for false."""
@@ -52,8 +55,8 @@ class Prepared:
     each experiment's, with those of its `counters`. `orders` is what to measure and `imports` what
     to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
     planned files that must be made again, each with the reason. `config` is the resolved
-    configuration, and `machine` the file of the machine that it names. Paths are relative to the
-    working directory.
+    configuration, and `machine` the file of the machine that it names. `intact` is what the next
+    call is to know of the records. Paths are relative to the working directory.
     """
 
     dataset: str
@@ -73,6 +76,7 @@ class Prepared:
     machine: str | None
     config: Mapping[str, Any]
     documents: Mapping[str, Any] = field(repr=False)
+    intact: Mapping[str, Any] = field(repr=False)
 
 
 def _imported(
@@ -117,7 +121,9 @@ def _recorded(name: str) -> datasets.Dataset:
 
 
 def _record_damages(
-    planned: Mapping[Run, plan.PlannedRun], protocol: Mapping[str, Any]
+    planned: Mapping[Run, plan.PlannedRun],
+    protocol: Mapping[str, Any],
+    intact: remaking.IntactRecords,
 ) -> dict[str, str]:
     """The records that must be made again, each with the reason."""
     timeout_s = protocol["timeout_s"]
@@ -125,8 +131,16 @@ def _record_damages(
         entry.path.as_posix(): found
         for run, every in planned.items()
         for entry in every.processes
-        if (found := remaking.record_damage(entry.path, run, timeout_s))
+        if (found := remaking.record_damage(entry.path, run, timeout_s, intact))
     }
+
+
+def _known_intact() -> Any:
+    """What the last call has kept of the records that it found intact, if anything."""
+    try:
+        return read_json(INTACT)
+    except (OSError, ValueError):
+        return None
 
 
 def results_of(dataset: str, benchmark: Benchmark) -> Path:
@@ -475,14 +489,15 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     if recorded:
         vouched = not imports
         planning += _claims_planning(benchmark, recorded, planned, implementations, vouched)
+    intact = remaking.IntactRecords(_known_intact())
     remade = _stage_damages(home, benchmark.report, [experiment for experiment, _ in planning])
     if recorded and not imports:
         entries = {entry.path: entry for _, found in planning for entry in found.values()}
         plan.check_recorded(entries.values(), dataset)
     else:
         for found in {id(found): found for _, found in planning}.values():
-            remade |= _record_damages(found, protocol)
-        remade |= _record_damages(counters, protocol)
+            remade |= _record_damages(found, protocol, intact)
+        remade |= _record_damages(counters, protocol, intact)
     if ceilings and not recorded and (damage := remaking.damage(ceilings)):
         remade[ceilings.as_posix()] = damage
     if resolved["again"]:
@@ -526,6 +541,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             **added,
             **counting.kept,
         },
+        intact=intact.to_json(),
     )
 
 
@@ -558,4 +574,5 @@ def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         machine=file,
         config=config,
         documents={},
+        intact={},
     )
