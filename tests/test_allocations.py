@@ -17,7 +17,7 @@ from flashlab.processes import WORKFLOW_PID
 
 @pytest.fixture
 def outer(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
-    """A running process that stands for the call that submitted this one, or that runs around it."""
+    """A running process that stands for the call around this one, or the one that submitted it."""
     monkeypatch.setenv(SLURM_JOB, "17")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         monkeypatch.setenv(WORKFLOW_PID, str(process.pid))

@@ -15,6 +15,7 @@ from flashlab.datasets import DatasetError
 from flashlab.implementations import ImplementationError
 from flashlab.machine import MachineError
 from flashlab.plan import PlanError
+from flashlab.measuring.start import start_warm_parent
 from flashlab.prepare import DATA, LOCAL, prepare, prepare_description
 from flashlab.published import ClaimsError
 from flashlab.remaking import ASKED_FOR, MISSING
@@ -84,8 +85,9 @@ if workflow.is_main_process:
     PREPARED, PLAN_ROOT, PLAN_FILES = prepare_call()
 else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE
-    if OWNS_JOBS and PREPARED.orders:
-        allocations.share_warm_parent()
+    if OWNS_JOBS and PREPARED.orders and allocations.is_in_allocation():
+        # Slurm ends what a job has started with the job; what is started here serves all of them.
+        start_warm_parent()
 
 HOME = PREPARED.home
 REPORT = PREPARED.report

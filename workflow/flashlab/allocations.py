@@ -12,7 +12,6 @@ import socket
 
 import psutil
 
-from flashlab.measuring.start import start_warm_parent
 from flashlab.processes import WORKFLOW_PID, has_ended
 
 SLURM_JOB = "SLURM_JOB_ID"
@@ -42,10 +41,6 @@ def own_jobs(is_main: bool) -> bool:
     return True
 
 
-def share_warm_parent() -> None:
-    """Start the warm parent of an allocation's jobs, in the part of it that outlives each of them.
-
-    Slurm ends what a job has started together with the job.
-    """
-    if SLURM_JOB in os.environ:
-        start_warm_parent()
+def is_in_allocation() -> bool:
+    """Whether this process runs in a Slurm allocation."""
+    return SLURM_JOB in os.environ
