@@ -1,8 +1,9 @@
 """How the stages grow with the number of runs, on eight machines that none of them has.
 
 Plans N runs for each of eight described machines, writes the records of one of them by a fake
-measurement, and makes the tables, the findings, the figures and the report of them. Prints the
-seconds and the memory of each stage at each N, and the exponent by which its time grows.
+measurement, and makes the tables, the findings, the figures and the report of them. Prints the CPU
+seconds and the memory of each stage at each N, and the exponent by which its time grows. The jobs of
+a stage share a process here, so that interpreters that start count once.
 Usage: PYTHONPATH=workflow python perf/scale.py [N ...]
 """
 
@@ -13,24 +14,28 @@ import math
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.call import IN_PLACE, PlanFiles
+from flashlab.call import IN_PLACE, PlanFiles, keep_call
 from flashlab.config import Layer, read_layer
+from flashlab.figures import draw_figures, draw_overview
+from flashlab.findings.derive import write_findings
 from flashlab.implementations import find_implementations
 from flashlab.machines import machine_file
+from flashlab.plan_files import experiment_file, records_file
 from flashlab.prepare import Prepared, prepare
 from flashlab.records import Measurement, Record, write_record
+from flashlab.report import write_report
 from flashlab.runs import Run
+from flashlab.tables import write_tables
 
 ROOT = Path(__file__).parents[1]
 MACHINES = 8
@@ -40,7 +45,7 @@ SAMPLES = 20
 LINKED = ("Snakefile", "workflow", "kernels", "profiles", "templates", "envs", "data")
 
 Cost = tuple[float, float]
-"""Seconds and MiB at the peak."""
+"""Seconds of CPU, and MiB at the peak."""
 
 
 def write_config(runs: int) -> None:
@@ -93,15 +98,26 @@ def write_records(planned: Prepared) -> None:
         write_record(Path(planned.home, "records", name), record)
 
 
-def cost_of(*command: str) -> Cost:
-    """What a command takes; its output goes to a file, which is shown where it fails."""
-    begin = time.monotonic()
-    with open("log", "w") as log:
-        process = subprocess.Popen([sys.executable, "-m", *command], stdout=log, stderr=log)
-        _, status, used = os.wait4(process.pid, 0)
+def cost_of(work: Callable[[], object]) -> Cost:
+    """What some work takes in a process of its own, whose output goes to a file."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            with open("log", "w") as log:
+                os.dup2(log.fileno(), 1)
+                os.dup2(log.fileno(), 2)
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    _, status, used = os.wait4(pid, 0)
     if status:
-        sys.exit(f"{' '.join(command)}\n{Path('log').read_text()[-3000:]}")
-    return time.monotonic() - begin, used.ru_maxrss / 1024
+        sys.exit(Path("log").read_text()[-3000:])
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 @contextmanager
@@ -118,85 +134,76 @@ def project() -> Iterator[None]:
             os.chdir(before)
 
 
-def dry_run(machine: int) -> Cost:
-    """What planning for a machine and Snakemake's own graph take."""
-    named = ("--config", f"machine=node{machine}")
-    return cost_of("snakemake", "records", "--dry-run", *named, "--quiet", "all")
+def dry_run() -> Cost:
+    """What Snakemake's dry run takes: the plan, and its own graph."""
+    command = [sys.executable, "-m", "snakemake", "records", "--dry-run"]
+    return cost_of(
+        lambda: os.execv(sys.executable, [*command, "--config", "machine=node0", "--quiet", "all"])
+    )
 
 
-def plan() -> Prepared:
-    """The plan for the first machine, with its files written."""
-    config, own = read_layer(Path("config/config.yaml")), Layer("--config", {"machine": "node0"})
-    prepared = prepare(config, [own])
-    PlanFiles(IN_PLACE).write(prepared.documents)
-    return prepared
+def plan(machine: int) -> Prepared:
+    """The plan for a machine."""
+    config = read_layer(Path("config/config.yaml"))
+    return prepare(config, [Layer("--config", {"machine": f"node{machine}"})])
 
 
-def costs_of(runs: int) -> dict[str, Cost]:
+def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
     """What each stage takes for this many runs."""
     with project():
         write_config(runs)
-        found = {"dry run, nothing measured": dry_run(0)}
-        for machine in range(1, MACHINES):
-            dry_run(machine)
-        planned = plan()
+        yield "plans for eight machines", cost_of(lambda: [plan(i) for i in range(MACHINES)])
+        yield "dry run, nothing measured", dry_run()
+        planned = plan(0)
+        PlanFiles(IN_PLACE).write(planned.documents)
         write_records(planned)
-        found["first dry run, all measured"] = dry_run(0)
-        found["later dry run, all measured"] = dry_run(0)
-        home, experiments = planned.home, planned.experiments
-        plans = [f"{home}/plan/experiments/{name}.json" for name in experiments]
-        tables = [
+        yield "plan, all records read", cost_of(lambda: plan(0))
+        keep_call(plan(0))
+        yield "plan, all records known", cost_of(lambda: plan(0))
+        home = Path(planned.home)
+        tables, plans = home / "tables", [experiment_file(home, e) for e in planned.experiments]
+        findings, languages = home / "findings.json", home / "plan" / "languages.json"
+        claims = ROOT / "data" / "published" / "claims.yaml"
+        yield (
+            "tables",
             cost_of(
-                *("flashlab", "tables", "--plan", f"{home}/plan/records/{name}.json"),
-                *("--output", f"{home}/tables/{name}"),
-            )
-            for name in experiments
-        ]
-        found["tables, one after the other"] = (
-            sum(seconds for seconds, _ in tables),
-            max(memory for _, memory in tables),
+                lambda: [
+                    write_tables(records_file(home, e), tables / e) for e in planned.experiments
+                ]
+            ),
         )
-        claims = str(ROOT / "data" / "published" / "claims.yaml")
-        found["findings"] = cost_of(
-            *("flashlab", "findings", "--tables", f"{home}/tables", "--claims", claims),
-            *("--output", f"{home}/findings.json", *plans),
-        )
-        languages = f"{home}/plan/languages.json"
-        figures = [
+        yield "findings", cost_of(lambda: write_findings(plans, tables, claims, None, findings))
+        yield (
+            "figures",
             cost_of(
-                *("flashlab", "figures", "--plan", f"{home}/plan/experiments/{name}.json"),
-                *("--tables", f"{home}/tables", "--languages", languages),
-                *("--output", f"{home}/figures/{name}"),
-            )
-            for name in planned.drawn
-        ]
-        found["figures, one after the other"] = (
-            sum(seconds for seconds, _ in figures),
-            max(memory for _, memory in figures),
+                lambda: [
+                    draw_figures(experiment_file(home, e), tables, languages, home / "figures" / e)
+                    for e in planned.drawn
+                ]
+            ),
         )
-        found["overview"] = cost_of(
-            *("flashlab", "overview", "--tables", f"{home}/tables", "--languages", languages),
-            *("--findings", f"{home}/findings.json", "--output", f"{home}/overview", *plans),
+        overview = home / "overview"
+        yield (
+            "overview",
+            cost_of(lambda: draw_overview(plans, tables, findings, None, languages, overview)),
         )
-        found["report"] = cost_of(
-            *("flashlab", "report", "--config", f"{home}/plan/config.json", "--results", home),
-            *("--output", f"{home}/lab5.pdf"),
-        )
-    return found
+        config, report = home / "plan" / "config.json", home / "lab5.pdf"
+        yield "report", cost_of(lambda: write_report(config, home, None, report))
 
 
 def main() -> None:
-    """Print a table: a row for each stage, its seconds and MiB at each number of runs."""
-    numbers = [int(argument) for argument in sys.argv[1:]] or [1000, 3000, 10_000]
-    found = {runs: costs_of(runs) for runs in numbers}
-    print("stage | " + " | ".join(f"{runs} runs" for runs in numbers) + " | exponent")
-    for stage in found[numbers[0]]:
-        costs = [found[runs][stage] for runs in numbers]
-        cells = " | ".join(f"{seconds:.1f} s, {memory:.0f} MiB" for seconds, memory in costs)
-        grown = math.nan
-        if len(numbers) > 1:
-            grown = math.log(costs[-1][0] / costs[0][0]) / math.log(numbers[-1] / numbers[0])
-        print(f"{stage} | {cells} | {grown:.2f}")
+    """Print each stage's CPU seconds and MiB at each number of runs, and how the seconds grow."""
+    numbers = [int(argument) for argument in sys.argv[1:]] or [1000, 10_000]
+    found: dict[str, list[Cost]] = {}
+    for runs in numbers:
+        for stage, cost in costs_of(runs):
+            print(f"{runs} runs: {stage}: {cost[0]:.1f} s, {cost[1]:.0f} MiB", flush=True)
+            found.setdefault(stage, []).append(cost)
+    if len(numbers) > 1:
+        print("Exponents of the time:")
+        for stage, costs in found.items():
+            growth = math.log(costs[-1][0] / costs[0][0])
+            print(f"{stage}: {growth / math.log(numbers[-1] / numbers[0]):.2f}")
 
 
 if __name__ == "__main__":
