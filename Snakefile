@@ -21,6 +21,12 @@ report: "report/captions/workflow.rst"
 
 
 include: "workflow/config.smk"
+
+
+# `--sdm apptainer` runs the rules in this image; docs/clusters.md says how to build it.
+container: str(ROOT / "envs" / "flashlab.sif")
+
+
 include: "workflow/common.smk"
 
 

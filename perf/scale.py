@@ -2,8 +2,8 @@
 
 Plans N runs for each of eight described machines, writes the records of one of them by a fake
 measurement, and makes the tables, the findings, the figures and the report of them. Prints the CPU
-seconds and the memory of each stage at each N, and the exponent by which its time grows. The jobs of
-a stage share a process here, so that interpreters that start count once.
+seconds and the memory of each stage at each N, and the exponent by which its time grows. The jobs
+of a stage share a process here, so that interpreters that start count once.
 Usage: PYTHONPATH=workflow python perf/scale.py [N ...]
 """
 
