@@ -56,9 +56,11 @@ def measure(gpus: int, device: str) -> tuple[Medians, int]:
             write_config(protocol, device)
             command = [sys.executable, "-m", "snakemake", "records", "--cores", str(os.cpu_count())]
             with open("log", "w") as log:
-                subprocess.run(
-                    [*command, "--resources", f"gpu={gpus}"], check=True, stdout=log, stderr=log
+                done = subprocess.run(
+                    [*command, "--resources", f"gpu={gpus}"], stdout=log, stderr=log, check=False
                 )
+            if done.returncode:
+                sys.exit(Path("log").read_text()[-3000:])
         for path in Path("results/local/records").iterdir():
             if path.name.startswith("ceilings-"):
                 continue

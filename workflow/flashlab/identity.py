@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -223,6 +223,16 @@ def _is_adoptable(
         return False
 
 
+def records_by_run(folder: Path) -> dict[str, list[Path]]:
+    """The local records in a folder by the words of their names: the run and the process."""
+    name = re.compile(rf"(.+)-[0-9a-f]{{{DIGITS}}}\.json")
+    found: dict[str, list[Path]] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if matched := name.fullmatch(path.name):
+            found.setdefault(matched[1], []).append(path)
+    return found
+
+
 def adopt(
     path: Path,
     benchmark: Benchmark,
@@ -231,19 +241,18 @@ def adopt(
     implementation: Implementation,
     process: int = 0,
     on: Machine = HERE,
+    among: Mapping[str, Sequence[Path]] | None = None,
 ) -> bool:
     """Keep a record of older code under its new name, `path`, rather than measure it again.
 
     It must lie in the same folder, its old digest must verify, and all that decided its numbers
-    must be as it is now. The old file stays, unchanged. Returns whether there was one.
+    must be as it is now. The old file stays, unchanged. Returns whether there was one. Many calls
+    for one folder list it once, by `among` (`records_by_run`).
     """
-    words = path.stem.rpartition("-")[0]
-    name = re.compile(rf"{re.escape(words)}-[0-9a-f]{{{DIGITS}}}\.json")
-    for old in sorted(path.parent.glob(f"{words}-*.json")):
-        if (
-            name.fullmatch(old.name)
-            and old != path
-            and _is_adoptable(old, benchmark, run, protocol, implementation, process, on)
+    among = records_by_run(path.parent) if among is None else among
+    for old in among.get(path.stem.rpartition("-")[0], ()):
+        if old != path and _is_adoptable(
+            old, benchmark, run, protocol, implementation, process, on
         ):
             with open_atomically(path, binary=True) as file:
                 file.write(old.read_bytes())

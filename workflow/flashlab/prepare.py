@@ -470,13 +470,14 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             planned = plan.plan_local(*local, replicates.of, source.machine)
         if replicates.added:
             added[processes_file(home).as_posix()] = dict(replicates.added)
+        older = identity.records_by_run(home / "records")
         for run, every in planned.items():
             for entry in every.processes:
                 if not entry.path.exists():
                     identity.adopt(
                         entry.path,
                         *(benchmark, run, protocol, implementations[run.implementation]),
-                        *(entry.process, source.machine),
+                        *(entry.process, source.machine, older),
                     )
     counting = _counting(source, experiments, implementations, home)
     counters = plan.recorded_counters(planned, recorded) if recorded else counting.planned
