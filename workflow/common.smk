@@ -45,7 +45,7 @@ LOCALES = ROOT.joinpath("templates", "locale")
 # Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches
 # the call it belongs to, and ends when that ends; on a cluster, the one that runs on the node.
 SEARCH_PATH = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-os.environ["PATH"] = os.pathsep.join(SEARCH_PATH)
+os.environ.update({"PATH": os.pathsep.join(SEARCH_PATH)})
 OWNS_JOBS = allocations.own_jobs(workflow.is_main_process)
 IMPORT_PATH = filter(None, [str(WORKFLOW), os.environ.get("PYTHONPATH")])
 shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
