@@ -7,6 +7,7 @@
 #   snakemake --cores 1 freeze --config name=NAME                keep the records as data/NAME
 #   snakemake --cores 1 report/compare.pdf --config compare=[NAME,NAME]   compare two sets of records
 #   snakemake --cores 1 report/grades.pdf --config submissions=DIR   grade a class
+#   snakemake machine --config machine=NAME                      describe where measuring runs
 #   snakemake --cores 1 verify --config pdf=PATH                 check a report against its data
 #
 #   config -> plan -> records -> tables -> findings -> report
@@ -21,6 +22,12 @@ report: "report/captions/workflow.rst"
 
 
 include: "workflow/config.smk"
+
+
+# `--sdm apptainer` runs the rules in this image; docs/clusters.md says how to build it.
+container: str(ROOT / "envs" / "flashlab.sif")
+
+
 include: "workflow/common.smk"
 
 
@@ -30,6 +37,7 @@ rule report_target:
         f"report/{REPORT}.pdf",
 
 
+include: "workflow/rules/machines.smk"
 include: "workflow/rules/records.smk"
 include: "workflow/rules/counters.smk"
 include: "workflow/rules/tables.smk"

@@ -44,6 +44,7 @@ RESULTS = (
 
 
 SLOWEST = (
+    "test_slurm.py",
     *("test_pipeline_reruns.py", "test_scores.py", "test_check.py", "test_pipeline_changes.py"),
     *("test_pipeline_walks.py", "test_render.py", "test_verification.py", "test_front.py"),
     *("test_pipeline_grades.py", "test_remarks.py", "test_supervise.py", "test_page.py"),

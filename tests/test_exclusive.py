@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,8 @@ import pytest
 
 from flashlab import exclusive
 from flashlab.exclusive import FolderClaim
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -108,3 +110,60 @@ def test_only_records_that_were_written_whole_lose_their_mark_as_unfinished(
     FolderClaim(snakemake).take()
     assert not whole.exists()
     assert missing.exists() and half.exists() and strange.exists()
+
+
+TWO_HOSTS = """
+import fcntl, sys, time
+from pathlib import Path
+from flashlab import exclusive
+fcntl.flock = lambda *_: None  # a filesystem that passes no lock from host to host
+exclusive.BEAT_SECONDS, exclusive.SILENCE_SECONDS = 0.1, 1.0
+claim = exclusive.FolderClaim(Path(sys.argv[1]))
+claim.take()
+print("held" if claim.held else "refused", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def on_host() -> Iterator[Callable[[str, Path], subprocess.Popen[str]]]:
+    """Starts a process that claims a folder on a host of this name, with a /tmp of its own."""
+    namespaces = ["unshare", "--user", "--map-root-user", "--uts", "--mount"]
+    if subprocess.run([*namespaces, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system gives no namespaces, so that two hosts cannot be had")
+    started = []
+
+    def start(host: str, folder: Path) -> subprocess.Popen[str]:
+        # The shared folder is bound to /mnt before the host's own /tmp hides where it was.
+        setup = 'mount --bind "$1" /mnt && mount -t tmpfs none /tmp && hostname "$2"'
+        run = f'{setup} && exec "$3" -c "$4" /mnt/.snakemake'
+        program = ["sh", "-c", run, "sh", str(folder), host, sys.executable, TWO_HOSTS]
+        call = subprocess.Popen(
+            [*namespaces, *program],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "workflow")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(call)
+        return call
+
+    yield start
+    for call in started:
+        call.kill()
+        call.communicate()
+
+
+def test_two_hosts_do_not_work_in_one_folder_where_no_lock_passes_between_them(
+    on_host: Callable[[str, Path], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    first = on_host("node1", tmp_path)
+    assert first.stdout and first.stdout.readline() == "held\n"
+    second = on_host("node2", tmp_path)
+    assert second.stdout and second.stdout.readline() == "refused\n"
+    first.kill()  # it leaves its sign of life behind, which goes on no more
+    first.wait()
+    third = on_host("node2", tmp_path)
+    assert third.stdout and third.stdout.readline() == "held\n"
+    third.communicate()  # ends, and leaves nothing behind
+    assert not (tmp_path / ".snakemake" / "flashlab.alive").exists()

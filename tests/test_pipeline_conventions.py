@@ -175,3 +175,14 @@ def test_every_rule_that_runs_has_its_log(finished: Any) -> None:
 def test_the_workflow_catalog_knows_the_workflow(root: Path) -> None:
     text = (root / ".snakemake-workflow-catalog.yml").read_text("utf-8")
     assert "usage:" in text
+
+
+def test_only_what_measures_goes_to_a_cluster(root: Path) -> None:
+    rules = {}
+    for file in root.glob("workflow/rules/*.smk"):
+        for rule in re.split(r"(?m)^\s*rule ", file.read_text(encoding="utf-8"))[1:]:
+            if "shell:" in rule:
+                rules[rule.partition(":")[0]] = rule
+    sent = {name for name, rule in rules.items() if "localrule: True" not in rule}
+    assert sent == {"measure", "ceilings", "measure_counters", "describe_machine"}
+    assert all("gpu=" in rules[name] and "runtime=RUNTIME" in rules[name] for name in sent)

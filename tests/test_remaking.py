@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flashlab import remaking
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
-from flashlab.records import write_record
-from flashlab.remaking import ASKED_FOR, damage, missing_figures, record_damage, runs_asked_for
+from flashlab.records import Record, time_out_message, write_record
+from flashlab.remaking import (
+    ASKED_FOR,
+    IntactRecords,
+    damage,
+    missing_figures,
+    record_damage,
+    runs_asked_for,
+)
 from flashlab.runs import Run
 
 Build = Callable[..., dict[str, Any]]
@@ -58,13 +68,13 @@ def test_a_record_is_missing_damaged_or_another_runs(
     tmp_path: Path, run: Run, record_of: Build
 ) -> None:
     path = tmp_path / "record.json"
-    assert record_damage(path, run, 300) == "is missing"
+    assert record_damage(path, run, 300, IntactRecords()) == "is missing"
     write_record(path, record_of(run))
-    assert record_damage(path, run, 300) is None
+    assert record_damage(path, run, 300, IntactRecords()) is None
     path.write_bytes(path.read_bytes()[:-20])
-    assert "not JSON" in str(record_damage(path, run, 300))
+    assert "not JSON" in str(record_damage(path, run, 300, IntactRecords()))
     write_record(path, record_of(attention_run("Other", Shape.of(run), run.dtype, run.device)))
-    assert "was asked for" in str(record_damage(path, run, 300))
+    assert "was asked for" in str(record_damage(path, run, 300, IntactRecords()))
 
 
 def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
@@ -73,14 +83,14 @@ def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
     protocol = {"name": "sampled", "timeout_s": 2.5}
     path = tmp_path / "record.json"
     write_record(path, record_of(run, "error", protocol=protocol, message="timed out after 2.5 s"))
-    assert "ran out of time after 2.5 s" in str(record_damage(path, run, 3))
-    assert record_damage(path, run, 2.5) is None
-    assert record_damage(path, run, 1) is None
+    assert "ran out of time after 2.5 s" in str(record_damage(path, run, 3, IntactRecords()))
+    assert record_damage(path, run, 2.5, IntactRecords()) is None
+    assert record_damage(path, run, 1, IntactRecords()) is None
     # Another error is not one of time, and a result not one at all.
     write_record(path, record_of(run, "error", protocol=protocol))
-    assert record_damage(path, run, 3) is None
+    assert record_damage(path, run, 3, IntactRecords()) is None
     write_record(path, record_of(run, protocol=protocol))
-    assert record_damage(path, run, 3) is None
+    assert record_damage(path, run, 3, IntactRecords()) is None
 
 
 @pytest.fixture
@@ -113,3 +123,36 @@ def test_a_name_that_no_run_has_is_an_error_that_says_what_there_is(
 ) -> None:
     with pytest.raises(ConfigError, match=r"again: no planned run .*\(Flash2, Pytorch\)"):
         runs_asked_for(again, planned)
+
+
+def test_a_record_that_was_found_intact_is_read_again_only_when_it_has_changed(
+    tmp_path: Path, run: Run, record_of: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "record.json"
+    message, protocol = time_out_message(2), {"name": "sampled", "timeout_s": 2}
+    write_record(path, record_of(run, status="error", message=message, protocol=protocol))
+    first = IntactRecords()
+    assert record_damage(path, run, 2, first) is None
+
+    later = IntactRecords(json.loads(json.dumps(first.to_json())))
+    with monkeypatch.context() as patch:
+        patch.setattr(remaking, "read_record", None)  # reading it would be an error
+        assert record_damage(path, run, 2, later) is None
+        assert "ran out of time after 2 s" in str(record_damage(path, run, 3, later))
+    status = path.stat()
+    path.write_bytes(b"\0" * status.st_size)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert "cannot be used" in str(record_damage(path, run, 2, later))
+
+
+@pytest.mark.parametrize("kept", [None, [], {"boot": "another"}])
+def test_nothing_is_known_of_records_after_a_reboot_or_from_a_damaged_file(
+    tmp_path: Path, run: Run, kept: Any
+) -> None:
+    path = tmp_path / "record.json"
+    path.write_text("{}")
+    if isinstance(kept, dict):
+        status = path.stat()
+        state = [status.st_size, status.st_mtime_ns, status.st_ino, None]
+        kept = {**kept, "records": {path.as_posix(): state}}
+    assert "cannot be used" in str(record_damage(path, run, 2, IntactRecords(kept)))

@@ -2,21 +2,22 @@
 
 import atexit
 import json
+import math
 import os
 import shlex
 import sys
 import time
 from pathlib import Path
 
-from flashlab import call, exclusive
+from flashlab import allocations, call, clocks, exclusive
 from flashlab.config import ConfigError
 from flashlab.datasets import DatasetError
 from flashlab.implementations import ImplementationError
 from flashlab.machine import MachineError
 from flashlab.plan import PlanError
 from flashlab.plan_files import shown_file
-from flashlab.prepare import DATA, LOCAL, prepare
-from flashlab.processes import WORKFLOW_PID
+from flashlab.measuring.start import start_warm_parent
+from flashlab.prepare import DATA, LOCAL, prepare, prepare_description
 from flashlab.published import ClaimsError
 from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.replicates import MAX_PROCESSES
@@ -40,12 +41,14 @@ FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
 CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
 DEVICES = str(ROOT.joinpath("data", "devices.csv"))
 PUBLISHED = sorted(map(str, ROOT.joinpath("data", "published").glob("*.csv")))
+RESULTS_FOLDERS = (Path("results"), Path("report"))
 LOCALES = ROOT.joinpath("templates", "locale")
 
 # Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches
-# the call it belongs to, and ends when that ends.
+# the call it belongs to, and ends when that ends; on a cluster, the one that runs on the node.
 SEARCH_PATH = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-os.environ.update({"PATH": os.pathsep.join(SEARCH_PATH), WORKFLOW_PID: str(os.getpid())})
+os.environ.update({"PATH": os.pathsep.join(SEARCH_PATH)})
+OWNS_JOBS = allocations.own_jobs(workflow.is_main_process)
 IMPORT_PATH = filter(None, [str(WORKFLOW), os.environ.get("PYTHONPATH")])
 shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
 
@@ -53,8 +56,11 @@ shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
 def prepare_call():
     """The plan of this call, with its files written."""
     root = call.plan_root(in_place=CLAIM.held)
+    # A machine is described before any run can be planned for it. While it reads the rules,
+    # Snakemake itself does not know the targets yet.
+    only_describes = "machine" in sys.argv[1:]
     try:
-        prepared = prepare(BASE, OWN)
+        prepared = (prepare_description if only_describes else prepare)(BASE, OWN)
     except PREPARATION_ERRORS as error:
         raise WorkflowError(str(error)) from None
     plan_files = call.PlanFiles(root)
@@ -72,15 +78,27 @@ if workflow.is_main_process:
     CLAIM = exclusive.FolderClaim(Path(".snakemake"))
     if not workflow.output_settings.dryrun:
         CLAIM.take()
+    if CLAIM.held and clocks.pull_back(RESULTS_FOLDERS, clocks.filesystem_now(Path(".snakemake"))):
+        print(
+            "The clock has gone back since the last call: what was made in the meantime counts as "
+            "made just now.",
+            file=sys.stderr,
+        )
     PREPARED, PLAN_ROOT, PLAN_FILES = prepare_call()
 else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE
+    if OWNS_JOBS and PREPARED.orders and allocations.is_in_allocation():
+        # Slurm ends what a job has started with the job; what is started here serves all of them.
+        start_warm_parent()
 
 HOME = PREPARED.home
 REPORT = PREPARED.report
 PLAN = str(PLAN_ROOT / HOME / "plan")
 SHOWN = str(PLAN_ROOT / shown_file(REPORT))
 REMAKING = str(call.remaking_file(PREPARED, PLAN_ROOT))
+
+# The minutes that a measuring job may take on a cluster: its time limit, and one to start.
+RUNTIME = math.ceil(PREPARED.config["measure"]["timeout_s"] / 60) + 1
 
 # What to measure, by record file name. Rules beside the pipeline add the runs that they need.
 ORDERS = dict(PREPARED.orders)
@@ -156,6 +174,20 @@ def all_tables_folder(wildcards, input):
 def results_folder(wildcards, input):
     """The folder of the dataset's results."""
     return str(Path(input.findings).parent)
+
+
+def machine_option(wildcards):
+    """The option that names the file of the machine that the plan is made for, if one is named."""
+    return f"--machine {shlex.quote(PREPARED.machine)}" if PREPARED.machine else ""
+
+
+def machine_description(wildcards):
+    """The file of the machine that the call names."""
+    if PREPARED.machine is None:
+        raise WorkflowError(
+            "machine: say under which name: snakemake machine --config machine=NAME"
+        )
+    return PREPARED.machine
 
 
 def ceilings_option(wildcards):

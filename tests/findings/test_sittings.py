@@ -138,3 +138,27 @@ def test_a_run_of_processes_in_two_sittings_is_compared_with_one_of_the_same_two
 
     assert sitting_doubts([[run_in(1, 2), run_in(1, 2)]]) == []
     assert sitting_doubts([[run_in(1, 2), run_in(1)]]) == [SITTINGS_DIFFER]
+
+
+@pytest.mark.parametrize(
+    ("last", "boots", "expected"),
+    [
+        ("10:05:00", ("a", "a"), [2, 2]),  # while the first GPU still measured
+        ("10:05:00", ("a", "b"), [1, 1]),  # on two hosts
+        ("10:00:30", ("a", "a"), [1, 1]),  # after the first had ended
+        ("10:05:00", (None, None), [None, None]),
+    ],
+)
+def test_gpus_of_one_host_measure_at_once_where_their_sittings_overlap(
+    started: Plant, last: str, boots: Any, expected: list[int | None]
+) -> None:
+    sweep = started(
+        {
+            **{("Pytorch", SIZES[0]): ("10:00:00", "GPU-1", boots[0])},
+            **{("Pytorch", SIZES[1]): (last, "GPU-1", boots[0])},
+            **{("Flash2", SIZES[0]): ("10:01:00", "GPU-2", boots[1])},
+            **{("Flash2", SIZES[1]): ("10:09:00", "GPU-2", boots[1])},
+        }
+    )
+    (found,) = sittings([sweep])
+    assert [each["gpus_at_once"] for each in found.estimates] == expected

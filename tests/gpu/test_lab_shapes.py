@@ -23,6 +23,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device
 from flashlab.implementations import find_implementations
 from flashlab.measuring.protocols import sampled
+from flashlab.measuring.start import job_environment
 from flashlab.measuring.supervise import measure_run
 from flashlab.processes import WORKFLOW_PID
 from flashlab.records import Record
@@ -94,7 +95,7 @@ def test_scores_that_do_not_fit_are_out_of_memory(tmp_path: Path) -> None:
 def test_what_is_imported_ahead_opens_no_device() -> None:
     known = find_implementations().values()
     preloads = [module for implementation in known for module in implementation.preloads]
-    subprocess.run([sys.executable, "-c", PRELOADS, *preloads], check=True)
+    subprocess.run([sys.executable, "-c", PRELOADS, *preloads], check=True, env=job_environment())
 
 
 @pytest.mark.parametrize("name", sorted(find_implementations()))

@@ -34,6 +34,7 @@ def _require(package: str) -> None:
 def _measure(arguments: Arguments) -> None:
     from flashlab import identity, implementations, plan
     from flashlab.benchmarks.registry import find_benchmark
+    from flashlab.machines import check_described
     from flashlab.measuring import supervise
     from flashlab.runs import Run
 
@@ -44,6 +45,8 @@ def _measure(arguments: Arguments) -> None:
     implementation = implementations.implementations_of(benchmark)[run.implementation]
     decided_by = identity.identity(benchmark, run, protocol, implementation, order["process"])
     if identity.record_name(run, decided_by) != arguments.output.name:
+        if arguments.machine:
+            check_described(arguments.machine, run.device, implementation.packages)
         raise plan.PlanError(
             f"{arguments.output}: the kernel, the measuring code or the environment has changed "
             "since this run was planned; call snakemake again"
@@ -58,10 +61,21 @@ def _measure(arguments: Arguments) -> None:
 
 
 def _ceilings(arguments: Arguments) -> None:
+    from flashlab.machines import check_described
     from flashlab.measuring import supervise
 
     _require("torch")
+    if arguments.machine:
+        check_described(arguments.machine, arguments.device, ())
     supervise.measure_ceilings(arguments.device, arguments.output)
+
+
+def _describe_machine(arguments: Arguments) -> None:
+    from flashlab import implementations, machines
+
+    known = implementations.find_implementations().values()
+    packages = {"torch", *(package for one in known for package in one.packages)}
+    machines.describe_machine(arguments.device, packages, arguments.output)
 
 
 def _shapes(text: str) -> list[Shape]:
@@ -339,10 +353,16 @@ def _parser() -> argparse.ArgumentParser:
     measure = command("measure", _measure, "Measure one run and write its record.")
     measure.add_argument("--order", type=json.loads, required=True, help="run and protocol, JSON")
     measure.add_argument("--output", type=Path, required=True, help="the record to write")
+    measure.add_argument("--machine", type=Path, help="the machine's file that it was planned from")
 
     ceilings = command("ceilings", _ceilings, "Measure the device's ceilings.")
     ceilings.add_argument("--device", choices=("cuda", "cpu"), required=True)
     ceilings.add_argument("--output", type=Path, required=True, help="JSON file to write")
+    ceilings.add_argument("--machine", type=Path, help="the file that they were planned from")
+
+    described = command("describe-machine", _describe_machine, "Describe this machine in a file.")
+    described.add_argument("--device", choices=("auto", "cuda", "cpu"), required=True)
+    described.add_argument("--output", type=Path, required=True, help="JSON file to write")
 
     check = command("check", _check, "Compare one implementation with the float64 reference.")
     check.epilog = (

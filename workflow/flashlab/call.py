@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
-from flashlab.prepare import Prepared
+from flashlab.prepare import INTACT, Prepared
 
 IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
@@ -96,7 +96,9 @@ def keep_call(prepared: Prepared) -> None:
 
     The plan's documents are omitted: they are on disk already.
     """
-    write_json(PREPARED, asdict(replace(prepared, documents={})))
+    write_json(PREPARED, asdict(replace(prepared, documents={}, intact={})))
+    if prepared.orders:
+        write_json_if_changed(INTACT, prepared.intact)
 
 
 def read_call() -> Prepared:

@@ -2,21 +2,37 @@
 
 Snakemake's own lock is a file that a killed call leaves behind. Ours is an operating-system lock,
 which is released with its process; whoever holds it knows that Snakemake's is stale.
+
+Not every shared filesystem passes such a lock from host to host. So the call that holds it counts
+up in a file beside it, and a call on another host watches whether that goes on. No clock is asked.
 """
 
 from __future__ import annotations
 
+import atexit
 import base64
 import binascii
+import contextlib
+import errno
 import fcntl
+import itertools
 import os
 import shutil
+import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
 WAIT_SECONDS = 3.0
 """How long to wait for the folder; a call that only reads it (`--lint`) is gone by then."""
+
+
+BEAT_SECONDS = 3.0
+"""How often a call that works in the folder shows that it is alive."""
+
+SILENCE_SECONDS = 15.0
+"""How long a call on another host is watched before it counts as dead."""
 
 
 def _clear_killed_call(snakemake: Path) -> None:
@@ -36,20 +52,67 @@ class FolderClaim:
 
     def __init__(self, snakemake: Path) -> None:
         snakemake.mkdir(exist_ok=True)
-        self._snakemake = snakemake
+        self._snakemake = snakemake.absolute()  # Snakemake changes the working directory
         self._file = (snakemake / "flashlab.lock").open("a+")
+        self._alive = self._snakemake / "flashlab.alive"
+        self._host = socket.gethostname()
         self.held = False
 
-    def _try(self) -> bool:
+    def _lock(self) -> bool:
+        """Take the operating system's lock; where the filesystem has none, the count decides."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+        return True
+
+    def _read_alive(self) -> str:
+        """The last sign of life: host, process and count; empty where there is none.
+
+        The file is opened anew each time: then NFS asks the server whether it has changed.
+        """
+        try:
+            return self._alive.read_text()
+        except FileNotFoundError:
+            return ""
+
+    def _other_host(self) -> str | None:
+        """The host on which another call is alive in this folder, if there is one."""
+        first = self._read_alive()
+        host = first.partition(" ")[0]
+        if not host or host == self._host:  # on this host the lock has decided
+            return None
+        deadline = time.monotonic() + SILENCE_SECONDS
+        while time.monotonic() < deadline:
+            if self._read_alive() != first:
+                return host if self._alive.exists() else None
+            time.sleep(0.1)
+        return None
+
+    def _show_life(self) -> None:
+        for count in itertools.count():
+            with contextlib.suppress(OSError):  # a server that is away for a moment
+                self._alive.write_text(f"{self._host} {os.getpid()} {count}\n")
+            if self._ended.wait(BEAT_SECONDS):
+                self._alive.unlink(missing_ok=True)
+                return
+
+    def _hold(self) -> None:
         self._file.truncate(0)
         self._file.write(f"{os.getpid()}\n")
         self._file.flush()
         self.held = True
-        return True
+        self._ended = threading.Event()
+        beating = threading.Thread(target=self._show_life, daemon=True)
+        beating.start()
+        atexit.register(self._let_go, beating)
+
+    def _let_go(self, beating: threading.Thread) -> None:
+        self._ended.set()
+        beating.join()
 
     def take(self) -> None:
         """Claim the folder if it is free, and clear what a killed call left.
@@ -57,14 +120,22 @@ class FolderClaim:
         If another call holds it, Snakemake's lock is not touched, and decides.
         """
         deadline = time.monotonic() + WAIT_SECONDS
-        while not self._try():
+        while not self._lock():
             if time.monotonic() > deadline:
                 self._file.seek(0)
-                print(
-                    f"Another snakemake call (process {self._file.read().strip()}) is working in "
-                    "this folder; if this one is refused, wait for that one to end.",
-                    file=sys.stderr,
-                )
+                self._refuse(f"process {self._file.read().strip()}")
                 return
             time.sleep(0.1)
+        if host := self._other_host():
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+            self._refuse(f"on the host {host}")
+            return
+        self._hold()
         _clear_killed_call(self._snakemake)
+
+    def _refuse(self, which: str) -> None:
+        print(
+            f"Another snakemake call ({which}) is working in this folder; if this one is refused, "
+            "wait for that one to end.",
+            file=sys.stderr,
+        )

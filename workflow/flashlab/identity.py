@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flashlab import machine
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.model import Benchmark
 from flashlab.files import canonical, open_atomically
 from flashlab.implementations import Implementation
+from flashlab.machines import HERE, Machine
 from flashlab.records import COUNTERS, Record, RecordError, read_record
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of
@@ -66,11 +66,11 @@ def measuring_digest(
     return hashlib.sha256(canonical(trees).encode()).hexdigest()
 
 
-def _versions(run: Run, implementation: Implementation) -> dict[str, str | None]:
+def _versions(run: Run, implementation: Implementation, on: Machine) -> dict[str, str | None]:
     packages = {"torch", *implementation.packages}
-    versions = {name: machine.package_version(name) for name in sorted(packages)}
+    versions = {name: on.package_version(name) for name in sorted(packages)}
     if run.device == "cuda":
-        versions["driver"] = machine.driver_version()
+        versions["driver"] = on.driver_version()
     return versions
 
 
@@ -85,8 +85,9 @@ def identity(
     protocol: Mapping[str, Any],
     implementation: Implementation,
     process: int = 0,
+    on: Machine = HERE,
 ) -> dict[str, Any]:
-    """Everything that decides the numbers of a local record, on this machine as it is now.
+    """Everything that decides the numbers of a local record that is measured on a machine.
 
     `process` numbers the processes that measure the same run. Their number is no part of it, so
     that further ones leave those before as they are.
@@ -102,8 +103,8 @@ def identity(
         "counters": counters,
         "implementation": implementation.digest,
         "measuring": measuring_digest(benchmark.measure, modules),
-        "device": machine.device_name(run.device),
-        "versions": _versions(run, implementation),
+        "device": on.name_device(run.device),
+        "versions": _versions(run, implementation, on),
     }
 
 
@@ -132,13 +133,13 @@ def record_name(run: Run, identity: Mapping[str, Any]) -> str:
     return f"{prefix}{run.slug}{process}-{_digits(identity)}.json"
 
 
-def ceilings_name(device: str) -> str:
-    """File name of the machine's ceilings, which carries their identity as a record's does."""
+def ceilings_name(device: str, on: Machine = HERE) -> str:
+    """File name of a machine's ceilings, which carries their identity as a record's does."""
     identity = {
         "scheme": SCHEME,
         "measuring": measuring_digest(),
-        "device": machine.device_name(device),
-        "versions": {"torch": machine.package_version("torch"), "driver": machine.driver_version()},
+        "device": on.name_device(device),
+        "versions": {"torch": on.package_version("torch"), "driver": on.driver_version()},
     }
     return f"ceilings-{device}-{_digits(identity)}.json"
 
@@ -158,12 +159,12 @@ An entry holds for as long as the measuring code is that of its value; then it c
 """
 
 
-def _former_digits(record: Record) -> str:
-    """The digits in the name of a record that older code measured on this device."""
+def _former_digits(record: Record, on: Machine = HERE) -> str:
+    """The digits in the name of a record that older code measured on this machine."""
     run, sources = record.run, record.sources
     common = {
         "run": run.to_json(),
-        "device": machine.device_name(run.device),
+        "device": on.name_device(run.device),
         "versions": sources["versions"],
     }
     if "measuring_sha256" in sources:
@@ -202,23 +203,34 @@ def _is_adoptable(
     protocol: Mapping[str, Any],
     implementation: Implementation,
     process: int,
+    on: Machine,
 ) -> bool:
     """Whether an older record is intact and holds what measuring now would measure."""
     try:
         record = read_record(path, run)
-        if path.stem.rpartition("-")[2] != _former_digits(record):
+        if path.stem.rpartition("-")[2] != _former_digits(record, on):
             return False
         sources = record.sources
         measured_by = sources.get("measuring_digest") or sources["measuring_sha256"]
         return (
             _has_same_kernel(record, implementation)
             and EQUIVALENT.get(measured_by) == measuring_digest(benchmark.measure)
-            and sources["versions"] == _versions(run, implementation)
+            and sources["versions"] == _versions(run, implementation, on)
             and _deciding(record.protocol) == _deciding(protocol)
             and record.process == process
         )
     except (RecordError, KeyError, TypeError):
         return False
+
+
+def records_by_run(folder: Path) -> dict[str, list[Path]]:
+    """The local records in a folder by the words of their names: the run and the process."""
+    name = re.compile(rf"(.+)-[0-9a-f]{{{DIGITS}}}\.json")
+    found: dict[str, list[Path]] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if matched := name.fullmatch(path.name):
+            found.setdefault(matched[1], []).append(path)
+    return found
 
 
 def adopt(
@@ -228,19 +240,19 @@ def adopt(
     protocol: Mapping[str, Any],
     implementation: Implementation,
     process: int = 0,
+    on: Machine = HERE,
+    among: Mapping[str, Sequence[Path]] | None = None,
 ) -> bool:
     """Keep a record of older code under its new name, `path`, rather than measure it again.
 
     It must lie in the same folder, its old digest must verify, and all that decided its numbers
-    must be as it is now. The old file stays, unchanged. Returns whether there was one.
+    must be as it is now. The old file stays, unchanged. Returns whether there was one. Many calls
+    for one folder list it once, by `among` (`records_by_run`).
     """
-    words = path.stem.rpartition("-")[0]
-    name = re.compile(rf"{re.escape(words)}-[0-9a-f]{{{DIGITS}}}\.json")
-    for old in sorted(path.parent.glob(f"{words}-*.json")):
-        if (
-            name.fullmatch(old.name)
-            and old != path
-            and _is_adoptable(old, benchmark, run, protocol, implementation, process)
+    among = records_by_run(path.parent) if among is None else among
+    for old in among.get(path.stem.rpartition("-")[0], ()):
+        if old != path and _is_adoptable(
+            old, benchmark, run, protocol, implementation, process, on
         ):
             with open_atomically(path, binary=True) as file:
                 file.write(old.read_bytes())

@@ -16,6 +16,7 @@ from flashlab import identity, nsight
 from flashlab.benchmarks.model import Benchmark
 from flashlab.datasets import Dataset
 from flashlab.implementations import Implementation
+from flashlab.machines import HERE, Machine
 from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY
 from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
@@ -244,15 +245,16 @@ def plan_local(
     implementations: Mapping[str, Implementation],
     records: Path,
     replicates: Callable[[Run], int] = lambda run: 1,
+    on: Machine = HERE,
 ) -> dict[Run, PlannedRun]:
     """Each run once, with the files in `records` that the identities of its processes name.
 
-    `replicates` gives the number of a run's processes.
+    `replicates` gives the number of a run's processes, `on` the machine that is to measure them.
     """
 
     def planned(run: Run, process: int) -> PlannedRun:
         implementation = implementations[run.implementation]
-        decided_by = identity.identity(benchmark, run, protocol, implementation, process)
+        decided_by = identity.identity(benchmark, run, protocol, implementation, process, on)
         path = records / identity.record_name(run, decided_by)
         return PlannedRun(run, path, process=process)
 

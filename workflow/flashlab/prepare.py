@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flashlab import datasets, identity, machine, nsight, plan, remaking
+from flashlab import datasets, identity, plan, remaking
 from flashlab.anonymity import anonymous_text
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.files import read_json
 from flashlab.implementations import Implementations, implementations_of
+from flashlab.machines import HERE, Machine, machine_file, machine_of
 from flashlab.plan_files import (
     counters_file,
     experiment_file,
@@ -36,6 +37,9 @@ from flashlab.sweep import TABLES
 DATA = Path("data")
 BUNDLED = Path(__file__).parents[2] / "data"
 """The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
+
+INTACT = Path(".snakemake", "flashlab-intact.json")
+"""The records that a call found intact, kept for the next one; it may be deleted at any time."""
 
 LOCAL = "local"
 UNWANTED = ("no", False)
@@ -56,7 +60,8 @@ class Prepared:
     each experiment's, with those of its `counters`. `orders` is what to measure and `imports` what
     to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
     planned files that must be made again, each with the reason. `config` is the resolved
-    configuration. Paths are relative to the working directory.
+    configuration, and `machine` the file of the machine that it names. `intact` is what the next
+    call is to know of the records. Paths are relative to the working directory.
     """
 
     dataset: str
@@ -73,8 +78,10 @@ class Prepared:
     imports: Mapping[str, dict[str, Any]]
     remarks: Sequence[str]
     remade: Mapping[str, str]
+    machine: str | None
     config: Mapping[str, Any]
     documents: Mapping[str, Any] = field(repr=False)
+    intact: Mapping[str, Any] = field(repr=False)
 
 
 def _imported(
@@ -125,7 +132,9 @@ def _recorded(name: str, benchmark: Benchmark) -> datasets.Dataset:
 
 
 def _record_damages(
-    planned: Mapping[Run, plan.PlannedRun], protocol: Mapping[str, Any]
+    planned: Mapping[Run, plan.PlannedRun],
+    protocol: Mapping[str, Any],
+    intact: remaking.IntactRecords,
 ) -> dict[str, str]:
     """The records that must be made again, each with the reason."""
     timeout_s = protocol["timeout_s"]
@@ -133,12 +142,20 @@ def _record_damages(
         entry.path.as_posix(): found
         for run, every in planned.items()
         for entry in every.processes
-        if (found := remaking.record_damage(entry.path, run, timeout_s))
+        if (found := remaking.record_damage(entry.path, run, timeout_s, intact))
     }
 
 
-def _counters_version(config: Mapping[str, Any], kept: Path) -> str | None:
-    """The version of Nsight Compute by which a GPU's counters are read here; None if none are.
+def _known_intact() -> Any:
+    """What the last call has kept of the records that it found intact, if anything."""
+    try:
+        return read_json(INTACT)
+    except (OSError, ValueError):
+        return None
+
+
+def _counters_version(config: Mapping[str, Any], kept: Path, on: Machine) -> str | None:
+    """The version of Nsight Compute by which a GPU's counters are read; None if none are.
 
     `auto` is resolved once: what it was found to be on a kind of device is read from `kept`, so
     that installing ncu later reruns nothing. Counters that were read stay where ncu is gone.
@@ -146,7 +163,7 @@ def _counters_version(config: Mapping[str, Any], kept: Path) -> str | None:
     Raises:
         ConfigError: counters were asked for where they cannot be read.
     """
-    version = nsight.version()
+    version = on.ncu_version()
     try:
         before = read_json(kept)
     except (OSError, ValueError):
@@ -172,6 +189,7 @@ def _plan_counters(
     kind: tuple[str, str],
     version: str | None,
     records: Path,
+    on: Machine,
 ) -> tuple[dict[Run, plan.PlannedRun], dict[str, Any]]:
     """The counters to read here, and their protocol: a GPU's by this version of Nsight Compute.
 
@@ -188,8 +206,10 @@ def _plan_counters(
         if experiment.sweep
         for run in experiment.counted_runs(config["counted"], *kind)
     ]
-    planned = plan.plan_local(experiments[0].benchmark, runs, protocol, implementations, records)
-    if version is not None and nsight.version() is None:
+    planned = plan.plan_local(
+        experiments[0].benchmark, runs, protocol, implementations, records, on=on
+    )
+    if version is not None and on.ncu_version() is None:
         planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
     return planned, protocol
 
@@ -350,7 +370,8 @@ class _Source:
     """Where the records come from: the dataset, and the configuration that holds for it.
 
     `recorded` is the dataset whose records are there already, None where they are measured here;
-    `imports` is what to convert for it. `kind` is the dtype and the device of every run.
+    `imports` is what to convert for it. `kind` is the dtype and the device of every run, and
+    `machine` the one that they are planned for.
     """
 
     dataset: str
@@ -358,6 +379,7 @@ class _Source:
     imports: Mapping[str, dict[str, Any]]
     config: dict[str, Any]
     kind: tuple[str, str]
+    machine: Machine = HERE
 
 
 def _source(
@@ -376,13 +398,15 @@ def _source(
     resolved = resolve_config(layers, implementations)
     if importing:
         dataset, recorded, imports = _imported(resolved)
+    machine = HERE
     if recorded:
         kind = recorded.dtype, recorded.device
     else:
+        machine = machine_of(resolved)
         device = machine.detect_device(resolved["device"])
         auto = resolved["dtype"] == "auto"
         kind = benchmark.dtypes[device] if auto else resolved["dtype"], device
-    return _Source(dataset, recorded, imports, resolved, kind)
+    return _Source(dataset, recorded, imports, resolved, kind, machine)
 
 
 @dataclass(frozen=True)
@@ -411,12 +435,13 @@ def _counting(
     version, kept = None, {}
     if device == "cuda":
         file = counters_file(home)
-        version = _counters_version(source.config, file)
+        version = _counters_version(source.config, file, source.machine)
         kept = {file.as_posix(): {"device": device, "version": version}}
         if version is None:
             return _Counting(kept=kept)
     planned, protocol = _plan_counters(
-        source.config, experiments, implementations, source.kind, version, home / "records"
+        *(source.config, experiments, implementations, source.kind, version),
+        *(home / "records", source.machine),
     )
     return _Counting(planned, protocol, kept)
 
@@ -446,7 +471,11 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     experiments = plan.experiments(resolved, benchmark, device)
     runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
     home = results_of(dataset, benchmark)
-    ceilings = recorded.ceilings if recorded else home / "records" / identity.ceilings_name(device)
+    ceilings = (
+        recorded.ceilings
+        if recorded
+        else home / "records" / identity.ceilings_name(device, source.machine)
+    )
     added: dict[str, Any] = {}
     if recorded and resolved["decide"]:
         raise ConfigError(
@@ -460,20 +489,21 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     else:
         replicates = read_replicates(resolved, device, processes_file(home))
         local = (benchmark, runs, protocol, implementations, home / "records")
-        planned = plan.plan_local(*local, replicates.of)
+        planned = plan.plan_local(*local, replicates.of, source.machine)
         if resolved["decide"]:
             undecided = runs_to_decide(home / "findings.json", experiments, planned, source.kind)
             replicates = replicates.with_one_more(undecided)
-            planned = plan.plan_local(*local, replicates.of)
+            planned = plan.plan_local(*local, replicates.of, source.machine)
         if replicates.added:
             added[processes_file(home).as_posix()] = dict(replicates.added)
+        older = identity.records_by_run(home / "records")
         for run, every in planned.items():
             for entry in every.processes:
                 if not entry.path.exists():
                     identity.adopt(
                         entry.path,
                         *(benchmark, run, protocol, implementations[run.implementation]),
-                        entry.process,
+                        *(entry.process, source.machine, older),
                     )
     counting = _counting(source, experiments, implementations, home)
     counters = plan.recorded_counters(planned, recorded) if recorded else counting.planned
@@ -486,14 +516,15 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     if recorded:
         vouched = not imports
         planning += _claims_planning(benchmark, recorded, planned, implementations, vouched)
+    intact = remaking.IntactRecords(_known_intact())
     remade = _stage_damages(home, benchmark.report, [experiment for experiment, _ in planning])
     if recorded and not imports:
         entries = {entry.path: entry for _, found in planning for entry in found.values()}
         plan.check_recorded(entries.values(), dataset)
     else:
         for found in {id(found): found for _, found in planning}.values():
-            remade |= _record_damages(found, protocol)
-        remade |= _record_damages(counters, protocol)
+            remade |= _record_damages(found, protocol, intact)
+        remade |= _record_damages(counters, protocol, intact)
     if ceilings and not recorded and (damage := remaking.damage(ceilings)):
         remade[ceilings.as_posix()] = damage
     if resolved["again"]:
@@ -523,6 +554,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         imports=imports,
         remarks=_remark_files(resolved),
         remade=remade,
+        machine=None if source.machine is HERE else machine_file(resolved["machine"]).as_posix(),
         config=resolved,
         documents={
             **_documents(
@@ -537,4 +569,38 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             **added,
             **counting.kept,
         },
+        intact=intact.to_json(),
+    )
+
+
+def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
+    """What a call prepares that only describes a machine: no run is planned, no file written.
+
+    The machine's file may be missing, so that nothing that depends on it can be planned.
+
+    Raises:
+        ConfigError, ImplementationError: as of `prepare`.
+    """
+    benchmark = find_benchmark(named_benchmark([base, *own]))
+    config = resolve_config([base, *own], implementations_of(benchmark))
+    file = machine_file(config["machine"]).as_posix() if "machine" in config else None
+    return Prepared(
+        dataset=LOCAL,
+        home=results_of(LOCAL, benchmark).as_posix(),
+        report=benchmark.report,
+        device=config["device"],
+        protocol=config["measure"]["protocol"],
+        experiments=(),
+        drawn=(),
+        records={},
+        counters=(),
+        ceilings=None,
+        orders={},
+        imports={},
+        remarks=(),
+        remade={file: remaking.ASKED_FOR} if file and Path(file).exists() else {},
+        machine=file,
+        config=config,
+        documents={},
+        intact={},
     )

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from flashlab import machine
 from flashlab.config import ConfigError
 from flashlab.records import RecordError, read_record, time_out_message
 from flashlab.runs import Run
@@ -66,20 +68,58 @@ def missing_figures(folder: Path, figures: Iterable[str]) -> str | None:
     return f"lacks {', '.join(lacking)}" if lacking else None
 
 
-def record_damage(path: Path, run: Run, timeout_s: float) -> str | None:
+class IntactRecords:
+    """The records that are known to be intact: one that has not changed since is not read again.
+
+    Reading and checking 10,000 records takes seconds. After a reboot, in which a file may have lost
+    what had not reached the disk, all are read again.
+    """
+
+    def __init__(self, document: Any = None) -> None:
+        """What `to_json` gave at an earlier call; anything else is as good as nothing."""
+        known = isinstance(document, dict) and document.get("boot") == machine.boot_id()
+        self._before: Mapping[str, Any] = document["records"] if known else {}
+        self._now: dict[str, list[float | None]] = {}
+
+    def time_limit(self, path: Path, run: Run) -> float | None:
+        """After how many seconds the record's run was ended; None where it was not.
+
+        Raises:
+            FileNotFoundError: there is no record.
+            RecordError: it cannot be used.
+        """
+        status = path.stat()
+        state = [status.st_size, status.st_mtime_ns, status.st_ino]
+        name = path.as_posix()
+        *was, known = self._before.get(name, (None,))
+        limit: float | None = known
+        if was != state:
+            record = read_record(path, run)
+            allowed = record.protocol.get("timeout_s")
+            ended = allowed is not None and record.message == time_out_message(allowed)
+            limit = allowed if ended else None
+        self._now[name] = [*state, limit]
+        return limit
+
+    def to_json(self) -> dict[str, Any]:
+        """The records that this call has found intact, for the next one."""
+        return {"boot": machine.boot_id(), "records": self._now}
+
+
+def record_damage(path: Path, run: Run, timeout_s: float, intact: IntactRecords) -> str | None:
     """Why a run must be measured again: its record is missing or damaged, or it ran out of time.
 
-    Running out of time counts where less time was allowed than `timeout_s`.
+    Running out of time counts where less time was allowed than `timeout_s`. A record that is not
+    damaged is added to `intact`.
     """
-    if not path.exists():
-        return MISSING
     try:
-        record = read_record(path, run)
+        ended_after = intact.time_limit(path, run)
+    except FileNotFoundError:
+        return MISSING
     except RecordError as error:
         return f"cannot be used ({error})"
-    allowed = record.protocol.get("timeout_s", timeout_s)
-    if record.message == time_out_message(allowed) and allowed < timeout_s:
-        return f"ran out of time after {allowed:g} s, and {timeout_s:g} s are allowed now"
+    if ended_after is not None and ended_after < timeout_s:
+        return f"ran out of time after {ended_after:g} s, and {timeout_s:g} s are allowed now"
     return None
 
 

@@ -15,12 +15,15 @@ if PREPARED.orders:
         threads: workflow.cores if PREPARED.device == "cpu" else 1
         resources:
             gpu=0 if PREPARED.device == "cpu" else 1,
+            runtime=RUNTIME,
         params:
             order=counters_order,
+            machine=machine_option,
         message:
             "Reading the counters of {wildcards.record}"
         shell:
-            "python -m flashlab measure --order {params.order:q} --output {output:q} > {log:q} 2>&1"
+            "python -m flashlab measure --order {params.order:q} {params.machine} "
+            "--output {output:q} > {log:q} 2>&1"
 
     # A run's name begins with its implementation, which is a word.
     ruleorder: measure_counters > measure
@@ -33,6 +36,7 @@ if PREPARED.orders:
             plans=expand(f"{PLAN}/records/{{experiment}}.json", experiment=PREPARED.experiments),
         log:
             f"{HOME}/logs/freeze_counters.log",
+        localrule: True
         conda:
             CONDA
         params:

@@ -10,6 +10,7 @@ if PREPARED.imports:
             f"{HOME}/records/{{record}}.json",
         log:
             f"{HOME}/logs/import/{{record}}.log",
+        localrule: True
         conda:
             CONDA
         params:
@@ -20,7 +21,7 @@ if PREPARED.imports:
             "python -m flashlab import --entry {params.entry:q} --output {output:q} > {log:q} 2>&1"
 
 
-if PREPARED.dataset == LOCAL:
+if PREPARED.dataset == LOCAL and PREPARED.orders:
 
     rule freeze:
         input:
@@ -30,6 +31,7 @@ if PREPARED.dataset == LOCAL:
             plans=expand(f"{PLAN}/records/{{experiment}}.json", experiment=PREPARED.experiments),
         log:
             f"{HOME}/logs/freeze.log",
+        localrule: True
         conda:
             CONDA
         params:

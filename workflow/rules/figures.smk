@@ -21,6 +21,7 @@ rule figures:
         ),
     log:
         f"{HOME}/logs/figures/{{experiment}}.log",
+    localrule: True
     conda:
         CONDA
     params:
@@ -59,6 +60,7 @@ rule overview:
         ),
     log:
         f"{HOME}/logs/overview.log",
+    localrule: True
     conda:
         CONDA
     params:

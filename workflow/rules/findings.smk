@@ -19,6 +19,7 @@ rule findings:
         f"{HOME}/findings.json",
     log:
         f"{HOME}/logs/findings.log",
+    localrule: True
     conda:
         CONDA
     params:

@@ -18,6 +18,7 @@ rule grades:
         document="results/grading/grades.json",
     log:
         "results/grading/logs/grades.log",
+    localrule: True
     conda:
         CONDA
     message:
@@ -41,6 +42,7 @@ rule grades_pdf:
         "results/grading/grades.pdf",
     log:
         "results/grading/logs/pages.log",
+    localrule: True
     conda:
         CONDA
     message:
@@ -59,6 +61,7 @@ rule publish_grades:
         summary="report/grades-summary.csv",
     log:
         "results/grading/logs/publish_grades.log",
+    localrule: True
     conda:
         CONDA
     message:
@@ -77,6 +80,7 @@ rule publish_grades_pdf:
         "report/grades.pdf",
     log:
         "results/grading/logs/publish_grades_pdf.log",
+    localrule: True
     conda:
         CONDA
     message:
@@ -92,6 +96,7 @@ rule verify:
         measured=GRADING.records,
     log:
         "results/grading/logs/verify.log",
+    localrule: True
     conda:
         CONDA
     message:

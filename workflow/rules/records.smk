@@ -18,12 +18,15 @@ if PREPARED.orders:
         threads: workflow.cores if PREPARED.device == "cpu" else 1
         resources:
             gpu=0 if PREPARED.device == "cpu" else 1,
+            runtime=RUNTIME,
         params:
             order=measure_order,
+            machine=machine_option,
         message:
             "Measuring {wildcards.record}"
         shell:
-            "python -m flashlab measure --order {params.order:q} --output {output:q} > {log:q} 2>&1"
+            "python -m flashlab measure --order {params.order:q} {params.machine} "
+            "--output {output:q} > {log:q} 2>&1"
 
     rule ceilings:
         input:
@@ -38,12 +41,15 @@ if PREPARED.orders:
         threads: workflow.cores if PREPARED.device == "cpu" else 1
         resources:
             gpu=0 if PREPARED.device == "cpu" else 1,
+            runtime=RUNTIME,
         params:
             device=PREPARED.device,
+            machine=machine_option,
         message:
             "Measuring the machine's ceilings"
         shell:
-            "python -m flashlab ceilings --device {params.device} --output {output:q} > {log:q} 2>&1"
+            "python -m flashlab ceilings --device {params.device} {params.machine} "
+            "--output {output:q} > {log:q} 2>&1"
 
     # A run's name begins with its implementation, which is a word.
     ruleorder: ceilings > measure

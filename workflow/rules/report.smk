@@ -43,6 +43,7 @@ rule report:
         f"{HOME}/{REPORT}.pdf",
     log:
         f"{HOME}/logs/report.log",
+    localrule: True
     conda:
         CONDA
     params:
@@ -65,6 +66,7 @@ rule page:
         f"{HOME}/{REPORT}.html",
     log:
         f"{HOME}/logs/page.log",
+    localrule: True
     conda:
         CONDA
     params:
@@ -94,6 +96,7 @@ rule publish_pdf:
         ),
     log:
         f"{HOME}/logs/publish_pdf.log",
+    localrule: True
     conda:
         CONDA
     params:
@@ -114,6 +117,7 @@ rule publish_page:
         f"report/{REPORT}.html",
     log:
         f"{HOME}/logs/publish_page.log",
+    localrule: True
     conda:
         CONDA
     message:

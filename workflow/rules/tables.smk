@@ -13,6 +13,7 @@ rule tables:
         samples=f"{HOME}/tables/{{experiment}}/samples.csv",
     log:
         f"{HOME}/logs/tables/{{experiment}}.log",
+    localrule: True
     conda:
         CONDA
     params:

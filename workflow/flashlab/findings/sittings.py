@@ -61,6 +61,25 @@ def find_sittings(records: Iterable[Row]) -> list[Sitting]:
     return sorted(found, key=lambda sitting: (sitting.first, sitting.device))
 
 
+def gpus_at_once(sitting: Sitting, found: Iterable[Sitting]) -> int | None:
+    """On how many GPUs of its host a sitting's time was spent; None where that is not known.
+
+    Sittings of one boot of the system whose times overlap shared the host. Each GPU counts once.
+    """
+    _, uuid = sitting.device
+    boot = sitting.records[0]["boot"]
+    if not uuid or not boot:
+        return None
+    beside = {
+        other.device[1]
+        for other in found
+        if other.records[0]["boot"] == boot
+        and datetime.fromisoformat(other.first) <= datetime.fromisoformat(sitting.last)
+        and datetime.fromisoformat(sitting.first) <= datetime.fromisoformat(other.last)
+    }
+    return len(beside - {""})
+
+
 def _records_of(sweep: Sweep) -> Sequence[Row]:
     return sweep.records or sweep.runs
 
@@ -102,6 +121,7 @@ def sittings(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
             "first": sitting.first,
             "last": sitting.last,
             "records": len(sitting.records),
+            "gpus_at_once": gpus_at_once(sitting, found),
         }
         for number, sitting in enumerate(found, start=1)
     ]

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flashlab import machine, plan
+from flashlab import plan
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
@@ -36,6 +36,7 @@ from flashlab.grading.reproduction import (
 from flashlab.grading.shown import escaped
 from flashlab.grading.submissions import find_submissions
 from flashlab.implementations import Implementation, find_implementations
+from flashlab.machines import machine_of
 from flashlab.runs import Run
 
 HOME = Path("results") / "grading"
@@ -139,10 +140,11 @@ def _plan_sample(
 ) -> dict[Run, plan.PlannedRun]:
     """The sample of these results, the most suspicious first, with each record's file."""
     dtype = ATTENTION.dtypes[device] if config["dtype"] == "auto" else config["dtype"]
-    here, seed = machine.device_name(device), config["grading"]["seed"]
+    on = machine_of(config)
+    here, seed = on.name_device(device), config["grading"]["seed"]
     chosen = choose(groups, here, config["reproduce"], seed, implementations)
     runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
-    return plan.plan_local(ATTENTION, runs, protocol, implementations, RECORDS)
+    return plan.plan_local(ATTENTION, runs, protocol, implementations, RECORDS, on=on)
 
 
 def _check_request(config: Mapping[str, Any]) -> None:
@@ -181,7 +183,8 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     _check_request(config)
     kind = "submissions" if "submissions" in config else "pdf"
     # The course's own protocol, because its results are what is compared.
-    device = machine.detect_device(config["device"])
+    on = machine_of(config)
+    device = on.detect_device(config["device"])
     course = {"measure": {**config["measure"], "protocol": "lab5"}}
     protocol = plan.protocol_of(course, device)
     planned: dict[Run, plan.PlannedRun] = {}
@@ -208,7 +211,7 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
         "nonce": config.get("nonce"),
         "seed": config["grading"]["seed"],
         "languages": config["languages"],
-        "here": machine.device_name(device),
+        "here": on.name_device(device),
         "measured": [
             {"run": run.to_json(), "path": entry.path.as_posix()} for run, entry in planned.items()
         ],

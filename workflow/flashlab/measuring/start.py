@@ -24,6 +24,7 @@ import psutil
 
 from flashlab import machine, nsight
 from flashlab.benchmarks.registry import BENCHMARKS
+from flashlab.processes import workflow_process
 from flashlab.sources import sources_of
 
 POLL_SECONDS = 0.2
@@ -31,8 +32,11 @@ START_SECONDS = 120.0
 """How long to wait for a warm parent to import torch before running cold."""
 
 PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "numpy", "scipy")
-JOB_VARIABLES = ("_", "PWD", "OLDPWD", "SHLVL")
-"""Environment variables that differ from job to job and decide nothing."""
+JOB_VARIABLES = ("_", "PWD", "OLDPWD", "SHLVL", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+"""Environment variables that differ from job to job and decide nothing: a measuring process is
+confined to its device anyway."""
+CLUSTER_VARIABLES = ("SLURM", "SRUN_", "SBATCH_", "PMI_", "PMIX_")
+"""Begin the names of those by which a cluster describes a job."""
 
 
 class Started(Protocol):
@@ -69,7 +73,11 @@ def job_environment() -> dict[str, str]:
 
 def fingerprint() -> str:
     """Hash of what a warm parent has in memory: sources, environment, interpreter, versions."""
-    environment = {k: v for k, v in job_environment().items() if k not in JOB_VARIABLES}
+    environment = {
+        name: value
+        for name, value in job_environment().items()
+        if name not in JOB_VARIABLES and not name.startswith(CLUSTER_VARIABLES)
+    }
     threads = [name for name in environment if name.endswith("_NUM_THREADS")]
     for name in threads:
         del environment[name]  # Snakemake sets them by the job; ours is always the same
@@ -238,6 +246,15 @@ def _connect_or_start(workflow: psutil.Process) -> socket.socket | None:
                 return connection
             time.sleep(0.05)
     return None
+
+
+def start_warm_parent() -> None:
+    """Start the warm parent of the Snakemake call that this process belongs to, if it has none."""
+    workflow = workflow_process()
+    if workflow is not None and sys.platform == "linux":
+        connection = _connect_or_start(workflow)
+        if connection is not None:
+            connection.close()
 
 
 def _start_warm(

@@ -67,8 +67,10 @@ def _sittings(data: ReportData) -> Iterator[Texts]:
         if finding.kind == "sittings":
             for sitting in finding.estimates:
                 gpu = f" ({sitting['gpu']})" if sitting["gpu"] else ""
+                at_once = sitting["gpus_at_once"] or 1
                 yield data.words.each(
-                    "environment.sitting",
+                    "environment.sitting_beside" if at_once > 1 else "environment.sitting",
+                    gpus=at_once,
                     number=sitting["sitting"],
                     device=f"{sitting['device']}{gpu}",
                     count=sitting["records"],

@@ -1,0 +1,210 @@
+"""How the stages grow with the number of runs, on eight machines that none of them has.
+
+Plans N runs for each of eight described machines, writes the records of one of them by a fake
+measurement, and makes the tables, the findings, the figures and the report of them. Prints the CPU
+seconds and the memory of each stage at each N, and the exponent by which its time grows. The jobs
+of a stage share a process here, so that interpreters that start count once.
+Usage: PYTHONPATH=workflow python perf/scale.py [N ...]
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import statistics
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.call import IN_PLACE, PlanFiles, keep_call
+from flashlab.config import Layer, read_layer
+from flashlab.figures import draw_figures, draw_overview
+from flashlab.findings.derive import write_findings
+from flashlab.implementations import find_implementations
+from flashlab.machines import machine_file
+from flashlab.plan_files import experiment_file, records_file
+from flashlab.prepare import Prepared, prepare
+from flashlab.records import Measurement, Record, write_record
+from flashlab.report import write_report
+from flashlab.runs import Run
+from flashlab.tables import write_tables
+
+ROOT = Path(__file__).parents[1]
+MACHINES = 8
+NAMES = ("Pytorch", "Flash2", "SdpaCudnn", "SdpaEfficient", "Flash4")
+SIZES = tuple(128 * i for i in range(1, 41))
+SAMPLES = 20
+LINKED = ("Snakefile", "workflow", "kernels", "profiles", "templates", "envs", "data")
+
+Cost = tuple[float, float]
+"""Seconds of CPU, and MiB at the peak."""
+
+
+def write_config(runs: int) -> None:
+    """Experiments of 40 sizes and five implementations each, and eight machines."""
+    block = {"num_heads": 16, "emb_dim": 1024, "causal": False}
+    experiments = []
+    for index in range(runs // (len(SIZES) * len(NAMES))):
+        sweep = {"batch_size": index + 1, "seq_len": list(SIZES), **block}
+        title = {"zh_TW": f"批次大小 {index + 1}", "en": f"Batch size {index + 1}"}
+        experiments.append(
+            {"name": f"batch{index + 1}", "title": title, "sweep": "seq_len", "cuda": sweep}
+            | {"cpu": sweep, "implementations": list(NAMES), "figures": ["time"]}
+        )
+    shape = {"batch_size": 1, "seq_len": 128, **block}
+    config = {
+        **{"replicates": 1, "experiments": experiments},
+        "summary": {"cuda": shape, "cpu": shape, "implementations": list(NAMES)},
+    }
+    Path("config").mkdir()
+    Path("config/config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    packages = {"torch", *(p for one in find_implementations().values() for p in one.packages)}
+    for index in range(MACHINES):
+        path = machine_file(f"node{index}")
+        path.parent.mkdir(exist_ok=True)
+        described = {"version": 1, "device": "cuda", "device_name": "NVIDIA H200", "ncu": None}
+        described |= {"gpu_uuids": [], "driver": f"580.{index}"}
+        path.write_text(json.dumps({**described, "packages": dict.fromkeys(packages, "1.0")}))
+
+
+def write_records(planned: Prepared) -> None:
+    """The planned records, of times that grow as attention's do, by a fake measurement."""
+    for name, order in planned.orders.items():
+        run = Run.of(ATTENTION, order["run"])
+        shape = order["run"]
+        scale = 1 + NAMES.index(run.implementation)
+        ms = 1e-9 * scale * shape["batch_size"] * shape["seq_len"] ** 2
+        noise = random.Random(name)
+        metrics = {}
+        for metric, factor in (("forward_time", 1.0), ("backward_time", 2.5)):
+            samples = [ms * factor * math.exp(noise.gauss(0, 0.01)) for _ in range(SAMPLES)]
+            metrics[metric] = Measurement(statistics.median(samples), tuple(samples), "interval")
+        metrics["peak_memory"] = Measurement(ms)
+        record = Record(
+            **{"benchmark": "attention", "run": run, "status": "ok", "message": None},
+            **{"protocol": order["protocol"], "metrics": metrics, "gate": None, "warnings": ()},
+            environment={"device_name": "NVIDIA H200", "packages": {"torch": "1.0"}},
+            sources={"process": order["process"]},
+            started="2026-01-02T03:04:05+00:00",
+        )
+        write_record(Path(planned.home, "records", name), record)
+
+
+def cost_of(work: Callable[[], object]) -> Cost:
+    """What some work takes in a process of its own, whose output goes to a file."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            with open("log", "w") as log:
+                os.dup2(log.fileno(), 1)
+                os.dup2(log.fileno(), 2)
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    _, status, used = os.wait4(pid, 0)
+    if status:
+        sys.exit(Path("log").read_text()[-3000:])
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+@contextmanager
+def project() -> Iterator[None]:
+    """A folder with FlashLab in it."""
+    with tempfile.TemporaryDirectory(prefix="flashlab-scale-") as folder:
+        for name in LINKED:
+            Path(folder, name).symlink_to(ROOT / name)
+        before = Path.cwd()
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+def dry_run() -> Cost:
+    """What Snakemake's dry run takes: the plan, and its own graph."""
+    command = [sys.executable, "-m", "snakemake", "records", "--dry-run"]
+    return cost_of(
+        lambda: os.execv(sys.executable, [*command, "--config", "machine=node0", "--quiet", "all"])
+    )
+
+
+def plan(machine: int) -> Prepared:
+    """The plan for a machine."""
+    config = read_layer(Path("config/config.yaml"))
+    return prepare(config, [Layer("--config", {"machine": f"node{machine}"})])
+
+
+def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
+    """What each stage takes for this many runs."""
+    with project():
+        write_config(runs)
+        yield "plans for eight machines", cost_of(lambda: [plan(i) for i in range(MACHINES)])
+        yield "dry run, nothing measured", dry_run()
+        planned = plan(0)
+        PlanFiles(IN_PLACE).write(planned.documents)
+        write_records(planned)
+        yield "plan, all records read", cost_of(lambda: plan(0))
+        keep_call(plan(0))
+        yield "plan, all records known", cost_of(lambda: plan(0))
+        home = Path(planned.home)
+        tables, plans = home / "tables", [experiment_file(home, e) for e in planned.experiments]
+        findings, languages = home / "findings.json", home / "plan" / "languages.json"
+        claims = ROOT / "data" / "published" / "claims.yaml"
+        yield (
+            "tables",
+            cost_of(
+                lambda: [
+                    write_tables(records_file(home, e), tables / e) for e in planned.experiments
+                ]
+            ),
+        )
+        yield "findings", cost_of(lambda: write_findings(plans, tables, claims, None, findings))
+        yield (
+            "figures",
+            cost_of(
+                lambda: [
+                    draw_figures(experiment_file(home, e), tables, languages, home / "figures" / e)
+                    for e in planned.drawn
+                ]
+            ),
+        )
+        overview = home / "overview"
+        yield (
+            "overview",
+            cost_of(lambda: draw_overview(plans, tables, findings, None, languages, overview)),
+        )
+        config, report = home / "plan" / "config.json", home / "lab5.pdf"
+        yield "report", cost_of(lambda: write_report(config, home, None, report))
+
+
+def main() -> None:
+    """Print each stage's CPU seconds and MiB at each number of runs, and how the seconds grow."""
+    numbers = [int(argument) for argument in sys.argv[1:]] or [1000, 10_000]
+    found: dict[str, list[Cost]] = {}
+    for runs in numbers:
+        for stage, cost in costs_of(runs):
+            print(f"{runs} runs: {stage}: {cost[0]:.1f} s, {cost[1]:.0f} MiB", flush=True)
+            found.setdefault(stage, []).append(cost)
+    if len(numbers) > 1:
+        print("Exponents of the time:")
+        for stage, costs in found.items():
+            growth = math.log(costs[-1][0] / costs[0][0])
+            print(f"{stage}: {growth / math.log(numbers[-1] / numbers[0]):.2f}")
+
+
+if __name__ == "__main__":
+    main()

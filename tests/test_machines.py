@@ -1,0 +1,115 @@
+"""Machines as data: a plan made from a machine's file, anywhere, and jobs that meet another one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flashlab import machine, machines, nsight
+from flashlab.__main__ import main
+from flashlab.config import Layer
+from flashlab.prepare import Prepared, prepare
+
+ROOT = Path(__file__).parents[1]
+H200 = machine.Gpu("GPU-1", "NVIDIA H200")
+A100 = machine.Gpu("GPU-2", "NVIDIA A100-SXM4-80GB")
+FILE = "config/machines/lab.json"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def put_in(patch: pytest.MonkeyPatch, gpu: machine.Gpu, driver: str, ncu: str | None) -> None:
+    """Let this machine have a GPU."""
+    patch.setattr(machine, "gpus", lambda: [gpu])
+    patch.setattr(machine, "torch_has_cuda", lambda: True)
+    patch.setattr(machine, "driver_version", lambda: driver)
+    patch.setattr(nsight, "version", lambda: ncu)
+
+
+def plan(**own: str) -> Prepared:
+    config = yaml.safe_load((ROOT / "tests" / "tiny.yaml").read_text(encoding="utf-8"))
+    del config["device"]
+    return prepare(Layer("config/config.yaml", config), [Layer("--config", own)])
+
+
+def describe(device: str = "cuda") -> int:
+    return main(["describe-machine", "--device", device, "--output", FILE])
+
+
+@pytest.mark.parametrize("ncu", ["2025.3.1.0", None])
+def test_a_plan_made_elsewhere_names_every_record_as_the_machine_itself_does(
+    monkeypatch: pytest.MonkeyPatch, ncu: str | None
+) -> None:
+    with monkeypatch.context() as patch:
+        put_in(patch, H200, "580.1", ncu)
+        assert describe() == 0
+        there = plan()
+    elsewhere = plan(machine="lab")  # this machine has no such GPU
+    assert elsewhere.orders == there.orders
+    assert elsewhere.ceilings == there.ceilings
+    assert (elsewhere.device, bool(elsewhere.counters)) == ("cuda", ncu is not None)
+    assert not elsewhere.orders.keys() & plan(device="cpu").orders.keys()
+
+
+def test_the_cards_themselves_decide_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_in(monkeypatch, H200, "580.1", None)
+    describe()
+    one = plan(machine="lab")
+    document = json.loads(Path(FILE).read_text())
+    assert document["gpu_uuids"] == ["GPU-1"]
+    Path(FILE).write_text(json.dumps({**document, "gpu_uuids": ["GPU-7"]}))
+    assert plan(machine="lab").orders == one.orders
+
+
+def test_a_job_on_another_machine_names_both_and_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_in(monkeypatch, H200, "580.1", None)
+    describe()
+    planned = plan(machine="lab")
+    name, order = next(iter(planned.orders.items()))
+    put_in(monkeypatch, A100, "550.2", None)
+    options = ["--machine", FILE, "--output"]
+    assert main(["measure", "--order", json.dumps(order), *options, name]) == 1
+    message = capsys.readouterr().err
+    assert "lab.json describes NVIDIA H200 (driver 580.1," in message
+    assert "runs on NVIDIA A100-SXM4-80GB (driver 550.2," in message
+    assert main(["ceilings", "--device", "cuda", *options, "ceilings.json"]) == 1
+    assert "NVIDIA H200" in capsys.readouterr().err
+    assert not Path(name).exists() and not Path("ceilings.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no config/machines/lab.json; make it"),
+        ("{", "lab.json: cannot be read"),
+        ('{"version": 1, "device": "tpu"}', "lab.json: "),
+    ],
+)
+def test_a_missing_or_damaged_file_is_one_message_with_a_remedy(
+    content: str | None, said: str
+) -> None:
+    if content is not None:
+        Path(FILE).parent.mkdir(parents=True)
+        Path(FILE).write_text(content)
+    with pytest.raises(machine.MachineError) as caught:
+        plan(machine="lab")
+    assert said in str(caught.value)
+    assert "snakemake machine --config machine=lab" in str(caught.value)
+
+
+def test_what_the_file_cannot_tell_is_refused() -> None:
+    describe("cpu")
+    with pytest.raises(machine.MachineError, match=r"device: cuda was asked for, but .*lab\.json"):
+        plan(machine="lab", device="cuda")
+    described = machines.read_machine(Path(FILE))
+    with pytest.raises(machine.MachineError, match="version of tilelang is missing"):
+        described.package_version("tilelang")

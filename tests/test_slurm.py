@@ -1,0 +1,234 @@
+"""The tiny pipeline on a Slurm cluster of two nodes: a job is killed and a node drained midway.
+
+The cluster is real, but for its size: munged, slurmctld and two slurmd of this machine.
+"""
+
+from __future__ import annotations
+
+import getpass
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from conftest import HELD
+
+ROOT = Path(__file__).parents[1]
+PLUGIN = "snakemake_executor_plugin_slurm"
+PLUGINS = ROOT / ".venv" / "slurm"
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
+PATIENCE = 300
+
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.skipif(
+        not all(map(shutil.which, PROGRAMS))
+        or not (PLUGINS.is_dir() or importlib.util.find_spec(PLUGIN)),
+        reason="needs slurm-wlm, munge, and envs/slurm in .venv/slurm",
+    ),
+]
+
+CONFIG = """
+ClusterName=test
+SlurmctldHost=localhost
+SlurmctldPort={ports[0]}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmUser={user}
+SlurmdUser={user}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=0,sched_interval=1
+MinJobAge=600
+KillWait=1
+SwitchType=switch/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+NodeName=node1 NodeHostname=localhost NodeAddr=localhost Port={ports[1]} CPUs=1 RealMemory=2000
+NodeName=node2 NodeHostname=localhost NodeAddr=localhost Port={ports[2]} CPUs=1 RealMemory=2000
+PartitionName=main Nodes=ALL Default=YES State=UP MaxTime=INFINITE
+"""
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("localhost", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} took more than {PATIENCE} s"
+        time.sleep(0.1)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        paths = [str(self.folder / "bin"), os.environ["PATH"]]
+        return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": os.pathsep.join(paths)}
+
+    def ask(self, *command: str) -> str:
+        environment = {**os.environ, **self.environment}
+        return subprocess.run(
+            command, env=environment, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+
+    def nodes_of_jobs(self) -> dict[str, str]:
+        """The node that each job ran on, or waits for."""
+        listed = self.ask("squeue", "--noheader", "--states=all", "--format=%i %N")
+        return dict(line.split() for line in listed.splitlines() if len(line.split()) == 2)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("slurm")
+    folder.chmod(0o755)  # munged wants its socket where all can reach it
+    for inside in ("bin", "state", "spool-node1", "spool-node2"):
+        folder.joinpath(inside).mkdir()
+    key = folder / "munge.key"
+    key.write_bytes(os.urandom(32))
+    key.chmod(0o600)
+    text = CONFIG.format(folder=folder, user=getpass.getuser(), ports=free_ports(3))
+    folder.joinpath("slurm.conf").write_text(text)
+    # The executor takes all of Slurm's variables from a step, and so where this cluster is.
+    srun = folder / "bin" / "srun"
+    srun.write_text(f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which("srun")} "$@"\n')
+    srun.chmod(0o755)
+    own = Cluster(folder)
+    munge = ["munged", "--force", "--foreground", f"--key-file={key}"]
+    munge += [f"--{kind}-file={folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
+    commands = [
+        [*munge, f"--socket={folder}/munge.socket"],
+        *(["slurmctld", "-c", "-D"], ["slurmd", "-D", "-N", "node1"]),
+        ["slurmd", "-D", "-N", "node2"],
+    ]
+    environment = {**os.environ, **own.environment}
+    with folder.joinpath("daemons.log").open("w") as log:
+        daemons = [
+            subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            for command in commands
+        ]
+    try:
+        wait_until(lambda: "idle" in own.ask("sinfo", "--noheader", "--format=%T"), "Slurm's start")
+        yield own
+    finally:
+        subprocess.run(["scancel", "--user", getpass.getuser()], env=environment, check=False)
+        for daemon in reversed(daemons):
+            daemon.send_signal(signal.SIGTERM)
+        for daemon in daemons:
+            daemon.wait(30)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A fresh clone whose jobs go to the cluster, and what its calls have said."""
+
+    project: Any
+    cluster: Cluster
+    said: list[str]
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        plugins = str(PLUGINS) if PLUGINS.is_dir() else ""
+        search = [str(self.project.folder / "workflow"), plugins]
+        call: subprocess.Popen[str] = self.project.start(
+            *("--profile", "profiles/slurm", *arguments, "--group-components", "measuring=2"),
+            *("--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"),
+            *("--slurm-keep-successful-logs", "--default-resources", "mem_mb=500"),
+            *("--latency-wait", "10", "--configfile", "tests/tiny.yaml", "--config"),
+            *("counters=no", "machine=node"),
+            config=(),
+            **{**self.cluster.environment, "PYTHONPATH": os.pathsep.join(filter(None, search))},
+        )
+        return call
+
+    def end(self, call: subprocess.Popen[str]) -> int:
+        output, _ = call.communicate(timeout=PATIENCE)
+        self.said.append(output)
+        return call.returncode
+
+
+@pytest.fixture
+def lab(make_clone: Callable[..., Any], tmp_path: Path, cluster: Cluster) -> Iterator[Lab]:
+    project = make_clone(tmp_path / "lab", short_report=True)
+    project.folder.joinpath("kernels", "held.py").write_text(HELD, encoding="utf-8")
+    project.folder.joinpath("kernels", "hold").touch()
+    with project.config() as config:
+        del config["experiments"][1:]
+        config["experiments"][0]["implementations"] = ["Pytorch", "Held"]
+        config["experiments"][0]["cpu"]["seq_len"] = [64]
+    found = Lab(project, cluster, [])
+    yield found
+    logs = sorted(project.folder.glob(".snakemake/slurm_logs/**/*.log"))
+    text = "\n".join([*found.said, *(f"--- {log.name}\n{log.read_text()}" for log in logs)])
+    print(text)
+    if "FLASHLAB_SLURM_LOG" in os.environ:
+        Path(os.environ["FLASHLAB_SLURM_LOG"]).write_text(text)
+
+
+def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_there(
+    lab: Lab,
+) -> None:
+    folder, cluster = lab.project.folder, lab.cluster
+    described = lab.start("machine")
+    assert lab.end(described) == 0
+    assert json.loads((folder / "config/machines/node.json").read_text())["device"] == "cpu"
+
+    call = lab.start("records")
+    held = folder / "kernels" / "held"
+    wait_until(lambda: held.exists() or call.poll() is not None, "a run's start")
+    assert held.exists(), lab.end(call)
+    job = psutil.Process(int(held.read_text())).environ()["SLURM_JOB_ID"]
+    node = cluster.nodes_of_jobs()[job]
+    cluster.ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
+    cluster.ask("scancel", job)
+    measuring = psutil.Process(int(held.read_text()))
+    wait_until(lambda: not measuring.is_running(), "the end of what the job had started")
+    (folder / "kernels" / "hold").unlink()
+    assert lab.end(call) == 1, "the call did not notice the killed job"
+    whole = lab.project.records
+    for record in whole:
+        json.loads((folder / "results/local/records" / record).read_text())
+    before = cluster.nodes_of_jobs()
+
+    call = lab.start("report/lab5.pdf")
+    assert lab.end(call) == 0
+    assert lab.project.records.items() >= whole.items(), "a record was measured again"
+    later = cluster.nodes_of_jobs()
+    assert {later[job] for job in later.keys() - before.keys()} == {"node1", "node2"} - {node}
+    records = [
+        json.loads(path.read_text())
+        for path in folder.glob("results/local/records/*.json")
+        if not path.name.startswith("ceilings-")
+    ]
+    assert [record["record"]["status"] for record in records] == ["ok"] * 3
+    assert lab.project.pdf.read_bytes().startswith(b"%PDF")
+    # Nothing is left for a call without the cluster.
+    assert not lab.project.plan("--config", "counters=no", "machine=node")

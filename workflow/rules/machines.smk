@@ -1,0 +1,28 @@
+# A machine as data: what decides the records measured there, written by a job that runs there.
+
+
+rule describe_machine:
+    input:
+        remade=remade("config/machines/{machine}.json"),
+    output:
+        "config/machines/{machine}.json",
+    log:
+        f"{HOME}/logs/machines/{{machine}}.log",
+    conda:
+        CONDA
+    threads: workflow.cores if PREPARED.device == "cpu" else 1
+    resources:
+        gpu=1 if PREPARED.device == "cuda" else 0,
+        runtime=RUNTIME,
+    params:
+        device=PREPARED.device,
+    message:
+        "Describing the machine {wildcards.machine}"
+    shell:
+        "python -m flashlab describe-machine --device {params.device} --output {output:q} "
+        "> {log:q} 2>&1"
+
+
+rule machine:
+    input:
+        machine_description,
