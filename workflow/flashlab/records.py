@@ -44,6 +44,10 @@ PASSES_OF_VERSION_1 = ("forward", "backward")
 COUNTERS = "counters"
 """Name of the protocol by which a run's passes are counted (`benchmarks.counters`), not timed."""
 
+INTERLEAVED = "interleaved"
+"""Name of the protocol by which `bench` times implementations in turns; its records hold the
+metrics asked for."""
+
 REMEDY = "./run report measures this run again"
 
 
@@ -103,7 +107,7 @@ class Record:
     def top_level_keys(self) -> dict[str, Any]:
         """What the benchmark adds at the top level, for readers of another format."""
         benchmark = find_benchmark(self.benchmark)
-        if benchmark.top_level_keys is None or self.has_counters:
+        if benchmark.top_level_keys is None or self.protocol["name"] in (COUNTERS, INTERLEAVED):
             return {}
         values = {
             metric.name: self.metrics[metric.name].value if self.metrics else None
@@ -216,10 +220,17 @@ def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measure
 
 
 def _check_metrics(
-    found: Mapping[str, Any], declared: Sequence[Metric], benchmark: Benchmark, where: str
+    found: Mapping[str, Any],
+    declared: Sequence[Metric],
+    in_part: bool,
+    benchmark: Benchmark,
+    where: str,
 ) -> None:
-    """The metrics of a record must be those that are declared, in their units."""
-    units = {metric.name: metric.unit for metric in declared}
+    """The metrics of a record must be those that are declared, in their units.
+
+    Or some of them, where a record may hold them `in_part`.
+    """
+    units = {metric.name: metric.unit for metric in declared if not in_part or metric.name in found}
     stated = {name: measured["unit"] for name, measured in found.items()}
     if found and stated != units:
         raise RecordError(
@@ -244,9 +255,10 @@ def parse_record(document: Any, where: str) -> Record:
         warnings = [_warning_of_version_1(warning) for warning in inner["warnings"]]
         gate = _gate_of_version_1(inner)
     else:
-        counted = inner["protocol"]["name"] == COUNTERS
+        protocol = inner["protocol"]["name"]
+        counted, in_part = protocol == COUNTERS, protocol == INTERLEAVED
         declared = benchmark.all_counters(run.device) if counted else benchmark.measured
-        _check_metrics(inner["metrics"], declared, benchmark, where)
+        _check_metrics(inner["metrics"], declared, in_part, benchmark, where)
         metrics = read_metrics(inner["metrics"])
         warnings, gate = inner["warnings"], inner["gate"]
     record = Record(

@@ -57,16 +57,26 @@ def passes(
     yield "backward_time", backward
 
 
+def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
+    """What comes before the timing: check the run, then measure its peak memory.
+
+    Returns what the gate compared and the metric, as they stand in a record; raises what the
+    implementation raises.
+    """
+    shape, dtype, device = Shape.of(run), run["dtype"], run["device"]
+    checked = gate.check_correctness(kernel.attention, shape, dtype, device)
+    peak = peak_memory(kernel.attention, shape, dtype, device)
+    return {"gate": checked, "metrics": {"peak_memory": {"unit": "MiB", "value": peak / MIB}}}
+
+
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
     """Check, then measure memory, then time; each raises what the implementation raises.
 
     Returns the metrics of a record (times in ms, memory in MiB), what the gate compared, and the
     warnings.
     """
-    attention, shape = kernel.attention, Shape.of(run)
-    dtype, device = run["dtype"], run["device"]
-    checked = gate.check_correctness(attention, shape, dtype, device)
-    peak = peak_memory(attention, shape, dtype, device)
+    device = run["device"]
+    prepared = prepare(kernel, run)
     load, states = environment.LoadMeter(), environment.gpu_states(device)
     time_pass = protocols.PROTOCOLS[protocol["name"]]
     timings = {name: time_pass(call, protocol, device) for name, call in passes(kernel, run)}
@@ -74,9 +84,9 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     return {
         "metrics": {
             **{name: timing.to_json() for name, timing in timings.items()},
-            "peak_memory": {"unit": "MiB", "value": peak / MIB},
+            **prepared["metrics"],
         },
-        "gate": checked,
+        "gate": prepared["gate"],
         "warnings": [
             *environment.timing_warnings(timings),
             *environment.state_warnings(load.foreign_share(), states),
