@@ -153,11 +153,12 @@ def ceilings_name(device: str) -> str:
 EQUIVALENT: dict[str, str] = {
     # Records the GPU's UUID and the system's boot beside what it measures.
     "e9226f127ebb5bfcf3b27f07386228e099d98fb678207dc9d2f1dc0ec771e9ab": (
-        "402116d3a4f171c282f33bf748fe85cc9c1fcda8c69ae19da1b103335b8517e2"
+        "80578f78e2d9bc1e231dd0d70932043eff46f9e279d13df68bc14413becc36f6"
     ),
-    # Shares with `bench` what prepares a run and what times a batch of calls.
+    # Shares with `bench` what prepares a run and what times a batch of calls; measures energy only
+    # where a protocol asks for it.
     "dd89d5adf3910ce07f1a21496dfead885688f95c3a1774289790177ca987049f": (
-        "402116d3a4f171c282f33bf748fe85cc9c1fcda8c69ae19da1b103335b8517e2"
+        "80578f78e2d9bc1e231dd0d70932043eff46f9e279d13df68bc14413becc36f6"
     ),
 }
 """Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's

@@ -112,6 +112,7 @@ class Record:
         values = {
             metric.name: self.metrics[metric.name].value if self.metrics else None
             for metric in benchmark.measured
+            if not metric.optional
         }
         return benchmark.top_level_keys(self.run, values)
 
@@ -228,9 +229,13 @@ def _check_metrics(
 ) -> None:
     """The metrics of a record must be those that are declared, in their units.
 
-    Or some of them, where a record may hold them `in_part`.
+    An optional one may be missing, and any one where a record may hold them `in_part`.
     """
-    units = {metric.name: metric.unit for metric in declared if not in_part or metric.name in found}
+    units = {
+        metric.name: metric.unit
+        for metric in declared
+        if metric.name in found or not (in_part or metric.optional)
+    }
     stated = {name: measured["unit"] for name, measured in found.items()}
     if found and stated != units:
         raise RecordError(

@@ -461,6 +461,7 @@ def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False
     metrics: list[Row] = [*read_table(folder / "metrics.csv", benchmark)]
     runs = _with_exact_differences(benchmark, merge_processes(benchmark, records), metrics)
     samples = read_samples(folder / "samples.csv", benchmark) if with_samples else {}
+    benchmark = benchmark.having({row["metric"] for row in metrics})
     return Sweep(plan, benchmark, runs, metrics, samples, records)
 
 

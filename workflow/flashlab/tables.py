@@ -331,6 +331,12 @@ def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) ->
     return _Measured(run, files, counted)
 
 
+def _benchmark_of(declared: Benchmark, measured: Sequence[_Measured]) -> Benchmark:
+    """The benchmark with those of its optional metrics that every record with numbers holds."""
+    held = [record.metrics.keys() for each in measured for record in each.with_numbers]
+    return declared.having(set.intersection(*map(set, held)) if held else ())
+
+
 def _all_estimates(
     benchmark: Benchmark, measured: Sequence[_Measured]
 ) -> dict[tuple[Run, str], _Estimate]:
@@ -350,10 +356,12 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
     Raises:
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
     """
-    benchmark = find_benchmark(plan["benchmark"])
+    declared = find_benchmark(plan["benchmark"])
     tables = Tables([], [], [])
     is_anonymous = plan.get("anonymous", False)
-    measured = [_read(benchmark, entry, is_anonymous) for entry in plan["records"]]
+    measured = [_read(declared, entry, is_anonymous) for entry in plan["records"]]
+    benchmark = _benchmark_of(declared, measured)
+    recorded = {metric.name for metric in benchmark.measured}
     estimates = _all_estimates(benchmark, measured)
     for each in measured:
         run, source = each.run, plan["sources"][each.run.implementation]
@@ -377,6 +385,7 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
             }
             for record in (file.record for file in each.files)
             for name, metric in record.metrics.items()
+            if name in recorded
             for index, value in enumerate(metric.samples)
         )
     return tables

@@ -7,8 +7,8 @@ never name a benchmark, a parameter or a metric of their own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -131,7 +131,8 @@ class Metric:
     """One measured or derived quantity of a run.
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
-    has several (none for a total of others). `work` is what a time was spent on.
+    has several (none for a total of others). `work` is what a time was spent on. A record may be
+    without a metric that is `optional`, because it was not asked for or the device does not tell.
     `exact_model` gives the value that a run must have, given the run, its provider and the device's
     name; None outside the range in which the model is exact.
     """
@@ -144,6 +145,7 @@ class Metric:
     work: Work | None = None
     exact_model: Callable[..., float | None] | None = None
     account: Account | None = None
+    optional: bool = False
 
     @property
     def unit(self) -> str:
@@ -176,7 +178,7 @@ class Benchmark:
     runs those passes. `naive` names the implementation that does nothing clever, which
     any other should beat. `gated` are the words for what the correctness gate compares, by the
     names in a record. `top_level_keys` gives what a record holds beside our own keys, for readers
-    of another format.
+    of another format. `absent` are the optional metrics that certain records lack (`having`).
     """
 
     name: str
@@ -189,6 +191,7 @@ class Benchmark:
     naive: str | None = None
     gated: Mapping[str, Texts] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
+    absent: tuple[Metric, ...] = ()
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:
@@ -218,6 +221,19 @@ class Benchmark:
         """The counters of every pass on a kind of device."""
         return tuple(itertools.chain.from_iterable(self.counters_on(device).values()))
 
+    def having(self, names: Collection[str]) -> Benchmark:
+        """The benchmark as records tell of it that hold the measured metrics of these names.
+
+        Without each optional metric that is not among them, and what follows from it. Their names
+        are still known.
+        """
+        gone = {m.name for m in self.measured if m.optional and m.name not in names}
+        absent = tuple(m for m in self.metrics if gone.intersection(self.measured_behind(m.name)))
+        if not absent:
+            return self
+        kept = tuple(metric for metric in self.metrics if metric not in absent)
+        return replace(self, metrics=kept, absent=(*self.absent, *absent))
+
     @cached_property
     def totals(self) -> tuple[Metric, ...]:
         """The metrics that follow from several measured, sampled ones: totals of them."""
@@ -242,7 +258,7 @@ class Benchmark:
     def metric(self, name: str) -> Metric:
         """The metric or counter of this name."""
         counters = (self.all_counters(device) for device in self.counters)
-        declared = (*self.metrics, *itertools.chain.from_iterable(counters))
+        declared = (*self.metrics, *self.absent, *itertools.chain.from_iterable(counters))
         return _named(declared, name, f"metric of {self.name}")
 
     def measured_behind(self, name: str) -> tuple[str, ...]:

@@ -214,12 +214,12 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
 
 
 def _headline_metrics(data: ReportData) -> list[Metric]:
-    """The measured metrics, and those that follow from measured ones alone."""
-    measured = {metric.name for metric in data.benchmark.measured}
+    """The metrics that are always measured, and those that follow from such alone."""
+    measured = {metric.name for metric in data.benchmark.measured if not metric.optional}
     return [
         metric
         for metric in data.benchmark.metrics
-        if metric.derived is None or measured.issuperset(metric.derived.of)
+        if metric.name in measured or (metric.derived and measured.issuperset(metric.derived.of))
     ]
 
 

@@ -66,6 +66,7 @@ def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
     measured = tuple(
         (measurement.value, benchmark.metric(name).unit)
         for name, measurement in record.metrics.items()
+        if not benchmark.metric(name).optional
     )
     return record.run, Outcome(record.status, record.message or "", measured)
 

@@ -14,7 +14,7 @@ import torch
 
 from flashlab.benchmarks.attention import gate
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.measuring import environment, memory, protocols
+from flashlab.measuring import energy, environment, memory, protocols
 
 MIB = 1024**2
 
@@ -69,11 +69,31 @@ def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
     return {"gate": checked, "metrics": {"peak_memory": {"unit": "MiB", "value": peak / MIB}}}
 
 
+def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """The energy of both passes as metrics of a record; none where the device does not tell.
+
+    Each pass runs for so many seconds. A metric's ``resolution`` is in the details of a record.
+    """
+    found = {
+        name.replace("_time", "_energy"): energy.measure_energy(call, seconds)
+        for name, call in passes(kernel, run)
+    }
+    told = {name: measured for name, measured in found.items() if measured is not None}
+    if len(told) < len(found):
+        return {}
+    return {
+        "metrics": {name: measured.to_json() for name, measured in told.items()},
+        "details": {
+            "energy_resolution": {name: measured.resolution for name, measured in told.items()}
+        },
+    }
+
+
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
     """Check, then measure memory, then time; each raises what the implementation raises.
 
     Returns the metrics of a record (times in ms, memory in MiB), what the gate compared, and the
-    warnings.
+    warnings; where the protocol asks for it and the GPU tells, energies in J and their resolution.
     """
     device = run["device"]
     prepared = prepare(kernel, run)
@@ -81,10 +101,15 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     time_pass = protocols.PROTOCOLS[protocol["name"]]
     timings = {name: time_pass(call, protocol, device) for name, call in passes(kernel, run)}
     states += environment.gpu_states(device)
+    # After all that is timed, which it would heat the device for.
+    seconds = protocol.get("energy_seconds")
+    told = measure_energy(kernel, run, seconds) if seconds else {}
     return {
+        **told,
         "metrics": {
             **{name: timing.to_json() for name, timing in timings.items()},
             **prepared["metrics"],
+            **told.get("metrics", {}),
         },
         "gate": prepared["gate"],
         "warnings": [
