@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import subprocess
-from collections.abc import Iterator
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def _kernel(repeats: int, scale: float) -> str:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A file, itself at a revision where it took far longer, and one that is wrong."""
     folder = tmp_path_factory.mktemp("bench")
     git = ("git", "-C", str(folder), "-c", "user.name=T", "-c", "user.email=t@example.org")
@@ -71,17 +72,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     (folder / "mine.py").write_text(_kernel(1, 1.0))
     (folder / "wrong.py").write_text(_kernel(1, 2.0))
     targets = ("mine.py", "HEAD:mine.py", "wrong.py")
-    with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as output:
-        patch.chdir(folder)
-        patch.setenv("CALLS", str(folder / "calls"))
-        printed = (folder / "printed").open("w+")
-        output.setattr("sys.stdout", printed)
-        order = ("--shape", SHAPE, "--pass", "forward", "--seconds", "0.4")
-        try:
-            status = main(["bench", *targets, *order])
-        except SystemExit as ended:
-            status = int(str(ended.code))
-        printed.close()
+    order = ("--shape", SHAPE, "--pass", "forward", "--seconds", "0.4")
+    ended = subprocess.run(
+        [sys.executable, "-m", "flashlab", "bench", *targets, *order],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     runs = {
         name: attention_run(name, Shape(1, 64, 2, 32, True), "float32", "cpu")
         for name in ("mine", "wrong")
@@ -94,7 +92,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         (int(process), int(begin), int(end))
         for process, begin, end in map(str.split, (folder / "calls").read_text().splitlines())
     ]
-    yield Bench(status, (folder / "printed").read_text(), records, calls)
+    return Bench(ended.returncode, ended.stdout, records, calls)
 
 
 def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(bench: Bench) -> None:

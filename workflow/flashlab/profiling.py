@@ -93,8 +93,8 @@ def parts_table(name: str, parts: Sequence[tuple[str, str, float]]) -> Table:
     title = f"{name.removesuffix('_time')} pass"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("kernel or operator", overflow="ellipsis", no_wrap=True)
-    table.add_column("")
-    table.add_column("ms", justify="right")
+    table.add_column("", no_wrap=True)
+    table.add_column("ms", justify="right", no_wrap=True)
     for part, kind, milliseconds in parts[:LONGEST]:
         table.add_row(part, kind, f"{milliseconds:.4g}")
     if len(parts) > LONGEST:

@@ -20,8 +20,8 @@ from flashlab.bench.table import Shown, open_console, table_of
 from flashlab.bench.targets import Target, find_targets
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.checking.command import claimed_with_notice
 from flashlab.implementations import ImplementationError
-from flashlab.measuring.devices import claimed
 from flashlab.profiling import count_run, counters_table, print_profile
 from flashlab.shapes import ShapeError, parse_shapes, shape_text
 
@@ -127,7 +127,7 @@ def _bench_shape(
         lambda: table_of(ATTENTION, measured, order.passes, order.margin, ceiling),
     )
     console.print(f"{' against '.join(target.label for target in targets)}: {title}")
-    with claimed(device) as variables, shown:
+    with claimed_with_notice(device) as variables, shown:
         measure_in_turns(ATTENTION, measured, order.passes, order.seconds, variables, shown.report)
         shown.end()
     write_records(ATTENTION, measured, order.seconds, started)

@@ -7,6 +7,7 @@ changes for all alike, on a GPU and on a CPU.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from flashlab.bench.looks import LOOKS_IN_FIRST, MIN_PAIRS, PROCESSES, Ratio, ratio_at_look
+from flashlab.bench.looks import (
+    FIRST_SHARE,
+    LOOK_IN_FIRST,
+    MIN_PAIRS,
+    PROCESSES,
+    Ratio,
+    ratio_at_look,
+)
 from flashlab.bench.process import EndedError, Worker
 from flashlab.bench.targets import Target
 from flashlab.benchmarks.model import Benchmark
@@ -54,11 +62,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a bench is: what it does, the process's number from 0, and whether it has looked."""
+    """Where a bench is: what it does, in which process from 0, whether it has looked or measured.
+
+    `looked`: there are new ratios. `measured`: that was the last of this process.
+    """
 
     doing: str
     process: int
     looked: bool = False
+    measured: bool = False
 
 
 Report = Callable[[Progress], None]
@@ -144,7 +156,7 @@ class _Turns:
 
         doing = f"measuring the {name.removesuffix('_time')} pass"
         self._each(begin, f"{doing} of")
-        looks = [share * seconds for share in LOOKS_IN_FIRST] if self._process == 0 else []
+        look_at = LOOK_IN_FIRST * seconds if self._process == 0 else math.inf
         begun = time.monotonic()
         pairs = 0
         while pairs < MIN_PAIRS or time.monotonic() - begun < seconds:
@@ -154,8 +166,8 @@ class _Turns:
             pairs += 1
             if not any(self._active()):
                 return
-            if looks and pairs >= MIN_PAIRS and time.monotonic() - begun >= looks[0]:
-                looks = [look for look in looks if time.monotonic() - begun < look]
+            if pairs >= MIN_PAIRS and time.monotonic() - begun >= look_at:
+                look_at = math.inf
                 self._look(name, doing)
         self._look(name, doing)
 
@@ -211,12 +223,14 @@ def measure_in_turns(
         variables: environment variables that confine a process to the claimed device.
         report: called with what is being done, as often as something changes.
     """
-    share = seconds / PROCESSES / len(passes)
+    first = FIRST_SHARE * seconds
+    later = (seconds - first) / (PROCESSES - 1)
     for process in range(PROCESSES):
         if not any(each.status == "ok" for each in measured):
             return
         with _Turns(benchmark, measured, variables, process, report) as turns:
             turns.start()
             for name in passes:
-                turns.measure_pass(name, share)
+                turns.measure_pass(name, (later if process else first) / len(passes))
+            report(Progress("ending", process, looked=True, measured=True))
             turns.end()

@@ -123,8 +123,7 @@ class Shown:
         # Refreshed between batches: a thread of its own would take time from what is measured.
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._begun = time.monotonic()
-        self._last = Progress("", 0)
-        self._refreshed = 0.0
+        self._doing, self._refreshed = "", 0.0
 
     def __enter__(self) -> Shown:
         if self._live is not None:
@@ -137,9 +136,9 @@ class Shown:
 
     def report(self, progress: Progress) -> None:
         """Show what is being done, and the numbers that there are."""
-        is_new = progress.looked or progress.doing != self._last.doing
+        is_new = progress.looked or progress.doing != self._doing
         if self._live is None:
-            if progress.process == 1 and self._last.process == 0:
+            if progress.process == 0 and progress.measured:
                 self._console.print(self._of())
                 self._console.print(f"provisional, after {time.monotonic() - self._begun:.1f} s\n")
         elif is_new or time.monotonic() - self._refreshed >= REFRESH_SECONDS:
@@ -148,7 +147,7 @@ class Shown:
             table.caption_justify = "left"
             self._live.update(table, refresh=True)
             self._refreshed = time.monotonic()
-        self._last = progress
+        self._doing = progress.doing
 
     def end(self) -> None:
         """Show the table as it has become."""

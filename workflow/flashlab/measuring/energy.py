@@ -21,8 +21,11 @@ import torch
 from flashlab import machine
 from flashlab.measuring.protocols import synchronize, warm_up
 
-BATCH_SECONDS = 0.005
+BATCH_SECONDS = 0.002
 """About how long the calls take between two looks at the counter."""
+
+SETTLE_SECONDS = 0.5
+"""How long the calls run before anything counts: the counter follows the power with a delay."""
 
 SPAN_SECONDS = 0.1
 """Least time that a sample is the mean of."""
@@ -96,13 +99,13 @@ def measure_energy(call: Callable[[], object], seconds: float) -> Energy | None:
         batch = max(1, int(BATCH_SECONDS / max(one, 1e-7)))
         readings: list[Reading] = []
         calls, begin, elapsed = 0, time.perf_counter(), 0.0
-        while elapsed < seconds:
+        while elapsed < SETTLE_SECONDS + seconds:
             for _ in range(batch):
                 call()
             synchronize("cuda")
             calls += batch
             before, joules = joules, read()
             elapsed = time.perf_counter() - begin
-            if joules != before:
+            if joules != before and elapsed >= SETTLE_SECONDS:
                 readings.append(Reading(elapsed, joules, calls))
         return spans(readings, elapsed * batch / calls)
