@@ -130,6 +130,12 @@ def _bench_shape(
     with claimed_with_notice(device) as variables, shown:
         measure_in_turns(ATTENTION, measured, order.passes, order.seconds, variables, shown.report)
         shown.end()
+    for each in measured:
+        disturbed = [found for found in each.warnings if found]
+        codes = sorted({str(warning["code"]) for found in disturbed for warning in found})
+        if codes:
+            processes = f"{len(disturbed)} of {len(each.warnings)} processes"
+            console.print(f"{each.target.label}: {', '.join(codes)} in {processes}")
     write_records(ATTENTION, measured, order.seconds, started)
     if order.counters:
         counted = {
