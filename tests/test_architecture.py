@@ -20,8 +20,14 @@ MEASURED_BY = {
     if name.startswith("flashlab.benchmarks.") and name.endswith((".measure", ".gate"))
 }
 MEASURING = MEASURED_BY | {name for name in MODULES if name.startswith("flashlab.measuring")}
-CHECKING = {name for name in MODULES if name.startswith("flashlab.checking")}
-HW4 = {name for name in MODULES if name.startswith("flashlab.hw4")}
+COMMANDS = {
+    name
+    for name in MODULES
+    if name.startswith(
+        ("flashlab.checking", "flashlab.bench.", "flashlab.profiling", "flashlab.hw4")
+    )
+}
+"""What measures without a plan: the commands of a kernel's author and of the assignment."""
 HW4_REFERENCE = {"flashlab.hw4.reference"}
 CHECKING_WORKER = {"flashlab.checking.worker"}
 TORCHLESS_MEASURING = {
@@ -102,8 +108,8 @@ def test_no_stage_depends_on_a_later_one(stage: str, later: list[str]) -> None:
     assert "benchmarks" in below
 
 
-def test_what_measures_is_imported_by_the_command_line_and_the_check_alone() -> None:
-    others = set(MODULES) - MEASURING - CHECKING - HW4
+def test_what_measures_is_imported_by_the_command_line_and_what_needs_no_plan_alone() -> None:
+    others = set(MODULES) - MEASURING - COMMANDS
     importers = {name for name in others if imported_modules(name) & MEASURING}
     assert importers == {"flashlab.__main__"}
 

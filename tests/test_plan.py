@@ -183,6 +183,9 @@ def test_the_protocol_holds_only_what_it_depends_on() -> None:
     assert plan.protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 0.2}
     config["measure"]["sampled"]["max_seconds"] = 2
     assert plan.protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
+    config["measure"]["sampled"]["energy_seconds"] = 1  # which only a GPU tells
+    assert plan.protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
+    assert plan.protocol_of(config, "cuda")["energy_seconds"] == 1
     config["measure"]["protocol"] = "lab5"
     assert plan.protocol_of(config, "cpu") == {"name": "lab5", "repeats": 30, "timeout_s": 300}
 

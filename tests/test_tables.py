@@ -67,7 +67,7 @@ def plan(run: Run, failed: Run, record_of: Build, planned: Planned) -> dict[str,
 def test_there_is_a_row_a_run_a_row_a_metric_and_a_row_a_sample(plan: dict[str, Any]) -> None:
     tables = tables_of(plan)
     assert [row["status"] for row in tables.runs] == ["ok", "oom"]
-    names = [metric.name for metric in ATTENTION.metrics]
+    names = [metric.name for metric in ATTENTION.having(()).metrics]
     assert [row["metric"] for row in tables.metrics] == names * 2
     assert len(tables.samples) == 2 * 11
 
@@ -114,7 +114,7 @@ def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
     (row,) = [row for row in tables.runs if row["implementation"] == "Pytorch"]
     assert row["message"] == 'no room, "at all"\n頭數'
     found = metrics_of(plan, "Pytorch")
-    assert list(found) == [metric.name for metric in ATTENTION.metrics]
+    assert list(found) == [metric.name for metric in ATTENTION.having(()).metrics]
     for row in found.values():
         assert row["status"] == "oom"
         assert {row[column] for column in ("value", "low", "high", "samples")} == {None}
@@ -212,7 +212,7 @@ def test_the_files_are_plain_csv_with_booleans_in_words(
     header, *rows = csv.reader(content.decode().splitlines())
     assert {row[header.index("causal")] for row in rows} == {"false"}
     units = {(row[header.index("metric")], row[header.index("unit")]) for row in rows}
-    assert units == {(metric.name, metric.unit) for metric in ATTENTION.metrics}
+    assert units == {(metric.name, metric.unit) for metric in ATTENTION.having(()).metrics}
 
 
 def test_what_follows_from_the_parameters_stands_in_the_run_table(plan: dict[str, Any]) -> None:
@@ -347,7 +347,48 @@ def test_each_record_is_named_with_its_hash(
         assert row["sha256"] == hashlib.sha256(Path(row["record"]).read_bytes()).hexdigest()
 
 
-# Hardware counters
+# Energy, which not every device tells
+
+
+@pytest.fixture
+def with_energy(record_of: Build) -> Build:
+    """Builds the record of a run with these energies (J) of a call, forward and backward alike."""
+
+    def build(run: Run, *joules: float) -> Record:
+        record = record_of(run)
+        energy = Measurement(float(np.median(joules)), joules, "time")
+        told = {"forward_energy": energy, "backward_energy": energy}
+        return replace(record, metrics={**record.metrics, **told})
+
+    return build
+
+
+def test_energy_has_an_interval_and_the_efficiency_follows(
+    run: Run, with_energy: Build, planned: Planned
+) -> None:
+    found = metrics_of(planned([with_energy(run, *np.linspace(0.2, 0.21, 12))]))
+    energy, efficiency = found["forward_energy"], found["forward_efficiency"]
+    assert (energy["unit"], energy["value"]) == ("J", pytest.approx(0.205))
+    assert 0.2 <= energy["low"] < energy["high"] <= 0.21
+    flops = costs.flops(Shape.of(run))["forward"]
+    assert efficiency["value"] == pytest.approx(flops / 1e12 / energy["value"])
+    assert efficiency["unit"] == "TFLOP/s/W"
+
+
+def test_an_experiment_of_which_a_run_lacks_energy_is_without_it(
+    run: Run, record_of: Build, with_energy: Build, planned: Planned, tmp_path: Path
+) -> None:
+    plan = planned([with_energy(run, *[0.2] * 12), record_of(replace(run, implementation="Old"))])
+    write_json(tmp_path / "plan.json", plan)
+    write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
+    sweep = read_sweep(plan, tmp_path, with_samples=True)
+    measured = ["forward_time", "backward_time", "peak_memory"]
+    assert [metric.name for metric in sweep.benchmark.measured] == measured
+    assert {name for *_, name in sweep.samples} == {"forward_time", "backward_time"}
+    # Its name is known all the same.
+    assert sweep.benchmark.metric("forward_efficiency").unit == "TFLOP/s/W"
+
+
 # Counters
 
 
@@ -358,7 +399,9 @@ def test_counters_follow_the_metrics_of_their_run(
     rows = tables_of(
         planned([record], counters=[counters_of(record, allocated_bytes=4.87e9)])
     ).metrics
-    names = [metric.name for metric in (*ATTENTION.metrics, *ATTENTION.all_counters("cpu"))]
+    names = [
+        metric.name for metric in (*ATTENTION.having(()).metrics, *ATTENTION.all_counters("cpu"))
+    ]
     assert [row["metric"] for row in rows] == names
     found = next(row for row in rows if row["metric"] == "forward_allocated_bytes")
     assert (found["value"], found["unit"], found["status"]) == (4.87e9, "B", "ok")
@@ -381,4 +424,4 @@ def test_counters_of_another_device_or_code_are_left_out(
     record = record_of(run)
     counters = counters_of(record, environment={**record.environment, key: "other"})
     rows = tables_of(planned([record], counters=[counters])).metrics
-    assert len(rows) == len(ATTENTION.metrics)
+    assert len(rows) == len(ATTENTION.having(()).metrics)

@@ -221,5 +221,5 @@ def test_a_kill_for_memory_is_told_from_a_crash(
     tmp_path: Path, returncode: int, oom_kills: int, expected: tuple[str, str]
 ) -> None:
     (tmp_path / "stderr").write_text("first words\nlast words\n")
-    found = supervise._ended_without_answer(returncode, oom_kills, tmp_path / "stderr")
+    found = supervise.ended_without_answer(returncode, oom_kills, tmp_path / "stderr")
     assert (found["status"], found["message"]) == expected

@@ -113,6 +113,62 @@ def _check(arguments: Arguments) -> None:
         raise SystemExit(1)
 
 
+def _share(text: str) -> float:
+    """A share as ``1%`` or ``0.01``."""
+    number, percent = (text[:-1], 100) if text.endswith("%") else (text, 1)
+    try:
+        share = float(number) / percent
+    except ValueError:
+        share = math.nan
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share such as 1% or 0.01")
+    return share
+
+
+def _bench(arguments: Arguments) -> None:
+    from flashlab.bench import command
+
+    _require("torch")
+    passes = tuple(
+        name
+        for name in command.PASSES
+        if not arguments.passes or name.removesuffix("_time") in arguments.passes
+    )
+    order = command.Order(
+        tuple(arguments.implementations),
+        tuple(arguments.shape),
+        arguments.sweep,
+        arguments.dtype,
+        passes,
+        arguments.seconds,
+        arguments.margin,
+        arguments.counters,
+    )
+    try:
+        if arguments.watch:
+            command.watch_bench(order)
+        elif not command.run_bench(order):
+            raise SystemExit(1)
+    except (ImplementationError, ShapeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
+
+
+def _profile(arguments: Arguments) -> None:
+    from flashlab.bench import command
+
+    _require("torch")
+    try:
+        ended = command.profile(
+            arguments.name, tuple(arguments.shape), arguments.dtype, arguments.timeout
+        )
+    except (ImplementationError, ShapeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
+    if not ended:
+        raise SystemExit(1)
+
+
 def _clean(arguments: Arguments) -> None:
     from flashlab.cleaning import clean
 
@@ -393,6 +449,74 @@ def _parser() -> argparse.ArgumentParser:
         help="time limit of the kernel's import and of each case (60)",
     )
     check.add_argument("--fail-fast", action="store_true", help="end at the first case that fails")
+
+    bench = command("bench", _bench, "Measure implementations in turns, with verdicts.")
+    bench.epilog = (
+        "Exit status: 0 if every implementation was measured or does not support the shape, 1 if "
+        "one is incorrect or failed, 2 if the command line is wrong, 130 if it is interrupted. "
+        "docs/bench.md explains the table."
+    )
+    bench.add_argument(
+        "implementations",
+        metavar="IMPLEMENTATION",
+        nargs="+",
+        help="a NAME in kernels/, the path of a file, or REVISION:PATH for a file as it is at a "
+        "git revision; the others are compared with the first",
+    )
+    bench.add_argument(
+        "--sweep",
+        metavar="PARAMETER=FIRST:LAST",
+        help="measure at sizes doubled from FIRST to LAST, such as seq_len=128:8192, or at those "
+        "of a list, such as head_dim=64,96,128",
+    )
+    bench.add_argument(
+        "--pass",
+        dest="passes",
+        action="append",
+        choices=("forward", "backward"),
+        help="measure this pass and not both",
+    )
+    bench.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=20.0,
+        help="how long to measure each shape, the start of processes not counted (20)",
+    )
+    bench.add_argument(
+        "--margin",
+        type=_share,
+        default=0.05,
+        help="difference up to which two times are equal (5%%)",
+    )
+    bench.add_argument(
+        "--counters", action="store_true", help="count each pass too, as the command profile does"
+    )
+    bench.add_argument(
+        "--watch", action="store_true", help="measure again whenever one of the files is saved"
+    )
+
+    profile = command("profile", _profile, "Count what an implementation does in each pass.")
+    profile.add_argument("name", metavar="NAME", help="as IMPLEMENTATION of the command bench")
+    profile.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        default=300.0,
+        help="time limit of the counting at each shape (300)",
+    )
+    for added in (bench, profile):
+        added.add_argument(
+            "--shape",
+            action="append",
+            default=[],
+            help=f"a shape such as {FORM}; E2048 (emb_dim) may be given in place of D64 "
+            "(head_dim); a size left out takes a default, and the mask both; may be repeated",
+        )
+        added.add_argument(
+            "--dtype",
+            choices=("float16", "bfloat16", "float32"),
+            help="number format of the inputs (float16 on a GPU, float32 on a CPU)",
+        )
 
     clean = command("clean", _clean, "Say what can be deleted, and how much disk it takes.")
     clean.add_argument("--yes", action="store_true", help="delete it")

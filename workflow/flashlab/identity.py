@@ -27,13 +27,14 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.files import canonical, open_atomically
 from flashlab.implementations import Implementation
 from flashlab.machines import HERE, Machine
-from flashlab.records import COUNTERS, Record, RecordError, read_record
+from flashlab.records import COUNTERS, INTERLEAVED, Record, RecordError, read_record
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of
 from flashlab.syntax import syntax_digest
 
 SCHEME = 2
-MEASURING_PROCESS = ("flashlab.measuring.child",)
+MEASURING_PROCESS: tuple[str, ...] = ("flashlab.measuring.child",)
+INTERLEAVING_PROCESS = (*MEASURING_PROCESS, "flashlab.measuring.turns")
 COUNTING_PROCESS = {
     "cuda": ("flashlab.measuring.counters", "flashlab.nsight"),
     "cpu": (*MEASURING_PROCESS, "flashlab.measuring.operators"),
@@ -93,7 +94,11 @@ def identity(
     that further ones leave those before as they are.
     """
     counters = protocol["name"] == COUNTERS
-    modules = COUNTING_PROCESS[run.device] if counters else MEASURING_PROCESS
+    modules = MEASURING_PROCESS
+    if counters:
+        modules = COUNTING_PROCESS[run.device]
+    elif protocol["name"] == INTERLEAVED:
+        modules = INTERLEAVING_PROCESS
     return {
         "scheme": SCHEME,
         "benchmark": benchmark.name,
@@ -149,7 +154,12 @@ def ceilings_name(device: str, on: Machine = HERE) -> str:
 EQUIVALENT: dict[str, str] = {
     # Records the GPU's UUID and the system's boot beside what it measures.
     "e9226f127ebb5bfcf3b27f07386228e099d98fb678207dc9d2f1dc0ec771e9ab": (
-        "dd89d5adf3910ce07f1a21496dfead885688f95c3a1774289790177ca987049f"
+        "594aa9fa0bda0e984ba4bddc8c2a11e8c6dccfd3a3219a4b3ad1fb36b9111ae7"
+    ),
+    # Shares with `bench` what prepares a run and what times a batch of calls; measures energy only
+    # where a protocol asks for it.
+    "dd89d5adf3910ce07f1a21496dfead885688f95c3a1774289790177ca987049f": (
+        "594aa9fa0bda0e984ba4bddc8c2a11e8c6dccfd3a3219a4b3ad1fb36b9111ae7"
     ),
 }
 """Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,12 +96,25 @@ def _sha256(source: bytes, tree: ast.Module) -> str:
     return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
-def read_implementation(path: Path, entry_point: str = ENTRY_POINT) -> Implementation:
+def read_kernel_file(path: Path) -> Implementation:
+    """Read a kernel file that need not declare a NAME and a LABEL: by default its file's name.
+
+    Otherwise as `read_implementation`.
+    """
+    name = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
+    name = name if name.isidentifier() else f"_{name}"
+    defaults = {"NAME": name, "LABEL": {"zh_TW": name, "en": name}}
+    return read_implementation(path, defaults=defaults)
+
+
+def read_implementation(
+    path: Path, entry_point: str = ENTRY_POINT, defaults: Mapping[str, Any] | None = None
+) -> Implementation:
     """Read what a kernel file declares.
 
     NAME, LABEL (one for each language), LABEL_CPU (default: LABEL), PACKAGES (default: torch),
     PRELOADS and SOURCES (default: none); of a step beyond another one also PREVIOUS, its name, and
-    IDEA, a sentence for each language.
+    IDEA, a sentence for each language. `defaults` stand in for NAME and LABEL.
 
     ImplementationError where one is missing, there is no function `entry_point`, such as
     ``attention(qkv, causal)``, or a file that the kernel imports or names cannot be read.
@@ -112,7 +126,7 @@ def read_implementation(path: Path, entry_point: str = ENTRY_POINT) -> Implement
         raise ImplementationError(f"{path}: line {error.lineno}: {error.msg}") from error
     except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
         raise ImplementationError(f"{path}: {error}") from error
-    literals = _literals(tree)
+    literals = {**(defaults or {}), **_literals(tree)}
     name, label = literals.get("NAME"), literals.get("LABEL")
     if not isinstance(name, str) or not name.isidentifier():
         raise ImplementationError(f'{path}: needs a line such as NAME = "MyKernel" (a word)')

@@ -185,6 +185,10 @@ def value_on(value: Any, device: str) -> Any:
     return value[device] if isinstance(value, Mapping) and device in value else value
 
 
+ENERGY = "energy_seconds"
+"""Setting of how long each pass runs on a GPU for its energy; 0 for not at all."""
+
+
 def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
     """The measuring protocol of a resolved configuration on a kind of device, with its settings.
 
@@ -194,6 +198,8 @@ def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
     measure = config["measure"]
     name = measure["protocol"]
     settings = {key: value_on(value, device) for key, value in measure[name].items()}
+    if device == "cpu" or not settings.get(ENERGY):  # a protocol without it is that of before
+        settings.pop(ENERGY, None)
     proof = {NONCE: config[NONCE]} if NONCE in config else {}
     return {"name": name, **settings, "timeout_s": measure["timeout_s"], **proof}
 

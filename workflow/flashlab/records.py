@@ -45,6 +45,10 @@ PASSES_OF_VERSION_1 = ("forward", "backward")
 COUNTERS = "counters"
 """Name of the protocol by which a run's passes are counted (`benchmarks.counters`), not timed."""
 
+INTERLEAVED = "interleaved"
+"""Name of the protocol by which `bench` times implementations in turns; its records hold the
+metrics asked for."""
+
 REMEDY = "./run report measures this run again"
 
 
@@ -105,11 +109,12 @@ class Record:
     def top_level_keys(self) -> dict[str, Any]:
         """What the benchmark adds at the top level, for readers of another format."""
         benchmark = find_benchmark(self.benchmark)
-        if benchmark.top_level_keys is None or self.has_counters:
+        if benchmark.top_level_keys is None or self.protocol["name"] in (COUNTERS, INTERLEAVED):
             return {}
         values = {
             metric.name: self.metrics[metric.name].value if metric.name in self.metrics else None
             for metric in benchmark.measured
+            if not metric.optional
         }
         return benchmark.top_level_keys(self.run, values)
 
@@ -219,11 +224,22 @@ def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measure
 
 
 def _check_metrics(
-    found: Mapping[str, Any], declared: Sequence[Metric], benchmark: Benchmark, where: str
+    found: Mapping[str, Any],
+    declared: Sequence[Metric],
+    in_part: bool,
+    benchmark: Benchmark,
+    where: str,
 ) -> None:
-    """The metrics of a record must be those that are declared, in their units."""
+    """The metrics of a record must be those that are declared, in their units.
+
+    An optional one may be missing, and any one where a record may hold them `in_part`.
+    """
+    units = {
+        metric.name: metric.unit
+        for metric in declared
+        if metric.name in found or not (in_part or metric.optional)
+    }
     stated = {name: measured["unit"] for name, measured in found.items()}
-    units = {m.name: m.unit for m in declared if not m.optional or m.name in stated}
     if found and stated != units:
         raise RecordError(
             f"{where}: record.metrics: holds {stated}, but {benchmark.name} measures {units}"
@@ -247,9 +263,10 @@ def parse_record(document: Any, where: str) -> Record:
         warnings = [_warning_of_version_1(warning) for warning in inner["warnings"]]
         gate = _gate_of_version_1(inner)
     else:
-        counted = inner["protocol"]["name"] == COUNTERS
+        protocol = inner["protocol"]["name"]
+        counted, in_part = protocol == COUNTERS, protocol == INTERLEAVED
         declared = benchmark.all_counters(run.device) if counted else benchmark.measured
-        _check_metrics(inner["metrics"], declared, benchmark, where)
+        _check_metrics(inner["metrics"], declared, in_part, benchmark, where)
         metrics = read_metrics(inner["metrics"])
         warnings, gate = inner["warnings"], inner["gate"]
     record = Record(

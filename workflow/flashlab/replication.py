@@ -129,8 +129,11 @@ def _geometric_mean(*medians: Floats) -> Floats:
     return mean
 
 
-def _combined(processes: Sequence[Estimate], spread: Spread | None) -> Estimate:
-    """One estimate of several processes; that of the only one where no spread is known."""
+def combine_with_spread(processes: Sequence[Estimate], spread: Spread | None) -> Estimate:
+    """One estimate of several processes of a run, from the spread between processes.
+
+    That of the only process where no spread is known. See `combine_processes`.
+    """
     if len(processes) == 1 and spread is None:
         return processes[0]
     medians: Floats = np.log([process.median for process in processes])
@@ -173,7 +176,7 @@ def combine_processes(
     found = []
     for position, processes in enumerate(kind):
         spread = variances.spread_of(position) if variances.own else unreplicated
-        found.append(Replicated(_combined(processes, spread), len(processes), spread))
+        found.append(Replicated(combine_with_spread(processes, spread), len(processes), spread))
     return found
 
 

@@ -35,9 +35,6 @@ SITTING = "sitting"
 SITTINGS_DIFFER = "sittings_differ"
 """The code of the warning on runs that are compared and were measured in different sittings."""
 
-ABSENT = "absent"
-"""The status of an optional metric that a run which is ok does not have."""
-
 DIRTY = "-dirty"
 """Ends the commit of a run that was measured with uncommitted changes."""
 
@@ -500,6 +497,7 @@ def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False
     metrics: list[Row] = [*read_table(folder / "metrics.csv", benchmark)]
     runs = _with_exact_differences(benchmark, merge_processes(benchmark, records), metrics)
     samples = read_samples(folder / "samples.csv", benchmark) if with_samples else {}
+    benchmark = benchmark.having({row["metric"] for row in metrics})
     return Sweep(plan, benchmark, runs, metrics, samples, records)
 
 

@@ -339,6 +339,13 @@ def _has(benchmark: Benchmark, metric: Metric, measured: _Measured) -> bool:
     return all(name in record.metrics for record in measured.with_numbers for name in needed)
 
 
+def _benchmark_of(declared: Benchmark, measured: Sequence[_Measured]) -> Benchmark:
+    """The benchmark with those of its optional metrics that any record with numbers holds."""
+    return declared.having(
+        {name for each in measured for record in each.with_numbers for name in record.metrics}
+    )
+
+
 def _all_estimates(
     benchmark: Benchmark, measured: Sequence[_Measured]
 ) -> dict[tuple[Run, str], _Estimate]:
@@ -359,10 +366,12 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
     Raises:
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
     """
-    benchmark = find_benchmark(plan["benchmark"])
+    declared = find_benchmark(plan["benchmark"])
     tables = Tables([], [], [])
     is_anonymous = plan.get("anonymous", False)
-    measured = [_read(benchmark, entry, is_anonymous) for entry in plan["records"]]
+    measured = [_read(declared, entry, is_anonymous) for entry in plan["records"]]
+    benchmark = _benchmark_of(declared, measured)
+    recorded = {metric.name for metric in benchmark.measured}
     estimates = _all_estimates(benchmark, measured)
     for each in measured:
         run, source = each.run, plan["sources"][each.run.implementation]
@@ -386,6 +395,7 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
             }
             for record in (file.record for file in each.files)
             for name, metric in record.metrics.items()
+            if name in recorded
             for index, value in enumerate(metric.samples)
         )
         tables.samples.extend(

@@ -7,8 +7,8 @@ never name a benchmark, a parameter or a metric of their own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -140,10 +140,10 @@ class Metric:
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
     has several (none for a total of others). `work` is what a time was spent on.
-    A run may lack a metric that is `optional`: its implementation has no such part, or its device
-    does not tell. One that is `only_shown` is compared with nothing. `exact_model` gives the value
-    that a run must have, given the run, its provider and the device's name; None outside the range
-    in which the model is exact.
+    A run may lack a metric that is `optional`: its implementation has no such part, its device does
+    not tell, or it was not asked for. One that is `only_shown` is compared with nothing.
+    `exact_model` gives the value that a run must have, given the run, its provider and the device's
+    name; None outside the range in which the model is exact.
     """
 
     name: str
@@ -223,7 +223,8 @@ class Benchmark:
     `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
     a protocol need from elsewhere, and raises `files.FetchError`. `settings_file` reads the file
     that ``hyper_param=`` names as keys of a configuration, for these experiments; ValueError with
-    the remedy where it cannot.
+    the remedy where it cannot. `absent` are the optional metrics that certain records lack
+    (`having`).
     """
 
     name: str
@@ -246,6 +247,7 @@ class Benchmark:
     dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
     fetch: Callable[[Mapping[str, Any]], None] | None = None
     settings_file: Callable[[Path, Sequence[str]], dict[str, Any]] | None = None
+    absent: tuple[Metric, ...] = ()
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:
@@ -283,6 +285,19 @@ class Benchmark:
         """The counters of every pass on a kind of device."""
         return tuple(itertools.chain.from_iterable(self.counters_on(device).values()))
 
+    def having(self, names: Collection[str]) -> Benchmark:
+        """The benchmark as records tell of it that hold the measured metrics of these names.
+
+        Without each optional metric that is not among them, and what follows from it. Their names
+        are still known.
+        """
+        gone = {m.name for m in self.measured if m.optional and m.name not in names}
+        absent = tuple(m for m in self.metrics if gone.intersection(self.measured_behind(m.name)))
+        if not absent:
+            return self
+        kept = tuple(metric for metric in self.metrics if metric not in absent)
+        return replace(self, metrics=kept, absent=(*self.absent, *absent))
+
     @cached_property
     def totals(self) -> tuple[Metric, ...]:
         """The metrics that follow from several measured, sampled ones: totals of them."""
@@ -307,7 +322,7 @@ class Benchmark:
     def metric(self, name: str) -> Metric:
         """The metric or counter of this name."""
         counters = (self.all_counters(device) for device in self.counters)
-        declared = (*self.metrics, *itertools.chain.from_iterable(counters))
+        declared = (*self.metrics, *self.absent, *itertools.chain.from_iterable(counters))
         return _named(declared, name, f"metric of {self.name}")
 
     def measured_behind(self, name: str) -> tuple[str, ...]:

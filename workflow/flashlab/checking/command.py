@@ -39,7 +39,7 @@ def find_kernel(name: str) -> Path:
 
 
 @contextmanager
-def _claimed(device: str) -> Iterator[dict[str, str]]:
+def claimed_with_notice(device: str) -> Iterator[dict[str, str]]:
     """Claim the device, with a notice if another process holds it for long."""
     notice = threading.Timer(
         NOTICE_SECONDS, print, ["waiting: a measurement runs on the device"], {"file": sys.stderr}
@@ -120,7 +120,7 @@ def print_check(
     width = max(len(shape_text(case.shape)) for case in cases)
     done: list[tuple[Case, Outcome]] = []
     shown = False
-    with _claimed(device) as variables:
+    with claimed_with_notice(device) as variables:
         print(f"{kernel} on {_device_name(device, variables)}, against float64")
         print(f"dtype     {'shape':{width}}       out      dqkv  tolerance  status", flush=True)
         with closing(check(kernel, device, variables, cases, timeout_s)) as outcomes:

@@ -393,7 +393,7 @@ def claims(
 ) -> Iterator[Finding]:
     """One finding a published claim, whether it could be tested here or not."""
     benchmark = find_benchmark(document["benchmark"])
-    sweeps = [sweep for sweep in sweeps if sweep.benchmark == benchmark]
+    sweeps = [sweep for sweep in sweeps if sweep.benchmark.name == benchmark.name]
     if not sweeps:
         return
     dataset = _read_dataset(sweeps, benchmark, estimates)

@@ -61,7 +61,8 @@ class Timing:
         }
 
 
-def _synchronize(device: str) -> None:
+def synchronize(device: str) -> None:
+    """Wait until the device has done all that was launched on it."""
     if device == "cuda":
         torch.cuda.synchronize()
 
@@ -80,14 +81,15 @@ class _CudaSampler:
     CPU launches it.
     """
 
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call, self._flush, self._head_start = call, _flush_buffer(), HEAD_START
+    def __init__(self, call: Callable[[], Any], calls: int) -> None:
+        self._call, self._calls = call, calls
+        self._flush, self._head_start = _flush_buffer(), HEAD_START
 
     def _timed(self) -> tuple[list[float], bool]:
         """Seconds of each call, and whether the GPU was ever there before a call's launch."""
         events = [
             (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
-            for _ in range(BATCH)
+            for _ in range(self._calls)
         ]
         waited = False
         for _ in range(self._head_start):
@@ -110,13 +112,28 @@ class _CudaSampler:
         return samples
 
 
-def _sample_cpu(call: Callable[[], Any]) -> list[float]:
+def _sample_cpu(call: Callable[[], Any], calls: int) -> list[float]:
     samples = []
-    for _ in range(BATCH):
+    for _ in range(calls):
         start = time.perf_counter_ns()
         call()
         samples.append((time.perf_counter_ns() - start) / 1e9)
     return samples
+
+
+def warm_up(call: Callable[[], Any], device: str) -> None:
+    """Call a pass until what its first calls set up is there."""
+    begin = time.perf_counter()
+    calls = 0
+    while calls < WARM_UP_CALLS or time.perf_counter() - begin < WARM_UP_SECONDS:
+        call()
+        calls += 1
+        synchronize(device)  # or the clock would see launches alone, hundreds of them queued
+
+
+def sampler(call: Callable[[], Any], device: str, calls: int = BATCH) -> Callable[[], list[float]]:
+    """What times so many calls of a pass, each alone: their times in seconds, in order."""
+    return _CudaSampler(call, calls) if device == "cuda" else partial(_sample_cpu, call, calls)
 
 
 def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -> Timing:
@@ -133,13 +150,8 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
         The median, with at least `MIN_CALLS` samples whatever the time spent. It stopped at the
         ``interval`` where that was reached, by the end of the time at the latest.
     """
-    begin = time.perf_counter()
-    calls = 0
-    while calls < WARM_UP_CALLS or time.perf_counter() - begin < WARM_UP_SECONDS:
-        call()
-        calls += 1
-        _synchronize(device)  # or the clock would see launches alone, hundreds of them queued
-    sample = _CudaSampler(call) if device == "cuda" else partial(_sample_cpu, call)
+    warm_up(call, device)
+    sample = sampler(call, device)
     samples: list[float] = []
     relative_interval = protocol["relative_interval"]
     next_look: float = ENOUGH_CALLS
@@ -165,11 +177,11 @@ def lab5(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -> T
     repeats = protocol["repeats"]
     for _ in range(max(2, repeats // 100)):
         call()
-    _synchronize(device)
+    synchronize(device)
     begin = time.perf_counter_ns()
     for _ in range(repeats):
         call()
-    _synchronize(device)
+    synchronize(device)
     return Timing((time.perf_counter_ns() - begin) / 1e9 / repeats, (), "count")
 
 

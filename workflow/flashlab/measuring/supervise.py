@@ -50,7 +50,7 @@ class MeasuringError(Exception):
     """A measurement that is not a run, and so has no record to say that it failed."""
 
 
-def _kernel_oom_kills() -> int:
+def count_oom_kills() -> int:
     """How many processes Linux has killed for memory since boot; 0 where it does not say."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
@@ -59,7 +59,7 @@ def _kernel_oom_kills() -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
-def _ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[str, Any]:
+def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[str, Any]:
     """Status and message of a measuring process that died before it could answer."""
     if returncode < 0:
         known = -returncode in set(signal.Signals)
@@ -91,7 +91,7 @@ def _run_child(
 ) -> dict[str, Any]:
     """Run the measuring process to its end, its time-out, or the workflow's death."""
     workflow = workflow_process()
-    before = _kernel_oom_kills()
+    before = count_oom_kills()
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
         answer, errors = Path(folder, "answer.json"), Path(folder, "errors")
         errors.touch()
@@ -105,7 +105,7 @@ def _run_child(
         if answer.exists():
             found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
         else:
-            found = _ended_without_answer(returncode, _kernel_oom_kills() - before, errors)
+            found = ended_without_answer(returncode, count_oom_kills() - before, errors)
         if (log := counters_log(answer)).exists():
             found["counters_log"] = log.read_text(encoding="utf-8", errors="replace")
         return found

@@ -211,8 +211,8 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
 
 
 def _headline_metrics(data: ReportData) -> list[Metric]:
-    """The measured metrics, and those that follow from measured ones alone."""
-    compared = {metric.name for metric in data.benchmark.compared}
+    """The compared metrics that every run has, and those that follow from such alone."""
+    compared = {metric.name for metric in data.benchmark.compared if not metric.optional}
     return [
         metric
         for metric in data.benchmark.metrics

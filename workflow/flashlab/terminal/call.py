@@ -339,7 +339,11 @@ class Call:
     @property
     def _headings(self) -> list[str]:
         measured = self._benchmark.compared if self._benchmark else ()
-        return [(metric.part or metric.labels)["en"].lower() for metric in measured]
+        return [
+            (metric.part or metric.labels)["en"].lower()
+            for metric in measured
+            if not metric.optional
+        ]
 
     @property
     def _count_width(self) -> int:

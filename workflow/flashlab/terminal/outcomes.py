@@ -69,7 +69,7 @@ def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
     measured = tuple(
         (record.metrics[metric.name].value, metric.unit)
         for metric in benchmark.compared
-        if metric.name in record.metrics
+        if metric.name in record.metrics and not metric.optional
     )
     return record.run, Outcome(record.status, record.message or "", measured)
 

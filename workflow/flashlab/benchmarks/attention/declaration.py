@@ -64,6 +64,15 @@ RATE = Quantity(
 MEMORY = Quantity(
     "memory", "MiB", "lower", exact=True, labels={"zh_TW": "峰值記憶體", "en": "Peak memory"}
 )
+ENERGY = Quantity("energy", "J", "lower", exact=False, labels={"zh_TW": "能量", "en": "Energy"})
+EFFICIENCY = Quantity(
+    "efficiency",
+    "TFLOP/s/W",
+    "higher",
+    exact=False,
+    labels={"zh_TW": "能源效率", "en": "Energy efficiency"},
+    logarithmic=False,
+)
 
 FORWARD = {"zh_TW": "前向", "en": "Forward"}
 BACKWARD = {"zh_TW": "反向", "en": "Backward"}
@@ -96,6 +105,15 @@ def _rate(name: str) -> Derived:
         return costs.flops(Shape.of(parameters))[name] / 1e9 / milliseconds
 
     return Derived((f"{name}_time",), rate)
+
+
+def _efficiency(name: str) -> Derived:
+    """TFLOP/s per W: the operations of a pass over its energy."""
+
+    def efficiency(parameters: Parameters, joules: Any) -> Any:
+        return costs.flops(Shape.of(parameters))[name] / 1e12 / joules
+
+    return Derived((f"{name}_energy",), efficiency)
 
 
 def _sum(parameters: Parameters, forward: Any, backward: Any) -> Any:
@@ -230,6 +248,34 @@ ATTENTION = Benchmark(
             {"zh_TW": "峰值記憶體", "en": "peak memory"},
             exact_model=exact_peak_memory,
             account=Account(memory_parts, MEMORY_PARTS, memory_capacity),
+        ),
+        Metric(
+            "forward_energy",
+            ENERGY,
+            {"zh_TW": "前向能量", "en": "forward energy"},
+            FORWARD,
+            optional=True,
+        ),
+        Metric(
+            "backward_energy",
+            ENERGY,
+            {"zh_TW": "反向能量", "en": "backward energy"},
+            BACKWARD,
+            optional=True,
+        ),
+        Metric(
+            "forward_efficiency",
+            EFFICIENCY,
+            {"zh_TW": "前向能源效率", "en": "forward energy efficiency"},
+            FORWARD,
+            derived=_efficiency("forward"),
+        ),
+        Metric(
+            "backward_efficiency",
+            EFFICIENCY,
+            {"zh_TW": "反向能源效率", "en": "backward energy efficiency"},
+            BACKWARD,
+            derived=_efficiency("backward"),
         ),
     ),
     measure="flashlab.benchmarks.attention.measure",

@@ -14,7 +14,7 @@ import torch
 
 from flashlab.benchmarks.attention import gate
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.measuring import environment, memory, protocols
+from flashlab.measuring import energy, environment, memory, protocols
 
 MIB = 1024**2
 
@@ -57,26 +57,61 @@ def passes(
     yield "backward_time", backward
 
 
+def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
+    """What comes before the timing: check the run, then measure its peak memory.
+
+    Returns what the gate compared and the metric, as they stand in a record; raises what the
+    implementation raises.
+    """
+    shape, dtype, device = Shape.of(run), run["dtype"], run["device"]
+    checked = gate.check_correctness(kernel.attention, shape, dtype, device)
+    peak = peak_memory(kernel.attention, shape, dtype, device)
+    return {"gate": checked, "metrics": {"peak_memory": {"unit": "MiB", "value": peak / MIB}}}
+
+
+def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """The energy of both passes as metrics of a record; none where the device does not tell.
+
+    Each pass runs for so many seconds. A metric's ``resolution`` is in the details of a record.
+    """
+    found = {
+        name.replace("_time", "_energy"): energy.measure_energy(call, seconds)
+        for name, call in passes(kernel, run)
+    }
+    told = {name: measured for name, measured in found.items() if measured is not None}
+    if len(told) < len(found):
+        return {}
+    return {
+        "metrics": {name: measured.to_json() for name, measured in told.items()},
+        "details": {
+            "energy_resolution": {name: measured.resolution for name, measured in told.items()}
+        },
+    }
+
+
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
     """Check, then measure memory, then time; each raises what the implementation raises.
 
     Returns the metrics of a record (times in ms, memory in MiB), what the gate compared, and the
-    warnings.
+    warnings; where the protocol asks for it and the GPU tells, energies in J and their resolution.
     """
-    attention, shape = kernel.attention, Shape.of(run)
-    dtype, device = run["dtype"], run["device"]
-    checked = gate.check_correctness(attention, shape, dtype, device)
-    peak = peak_memory(attention, shape, dtype, device)
+    device = run["device"]
+    prepared = prepare(kernel, run)
     load, states = environment.LoadMeter(), environment.gpu_states(device)
     time_pass = protocols.PROTOCOLS[protocol["name"]]
     timings = {name: time_pass(call, protocol, device) for name, call in passes(kernel, run)}
     states += environment.gpu_states(device)
+    # After all that is timed, which it would heat the device for.
+    seconds = protocol.get("energy_seconds")
+    told = measure_energy(kernel, run, seconds) if seconds else {}
     return {
+        **told,
         "metrics": {
             **{name: timing.to_json() for name, timing in timings.items()},
-            "peak_memory": {"unit": "MiB", "value": peak / MIB},
+            **prepared["metrics"],
+            **told.get("metrics", {}),
         },
-        "gate": checked,
+        "gate": prepared["gate"],
         "warnings": [
             *environment.timing_warnings(timings),
             *environment.state_warnings(load.foreign_share(), states),

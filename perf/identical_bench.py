@@ -1,0 +1,71 @@
+"""How often a bench calls a kernel's file and its own copy `equal`, and whether ever different.
+
+Usage: PYTHONPATH=workflow python perf/identical_bench.py [--benches 20] [--seconds 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from flashlab import machine
+from flashlab.bench.command import DEFAULT_SHAPE, DTYPE
+from flashlab.bench.interleave import Measured, Progress, measure_in_turns
+from flashlab.bench.targets import Target, find_targets
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.implementations import KERNELS
+from flashlab.measuring.devices import claimed
+from flashlab.statistics import MARGIN
+
+PASS = "forward_time"
+
+
+def bench_copies(targets: list[Target], device: str, seconds: float) -> tuple[str, Measured]:
+    """The verdict after the first process, and all that was measured of the second file."""
+    shape, dtype = DEFAULT_SHAPE[device], DTYPE[device]
+    runs = [attention_run(t.implementation.name, shape, dtype, device) for t in targets]
+    measured = [Measured(target, run) for target, run in zip(targets, runs, strict=True)]
+    copy, provisional = measured[1], ["undecided"]
+
+    def note(progress: Progress) -> None:
+        if progress.measured and progress.process == 0 and PASS in copy.ratios:
+            provisional[0] = copy.ratios[PASS].verdict(MARGIN)
+
+    with claimed(device) as variables:
+        measure_in_turns(ATTENTION, measured, [PASS], seconds, variables, note)
+    return provisional[0], copy
+
+
+def main() -> None:
+    """Bench FlashAttention-2's file against its copy, again and again, and count the verdicts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--benches", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    arguments = parser.parse_args()
+    device = machine.detect_device("auto")
+    provisional, final = Counter[str](), Counter[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder, name) for name in ("one.py", "copy.py")]
+        for path in paths:
+            shutil.copy(KERNELS / "flash2.py", path)
+        targets = find_targets([str(path) for path in paths], Path(tempfile.mkdtemp(dir=folder)))
+        for _ in range(arguments.benches):
+            begin = time.monotonic()
+            first, copy = bench_copies(targets, device, arguments.seconds)
+            ratio = copy.ratios.get(PASS)
+            verdict = ratio.verdict(MARGIN) if ratio else f"{copy.status}: {copy.message}"
+            provisional[first] += 1
+            final[verdict] += 1
+            told = f"{ratio.value:.4f} [{ratio.low:.4f}, {ratio.high:.4f}]" if ratio else ""
+            print(
+                f"{verdict} {told}, at first {first}, {time.monotonic() - begin:.1f} s", flush=True
+            )
+    print(f"final: {dict(final)}; provisional: {dict(provisional)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The verdicts of a bench, on ratios that are planted."""
+
+from __future__ import annotations
+
+import pytest
+from bench.planted import World, score
+
+from flashlab.bench.looks import (
+    FINAL_ERROR,
+    MIN_PAIRS,
+    PROCESSES,
+    PROVISIONAL_ERROR,
+    Ratio,
+    ratio_at_look,
+)
+
+MARGIN = 0.05
+
+
+def test_all_looks_together_are_wrong_in_five_percent_at_most() -> None:
+    before_the_last = 1 + PROCESSES - 1  # one within the first process
+    assert before_the_last * PROVISIONAL_ERROR + FINAL_ERROR == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (1.06, 1.2, "slower"),
+        (0.8, 0.94, "faster"),
+        (0.97, 1.04, "equal"),
+        (1.04, 1.2, "undecided"),
+        (0.9, 1.2, "undecided"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval(low: float, high: float, verdict: str) -> None:
+    opposite = {"slower": "faster", "faster": "slower"}
+    assert Ratio(1.0, low, high, 4).verdict(MARGIN) == verdict
+    # Exchanging the two implementations exchanges the verdict.
+    exchanged = Ratio(1.0, 1 / high, 1 / low, 4)
+    assert exchanged.verdict(MARGIN) == opposite.get(verdict, verdict)
+
+
+def test_there_is_no_ratio_of_too_few_batches() -> None:
+    assert ratio_at_look([[1.0] * (MIN_PAIRS - 1)]) is None
+
+
+def test_one_process_is_never_surer_than_processes_differ() -> None:
+    ratio = ratio_at_look([[1.0] * 50])
+    assert ratio is not None
+    assert ratio.low < 0.975
+    assert ratio.high > 1.025
+    assert not ratio.is_final
+
+
+def test_the_final_interval_is_as_wide_as_the_processes_differ() -> None:
+    alike = ratio_at_look([[ratio] * 50 for ratio in (1.0, 1.001, 0.999, 1.0)])
+    apart = ratio_at_look([[ratio] * 50 for ratio in (1.0, 1.04, 0.96, 1.0)])
+    assert alike is not None
+    assert apart is not None
+    assert alike.is_final
+    assert alike.verdict(MARGIN) == "equal"
+    assert apart.verdict(MARGIN) == "undecided"
+
+
+def test_identical_code_never_differs_and_a_tenth_is_found() -> None:
+    same = score(World("same", process_deviation=0.01), MARGIN, benches=40)
+    assert not same.ever["faster"]
+    assert not same.ever["slower"]
+    slower = score(World("slower", ratio=1.1), MARGIN, benches=40)
+    assert slower.final["slower"] >= 38

@@ -1,0 +1,36 @@
+"""The energy of a call, from a counter that moves in steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from flashlab.measuring.energy import Reading, spans
+
+WATTS, CALL_SECONDS, BATCH_SECONDS = 600.0, 0.001, 0.005
+
+
+def readings(update_seconds: float, seconds: float = 2.0) -> list[Reading]:
+    """What is seen of a counter that moves every so often, looked at after every batch."""
+    found: list[Reading] = []
+    shown = 0.0
+    for batch in range(1, round(seconds / BATCH_SECONDS) + 1):
+        now = batch * BATCH_SECONDS
+        joules = WATTS * update_seconds * (now // update_seconds)
+        if joules != shown:
+            shown = joules
+            found.append(Reading(now, joules, round(now / CALL_SECONDS)))
+    return found
+
+
+@pytest.mark.parametrize("update_seconds", [0.003, 0.02, 0.107])
+def test_it_is_power_times_time_however_coarse_the_counter_is(update_seconds: float) -> None:
+    energy = spans(readings(update_seconds), BATCH_SECONDS)
+    assert energy is not None
+    found = energy.to_json()
+    assert found["value"] == pytest.approx(WATTS * CALL_SECONDS, rel=energy.resolution)
+    assert energy.resolution <= 0.05
+    assert len(found["samples"]) >= 8
+
+
+def test_a_counter_that_hardly_moves_gives_no_energy() -> None:
+    assert spans(readings(1.5), BATCH_SECONDS) is None

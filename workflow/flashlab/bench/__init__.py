@@ -1,0 +1,1 @@
+"""``bench A B …``: implementations measured in turns, with verdicts that hold on identical code."""

@@ -1,0 +1,108 @@
+"""When a bench looks at a ratio, and how wide its intervals must be because it looks repeatedly.
+
+Whoever looks at a running experiment until an interval excludes something finds what is not there.
+So the error of 5% is divided among all the looks that are planned, at fixed times: the alpha
+spending of Lan and DeMets (Biometrika 70, 1983), in the form that holds whatever the dependence
+between the looks (Bonferroni), and the interval at each look is a repeated confidence interval
+(Jennison and Turnbull, Journal of the Royal Statistical Society B 51, 1989): with 95% confidence,
+all of them hold at once. `docs/bench.md` has how often the verdicts are right on planted data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from flashlab.replication import Spread, combine_processes, combine_with_spread
+from flashlab.statistics import DRAWS, MIN_SAMPLES, Estimate, estimate_median
+
+PROCESSES = 4
+"""In how many processes each implementation is measured: the first, and three restarts."""
+
+FIRST_SHARE = 1 / 8
+"""Share of the time that the first process is measured, so that a verdict is there soon; the others
+have the rest in equal parts."""
+
+LOOK_IN_FIRST = 0.5
+"""Share of the first process's time at which is looked, besides the end of every process."""
+
+PROVISIONAL_ERROR, FINAL_ERROR = 0.002, 0.042
+"""The error of each of the four looks before the last, and of the last: 5% together."""
+
+ASSUMED_SPREAD = Spread(deviation=0.01, freedom=1e6)
+"""Between processes, as long as there are too few to tell: the standard deviation of the logarithm
+of a ratio. Once several have been measured and differ by more, what they differ by counts. On an
+H200, one implementation's processes differed by 0.02 to 1.4% (`docs/measuring.md`)."""
+
+MIN_PAIRS = MIN_SAMPLES
+"""Fewest batches of an implementation in a process, whatever the time spent."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of times to the first implementation's, with its interval at a look.
+
+    `processes` are how many it was measured in; a verdict by fewer than all of them is provisional.
+    """
+
+    value: float
+    low: float
+    high: float
+    processes: int
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no further look follows."""
+        return self.processes == PROCESSES
+
+    def verdict(self, margin: float) -> str:
+        """``slower`` or ``faster`` than the first, ``equal`` to it, or ``undecided``.
+
+        By the rule of the findings: a difference lies wholly beyond 1 + `margin` or below its
+        inverse, and two times are equal if the interval lies within both.
+        """
+        limit = math.log1p(margin)
+        low, high = math.log(self.low), math.log(self.high)
+        if low > limit:
+            return "slower"
+        if high < -limit:
+            return "faster"
+        return "equal" if -limit < low and high < limit else "undecided"
+
+
+def ratio_at_look(processes: Sequence[Sequence[float]]) -> Ratio | None:
+    """The ratio from those of neighbouring batches; None while there are too few.
+
+    Batches that follow one another share the state of the clock, and their ratio does not depend on
+    it. Within a process the interval allows for ratios that depend on one another
+    (`statistics`); between processes it is Student's t once all have been measured
+    (`replication`), and before that it is computed from `ASSUMED_SPREAD`.
+
+    Args:
+        processes: the ratios of each process so far, in order of time.
+    """
+    if any(len(ratios) < MIN_PAIRS for ratios in processes):
+        return None
+    estimates = [estimate_median(ratios) for ratios in processes]
+    (combined,) = combine_processes([estimates])
+    estimate, error = combined.estimate, FINAL_ERROR
+    if len(processes) < PROCESSES:
+        estimate = combine_with_spread(estimates, _provisional_spread(combined.spread))
+        error = PROVISIONAL_ERROR
+    return _ratio(estimate, error, len(processes))
+
+
+def _provisional_spread(found: Spread | None) -> Spread:
+    """The spread to judge by before the last look: the assumed one, or a greater one found."""
+    if found is None or found.deviation <= ASSUMED_SPREAD.deviation:
+        return ASSUMED_SPREAD
+    return replace(ASSUMED_SPREAD, deviation=found.deviation)
+
+
+def _ratio(estimate: Estimate, error: float, processes: int) -> Ratio:
+    """The interval that leaves out half of `error` on either side."""
+    assert estimate.quantiles is not None  # of at least MIN_PAIRS
+    outside = round((DRAWS + 1) * error / 2)
+    low, high = estimate.quantiles[outside - 1], estimate.quantiles[-outside]
+    return Ratio(estimate.median, float(low), float(high), processes)

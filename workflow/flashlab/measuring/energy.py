@@ -1,0 +1,111 @@
+"""The energy of a pass on a GPU, from the counter that its driver keeps of the whole board (NVML).
+
+The counter moves in steps, some tens of milliseconds apart. So calls follow one another without a
+pause, and only the spans between two moments at which it was seen to move are counted: what is
+uncertain is then the time since it moved, at most the few milliseconds of a batch of calls, and not
+the counter's own step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import pynvml
+import torch
+
+from flashlab import machine
+from flashlab.measuring.protocols import synchronize, warm_up
+
+BATCH_SECONDS = 0.002
+"""About how long the calls take between two looks at the counter."""
+
+SETTLE_SECONDS = 0.5
+"""How long the calls run before anything counts: the counter follows the power with a delay."""
+
+SPAN_SECONDS = 0.1
+"""Least time that a sample is the mean of."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counter as it was seen to have moved: when (s), where to (J), and how many calls on."""
+
+    seconds: float
+    joules: float
+    calls: int
+
+
+@dataclass(frozen=True)
+class Energy:
+    """The energy of a call in J: its samples in order, and the resolution of a sample, a share."""
+
+    samples: tuple[float, ...]
+    resolution: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The energy as a metric of a record."""
+        samples = list(self.samples)
+        return {"unit": "J", "value": median(samples), "samples": samples, "stopped": "time"}
+
+
+def spans(readings: Sequence[Reading], batch_seconds: float) -> Energy | None:
+    """The energy of a call over spans between readings; None where there is no whole span.
+
+    The calls of a span are uncertain by those of one batch at either end.
+    """
+    ends = list(readings[:1])
+    for reading in readings[1:]:
+        is_long = reading.seconds - ends[-1].seconds >= SPAN_SECONDS
+        if is_long and reading.calls > ends[-1].calls and reading.joules > ends[-1].joules:
+            ends.append(reading)
+    if len(ends) < 2:
+        return None
+    samples = tuple((b.joules - a.joules) / (b.calls - a.calls) for a, b in pairwise(ends))
+    typical = median(b.seconds - a.seconds for a, b in pairwise(ends))
+    return Energy(samples, batch_seconds / typical)
+
+
+def _counter() -> Callable[[], float]:
+    """What reads the counter of the GPU that this process computes on, in J."""
+    uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
+    handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+    return lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
+
+
+def measure_energy(call: Callable[[], object], seconds: float) -> Energy | None:
+    """The energy of a call of a pass, run back to back for about so many seconds.
+
+    L2 is not flushed between the calls, as a buffer's overwriting takes energy too. None where the
+    GPU has no such counter.
+    """
+    with machine.nvml() as known:
+        if known is None:
+            return None
+        read = _counter()
+        try:
+            joules = read()
+        except pynvml.NVMLError:
+            return None
+        warm_up(call, "cuda")
+        begin = time.perf_counter()
+        call()
+        synchronize("cuda")
+        one = time.perf_counter() - begin
+        batch = max(1, int(BATCH_SECONDS / max(one, 1e-7)))
+        readings: list[Reading] = []
+        calls, begin, elapsed = 0, time.perf_counter(), 0.0
+        while elapsed < SETTLE_SECONDS + seconds:
+            for _ in range(batch):
+                call()
+            synchronize("cuda")
+            calls += batch
+            before, joules = joules, read()
+            elapsed = time.perf_counter() - begin
+            if joules != before and elapsed >= SETTLE_SECONDS:
+                readings.append(Reading(elapsed, joules, calls))
+        return spans(readings, elapsed * batch / calls)
