@@ -130,6 +130,8 @@ SENTENCES = {
     "jump": "rises falls none",
     "curve": "within differs withheld",
     "worse_than_naive": "worse worse.everywhere none inconclusive",
+    "step": """helps helps.one hurts hurts.one no_difference no_difference.one inconclusive
+        inconclusive.one inconclusive.missing mixed counter""",
     "claim": """confirmed contradicted ambiguous inconclusive other_device other_device.missing
         not_tested""",
     "conclusion": """alternatives.best alternatives.best.level alternatives.naive
@@ -152,7 +154,10 @@ SENTENCES = {
         front.choice.most front.choice.by_size front.choice.varies front.choice.leads
         front.wrong front.wrong.balance front.naive front.naive.figures front.naive.limit
         front.limit front.limit.vendor front.limit.matrix front.avoid front.avoid.everywhere
-        front.avoid.figures front.avoid.others""",
+        front.avoid.figures front.avoid.others
+        front.climb front.climb.steps front.steps front.steps.hurts front.steps.no_difference
+        front.steps.mixed front.steps.inconclusive front.steps.counter front.steps.uncounted
+        front.top front.top.peak front.top.busiest front.start front.simulated steps""",
 }
 """What follows the kind in the keys of the sentences that a finding may have."""
 

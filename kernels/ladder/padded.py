@@ -13,11 +13,11 @@ from numba import cuda, float32
 from .lib.device import MAX_HEAD_DIM, jit, require_gpu
 
 NAME = "Padded"
-LABEL = {"zh_TW": "補齊避免 bank conflict", "en": "Padding"}
+LABEL = {"zh_TW": "Padding 避免 bank conflict", "en": "Padding"}
 PACKAGES = ("numba-cuda", "numba", "numpy")
 PREVIOUS = "SharedTiles"
 IDEA = {
-    "zh_TW": "每個分塊的列尾多留一個元素，同一行就不會落在同一個 bank。",
+    "zh_TW": "分塊的每一列尾端多留一個元素，同一行的元素就分散在不同的 bank。",
     "en": "One unused element at the end of each row of a tile spreads its columns over all banks.",
 }
 DEVICE = "cuda"

@@ -1,9 +1,9 @@
 """Step 11: a split over keys, where batches and rows are too few for the GPU.
 
-B batch_size, N seq_len, d head_dim. A block has 128 rows, so there are B · N / 128 blocks, and the
-last of them run on a GPU that is half empty. Here several blocks share the rows, each with a part
-of the keys. Each stores its sums, not yet divided, with its maximum, and a second, small kernel
-puts the parts together: FlashAttention's correction once more.
+B batch_size, N seq_len, d head_dim. A block has 128 rows, so there are B · N / 128 blocks. Where
+these are fewer than the multiprocessors, some have nothing to do. Then several blocks share the
+rows, each with a part of the keys. Each stores its sums, not yet divided, with its maximum, and a
+second, small kernel puts the parts together: FlashAttention's correction once more.
 """
 
 import math
@@ -25,12 +25,9 @@ IDEA = {
 DEVICE = "cuda"
 
 ROWS, KEYS = 128, 64  # of a tile
+FEWEST_KEYS = 512  # worth a block of their own
 
 __all__ = ["attention", "attention_on_host", "host_array"]
-
-
-BLOCKS = 2  # that a multiprocessor runs at the same time
-FEWEST_KEYS = 512  # worth a block of their own
 
 
 @jit
@@ -109,10 +106,10 @@ def combine(
 
 
 def part_length(q):
-    """Keys of a part, a multiple of KEYS; all of them where the blocks fill the GPU."""
+    """Keys of a part, a multiple of KEYS; all of them where every multiprocessor has a block."""
     batch_size, seq_len, _ = q.shape
     blocks = math.ceil(seq_len / ROWS) * batch_size
-    parts = min(BLOCKS * multiprocessors(q) // blocks, math.ceil(seq_len / FEWEST_KEYS))
+    parts = min(multiprocessors(q) // blocks, math.ceil(seq_len / FEWEST_KEYS))
     return math.ceil(seq_len / max(parts, 1) / KEYS) * KEYS
 
 

@@ -10,6 +10,7 @@ aligned as they are.
 """
 
 import math
+from functools import cache
 
 from numba import cuda
 
@@ -17,11 +18,11 @@ from . import larger_tiles
 from .lib.device import empty, host_array, synchronize
 
 NAME = "Streams"
-LABEL = {"zh_TW": "鎖頁記憶體與多串流", "en": "Pinned memory, streams"}
+LABEL = {"zh_TW": "Pinned memory 與多個 stream", "en": "Pinned memory, streams"}
 PACKAGES = ("numba-cuda", "numba", "numpy")
 PREVIOUS = "LargerTiles"
 IDEA = {
-    "zh_TW": "資料放在鎖頁記憶體，分批經由多個串流傳輸，讓複製與計算重疊。",
+    "zh_TW": "資料放在 pinned memory，分批經由多個 stream 傳輸，讓複製與計算重疊。",
     "en": "Batches go through several streams from pinned memory, so copies overlap the kernel.",
 }
 DEVICE = "cuda"
@@ -30,6 +31,11 @@ STREAMS = 4
 PIECES = 8  # at most, so that little waits for the first copy in and the last copy out
 
 __all__ = ["attention", "attention_on_host", "host_array"]
+
+
+@cache
+def streams():
+    return [cuda.stream() for _ in range(STREAMS)]
 
 
 def attention(q, k, v, out, stream=None):
@@ -41,10 +47,9 @@ def attention_on_host(q, k, v, out, attention=attention):
     """Attention of arrays (B, N, d), float32, in pinned memory; out is filled on return."""
     batch_size = q.shape[0]
     size = math.ceil(batch_size / PIECES)
-    streams = [cuda.stream() for _ in range(STREAMS)]
     on_device = [empty(q.shape) for _ in range(4)]
     for piece, first in enumerate(range(0, batch_size, size)):
-        stream, batches = streams[piece % STREAMS], slice(first, first + size)
+        stream, batches = streams()[piece % STREAMS], slice(first, first + size)
         *inputs, result = (array[batches] for array in on_device)
         for array, host in zip(inputs, (q, k, v), strict=True):
             array.copy_to_device(host[batches], stream=stream)

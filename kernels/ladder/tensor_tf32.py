@@ -75,7 +75,7 @@ def attention(q, k, v, out, stream=None):
     scale, even = LOG2_E / math.sqrt(head_dim), seq_len % KEYS == 0
     with on_stream(stream):
         attend[grid](
-            q, k, v, out, scale, seq_len, even, head_dim, ROWS, KEYS, num_warps=8, num_stages=2
+            q, k, v, out, scale, seq_len, even, head_dim, ROWS, KEYS, num_warps=8, num_stages=3
         )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ For the other steps `copy_in`, ``attention`` and `copy_out` follow one another.
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,9 @@ SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 """Whether the CUDA kernels run in numba's simulator, on the CPU; read when numba is imported."""
 
 Array = npt.NDArray[np.float32]
+
+# A small case has few blocks; numba would warn of each.
+warnings.filterwarnings("ignore", message=".*Grid size .* under-utilization")
 
 
 ALIGNMENT = None if SIMULATED else 16

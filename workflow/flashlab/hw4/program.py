@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,6 +60,14 @@ class Parts:
     def __str__(self) -> str:
         named = ((field.name, getattr(self, field.name)) for field in fields(self))
         return ", ".join(f"{name} {seconds:.3f} s" for name, seconds in named if seconds)
+
+
+def _seconds_since_start() -> float:
+    """How long this process has been running; on Linux to 10 ms, elsewhere to a second."""
+    if sys.platform != "linux":
+        return time.time() - psutil.Process().create_time()
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # since boot
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -141,7 +151,7 @@ def run_program(source: Path, target: Path, step_name: str | None) -> Parts:
         raise Hw4Error(f"{target}: is a folder; name the file to write")
     with open_input(source) as (file, sizes):
         step = _open_step(step_name)
-        parts.start = time.time() - psutil.Process().create_time()
+        parts.start = _seconds_since_start()
         try:
             with _timed(parts, "compilation"):
                 step.compile(sizes)

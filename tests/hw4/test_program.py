@@ -1,0 +1,167 @@
+"""The assignment's program, its cases and its judge, on the CPU."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from flashlab.__main__ import main
+from flashlab.hw4 import program
+from flashlab.hw4.cases import CASES, write_case
+from flashlab.hw4.format import Sizes, open_input, read_batches, write_header
+from flashlab.hw4.judge import TOLERANCE, Judgement, line
+from flashlab.hw4.program import Parts, run_program
+from flashlab.hw4.reference import worst_error
+
+SIZES = Sizes(batch_size=5, seq_len=9, head_dim=32)
+
+
+def write_input(path: Path, sizes: Sizes = SIZES, seed: int = 0) -> Path:
+    """An input file of these sizes, of which only the last element of V tells the seeds apart."""
+    random = np.random.default_rng(0)
+    values = random.uniform(-3, 3, (sizes.batch_size, 3, *sizes.shape(1)[1:])).astype(np.float32)
+    values[-1, -1, -1, -1] = seed
+    with path.open("wb") as file:
+        write_header(file, sizes)
+        file.write(values.tobytes())
+    return path
+
+
+def run(source: Path, target: Path, *options: str) -> int:
+    return main(["hw4", str(source), str(target), "--step", "Sequential", *options])
+
+
+def test_the_program_computes_attention_batch_by_batch(tmp_path: Path) -> None:
+    source, target = write_input(tmp_path / "in.bin"), tmp_path / "out.bin"
+    assert run(source, target) == 0
+    values = np.fromfile(source, np.float32, offset=12).reshape(5, 3, 9, 32)
+    q, k, v = torch.from_numpy(values).double().unbind(1)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    found = torch.from_numpy(np.fromfile(target, np.float32)).view(5, 9, 32)
+    torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=0)
+
+
+def test_a_file_larger_than_the_memory_it_may_take_comes_out_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = write_input(tmp_path / "in.bin"), tmp_path / "out.bin"
+    sizes: list[int] = []
+    monkeypatch.setattr(program, "CHUNK_BYTES", 2 * SIZES.matrix_bytes)
+    monkeypatch.setattr(
+        program,
+        "read_batches",
+        lambda file, *qkv: (sizes.append(len(qkv[0])), read_batches(file, *qkv)),
+    )
+    parts = run_program(source, target, "Sequential")
+    assert sizes == [2, 2, 1]
+    assert worst_error(source, target) < 1e-5
+    assert min(parts.start, parts.compilation, parts.kernel, parts.file_in, parts.file_out) > 0
+    assert parts.copy_in == parts.overlapped == 0
+
+
+def damaged(path: Path, change: str) -> Path:
+    """An input file with something wrong."""
+    content = write_input(path).read_bytes()
+    header = {
+        "negative": (-5, 9, 32),
+        "zero": (5, 0, 32),
+        "head_dim": (5, 9, 48),
+        "huge": (2**31 - 1, 2**31 - 1, 64),
+    }
+    if change in header:
+        content = struct.pack("<iii", *header[change]) + content[12:]
+    cuts = {"no header": 7, "truncated": len(content) - 4, "cut in a number": len(content) - 1}
+    path.write_bytes((content + b"\0" * (change == "too long"))[: cuts.get(change)])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("no header", "has 7 bytes, fewer than the 12 of B, N and d (int32)"),
+        ("truncated", "is truncated: 17288 bytes, where B 5, N 9, d 32 take 17292"),
+        ("cut in a number", "is truncated: 17291 bytes"),
+        ("too long", "is too long: 17293 bytes, where B 5, N 9, d 32 take 17292"),
+        ("negative", "B -5, N 9, d 32: B, N and d must be positive"),
+        ("zero", "B 5, N 0, d 32: B, N and d must be positive"),
+        ("head_dim", "d must be 32 or 64"),
+        ("huge", "is truncated"),
+    ],
+)
+def test_a_file_that_is_wrong_is_one_message_and_no_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str, message: str
+) -> None:
+    source, target = damaged(tmp_path / "in.bin", change), tmp_path / "out.bin"
+    assert run(source, target) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {source}: ") and message in said
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_an_output_that_was_there_stays_where_the_input_is_wrong(tmp_path: Path) -> None:
+    source, target = damaged(tmp_path / "in.bin", "truncated"), tmp_path / "out.bin"
+    target.write_bytes(b"before")
+    assert run(source, target) == 1
+    assert target.read_bytes() == b"before"
+
+
+def test_an_unknown_step_is_answered_with_the_steps_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_input(tmp_path / "in.bin")
+    assert main(["hw4", str(source), str(tmp_path / "out.bin"), "--step", "Registrs"]) == 1
+    said = capsys.readouterr().err
+    assert "unknown step Registrs (did you mean Registers?)" in said
+    assert "Sequential, GlobalMemory, SharedTiles" in said
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_the_program_says_what_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_input(tmp_path / "in.bin")
+    assert main(["hw4", str(source), str(tmp_path / "out.bin")]) == 1
+    said = capsys.readouterr().err
+    assert "no NVIDIA GPU" in said and "--step Sequential runs on the CPU" in said
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_a_case_follows_from_its_seed_whatever_the_size_of_a_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, again, other = (tmp_path / name for name in ("whole", "again", "other"))
+    write_case(whole, "t06", seed=1)
+    monkeypatch.setattr("flashlab.hw4.cases._CHUNK_BYTES", 7 * CASES["t06"].matrix_bytes)
+    write_case(again, "t06", seed=1)
+    write_case(other, "t06", seed=2)
+    assert whole.read_bytes() == again.read_bytes() != other.read_bytes()
+    with open_input(whole) as (_, sizes):
+        assert sizes == Sizes(40, 512, 64)
+    values = np.fromfile(whole, np.float32, offset=12)
+    assert -3 <= values.min() < -2.99 and 2.99 < values.max() < 3
+
+
+def test_the_largest_case_is_the_one_of_the_assignment() -> None:
+    assert len(CASES) == 30
+    elements = {name: sizes.matrix_bytes // 4 * sizes.batch_size for name, sizes in CASES.items()}
+    assert max(elements.values()) == elements["t12"] == 78_643_200
+
+
+def test_the_judge_fails_what_is_off_by_more_than_the_tolerance_or_missing(tmp_path: Path) -> None:
+    source, target = write_input(tmp_path / "in.bin"), tmp_path / "out.bin"
+    run_program(source, target, "Sequential")
+    out = np.fromfile(target, np.float32)
+    for index, change in ((0, 0.006), (-1, np.nan)):
+        wrong = out.copy()
+        wrong[index] += np.float32(change)
+        wrong.tofile(target)
+        error = worst_error(source, target)
+        judgement = Judgement("t01", "Sequential", error, whole=2.0, parts=Parts(start=0.5))
+        assert error > TOLERANCE and not judgement.passed
+        assert "FAILED" in line(judgement)
+    assert judgement.rest == 1.5
