@@ -39,6 +39,7 @@ CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
 FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
 CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
 DEVICES = str(ROOT.joinpath("data", "devices.csv"))
+PUBLISHED = sorted(map(str, ROOT.joinpath("data", "published").glob("*.csv")))
 LOCALES = ROOT.joinpath("templates", "locale")
 
 # Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches

@@ -61,6 +61,7 @@ class Figure:
 class Experiment:
     """A sweep of one parameter, as planned on one kind of device.
 
+    Counters are read of the runs of one that is `counted`.
     `claimed` is empty but for the runs that only published claims are about (`plan_claims`): they
     stand in place of a sweep, and no section shows them.
     """
@@ -73,6 +74,7 @@ class Experiment:
     implementations: tuple[str, ...]
     figures: tuple[Figure, ...]
     claimed: tuple[Run, ...] = ()
+    counted: bool = True
 
     def runs(self, dtype: str, device: str) -> list[Run]:
         """Every implementation at every set of parameters, or the claimed runs."""
@@ -82,6 +84,8 @@ class Experiment:
 
     def counted_runs(self, names: Collection[str], dtype: str, device: str) -> list[Run]:
         """The runs to count: the ends and the middle of the sweep, of these names."""
+        if not self.counted:
+            return []
         variants = [tuple(p[v.name] for v in self.benchmark.variants) for p in self.problems]
         chosen: list[Mapping[str, Any]] = []
         for variant in dict.fromkeys(variants):
@@ -169,6 +173,7 @@ def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) ->
                 problems=_problems(benchmark, experiment["sweep"], experiment[device]),
                 implementations=tuple(experiment["implementations"]),
                 figures=_figures(experiment),
+                counted=experiment.get("counted", True),
             )
         )
     return planned

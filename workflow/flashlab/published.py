@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import jsonschema
 import jsonschema.exceptions
 import yaml
 
-from flashlab.benchmarks.model import Benchmark, UnknownNameError
+from flashlab.benchmarks.model import Benchmark, UnknownNameError, Value
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.runs import Run
 
@@ -20,6 +22,11 @@ CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 SCHEMA = Path(__file__).parents[1] / "schemas" / "claims.schema.json"
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, at every call
+
+
+def figures_file(benchmark: Benchmark) -> Path:
+    """The file of the figures that documents give of a benchmark's runs; it may not exist."""
+    return CLAIMS.with_name(f"{benchmark.name}.csv")
 
 
 SAMPLED = "sampled"
@@ -61,6 +68,45 @@ def read_claims(path: Path) -> dict[str, Any]:
             raise ClaimsError(f"{path}: {claim['id']} names two claims; rename one")
     found: dict[str, Any] = document
     return found
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A figure that a document gives of a run on a device, in the metric's unit.
+
+    `named` is what the document calls the implementation; `parameters` are the run's without the
+    nominal ones.
+    """
+
+    device: str
+    implementation: str
+    named: str
+    parameters: Mapping[str, Value]
+    metric: str
+    value: float
+
+
+def read_figures(benchmark: Benchmark) -> list[PublishedFigure]:
+    """The published figures of a benchmark's runs, in the order of their file; none without one."""
+    path = figures_file(benchmark)
+    if not path.is_file():
+        return []
+    given = [parameter for parameter in benchmark.given if not parameter.nominal]
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            PublishedFigure(
+                device=row["device"],
+                implementation=row["implementation"],
+                named=row["named"],
+                parameters={
+                    p.name: row[p.name] == "true" if p.kind is bool else p.kind(row[p.name])
+                    for p in given
+                },
+                metric=benchmark.metric(row["metric"]).name,
+                value=float(row["value"]),
+            )
+            for row in csv.DictReader(file)
+        ]
 
 
 def _benchmarks(document: Mapping[str, Any]) -> list[str]:

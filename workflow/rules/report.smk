@@ -18,6 +18,7 @@ REPORT_INPUTS = {
     "records": sorted({path for paths in PREPARED.records.values() for path in paths}),
     "ceilings": PREPARED.ceilings or [],
     "devices": DEVICES,
+    "published": PUBLISHED,
     "sources": sources("flashlab.report"),
     "templates": [
         str(ROOT.joinpath("templates", name))

@@ -221,7 +221,7 @@ class Benchmark:
     compared with nothing. `curves` are what a run gives step by step. `protocols` are ways of
     measuring of the benchmark's own: each with its settings, as properties of a JSON Schema.
     `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
-    a protocol need from elsewhere, and raises `files.FetchError`. `settings_file` reads the file
+    a protocol need from elsewhere, and raises `fetching.FetchError`. `settings_file` reads the file
     that ``hyper_param=`` names as keys of a configuration, for these experiments; ValueError with
     the remedy where it cannot.
     """
@@ -269,11 +269,11 @@ class Benchmark:
 
     @cached_property
     def compared(self) -> tuple[Metric, ...]:
-        """The measured metrics that findings are about; the others are only shown.
+        """The measured metrics that findings are about: the others are only shown.
 
-        Among those is what is measured once in each process.
+        Those are declared so, or measured once in each process.
         """
-        return tuple(m for m in self.measured if not (m.only_shown or m.quantity.once))
+        return tuple(m for m in self.measured if not m.only_shown and not m.quantity.once)
 
     def counters_on(self, device: str) -> Counters:
         """What is counted of each pass on a kind of device; empty if nothing is."""

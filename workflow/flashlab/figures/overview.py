@@ -34,9 +34,10 @@ def draw_overview(
 
     Without any result there is no summary (``summary``); a heat map (``heat-map-1``, …) is drawn
     from `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full,
-    or where implementations are steps, bar charts of them (``steps``) and of where a time goes
-    (``split``); a roofline (``roofline-float16``, …) where the device's ceilings were measured. In
-    colour are the implementations that page one's findings name, the baseline and the headline's.
+    or where implementations are steps, bar charts of them (``steps``, unless a simulator ran them)
+    and of where a time goes (``split``); a roofline (``roofline-float16``, …) where ceilings were
+    measured. In colour are the implementations that page one's findings name, the baseline and the
+    headline's.
     """
     languages = read_json(languages_file)
     findings = read_findings(findings_file)
@@ -58,7 +59,8 @@ def draw_overview(
             figures.append(("summary", summary))
         alternatives = any(sweep.has_alternatives for sweep in swept)
         if ladder := next((sweep for sweep in swept if sweep.steps), None):
-            figures.append(("steps", draw_steps(ladder, findings, languages)))
+            if not ladder.is_simulated:
+                figures.append(("steps", draw_steps(ladder, findings, languages)))
             if split := draw_split(ladder, languages):
                 figures.append(("split", split))
         elif len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS and not alternatives:

@@ -24,11 +24,9 @@ def conclude(
     """The conclusions; `sweeps` are the headline's and the sections', in the report's order."""
     known = Known(findings, sweeps)
     if ladder_of(known):
-        front = [
-            replace(finding, front=rank) for rank, finding in enumerate(step_conclusions(known))
-        ]
-    elif any(sweep.has_alternatives for sweep in sweeps):
+        steps = enumerate(step_conclusions(known))
+        front = [replace(finding, front=rank) for rank, finding in steps]
+        return [*front, *section_conclusions(known)]
+    if any(sweep.has_alternatives for sweep in sweeps):
         return [*alternative_conclusions(known, estimates)]
-    else:
-        front = [*front_conclusions(known)]
-    return [*front, *section_conclusions(known)]
+    return [*front_conclusions(known), *section_conclusions(known)]

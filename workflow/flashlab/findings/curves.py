@@ -24,8 +24,8 @@ FEWEST = 3
 
 METHOD = (
     "root mean square over the steps of the difference from the naive implementation's curve of "
-    "the same seed, against the largest such distance between two of its curves of other seeds; "
-    "over the steps that all of these curves have"
+    "the same seed, against the largest such distance between any two of its curves of different "
+    "seeds; over the steps that all of these curves have"
 )
 
 Key = tuple[Any, ...]
@@ -48,6 +48,12 @@ def _names(benchmark: Benchmark, run: Row) -> Key:
     return tuple(run[p.name] for p in benchmark.given if p.nominal)
 
 
+def _is_reference(benchmark: Benchmark, run: Row) -> bool:
+    """Whether a run is of the naive implementation in its plainest variant."""
+    plain = all(run[p.name] in (False, *list(p.words)[:1]) for p in benchmark.variants)
+    return run["implementation"] == benchmark.naive and plain
+
+
 def _references(
     benchmark: Benchmark, sweeps: Sequence[Sweep], curve: Curve
 ) -> dict[Key, dict[Key, list[float]]]:
@@ -55,8 +61,7 @@ def _references(
     found: dict[Key, dict[Key, list[float]]] = {}
     for sweep in sweeps:
         for run in sweep.runs:
-            is_plain = all(run[p.name] in (False, *list(p.words)[:1]) for p in benchmark.variants)
-            if run["implementation"] != benchmark.naive or run["status"] != "ok" or not is_plain:
+            if not _is_reference(benchmark, run) or run["status"] != "ok":
                 continue
             if values := sweep.curve_of(run, curve.name):
                 of_problem = found.setdefault(_problem(benchmark, run), {})
@@ -72,11 +77,12 @@ def curve_differences(sweeps: Sequence[Sweep], _: Estimates) -> Iterator[Finding
     for curve in benchmark.curves:
         references = _references(benchmark, sweeps, curve)
         for sweep in sweeps:
-            for run in sweep.ordered if not sweep.is_summary else ():
+            runs = [] if sweep.is_summary else sweep.ordered
+            for run in (run for run in runs if not _is_reference(benchmark, run)):
                 values = sweep.curve_of(run, curve.name)
                 of_problem = references.get(_problem(benchmark, run), {})
                 reference = of_problem.get(_names(benchmark, run))
-                if run["status"] == "ok" and values and reference and values != reference:
+                if run["status"] == "ok" and values and reference:
                     yield _finding(sweep, run, curve, values, reference, [*of_problem.values()])
 
 

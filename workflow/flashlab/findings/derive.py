@@ -87,9 +87,7 @@ def derive(
             found += rooflines(sweep, estimates, ceilings)
         found += () if sweep.is_simulated else causes(sweep, estimates, ceilings)
     found += correctness(shown)
-    are_alternatives = any(sweep.has_alternatives for sweep in shown)
-    dataset_kinds = ALTERNATIVES_KINDS if are_alternatives else DATASET_KINDS
-    for dataset_kind in () if _are_simulated(shown) else dataset_kinds:
+    for dataset_kind in _dataset_kinds(shown):
         found += dataset_kind(shown, estimates)
     found += environments(shown)
     found += processes(shown)
@@ -100,6 +98,14 @@ def derive(
     headline = {name for s in shown if s.is_summary for name in s.implementations}
     selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
     return [*selected, *conclude(selected, shown, estimates)]
+
+
+def _dataset_kinds(sweeps: Sequence[Sweep]) -> tuple[DatasetKind, ...]:
+    """The kinds of finding that are sought in the dataset as a whole."""
+    if _are_simulated(sweeps):
+        return ()
+    are_alternatives = any(sweep.has_alternatives for sweep in sweeps)
+    return ALTERNATIVES_KINDS if are_alternatives else DATASET_KINDS
 
 
 def _are_simulated(sweeps: Sequence[Sweep]) -> bool:

@@ -21,6 +21,7 @@ from flashlab.report.document import Report
 from flashlab.report.environment import render_environment
 from flashlab.report.front import overview_figures, render_front, render_headline
 from flashlab.report.ledger import render_ledger
+from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
 from flashlab.report.statements import FindingRenderer
 from flashlab.report.wording import Texts
@@ -53,6 +54,7 @@ def compose(
         chapters=chapters,
         sections=sections,
         implementations=render_implementations(data, renderer),
+        published=render_published(data),
         ledger=render_ledger(data),
         method=describe_method(data),
         symbols=list_symbols(data),

@@ -272,6 +272,7 @@ class Report:
     chapters: list[Chapter]
     sections: list[Section]
     implementations: Implementations
+    published: list[Table]
     ledger: Ledger | None
     method: list[Texts]
     symbols: Table

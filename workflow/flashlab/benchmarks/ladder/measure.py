@@ -41,7 +41,7 @@ SLOW_SECONDS = 0.02
 FEWEST_CALLS = 5
 """Fewest calls of a slow pass; an interval needs as many."""
 
-LONG_SECONDS = 2.0
+LONG_SECONDS = 0.5
 """A call that takes longer than this is made once."""
 
 

@@ -1,0 +1,190 @@
+"""Training: the model, its gradients, the text, the schedule, and one run compiled and not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from flashlab.benchmarks.training import corpus, costs, gate, measure
+from flashlab.benchmarks.training.hyper_param import HyperParamError, read_hyper_param
+from flashlab.benchmarks.training.loop import learning_rate
+from flashlab.benchmarks.training.model import GPT, GPTConfig
+from flashlab.fetching import FetchError
+from flashlab.measuring.failures import IncorrectError
+from flashlab.measuring.kernel import load_kernel
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+SEED_SIZES = {
+    "n_layer": 12,
+    "n_head": 12,
+    "n_embd": 768,
+    "block_size": 1024,
+    "batch_size": 6,
+    "gradient_accumulation_steps": 5,
+}
+TINY: dict[str, Any] = {
+    **{"n_layer": 1, "n_head": 2, "n_embd": 32, "block_size": 16, "batch_size": 2},
+    **{"gradient_accumulation_steps": 2, "compile": False, "seed": 1337},
+    **{"dtype": "float32", "device": "cpu"},
+}
+SETTINGS: dict[str, Any] = {
+    **{"name": "training", "max_iters": 24, "min_iters": 10, "max_seconds": 0.0},
+    **{"relative_interval": 0.01, "learning_rate": 1e-3, "min_lr": 1e-4, "decay_lr": True},
+    **{"warmup_iters": 4, "weight_decay": 1e-2, "beta1": 0.9, "beta2": 0.95, "dropout": 0.0},
+    **{"bias": False, "corpus": {"name": "synthetic", "seed": 0}},
+}
+
+
+def attention(name: str) -> gate.Attention:
+    return load_kernel(KERNELS / f"{name}.py").attention
+
+
+def tiny_model(of: gate.Attention) -> GPT:
+    torch.manual_seed(0)
+    return GPT(GPTConfig(2, 2, 32, 16, 65), of)
+
+
+def micro_batch() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(1)
+    return torch.randint(65, (2, 16)), torch.randint(65, (2, 16))
+
+
+def test_the_model_has_the_published_85_million_parameters() -> None:
+    with torch.device("meta"):
+        model = GPT(GPTConfig(12, 12, 768, 1024, 65), gate.reference_attention)
+    without_positions = sum(p.numel() for p in model.parameters()) - model.wpe.weight.numel()
+    assert without_positions == costs.parameter_count(SEED_SIZES) == 85_003_776
+
+
+def test_model_flops_are_those_of_nanogpt() -> None:
+    tokens = 6 * 1024 * 5
+    assert costs.flops(SEED_SIZES) == tokens * (6 * 85_003_776 + 12 * 12 * 768 * 1024)
+
+
+@pytest.mark.parametrize("name", ["pytorch", "flash2", "sdpa_math"])
+def test_gradients_agree_with_float64(name: str) -> None:
+    model = tiny_model(attention(name))
+    errors = gate.check_gradients(model, model, *micro_batch(), TINY)["errors"]
+    assert max(errors.values()) < 1e-5
+
+
+def test_naive_and_fused_attention_give_the_same_gradients_in_float64() -> None:
+    found = []
+    for name in ("pytorch", "flash2"):
+        model = tiny_model(attention(name)).double()
+        model(*micro_batch()).backward()
+        found.append([p.grad for p in model.parameters() if p.grad is not None])
+    assert all(torch.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(*found, strict=True))
+
+
+def test_the_gate_refuses_a_missing_mask_and_a_wrong_scale() -> None:
+    naive = attention("pytorch")
+
+    def scaled(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+        return naive(torch.cat([qkv[:, :, :1] * 1.2, qkv[:, :, 1:]], dim=2), causal)
+
+    for wrong in (lambda qkv, causal: naive(qkv, False), scaled):
+        model = tiny_model(wrong)
+        with pytest.raises(IncorrectError, match="query_key_gradient") as refused:
+            gate.check_gradients(model, model, *micro_batch(), TINY)
+        assert refused.value.compared is not None
+
+
+@pytest.fixture(scope="module")
+def eager() -> dict[str, Any]:
+    return measure.measure(load_kernel(KERNELS / "pytorch.py"), TINY, SETTINGS)
+
+
+def test_a_run_gives_its_loss_its_times_and_what_it_trained_on(eager: dict[str, Any]) -> None:
+    losses, times = eager["curves"]["loss"], eager["metrics"]["iteration_time"]
+    assert losses[0] == pytest.approx(math.log(65), rel=0.02) and losses[-1] < losses[0]
+    assert len(losses) == len(times["samples"]) + 10 and times["stopped"] in ("interval", "time")
+    assert eager["metrics"].keys() == {"iteration_time", "first_step", "peak_memory"}
+    assert eager["details"]["text"]["training_tokens"] == 1_003_854
+    assert eager["gate"]["errors"]["gradient"] < 1e-5
+
+
+def test_a_compiled_run_trains_alike_and_says_what_compiling_took(eager: dict[str, Any]) -> None:
+    run = {**TINY, "compile": True}
+    compiled = measure.measure(load_kernel(KERNELS / "pytorch.py"), run, SETTINGS)
+    metrics = compiled["metrics"]
+    assert 0 < metrics["compile_time"]["value"] < metrics["first_step"]["value"]
+    assert compiled["details"]["compiled"]["graphs"] == 1
+    steps = min(len(each["curves"]["loss"]) for each in (eager, compiled))
+    first, second = (each["curves"]["loss"][:steps] for each in (eager, compiled))
+    assert first == pytest.approx(second, abs=1e-4)
+
+
+def test_the_schedule_warms_up_and_decays() -> None:
+    settings = {**SETTINGS, "learning_rate": 6e-4, "min_lr": 6e-5}
+    settings |= {"warmup_iters": 200, "max_iters": 500}
+    rates = [learning_rate(iteration, settings) for iteration in (0, 199, 200, 350, 500)]
+    assert rates == pytest.approx([6e-4 / 201, 6e-4 * 200 / 201, 6e-4, 3.3e-4, 6e-5])
+
+
+# The text
+
+
+def test_the_synthetic_text_has_the_size_and_the_characters_of_shakespeare_char() -> None:
+    text = corpus.synthesize(0)
+    tokens, vocabulary = corpus.encode(text)
+    assert (len(text), len(tokens), vocabulary) == (1_115_394, 1_003_854, 65)
+    assert text == corpus.synthesize(0) != corpus.synthesize(1)
+
+
+def test_a_local_text_must_have_its_hash(tmp_path: Path) -> None:
+    file = tmp_path / "input.txt"
+    file.write_text("To be, or not to be")
+    described = {"name": "own", "file": str(file)}
+    right = hashlib.sha256(file.read_bytes()).hexdigest()
+    corpus.fetch({**described, "sha256": right})
+    assert corpus.read_text({**described, "sha256": right}) == "To be, or not to be"
+    with pytest.raises(FetchError, match=r"input\.txt: is not own: its sha256 is "):
+        corpus.fetch({**described, "sha256": "0" * 64})
+
+
+def test_a_text_that_cannot_be_downloaded_names_the_remedy(tmp_path: Path) -> None:
+    url = (tmp_path / "missing.txt").as_uri()
+    with pytest.raises(FetchError, match=r"cannot be downloaded .* corpus\.file"):
+        corpus.fetch({"name": "shakespeare_char", "url": url, "sha256": "0" * 64})
+
+
+# hyper_param.json
+
+
+def test_hyper_param_json_is_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "hyper_param.json"
+    given = {"compile": True, "attn_type": "flash_attn", "n_layer": 6, "batch_size": 3}
+    given |= {"learning_rate": 1e-3, "dataset": "shakespeare_char", "out_dir": "out"}
+    file.write_text(json.dumps(given))
+    found = read_hyper_param(file, ["attention", "seeds"])
+    sizes = {"n_layer": 6, "batch_size": 3}
+    assert found["experiments"][1] == {"use": "seeds", "cuda": sizes}
+    assert found["measure"]["training"] == {
+        "learning_rate": 1e-3,
+        "corpus": {"name": "shakespeare_char"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('{"layers": 12}', "layers: is no key of hyper_param.json; known: n_layer"),
+        ('{"attn_type": "fast"}', "attn_type: 'fast' is none of naive, math"),
+        ("[]", "must hold keys with values"),
+        ("{", "not JSON"),
+    ],
+)
+def test_a_wrong_hyper_param_json_is_one_message(
+    tmp_path: Path, content: str, problem: str
+) -> None:
+    file = tmp_path / "hyper_param.json"
+    file.write_text(content)
+    with pytest.raises(HyperParamError, match=problem):
+        read_hyper_param(file, [])
