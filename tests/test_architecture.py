@@ -17,7 +17,8 @@ from flashlab.sources import PACKAGE, imports, module_name, sources_of
 MEASURED_BY = {
     name
     for name in MODULES
-    if name.startswith("flashlab.benchmarks.") and name.endswith((".measure", ".gate"))
+    if name.startswith("flashlab.benchmarks.")
+    and name.endswith((".measure", ".gate", ".loop", ".training.model"))
 }
 MEASURING = MEASURED_BY | {name for name in MODULES if name.startswith("flashlab.measuring")}
 COMMANDS = {
@@ -77,6 +78,7 @@ def names_of(module: str) -> set[str]:
 
 def test_the_ground_floor_depends_on_nothing_above_it() -> None:
     floor = {"flashlab.files", "flashlab.runs", "flashlab.records", "flashlab.devices"}
+    floor |= {"flashlab.fetching"}
     floor |= {name for name in MODULES if name.startswith("flashlab.benchmarks.")}
     floor -= MEASURED_BY
     above = {name for module in floor for name in names_of(module)} - floor

@@ -128,12 +128,16 @@ SENTENCES = {
     "launch_bound": "level none inconclusive",
     "saturation": "reached rising uneven falls inconclusive",
     "jump": "rises falls none",
+    "curve": "within differs withheld",
     "worse_than_naive": "worse worse.everywhere none inconclusive",
     "step": """helps helps.one hurts hurts.one no_difference no_difference.one inconclusive
         inconclusive.one inconclusive.missing mixed counter""",
     "claim": """confirmed contradicted ambiguous inconclusive other_device other_device.missing
         not_tested""",
-    "conclusion": """front.pair.better
+    "conclusion": """alternatives.best alternatives.best.level alternatives.naive
+        alternatives.ceiling alternatives.least alternatives.effect.all alternatives.effect.some
+        alternatives.effect.none alternatives.effect.each alternatives.break_even
+        alternatives.curve.within alternatives.curve.differs front.pair.better
         front.pair.better.exact front.pair.everywhere front.pair.worse
         front.pair.equivalent front.pair.inconclusive front.pair.mixed front.pair.where_not
         front.no_numbers front.alone cause.unfused cause.memory_bound cause.matrix_bound
@@ -162,7 +166,7 @@ KEYS = {f"{kind}.{rest}" for kind, keys in SENTENCES.items() for rest in keys.sp
 }
 OTHERS = re.compile(
     r"claim\.(figure|reading|wanted|each_of|place)\b.*|anomaly\.sign\..*"
-    r"|conclusion\.(each|stretch|absent|outcome|or|more|map\.rare)\b.*"
+    r"|conclusion\.(each|stretch|absent|outcome|or|more|map\.rare|alternatives\.outcome)\b.*"
     r"|clause\.separator|crossover\.where|roofline\.label|choice\.(at|tally|count)"
 )
 """Messages of other places that begin like a sentence."""

@@ -15,7 +15,7 @@ from flashlab.benchmarks.training import corpus, costs, gate, measure
 from flashlab.benchmarks.training.hyper_param import HyperParamError, read_hyper_param
 from flashlab.benchmarks.training.loop import learning_rate
 from flashlab.benchmarks.training.model import GPT, GPTConfig
-from flashlab.files import FetchError
+from flashlab.fetching import FetchError
 from flashlab.measuring.failures import IncorrectError
 from flashlab.measuring.kernel import load_kernel
 

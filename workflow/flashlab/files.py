@@ -12,10 +12,6 @@ from pathlib import Path
 from typing import IO, Any
 
 
-class FetchError(Exception):
-    """A file from elsewhere that cannot be had, or is not the one asked for; with the remedy."""
-
-
 def canonical(value: Any) -> str:
     """JSON text that is the same for equal values: sorted keys, no spaces, no NaN."""
     return json.dumps(

@@ -221,7 +221,7 @@ class Benchmark:
     compared with nothing. `curves` are what a run gives step by step. `protocols` are ways of
     measuring of the benchmark's own: each with its settings, as properties of a JSON Schema.
     `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
-    a protocol need from elsewhere, and raises `files.FetchError`. `settings_file` reads the file
+    a protocol need from elsewhere, and raises `fetching.FetchError`. `settings_file` reads the file
     that ``hyper_param=`` names as keys of a configuration, for these experiments; ValueError with
     the remedy where it cannot. `absent` are the optional metrics that certain records lack
     (`having`).

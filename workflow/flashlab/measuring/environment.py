@@ -26,7 +26,7 @@ _HARMLESS_CLOCK_REASONS = (
 )
 
 
-def gpu_uuid() -> str:
+def _gpu_uuid() -> str:
     """The UUID of the GPU that this process computes on, as NVML writes it."""
     uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
     return f"GPU-{uuid}"
@@ -35,7 +35,7 @@ def gpu_uuid() -> str:
 def gpu_state() -> dict[str, Any]:
     """Clocks (MHz), temperature (°C), power limit (W), clock reasons, other processes' count."""
     with machine.nvml():
-        handle = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
+        handle = pynvml.nvmlDeviceGetHandleByUUID(_gpu_uuid())
         processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
         return {
             "sm_clock_MHz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
@@ -58,7 +58,7 @@ def environment(device: str) -> dict[str, Any]:
     on_gpu = device == "cuda"
     name = torch.cuda.get_device_name() if on_gpu else machine.device_name("cpu")
     return {
-        **surroundings(name, gpu_uuid() if on_gpu else None),
+        **surroundings(name, _gpu_uuid() if on_gpu else None),
         "threads": torch.get_num_threads(),
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version() if on_gpu else None,

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flashlab.files import FetchError, open_atomically
+from flashlab.fetching import FetchError
+from flashlab.files import open_atomically
 
 SYNTHETIC = "synthetic"
 

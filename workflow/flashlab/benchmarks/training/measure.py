@@ -97,10 +97,15 @@ def _compile_seconds() -> float:
     return float(calculate_time_spent()["total_wall_time"])
 
 
+def _gpu_uuid() -> str:
+    """The UUID of the GPU that this process computes on, as NVML writes it."""
+    return f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"
+
+
 def _joules() -> float | None:
     """What NVML says that the GPU has consumed since the driver was loaded."""
     with machine.nvml():
-        handle = pynvml.nvmlDeviceGetHandleByUUID(environment.gpu_uuid())
+        handle = pynvml.nvmlDeviceGetHandleByUUID(_gpu_uuid())
         try:
             return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1e3
         except pynvml.NVMLError:
@@ -116,7 +121,7 @@ def _process_mib(device: str) -> float | None:
     if device == "cpu":
         return None
     with machine.nvml():
-        handle = pynvml.nvmlDeviceGetHandleByUUID(environment.gpu_uuid())
+        handle = pynvml.nvmlDeviceGetHandleByUUID(_gpu_uuid())
         found = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
     mine = [each for each in found if each.pid == os.getpid()] or found
     if len(mine) != 1 or mine[0].usedGpuMemory is None:
