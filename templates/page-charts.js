@@ -71,13 +71,14 @@ function roundNumbers(low, high, most, logarithmic) {
   return found;
 }
 
+const keyOf = (line) => `${line.implementation}:${line.position}`;
 const endsOf = ({ min, max }) => ({ min, max });
 
 class Explorer {
   constructor(holder) {
     this.holder = holder;
     this.charts = holder.dataset.charts.split(" ").map((id) => DATA.charts.find((c) => c.id === id));
-    this.hidden = new Set(); // implementations that the legend switched off
+    this.hidden = new Set(); // lines that the legend switched off
     this.left = new Set(); // those that the filter of the whole page leaves out
     this.show(this.charts[0], Object.values(this.charts[0].figures)[0] ?? 0);
     this.relativeTo = "";
@@ -97,7 +98,7 @@ class Explorer {
   }
 
   get lines() {
-    const isShown = (line) => !this.hidden.has(line.implementation) && !this.left.has(line.implementation);
+    const isShown = (line) => !this.hidden.has(keyOf(line)) && !this.left.has(line.implementation);
     return this.chart.lines.filter(isShown);
   }
 
@@ -212,13 +213,13 @@ class Explorer {
     const buttons = this.chart.lines
       .filter((line) => !this.left.has(line.implementation))
       .map((line) => {
-        const shown = !this.hidden.has(line.implementation);
+        const shown = !this.hidden.has(keyOf(line));
         const sample = make("span", { class: `sample${line.position % 2 ? " hollow" : ""}`, "aria-hidden": "true" });
         sample.style.color = this.colours[line.style % this.colours.length];
         sample.style.borderTopStyle = line.position ? "dashed" : "solid";
         const button = make("button", { type: "button", "aria-pressed": shown, "data-line": this.nameOf(line) }, sample, this.nameOf(line));
         button.addEventListener("click", () => {
-          this.hidden[shown ? "add" : "delete"](line.implementation);
+          this.hidden[shown ? "add" : "delete"](keyOf(line));
           this.draw();
           this.legend.querySelector(`[data-line="${CSS.escape(this.nameOf(line))}"]`).focus();
         });
@@ -448,8 +449,8 @@ class Explorer {
     const run = make("a", { href: `#run-${point.run}` }, String(point.run));
     list.append(make("dt", {}, word("run")), make("dd", {}, run));
     // The appendix has the files of the run's records.
-    const files = recordLinks(point.run).map((link) => make("div", {}, link.cloneNode(true)));
-    list.append(make("dt", {}, word("record")), make("dd", {}, ...files));
+    const links = RECORDS.get(point.run).map((link) => make("div", {}, link.cloneNode(true)));
+    list.append(make("dt", {}, word("record")), make("dd", {}, ...links));
     const close = make("button", { type: "button", "aria-label": word("close_details") }, "×");
     close.addEventListener("click", () => this.unpin(true));
     this.tip.replaceChildren(make("strong", {}, this.nameOf(line)), close, list);
@@ -595,15 +596,13 @@ class Explorer {
   }
 }
 
-// The links to the files of a run's records: in its row of the appendix, and in those of its other
-// processes, which follow without a number.
-function recordLinks(run) {
-  const found = [];
-  for (let row = document.getElementById(`run-${run}`); row; row = row.nextElementSibling) {
-    if (found.length && row.id) break;
-    found.push(...row.querySelectorAll("a"));
-  }
-  return found;
+// The links to the files of each run's records, from the appendix: a run's first row has its number,
+// and those of its other processes follow without one.
+const RECORDS = new Map();
+let files = [];
+for (const row of document.querySelectorAll(".runs tbody tr")) {
+  if (row.id) RECORDS.set(Number(row.id.replace("run-", "")), (files = []));
+  files.push(...row.querySelectorAll("a"));
 }
 
 // A chart is made when it comes near the screen, and again in another language.

@@ -14,6 +14,7 @@ function applyLanguage(chosen) {
   document.title = inWords(DATA.titles);
   for (const body of all("tbody")) showLabels(body);
   labelCells();
+  for (const button of all(".enlarge")) nameEnlarging(button);
   redrawCharts();
   passages = null;
   search();
@@ -302,8 +303,13 @@ function enlarge(figure) {
   stage.focus();
 }
 
+function nameEnlarging(button) {
+  button.title = word("enlarge");
+  button.setAttribute("aria-label", word("enlarge"));
+}
+
 for (const figure of all("figure")) {
-  const button = make("button", { type: "button", class: "enlarge screen", "aria-label": word("enlarge"), title: word("enlarge") }, "⤢");
+  const button = make("button", { type: "button", class: "enlarge screen" }, "⤢");
   figure.prepend(button);
   button.addEventListener("click", () => enlarge(figure));
   one("svg", figure).addEventListener("click", () => enlarge(figure));

@@ -497,7 +497,7 @@ def labels(tab: Tab) -> list[list[str]]:
     """What the first two cells say in each row shown of the table of crossovers."""
     rows: list[list[str]] = tab.locator(".crossovers tbody tr").evaluate_all(
         "(rows) => rows.filter((row) => row.getClientRects().length)"
-        ".map((row) => [...row.cells].slice(0, 2).map((cell) => cell.innerText.trim()))"
+        ".map((row) => [...row.cells].slice(0, 2).map(shownText))"
     )
     return rows
 
