@@ -122,7 +122,7 @@ def test_the_rules_are_the_stages(project: Any) -> None:
     rules = {line for line in done.stdout.splitlines() if line.isidentifier()}
     stages = {"measure", "ceilings", "records", "tables", "findings", "figures", "overview"}
     stages |= {"report", "page", "freeze", "report_target", "grades", "grades_pdf", "verify"}
-    stages |= {"measure_counters", "counters", "freeze_counters"}
+    stages |= {"measure_counters", "counters", "freeze_counters", "describe_machine", "machine"}
     stages |= {"comparison", "comparison_figures", "comparison_pdf", "comparison_page"}
     stages |= {"publish_comparison"}
     stages |= {f"publish_{name}" for name in ("pdf", "page", "grades", "grades_pdf")}

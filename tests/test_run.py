@@ -205,7 +205,8 @@ def test_lint_runs_every_tool_and_fails_with_any_of_them(checkout: Checkout) -> 
 def test_ci_lints_and_only_then_tests(checkout: Checkout, clean: bool) -> None:
     shutil.copytree(ROOT / ".ci", checkout.folder / ".ci")
     checkout.bin.joinpath("bash").symlink_to(str(shutil.which("bash")))
-    for tool in ("pdftotext", "qpdf", "chromium", "snakefmt", "mypy"):
+    there = ("pdftotext", "qpdf", "chromium", "slurmctld", "slurmd", "munged", "snakefmt", "mypy")
+    for tool in there:
         checkout.stub(tool, "")
     checkout.stub("ruff", f"echo ruff; {'' if clean else 'false'}")
     done = subprocess.run(
