@@ -375,10 +375,23 @@ def test_energy_has_an_interval_and_the_efficiency_follows(
     assert efficiency["unit"] == "TFLOP/s/W"
 
 
-def test_an_experiment_of_which_a_run_lacks_energy_is_without_it(
-    run: Run, record_of: Build, with_energy: Build, planned: Planned, tmp_path: Path
+def test_a_run_without_energy_has_none_beside_one_that_has_it(
+    run: Run, record_of: Build, with_energy: Build, planned: Planned
 ) -> None:
-    plan = planned([with_energy(run, *[0.2] * 12), record_of(replace(run, implementation="Old"))])
+    old = replace(run, implementation="Old")
+    found = tables_of(planned([with_energy(run, *[0.2] * 12), record_of(old)]))
+    statuses = {
+        row["implementation"]: row["status"]
+        for row in found.metrics
+        if row["metric"] == "forward_energy"
+    }
+    assert statuses == {run.implementation: "ok", "Old": "absent"}
+
+
+def test_an_experiment_of_which_no_run_has_energy_is_without_it(
+    run: Run, record_of: Build, planned: Planned, tmp_path: Path
+) -> None:
+    plan = planned([record_of(run)])
     write_json(tmp_path / "plan.json", plan)
     write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
     sweep = read_sweep(plan, tmp_path, with_samples=True)

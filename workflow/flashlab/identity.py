@@ -154,12 +154,12 @@ def ceilings_name(device: str, on: Machine = HERE) -> str:
 EQUIVALENT: dict[str, str] = {
     # Records the GPU's UUID and the system's boot beside what it measures.
     "e9226f127ebb5bfcf3b27f07386228e099d98fb678207dc9d2f1dc0ec771e9ab": (
-        "594aa9fa0bda0e984ba4bddc8c2a11e8c6dccfd3a3219a4b3ad1fb36b9111ae7"
+        "600143dfafbc162749e7425e22a6f92f4d4abd506b8b5fbbb880a0904a981c02"
     ),
     # Shares with `bench` what prepares a run and what times a batch of calls; measures energy only
     # where a protocol asks for it.
     "dd89d5adf3910ce07f1a21496dfead885688f95c3a1774289790177ca987049f": (
-        "594aa9fa0bda0e984ba4bddc8c2a11e8c6dccfd3a3219a4b3ad1fb36b9111ae7"
+        "600143dfafbc162749e7425e22a6f92f4d4abd506b8b5fbbb880a0904a981c02"
     ),
 }
 """Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's

@@ -13,6 +13,7 @@ rule comparison:
         "results/compare/comparison.json",
     log:
         "results/compare/logs/comparison.log",
+    localrule: True
     conda:
         CONDA
     message:
@@ -30,6 +31,7 @@ rule comparison_figures:
         directory("results/compare/figures"),
     log:
         "results/compare/logs/figures.log",
+    localrule: True
     conda:
         CONDA
     message:
@@ -59,6 +61,7 @@ rule comparison_pdf:
         "results/compare/compare.pdf",
     log:
         "results/compare/logs/pdf.log",
+    localrule: True
     conda:
         CONDA
     message:
@@ -75,6 +78,7 @@ rule comparison_page:
         "results/compare/compare.html",
     log:
         "results/compare/logs/page.log",
+    localrule: True
     conda:
         CONDA
     message:
@@ -93,6 +97,7 @@ rule publish_comparison:
         "results/compare/logs/publish_{kind}.log",
     wildcard_constraints:
         kind="pdf|html",
+    localrule: True
     conda:
         CONDA
     message:

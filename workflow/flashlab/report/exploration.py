@@ -97,7 +97,10 @@ def _point(data: ReportData, sweep: Sweep, run: Row, metrics: Sequence[str]) -> 
 
 
 def _figure_texts(data: ReportData) -> Iterator[Texts]:
-    """Every text that the figures write in all languages, so that the page can show one alone."""
+    """The texts that the figures write in all languages, so that the page can show one alone.
+
+    One that names a setting (the reference of a curve) stays in all of them.
+    """
     words, benchmark = data.words, data.benchmark
     for parameter in benchmark.parameters:
         yield words.heading(parameter.labels)
@@ -109,13 +112,13 @@ def _figure_texts(data: ReportData) -> Iterator[Texts]:
             yield words.label(metric.part)
     for key in messages(words.languages[0], FIGURE_MESSAGES):
         found = {language: messages(language, FIGURE_MESSAGES)[key] for language in words.languages}
-        if any("{" in text for text in found.values()):
+        if any("{metric}" in text for text in found.values()):
             for metric in benchmark.metrics:
                 for labels in (words.label(metric.labels), words.heading(metric.labels)):
                     yield {
                         language: text.format(metric=labels[language])
                         for language, text in found.items()
                     }
-        else:
+        elif not any("{" in text for text in found.values()):
             yield found
     yield from (words.label(sweep.plan["title"]) for sweep in data.sweeps)
