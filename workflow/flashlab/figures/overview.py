@@ -35,8 +35,9 @@ def draw_overview(
     Without any result there is no summary (``summary``); a heat map (``heat-map-1``, …) is drawn
     from `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full,
     or where implementations are steps, bar charts of them (``steps``, unless a simulator ran them)
-    and of where a time goes (``split``); a roofline (``roofline-float16``, …) where the device's ceilings were measured. In
-    colour are the implementations that page one's findings name, the baseline and the headline's.
+    and of where a time goes (``split``); a roofline (``roofline-float16``, …) where the device's
+    ceilings were measured. In colour are the implementations that page one's findings name, the
+    baseline and the headline's.
     """
     languages = read_json(languages_file)
     findings = read_findings(findings_file)
