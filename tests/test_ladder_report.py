@@ -179,7 +179,7 @@ def test_a_step_is_judged_against_the_one_before(
 
 def test_a_helpful_step_names_the_counter_that_improved_most(made: Make) -> None:
     params = step(made("cuda"), "SharedTiles").params
-    assert params["counter"]["en"] == "global-memory traffic"
+    assert params["counter"]["en"] == "global-memory loads"
     assert (params["counter_before"], params["counter_after"]) == (8000.0, 1000.0)
     assert "counter" not in step(made("cuda"), "Coalesced").params  # it was not counted
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import cuda, float32
 
-from .lib.device import MAX_HEAD_DIM, jit, require_gpu
+from .lib.device import MAX_HEAD_DIM, jit, provider, require_gpu
 
 NAME = "Coalesced"
 LABEL = {"zh_TW": "合併存取", "en": "Coalesced loads"}
@@ -21,6 +21,8 @@ IDEA = {
     "en": "Neighbouring threads access neighbouring addresses: a few transactions for a warp.",
 }
 DEVICE = "cuda"
+
+__all__ = ["attention", "provider"]
 
 TILE = 32  # rows and keys of a tile
 MAX_REGISTERS = 64  # a thread: 1024 threads share 65,536

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numba import cuda
 
-from .lib.device import require_gpu
+from .lib.device import provider, require_gpu
 
 NAME = "GlobalMemory"
 LABEL = {"zh_TW": "一列一執行緒", "en": "One thread a row"}
@@ -20,6 +20,8 @@ IDEA = {
     "en": "On the GPU, each row of the output has its own thread; all data is in global memory.",
 }
 DEVICE = "cuda"
+
+__all__ = ["attention", "provider"]
 
 THREADS = 128  # a block
 

@@ -19,7 +19,7 @@ from functools import cache
 import numpy as np
 from numba import cuda, float32
 
-from .lib.device import ALIGNMENT, jit, require_gpu
+from .lib.device import ALIGNMENT, jit, provider, require_gpu
 
 NAME = "LargerTiles"
 LABEL = {"zh_TW": "較大的分塊", "en": "Larger tiles"}
@@ -30,6 +30,8 @@ IDEA = {
     "en": "A thread has 8 × 8 scores of a larger tile, and uses each number that it loads 8 times.",
 }
 DEVICE = "cuda"
+
+__all__ = ["attention", "provider"]
 
 TILE = 64  # rows and keys of a tile
 THREADS = 64  # 8 × 8: thread (x, y) has rows y, y + 8, … and keys x, x + 8, …

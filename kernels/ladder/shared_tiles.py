@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import cuda, float32
 
-from .lib.device import MAX_HEAD_DIM, jit, require_gpu
+from .lib.device import MAX_HEAD_DIM, jit, provider, require_gpu
 
 NAME = "SharedTiles"
 LABEL = {"zh_TW": "共享記憶體分塊", "en": "Shared-memory tiles"}
@@ -21,6 +21,8 @@ IDEA = {
     "en": "The threads of a block share tiles of 32 keys, which they read from global memory once.",
 }
 DEVICE = "cuda"
+
+__all__ = ["attention", "provider"]
 
 TILE = 32  # rows and keys of a tile
 MAX_REGISTERS = 64  # a thread: 1024 threads share 65,536

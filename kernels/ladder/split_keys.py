@@ -9,7 +9,17 @@ second, small kernel puts the parts together: FlashAttention's correction once m
 import math
 
 from . import tensor_fp16
-from .lib.tensor_cores import LOG2_E, constexpr, empty, jit, multiprocessors, on_stream, tensors, tl
+from .lib.tensor_cores import (
+    LOG2_E,
+    constexpr,
+    empty,
+    jit,
+    multiprocessors,
+    on_stream,
+    provider,
+    tensors,
+    tl,
+)
 from .streams import attention_on_host as overlapped
 from .streams import host_array
 from .tensor_fp16 import rounded
@@ -27,7 +37,7 @@ DEVICE = "cuda"
 ROWS, KEYS = 128, 64  # of a tile
 FEWEST_KEYS = 512  # worth a block of their own
 
-__all__ = ["attention", "attention_on_host", "host_array"]
+__all__ = ["attention", "attention_on_host", "host_array", "provider"]
 
 
 @jit

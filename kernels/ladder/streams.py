@@ -15,7 +15,7 @@ from functools import cache
 from numba import cuda
 
 from . import larger_tiles
-from .lib.device import empty, host_array, synchronize
+from .lib.device import empty, host_array, provider, synchronize
 
 NAME = "Streams"
 LABEL = {"zh_TW": "Pinned memory 與多個 stream", "en": "Pinned memory, streams"}
@@ -30,7 +30,7 @@ DEVICE = "cuda"
 STREAMS = 4
 PIECES = 8  # at most, so that little waits for the first copy in and the last copy out
 
-__all__ = ["attention", "attention_on_host", "host_array"]
+__all__ = ["attention", "attention_on_host", "host_array", "provider"]
 
 
 @cache

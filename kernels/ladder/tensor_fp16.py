@@ -8,7 +8,7 @@ products again, so K is stored as two numbers: its leading bits, and what is lef
 
 import math
 
-from .lib.tensor_cores import LOG2_E, constexpr, empty_half, jit, on_stream, tensors, tl
+from .lib.tensor_cores import LOG2_E, constexpr, empty_half, jit, on_stream, provider, tensors, tl
 from .streams import attention_on_host as overlapped
 from .streams import host_array
 
@@ -25,7 +25,7 @@ DEVICE = "cuda"
 ROWS, KEYS = 128, 64  # of a tile
 ELEMENTS = 4096  # that a block rounds
 
-__all__ = ["attention", "attention_on_host", "host_array"]
+__all__ = ["attention", "attention_on_host", "host_array", "provider"]
 
 
 @jit

@@ -11,7 +11,7 @@ off by up to 6e-3. They are computed from three products, of the leading and the
 
 import math
 
-from .lib.tensor_cores import LOG2_E, constexpr, jit, on_stream, tensors, tl
+from .lib.tensor_cores import LOG2_E, constexpr, jit, on_stream, provider, tensors, tl
 from .streams import attention_on_host as overlapped
 from .streams import host_array
 
@@ -27,7 +27,7 @@ DEVICE = "cuda"
 
 ROWS, KEYS = 128, 64  # of a tile
 
-__all__ = ["attention", "attention_on_host", "host_array"]
+__all__ = ["attention", "attention_on_host", "host_array", "provider"]
 
 
 @jit

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from numba import cuda, float32
 
-from .lib.device import jit, require_gpu
+from .lib.device import jit, provider, require_gpu
 
 NAME = "Unrolled"
 LABEL = {"zh_TW": "迴圈展開與快速運算", "en": "Unrolled, fast math"}
@@ -22,6 +22,8 @@ IDEA = {
     "en": "Compiled for one d, so that loops are unrolled, and with fast approximate arithmetic.",
 }
 DEVICE = "cuda"
+
+__all__ = ["attention", "provider"]
 
 TILE = 32  # rows and keys of a tile
 MAX_REGISTERS = 64  # a thread: 1024 threads share 65,536

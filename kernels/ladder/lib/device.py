@@ -34,6 +34,7 @@ For the other steps `copy_in`, ``attention`` and `copy_out` follow one another.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import warnings
 from typing import Any
@@ -62,6 +63,12 @@ def jit(**options: Any) -> Any:
     if SIMULATED:
         options.pop("max_registers", None)
     return cuda.jit(**options)
+
+
+def provider(device: str) -> str:
+    """Whose code runs a step on this kind of device: numba-cuda's, or that of its simulator."""
+    version = importlib.metadata.version("numba-cuda")
+    return f"numba-cuda {version}{' (simulator)' if device == 'cpu' else ''}"
 
 
 def require_gpu() -> None:

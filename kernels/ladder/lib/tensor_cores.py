@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -18,6 +19,11 @@ else:
 
 LOG2_E = 1.4426950408889634
 """The hardware's exponential is that of 2: exp(x) = 2^(x log2 e)."""
+
+
+def provider(device: str) -> str:
+    """Whose compiler the step's kernel comes from."""
+    return f"triton {importlib.metadata.version('triton')}"
 
 
 def jit(function: Callable[..., Any]) -> Any:

@@ -37,7 +37,6 @@ COLUMNS = 3
 FEWEST_CONCLUSIONS = 3
 
 SUMMARY_FIGURE, STEPS_FIGURE = "summary", "steps"
-
 ROW_FIGURES = ("row-speedup", "row-memory")
 """The small figures of an experiment on page one."""
 

@@ -98,7 +98,7 @@ def _part(name: str, zh_tw: str, en: str) -> Metric:
 COUNTED = (
     _counter("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
     _counter("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
-    _counter("global_bytes", "B", "lower", "全域記憶體存取量", "global-memory traffic"),
+    _counter("global_bytes", "B", "lower", "全域記憶體讀取量", "global-memory loads"),
     _counter("shared_bytes", "B", "lower", "共享記憶體存取量", "shared-memory traffic"),
     _counter("bank_conflicts", "1", "lower", "bank conflict 數", "bank conflicts"),
     _counter("instructions", "1", "lower", "執行的指令數", "instructions executed"),
