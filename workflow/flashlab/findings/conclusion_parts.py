@@ -139,15 +139,20 @@ def in_units(value: float) -> float:
     return float(round(value)) if value >= 100 else rounded(value)
 
 
+def ratio_of(value: int, place: Mapping[str, Any], name: str) -> Ratio:
+    """How many times as good as the only other one an implementation is, from a choice of two.
+
+    `place` is what the choice gives at `value`: who is the best there, and its lead.
+    """
+    estimate, low, high = place["estimate"], place.get("low"), place.get("high")
+    if place["best"] != name:
+        estimate, low, high = 1 / estimate, high and 1 / high, low and 1 / low
+    return Ratio(value, estimate, low, high, place["n"])
+
+
 def as_ratios(finding: Finding, name: str) -> list[Ratio]:
-    """How many times as good as the only other one an implementation is, from a choice of two."""
-    found = []
-    for estimate in finding.estimates:
-        value, low, high = estimate["estimate"], estimate.get("low"), estimate.get("high")
-        if estimate["best"] != name:
-            value, low, high = 1 / value, high and 1 / high, low and 1 / low
-        found.append(Ratio(estimate["value"], value, low, high, estimate["n"]))
-    return found
+    """The ratio at each value of a choice of two."""
+    return [ratio_of(place["value"], place, name) for place in finding.estimates]
 
 
 def median_at(sweep: Sweep, name: str, variant: Variant, value: int, metric: str) -> float | None:
@@ -157,6 +162,12 @@ def median_at(sweep: Sweep, name: str, variant: Variant, value: int, metric: str
         return None
     found: float | None = sweep.metric_row(run, metric)["value"]
     return found
+
+
+def medians_along(sweep: Sweep, name: str, variant: Variant, metric: str) -> dict[int, float]:
+    """The values of a metric along a sweep, those of runs with numbers."""
+    found = {value: median_at(sweep, name, variant, value, metric) for value in sweep.values}
+    return {value: median for value, median in found.items() if median is not None}
 
 
 # Exact metrics
@@ -351,11 +362,7 @@ def tell_equal_work(known: Known, sweep: Sweep, name: str, variant: Variant) -> 
     metric = known.decisive
     if metric is None or len(_works(sweep, metric)) != 1:
         return
-    found = {
-        value: median
-        for value in sweep.values
-        if (median := median_at(sweep, name, variant, value, metric.name)) is not None
-    }
+    found = medians_along(sweep, name, variant, metric.name)
     if len(found) < 2 or metric.higher_is_better:
         return
     best, worst = min(found, key=found.__getitem__), max(found, key=found.__getitem__)

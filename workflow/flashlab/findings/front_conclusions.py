@@ -10,6 +10,7 @@ the naive implementation is a heading there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from flashlab.benchmarks.model import Metric
@@ -23,6 +24,7 @@ from flashlab.findings.conclusion_parts import (
     in_short,
     in_units,
     median_at,
+    ratio_of,
     tell_account,
     tell_cause,
 )
@@ -54,7 +56,7 @@ def front_conclusions(known: Known) -> Iterator[Finding]:
         found += _limit(known)
         found += _avoid(known)
     for rank, finding in enumerate(found):
-        yield Finding(**{**vars(finding), "front": rank})
+        yield replace(finding, front=rank)
 
 
 def _build(
@@ -87,14 +89,10 @@ def _answer_without_choice(known: Known) -> Iterator[Finding]:
 
 def _ratios(overall: Finding, name: str, metric: str) -> list[Ratio]:
     """How many times as good as the only other one an implementation is, at every setting."""
-    found = []
-    for position, estimate in enumerate(overall.estimates):
-        place = estimate[metric]
-        value, low, high = place["estimate"], place["low"], place["high"]
-        if place["best"] != name:
-            value, low, high = 1 / value, high and 1 / high, low and 1 / low
-        found.append(Ratio(position, value, low, high, place["n"]))
-    return found
+    return [
+        ratio_of(position, estimate[metric], name)
+        for position, estimate in enumerate(overall.estimates)
+    ]
 
 
 def _places(overall: Finding, ratios: list[Ratio], verdict: str) -> list[dict[str, Any]]:
@@ -226,7 +224,7 @@ def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Findi
     assert known.decisive is not None
     for metric in [*known.parts[:1], known.decisive]:
         told = [_heading(overall, chart, metric)]
-        told += _leads(overall, chart, metric)
+        told += _leads(overall, metric)
         if metric == known.decisive and "wrong" in overall.params:
             told.append(_wrong_choice(known, overall))
         yield _build(known, "choice", told[0].key.rpartition(".")[2], told, metric=metric.name)
@@ -250,7 +248,7 @@ def _heading(overall: Finding, chart: ChoiceMap, metric: Metric) -> Statement:
     return Statement(f"conclusion.front.choice.{key}", params, [overall])
 
 
-def _leads(overall: Finding, chart: ChoiceMap, metric: Metric) -> Iterator[Statement]:
+def _leads(overall: Finding, metric: Metric) -> Iterator[Statement]:
     """By how much each leads where it is alone, and where almost everywhere does not hold."""
     leads: dict[str, list[float]] = {}
     for estimate in overall.estimates:

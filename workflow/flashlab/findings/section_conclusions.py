@@ -27,7 +27,7 @@ from flashlab.findings.conclusion_parts import (
     build_conclusion,
     in_percent,
     in_units,
-    median_at,
+    medians_along,
     stretches_of,
     tell_account,
     tell_cause,
@@ -136,14 +136,7 @@ def _tell_alone(known: Known, group: Sequence[Sweep], name: str) -> Iterator[Sta
     """How the only implementation with numbers does, in the first series that has any."""
     metric = known.decisive or metrics_of(known.benchmark, exact=True)[0]
     each_series = (
-        (
-            sweep,
-            {
-                value: median
-                for value in sweep.values
-                if (median := median_at(sweep, name, variant, value, metric.name)) is not None
-            },
-        )
+        (sweep, medians_along(sweep, name, variant, metric.name))
         for sweep in group
         for variant in sweep.variants
     )

@@ -23,7 +23,7 @@ from flashlab.sweep import Sweep, Variant, metrics_of
 MOST_VALUES = 6
 """Most values of a sweep that fit side by side twice, for two metrics."""
 
-PREFIXES = {"equal": "≈ ", "inconclusive": "? "}
+PREFIXES = {"equivalent": "≈ ", "equal": "≈ ", "inconclusive": "? "}
 """What stands before a ratio that is no difference, or not decided to be one."""
 
 FAILED = {"oom": "OOM"}
@@ -84,7 +84,12 @@ def _ratio_cells(choice: Finding | None, value: int, name: str, data: ReportData
     if found is None:
         return Cell("–")
     ratio = found["estimate"] if found["best"] == name else 1 / found["estimate"]
-    prefix = PREFIXES.get(found["verdict"], "")
+    return ratio_cell(data, ratio, found["verdict"])
+
+
+def ratio_cell(data: ReportData, ratio: float, verdict: str) -> Cell:
+    """A ratio, with the sign of its verdict where that is no difference."""
+    prefix = PREFIXES.get(verdict, "")
     return Cell(f"{prefix}{data.ratio(ratio)}×", strong=not prefix)
 
 

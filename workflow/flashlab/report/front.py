@@ -10,7 +10,7 @@ from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.findings.model import Finding
 from flashlab.glyphs import legible
-from flashlab.report.compact import printed_value
+from flashlab.report.compact import printed_value, ratio_cell
 from flashlab.report.conclusions import render_conclusion
 from flashlab.report.data import ReportData
 from flashlab.report.document import (
@@ -37,9 +37,6 @@ COLUMNS = 3
 FEWEST_CONCLUSIONS = 3
 
 SUMMARY_FIGURE = "summary"
-PREFIXES = {"equivalent": "≈ ", "equal": "≈ ", "inconclusive": "? "}
-"""What stands before a ratio that is no difference, or not decided to be one."""
-
 ROW_FIGURES = ("row-speedup", "row-memory")
 """The small figures of an experiment on page one."""
 
@@ -277,20 +274,15 @@ def _with_ratios(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
             continue
         found = [_comparison(data, name, metric) for metric in metrics]
         if any(found):
-            ratios = [_ratio_cell(data, finding) for finding in found]
+            ratios = [
+                ratio_cell(data, finding.params["low"], finding.verdict) if finding else Cell("")
+                for finding in found
+            ]
             label = words.each("headline.ratio", name=name, baseline=data.baseline)
-            rows.append(Row([label, *ratios], implementation=name, first=name != data.baseline))
+            rows.append(Row([label, *ratios], implementation=name, first=True))
     columns = [words.each("column.implementation"), *map(data.heading_in_short, metrics)]
     caption = data.specialised("headline.setting", run=_headline_run(data))
     return Table(columns, rows, numeric=range(1, 1 + len(metrics)), caption=caption)
-
-
-def _ratio_cell(data: ReportData, finding: Finding | None) -> Cell:
-    """The ratio of a finding, with its verdict where that is no difference."""
-    if finding is None:
-        return Cell("")
-    prefix = PREFIXES.get(finding.verdict, "")
-    return Cell(f"{prefix}{data.ratio(finding.params['low'])}×", strong=not prefix)
 
 
 def _headline_run(data: ReportData) -> Texts:
@@ -311,7 +303,7 @@ def render_headline(data: ReportData) -> Table:
 
 def _row_figures(data: ReportData, chapter: Chapter) -> list[FigureEntry]:
     """The small figures of a chapter's first experiment, those that were drawn."""
-    name = chapter.sections[0].id.removeprefix("experiment-")
+    name = _first_name(chapter)
     found = []
     for figure in ROW_FIGURES:
         path = data.results / "figures" / name / f"{figure}.svg"
