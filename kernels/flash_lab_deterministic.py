@@ -1,0 +1,31 @@
+"""FlashLab's own kernel with a gradient that has the same bits at each call.
+
+B batch_size, N seq_len, H num_heads, D head_dim.
+"""
+
+import torch
+
+NAME = "FlashLabDeterministic"
+LABEL = {"zh_TW": "FlashLab 核心（可重現）", "en": "FlashLab's kernel, deterministic"}
+PACKAGES = ("torch", "triton")
+
+
+def provider(device: str) -> str:
+    """Which of the kernels `attention` calls, and why where they are not those for Hopper."""
+    from kernels import flash_lab
+
+    return flash_lab.provider(device)
+
+
+def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Attention from one packed tensor, qkv (B, N, 3, H, D) float16 or bfloat16 on a GPU.
+
+    Returns (B, N, H, D); otherwise as FlashLab's kernel. No float32 dQ takes memory.
+    """
+    if not qkv.is_cuda:
+        raise NotImplementedError("FlashLab's kernels need a GPU; this tensor is on the CPU")
+    try:
+        from kernels.flashlab import operator
+    except ModuleNotFoundError as error:
+        raise NotImplementedError(f"FlashLab's kernels need Triton: {error}") from error
+    return operator.attention(qkv, causal, deterministic=True)

@@ -1,0 +1,226 @@
+"""FlashLab's kernels on a real GPU: right everywhere, and as usable as PyTorch's own operators.
+
+Run by hand on a GPU host: python -m pytest tests/gpu/test_flashlab.py
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from flashlab.benchmarks.attention.gate import reference_passes, relative_error
+from flashlab.implementations import KERNELS
+from flashlab.measuring.kernel import load_kernel
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU and torch for CUDA"),
+]
+
+ROOT = Path(__file__).parents[2]
+HEAD_DIMS = (16, 32, 64, 128, 256)
+TOLERANCES = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
+SANITIZED = """
+import sys
+from pathlib import Path
+from flashlab.measuring.kernel import load_kernel
+import torch
+load_kernel(Path(sys.argv[1]))
+from kernels.flashlab import operator
+for head_dim in (64, 128):
+    for seq_len, causal, deterministic in ((200, 0, True), (320, 1, True), (2048, 1, False)):
+        qkv = torch.randn(
+            1, seq_len, 3, 2, head_dim, device="cuda", dtype=torch.float16, requires_grad=True
+        )
+        out = operator.attention(qkv, bool(causal), deterministic)
+        out.backward(torch.ones_like(out))
+torch.cuda.synchronize()
+"""
+
+
+@pytest.fixture(scope="module")
+def operator() -> ModuleType:
+    load_kernel(KERNELS / "flash_lab.py")
+    from kernels.flashlab import operator as loaded
+
+    return loaded
+
+
+def random_qkv(*size: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
+    """(B, N, 3, H, D) of the given B, N, H, D."""
+    B, N, H, D = size
+    return torch.randn(B, N, 3, H, D, device="cuda", dtype=dtype, requires_grad=True)
+
+
+def leave_nan_in_free_memory() -> None:
+    """So that an element that a kernel does not write is found."""
+    torch.full((2**26,), torch.nan, device="cuda", dtype=torch.float16)
+
+
+def both_passes(
+    attention: Callable[..., torch.Tensor], qkv: torch.Tensor, causal: bool, grad: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    qkv.grad = None
+    out = attention(qkv, causal)
+    out.backward(grad)
+    assert qkv.grad is not None
+    return out.detach(), qkv.grad
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_both_passes_agree_with_float64_whatever_the_length(
+    operator: ModuleType, head_dim: int, dtype: torch.dtype
+) -> None:
+    lengths = [1, 64, 128, 1536, 4097, *random.Random(head_dim).sample(range(2, 4096), 4)]
+    for seq_len in lengths:
+        for causal in (False, True):
+            qkv = random_qkv(2, seq_len, 2, head_dim, dtype=dtype)
+            grad = torch.randn(2, seq_len, 2, head_dim, device="cuda", dtype=dtype)
+            expected = reference_passes(qkv, grad, causal)
+            for deterministic in (False, True):
+                leave_nan_in_free_memory()
+                found = both_passes(
+                    lambda x, c, d=deterministic: operator.attention(x, c, d), qkv, causal, grad
+                )
+                for mine, right in zip(found, expected, strict=True):
+                    error = relative_error(mine, right)
+                    assert error <= TOLERANCES[dtype], (seq_len, causal, deterministic, error)
+
+
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_a_deterministic_gradient_has_the_same_bits_at_each_call(
+    operator: ModuleType, head_dim: int
+) -> None:
+    qkv, grad = random_qkv(1, 2048, 8, head_dim), None
+    grads = []
+    for _ in range(5):
+        out = operator.attention(qkv, True, deterministic=True)
+        grad = torch.ones_like(out) if grad is None else grad
+        (found,) = torch.autograd.grad(out, qkv, grad)
+        grads.append(found)
+    assert all(torch.equal(found, grads[0]) for found in grads)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_large_scores_do_not_overflow(operator: ModuleType, head_dim: int) -> None:
+    qkv = (random_qkv(1, 300, 2, head_dim) * 30).detach().requires_grad_()
+    qkv.data[:, :, 2] /= 30
+    grad = torch.randn(1, 300, 2, head_dim, device="cuda", dtype=torch.float16)
+    found = both_passes(operator.attention, qkv, False, grad)
+    assert relative_error(found[0], reference_passes(qkv, grad, False)[0]) < 5e-3
+    assert found[1].isfinite().all()
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_not_finite_stays_in_its_sequence_and_head(
+    operator: ModuleType, bad: float
+) -> None:
+    qkv = random_qkv(3, 130, 2, 64)
+    qkv.data[1, 50, :, 1] = bad
+    out, dqkv = both_passes(
+        operator.attention, qkv, True, torch.ones(3, 130, 2, 64, device="cuda", dtype=qkv.dtype)
+    )
+    others = torch.ones(3, 2, dtype=torch.bool, device="cuda")
+    others[1, 1] = False
+    assert out.transpose(1, 2)[others].isfinite().all()
+    assert dqkv.permute(0, 3, 1, 2, 4)[others].isfinite().all()
+    assert not out[1, 50:, 1].isfinite().any()
+
+
+def test_tensors_of_more_than_2_to_the_31_elements(operator: ModuleType) -> None:
+    qkv = torch.empty(5700, 256, 3, 16, 64, device="cuda", dtype=torch.float16)  # 8.3 GiB
+    small = torch.randn(2, *qkv.shape[1:], device="cuda", dtype=torch.float16)
+    qkv[:] = small[0]
+    qkv[-1] = small[1]
+    qkv.requires_grad_()
+    small.requires_grad_()
+    ones = torch.ones(1, device="cuda", dtype=torch.float16)
+    out, dqkv = both_passes(operator.attention, qkv, True, ones.expand(5700, 256, 16, 64))
+    right, dright = both_passes(operator.attention, small, True, ones.expand(2, 256, 16, 64))
+    assert torch.equal(out[-1], right[1]) and torch.equal(out[0], right[0])
+    assert torch.equal(dqkv[-1], dright[1]) and torch.equal(dqkv[-2], dright[0])
+
+
+@pytest.mark.parametrize("seq_len", [512, 2048])
+def test_two_streams_at_once(operator: ModuleType, seq_len: int) -> None:
+    inputs = [random_qkv(2, seq_len, 16, 64) for _ in range(2)]
+    alone = [operator.attention(qkv, True) for qkv in inputs]
+    streams = [torch.cuda.Stream() for _ in inputs]
+    torch.cuda.synchronize()
+    found: list[list[torch.Tensor]] = [[], []]
+    for _ in range(20):
+        for stream, qkv, mine in zip(streams, inputs, found, strict=True):
+            with torch.cuda.stream(stream):
+                mine.append(operator.attention(qkv, True))
+    torch.cuda.synchronize()
+    for right, mine in zip(alone, found, strict=True):
+        assert all(torch.equal(out, right) for out in mine)
+
+
+@pytest.mark.parametrize("seq_len", [512, 2048])
+def test_cuda_graphs_replay_both_passes(operator: ModuleType, seq_len: int) -> None:
+    qkv = random_qkv(2, seq_len, 4, 64)
+    grad = torch.randn(2, seq_len, 4, 64, device="cuda", dtype=torch.float16)
+
+    def run() -> tuple[torch.Tensor, torch.Tensor]:
+        out = operator.attention(qkv, True, deterministic=True)
+        return out, torch.autograd.grad(out, qkv, grad)[0]
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    qkv.data.copy_(torch.randn_like(qkv))
+    for _ in range(3):
+        graph.replay()
+    for mine, right in zip(captured, run(), strict=True):
+        assert torch.equal(mine, right)
+
+
+def test_torch_compile_takes_it_whole(operator: ModuleType) -> None:
+    def layer(qkv: torch.Tensor) -> torch.Tensor:
+        return operator.attention(qkv * 2, True).sum(2)
+
+    qkv = random_qkv(2, 130, 4, 64)
+    compiled = torch.compile(layer, fullgraph=True)(qkv)
+    eager = layer(qkv)
+    torch.testing.assert_close(compiled, eager)
+    grad = torch.randn_like(eager)
+    torch.testing.assert_close(
+        torch.autograd.grad(compiled, qkv, grad)[0], torch.autograd.grad(eager, qkv, grad)[0]
+    )
+
+
+def test_the_slides_peak_memory_is_that_of_the_tensors_alone(operator: ModuleType) -> None:
+    operator.attention(random_qkv(1, 1024, 1, 64), False, True).sum().backward()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    qkv = random_qkv(32, 1024, 32, 64)
+    out = operator.attention(qkv, False, deterministic=True)
+    out.backward(torch.randn_like(out))
+    peak = (torch.cuda.max_memory_allocated() - before) / 2**20
+    # qkv 384 + O 128 + lse 4 + dO 128 + its gradient 384 + Δ 4
+    assert peak <= 1033
+
+
+def test_compute_sanitizer_finds_nothing() -> None:
+    path = "/usr/local/cuda/bin:" + os.environ["PATH"]
+    command = ["compute-sanitizer", "--error-exitcode=1", sys.executable, "-c", SANITIZED]
+    subprocess.run(
+        [*command, str(KERNELS / "flash_lab.py")],
+        check=True,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "workflow")},
+    )
