@@ -77,7 +77,8 @@ def test_a_conclusion_in_doubt_says_so_of_the_runs_that_are() -> None:
 def test_identical_code_is_concluded_to_state_no_difference() -> None:
     (sentence,) = concluded(lambda run: False)
     assert sentence == (
-        "No difference can be claimed: of 12 comparisons, 12 are equal within ±5% and 0 are undecided."
+        "No difference can be claimed: of 12 comparisons, 12 are equal within ±5% and 0 are "
+        "undecided."
     )
 
 
