@@ -80,7 +80,7 @@ if workflow.is_main_process:
         CLAIM.take()
     if CLAIM.held and clocks.pull_back(RESULTS_FOLDERS, clocks.filesystem_now(Path(".snakemake"))):
         print(
-            "The clock has gone back since the last call: what was made in the meantime counts as "
+            "The clock was set back since the last call: what was made in the meantime counts as "
             "made just now.",
             file=sys.stderr,
         )

@@ -77,7 +77,8 @@ def test_a_conclusion_in_doubt_says_so_of_the_runs_that_are() -> None:
 def test_identical_code_is_concluded_to_state_no_difference() -> None:
     (sentence,) = concluded(lambda run: False)
     assert sentence == (
-        "No difference is stated: of 12 comparisons, 12 are equal within ±5% and 0 are undecided."
+        "No difference can be claimed: of 12 comparisons, 12 are equal within ±5% and 0 are "
+        "undecided."
     )
 
 
@@ -86,7 +87,7 @@ def test_differences_of_the_environments_are_told_first() -> None:
     one, other = record(measured, 1), record(measured, 2)
     agreeing = compared(one, other)
     assert Wording(agreeing, "en").environments == [
-        "Nothing that the records state of their environment differs.",
+        "The recorded environments do not differ.",
         "The kernels and the measuring code are the same on both sides.",
     ]
     changed = {

@@ -103,7 +103,7 @@ def test_the_command_prints_the_changes_and_writes_the_page(
     folder = str(keep(tmp_path, planted()))
     assert main(["history", folder, "--language", "en"]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[0] == "3 benchmarks over 12 commits; 1 of them changed."
+    assert told[0] == "1 of 3 benchmarks changed over 12 commits."
     assert told[1].startswith("Flash2 B1 N256 H8 E512 full, Forward time: slower, ")
     assert told[1].endswith(f"% up, in {COMMITS[5][:10]}..{COMMITS[6][:10]}")
     assert main(["history", folder, "--format", "markdown", "--language", "zh_TW"]) == 0

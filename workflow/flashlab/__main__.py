@@ -392,7 +392,7 @@ def _add_language(command: argparse.ArgumentParser) -> None:
         "--language",
         choices=("zh_TW", "en"),
         default="zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
-        help="of what is printed (zh_TW where LANG begins with zh, otherwise en)",
+        help="language of the output (zh_TW if LANG begins with zh, otherwise en)",
     )
 
 
@@ -411,12 +411,12 @@ def _parser() -> argparse.ArgumentParser:
     measure = command("measure", _measure, "Measure one run and write its record.")
     measure.add_argument("--order", type=json.loads, required=True, help="run and protocol, JSON")
     measure.add_argument("--output", type=Path, required=True, help="the record to write")
-    measure.add_argument("--machine", type=Path, help="the machine's file that it was planned from")
+    measure.add_argument("--machine", type=Path, help="file of the machine it was planned for")
 
     ceilings = command("ceilings", _ceilings, "Measure the device's ceilings.")
     ceilings.add_argument("--device", choices=("cuda", "cpu"), required=True)
     ceilings.add_argument("--output", type=Path, required=True, help="JSON file to write")
-    ceilings.add_argument("--machine", type=Path, help="the file that they were planned from")
+    ceilings.add_argument("--machine", type=Path, help="file of the machine they were planned for")
 
     described = command("describe-machine", _describe_machine, "Describe this machine in a file.")
     described.add_argument("--device", choices=("auto", "cuda", "cpu"), required=True)
@@ -482,7 +482,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds",
         type=_seconds,
         default=20.0,
-        help="how long to measure each shape, the start of processes not counted (20)",
+        help="how long to measure each shape, without the time that processes take to start (20)",
     )
     bench.add_argument(
         "--margin",
@@ -494,7 +494,7 @@ def _parser() -> argparse.ArgumentParser:
         "--counters", action="store_true", help="count each pass too, as the command profile does"
     )
     bench.add_argument(
-        "--watch", action="store_true", help="measure again whenever one of the files is saved"
+        "--watch", action="store_true", help="measure again whenever a file they depend on is saved"
     )
 
     profile = command("profile", _profile, "Count what an implementation does in each pass.")
@@ -504,7 +504,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_seconds,
         metavar="SECONDS",
         default=300.0,
-        help="time limit of the counting at each shape (300)",
+        help="time limit for each shape (300)",
     )
     for added in (bench, profile):
         added.add_argument(
@@ -613,32 +613,32 @@ def _parser() -> argparse.ArgumentParser:
         "or a git revision whose kernels were measured here. Exit status: 0, or 1 where a verdict "
         "given by --fail-on stands or the sides cannot be compared."
     )
-    compare.add_argument("one", metavar="ONE", help="what is compared with: before")
-    compare.add_argument("other", metavar="OTHER", help="what is judged: after")
-    compare.add_argument("--benchmark", default="attention", help="whose records (attention)")
+    compare.add_argument("one", metavar="ONE", help="the reference: before")
+    compare.add_argument("other", metavar="OTHER", help="what is judged against it: after")
+    compare.add_argument("--benchmark", default="attention", help="benchmark (attention)")
     compare.add_argument("--format", choices=("text", "markdown", "json"), default="text")
     compare.add_argument(
         "--fail-on",
         action="append",
         choices=("slower", "worse", "failed", "inconclusive"),
         default=[],
-        help="exit with status 1 where any run has this verdict; may be repeated",
+        help="exit with status 1 if any run has this verdict; may be repeated",
     )
     _add_language(compare)
 
     history = command("history", _history, "Say at which commits the numbers changed.")
     history.add_argument(
-        "folders", type=Path, nargs="+", metavar="FOLDER", help="records, or results with records"
+        "folders", type=Path, nargs="+", metavar="FOLDER", help="folder of records or of results"
     )
     history.add_argument(
         "--repository",
         type=Path,
         default=Path(),
         metavar="FOLDER",
-        help="the git checkout that the commits are of (this folder)",
+        help="git checkout with the commits (this folder)",
     )
     history.add_argument("--format", choices=("text", "markdown", "json", "html"), default="text")
-    history.add_argument("--output", type=Path, metavar="FILE", help="write there, do not print")
+    history.add_argument("--output", type=Path, metavar="FILE", help="write to a file, not print")
     _add_language(history)
 
     comparison = command("comparison", _comparison, "Compare the sides that a call has planned.")
@@ -663,25 +663,23 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument("--device", help="the class's GPU, for results that name none")
     _add_language(own)
 
-    hw4 = command("hw4", _hw4, "The assignment's program: attention from a file to a file.")
+    hw4 = command("hw4", _hw4, "Homework 4's program: read Q, K, V from a file, write the output.")
     hw4.add_argument("input", type=Path, metavar="IN.bin", help="B, N, d, then Q, K, V by batch")
     hw4.add_argument("output", type=Path, metavar="OUT.bin", help="the output to write")
-    hw4.add_argument("--step", metavar="NAME", help="a step of kernels/ladder/ (the last one)")
+    hw4.add_argument("--step", metavar="NAME", help="a step in kernels/ladder/ (the last one)")
     hw4.add_argument("--json", action="store_true", help="print the times as JSON, in seconds")
 
-    cases = command("hw4-cases", _hw4_cases, "Write the assignment's cases from a seed.")
+    cases = command("hw4-cases", _hw4_cases, "Generate the input files of homework 4's cases.")
     cases.add_argument("folder", type=Path, metavar="FOLDER", help="folder to write into")
-    judge = command("hw4-judge", _hw4_judge, "Judge steps on the assignment's cases.")
+    judge = command("hw4-judge", _hw4_judge, "Check and time steps on homework 4's cases.")
     judge.epilog = "Exit status: 0 if every case is within the tolerance, 1 if one is not."
     judge.add_argument(
         "--step", metavar="NAME", action="append", default=[],
-        help="a step of kernels/ladder/ (the last one); may be repeated",
+        help="a step in kernels/ladder/ (the last one); may be repeated",
     )  # fmt: skip
     for added in (cases, judge):
-        added.add_argument(
-            "cases", metavar="CASE", nargs="*", help="t01 to t30, all where none is named"
-        )
-        added.add_argument("--seed", type=int, default=0, help="of the values (0)")
+        added.add_argument("cases", metavar="CASE", nargs="*", help="t01 to t30 (all)")
+        added.add_argument("--seed", type=int, default=0, help="seed of the values (0)")
 
     call = command("check-call", _check_call, "Check what a Snakemake call gives as configuration.")
     call.set_defaults(others_ignored=True)

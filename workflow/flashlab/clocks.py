@@ -1,7 +1,7 @@
-"""Times of change after a clock has gone back, or on a file server whose clock is another one.
+"""Modification times in the future: after a clock was set back, or by a file server's other clock.
 
-What reruns is decided by times of change. Files from the future would look newer than everything
-made after them: a changed configuration or a new record would change no report.
+Modification times decide what reruns. Files from the future would look newer than everything made
+after them: a changed configuration or a new record would change no report.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 TOLERANCE_NS = 2 * 10**9
-"""How far ahead a time may be: what the clocks of hosts that share a folder may differ by."""
+"""How far ahead a time may be: by how much the clocks of hosts that share a folder may differ."""
 
 
 def filesystem_now(folder: Path) -> int:
-    """The time, in ns, that a file gets that is written in a folder now: its server's, if any."""
+    """The modification time, in ns, of a file written in a folder now: its server's, if any."""
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(b"\0")
         file.flush()
@@ -31,9 +31,9 @@ def _files(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def pull_back(folders: Iterable[Path], now: int) -> int:
-    """Give files and folders from the future times just before `now` (ns), in the same order.
+    """Set files and folders from the future to just before `now` (ns), in the same order.
 
-    Returns how many there were. They stay newer than all those that are from the past.
+    Returns how many there were. They stay newer than everything from the past.
     """
     ahead: dict[int, list[Path]] = {}
     for path in _files(folders):

@@ -1,11 +1,11 @@
 """When a bench looks at a ratio, and how wide its intervals must be because it looks repeatedly.
 
-Whoever looks at a running experiment until an interval excludes something finds what is not there.
-So the error of 5% is divided among all the looks that are planned, at fixed times: the alpha
-spending of Lan and DeMets (Biometrika 70, 1983), in the form that holds whatever the dependence
-between the looks (Bonferroni), and the interval at each look is a repeated confidence interval
-(Jennison and Turnbull, Journal of the Royal Statistical Society B 51, 1989): with 95% confidence,
-all of them hold at once. `docs/bench.md` has how often the verdicts are right on planted data.
+Testing the same data repeatedly raises the rate of false alarms. So the looks are planned, at fixed
+times, and the error of 5% is divided among them: the alpha spending of Lan and DeMets (Biometrika
+70, 1983), in the form that holds however the looks depend on one another (Bonferroni). The interval
+at each look is a repeated confidence interval (Jennison and Turnbull, Journal of the Royal
+Statistical Society B 51, 1989): with 95% confidence, all of them hold at once. `docs/bench.md` says
+how often the verdicts are right on planted data.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ PROCESSES = 4
 """In how many processes each implementation is measured: the first, and three restarts."""
 
 FIRST_SHARE = 1 / 8
-"""Share of the time that the first process is measured, so that a verdict is there soon; the others
-have the rest in equal parts."""
+"""Share of the time for which the first process is measured, so that there is soon a verdict; the
+others share the rest equally."""
 
 LOOK_IN_FIRST = 0.5
-"""Share of the first process's time at which is looked, besides the end of every process."""
+"""Share of the first process's time after which the first look is taken; the others are at the end
+of each process."""
 
 PROVISIONAL_ERROR, FINAL_ERROR = 0.002, 0.042
 """The error of each of the four looks before the last, and of the last: 5% together."""
 
 ASSUMED_SPREAD = Spread(deviation=0.01, freedom=1e6)
-"""Between processes, as long as there are too few to tell: the standard deviation of the logarithm
-of a ratio. Once several have been measured and differ by more, what they differ by counts. On an
-H200, one implementation's processes differed by 0.02 to 1.4% (`docs/measuring.md`)."""
+"""The standard deviation between processes of the logarithm of a ratio, assumed while too few were
+measured to estimate it. Once several have been measured and differ by more, the greater value
+counts. On an H200, processes of one implementation differed by 0.02 to 1.4%
+(`docs/measuring.md`)."""
 
 MIN_PAIRS = MIN_SAMPLES
 """Fewest batches of an implementation in a process, whatever the time spent."""

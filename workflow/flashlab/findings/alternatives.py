@@ -1,6 +1,6 @@
-"""Conclusions where nothing grows: which implementation and variant to take, and what it costs.
+"""Conclusions on alternatives at one setting: which implementation and variant to use, and why.
 
-For experiments whose runs are alternatives at one setting (`Sweep.has_alternatives`).
+For experiments whose sweep has no order (`Sweep.has_alternatives`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from flashlab.statistics import Estimate
 from flashlab.sweep import Row, Sweep, metrics_of
 
 OUTCOMES = {"better": "helps", "worse": "costs", "equivalent": "level", "inconclusive": "open"}
-"""What the effect of a variant comes to, by the verdict on the metric that one chooses by."""
+"""The effect of a variant, by the verdict on the decisive metric."""
 
 
 @dataclass(frozen=True)
 class _Alternative:
-    """A run that has numbers, and the metric that one chooses by."""
+    """A run that has numbers, and its estimate of the decisive metric."""
 
     run: Row
     estimate: Estimate
@@ -71,7 +71,7 @@ def alternative_conclusions(known: Known, estimates: Estimates) -> Iterator[Find
 
 
 def _answer(known: Known, sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
-    """What is best by the metric that one chooses by, and what it takes of the device."""
+    """What is best by the decisive metric, and its share of the device's ceiling."""
     metric = known.decisive
     if metric is None:
         return

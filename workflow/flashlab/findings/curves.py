@@ -20,7 +20,7 @@ from flashlab.findings.ratios import Estimates, rounded
 from flashlab.sweep import Row, Sweep, device_of
 
 FEWEST = 3
-"""Fewest runs of the naive implementation that tell a spread."""
+"""Fewest runs of the naive implementation from which a spread is estimated."""
 
 METHOD = (
     "root mean square over the steps of the difference from the naive implementation's curve of "
@@ -38,7 +38,7 @@ def distance(one: Sequence[float], other: Sequence[float], steps: int) -> float:
 
 
 def _problem(benchmark: Benchmark, run: Row) -> Key:
-    """What two runs must agree in for their curves to be of the same problem."""
+    """What two runs must have in common for their curves to be of the same problem."""
     sizes = (p.name for p in benchmark.given if not p.is_variant and not p.nominal)
     return (*(run[name] for name in sizes), run["dtype"], run["device"])
 

@@ -1,7 +1,7 @@
-"""What a reader should take from a ladder of steps: what each one bought, where the climb ends.
+"""What a reader should take from a ladder of steps: what each one gains, and how fast the best is.
 
-The heights of the steps are those by the decisive metric, at the last value of the first experiment
-whose implementations are steps; other values are in its table.
+The steps are compared by the decisive metric, at the last value of the first experiment whose
+implementations are steps; other values are in its table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def ladder_of(known: Known) -> Sweep | None:
 
 
 def step_metric(sweep: Sweep) -> Metric:
-    """What steps are measured by: the metric that one chooses by."""
+    """The decisive metric, by which steps are compared."""
     return chosen_metrics(sweep.benchmark)[-1]
 
 
@@ -147,7 +147,7 @@ def _rates(sweep: Sweep, value: int) -> dict[str, float]:
 
 
 def _top(sweep: Sweep) -> list[Statement]:
-    """Where the climb ends: the best rate beside what the device could do."""
+    """The best step's rate beside the device's peak rates."""
     value = sweep.values[-1]
     rates = _rates(sweep, value)
     if not rates:
@@ -228,7 +228,7 @@ def _first(sweep: Sweep) -> list[Statement]:
 
 
 def without_times(sweeps: Sequence[Sweep]) -> list[Statement]:
-    """What is told where a simulator ran everything: how many runs are right, and no times."""
+    """The conclusion where a simulator ran everything: how many runs are correct, and no times."""
     runs = {sweep.key_of(run): run for sweep in sweeps for run in sweep.runs}
     good = sum(run["status"] == "ok" for run in runs.values())
     params = {"simulated_ok": good, "simulated_of": len(runs)}

@@ -1,7 +1,7 @@
-"""Findings about steps: what an implementation gains over the one that it goes a step beyond.
+"""Findings about steps: what an implementation gains over the one that it improves on.
 
-They are judged as every other comparison is. Beside a step stands the counter that moved most with
-it, where both runs were counted: it moved, whatever else may have.
+They are judged as every other comparison is. Where both runs were counted, a step is reported with
+the counter that changed most. Other things may have changed with it too.
 """
 
 from __future__ import annotations
@@ -47,15 +47,10 @@ class Moved:
     @property
     def factor(self) -> float:
         """How many times as good it is: above 1 is better; infinite where it is gone."""
-        ends = (
-            (self.before, self.after)
-            if self.counter.higher_is_better
-            else (
-                self.after,
-                self.before,
-            )
-        )
-        worse, better = ends
+        if self.counter.higher_is_better:
+            worse, better = self.before, self.after
+        else:
+            worse, better = self.after, self.before
         return math.inf if worse == 0 else better / worse
 
     @property
@@ -97,7 +92,7 @@ def _extent(moved: Moved) -> float:
 
 
 SHOWN_IN = {"B": (1e9, " GB"), "1": (1e6, " × 10⁶"), "%": (1.0, "%")}
-"""By a counter's unit: what its value is divided by where it is quoted, and what follows it."""
+"""By a counter's unit: the divisor of its value in sentences, and the text that follows it."""
 
 
 def _moved_params(moved: Moved, value: int) -> dict[str, Any]:

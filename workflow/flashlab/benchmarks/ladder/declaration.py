@@ -51,14 +51,14 @@ CASE = Parameter(
 # Quantities
 
 TIME = Quantity(
-    "time", "ms", "lower", exact=False, labels={"zh_TW": "核心時間", "en": "Kernel time"}
+    "time", "ms", "lower", exact=False, labels={"zh_TW": "kernel 時間", "en": "Kernel time"}
 )
 HOST_TIME = Quantity(
     "host_time",
     "ms",
     "lower",
     exact=False,
-    labels={"zh_TW": "核心與複製的時間", "en": "Kernel with its copies"},
+    labels={"zh_TW": "kernel 與複製的時間", "en": "Kernel with its copies"},
 )
 RATE = Quantity(
     "rate", "TFLOP/s", "higher", exact=False, labels={"zh_TW": "運算速率", "en": "Rate"}
@@ -82,9 +82,9 @@ PARTS = {
     "buffers": ("配置主機記憶體", "host buffers"),
     "file_in": ("讀檔", "reading the file"),
     "copy_in": ("複製輸入", "copies in"),
-    "kernel": ("核心", "kernel"),
+    "kernel": ("kernel", "kernel"),
     "copy_out": ("複製輸出", "copies out"),
-    "overlapped": ("重疊的核心與複製", "kernel and copies, overlapped"),
+    "overlapped": ("重疊的 kernel 與複製", "kernel and copies, overlapped"),
     "file_out": ("寫檔", "writing the file"),
 }
 """What the whole process consists of, in order, as the program itself states it."""
@@ -118,9 +118,9 @@ LADDER = Benchmark(
         Metric(
             "host_time",
             HOST_TIME,
-            {"zh_TW": "核心與複製的時間", "en": "time of the kernel with its copies"},
+            {"zh_TW": "kernel 與複製的時間", "en": "time of the kernel with its copies"},
         ),
-        Metric("kernel_time", TIME, {"zh_TW": "核心時間", "en": "kernel time"}),
+        Metric("kernel_time", TIME, {"zh_TW": "kernel 時間", "en": "kernel time"}),
         Metric(
             "rate",
             RATE,
