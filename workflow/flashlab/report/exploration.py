@@ -60,6 +60,7 @@ def _chart(data: ReportData, sweep: Sweep, section: Section) -> Chart:
         figures={
             entry.id: names.index(benchmark.panels(figure["quantity"])[0].name)
             for figure, entry in zip(sweep.plan["figures"], section.figures, strict=True)
+            if figure["quantity"] in benchmark.quantities  # a curve is no metric
         },
         lines=[
             ChartLine(
@@ -83,7 +84,8 @@ def _point(data: ReportData, sweep: Sweep, run: Row, metrics: Sequence[str]) -> 
         if parameter != sweep.parameter
     ]
     succeeded = run["status"] == "ok"
-    rows = [sweep.metric_row(run, name) if succeeded else None for name in metrics]
+    held = {metric.name for metric in sweep.benchmark.metrics} if succeeded else set()
+    rows = [sweep.metric_row(run, name) if name in held else None for name in metrics]
     return ChartPoint(
         at=sweep.value_of(run),
         along=", ".join(along),
