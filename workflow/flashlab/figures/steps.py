@@ -147,7 +147,9 @@ def _parts_of(sweep: Sweep, run: Row) -> dict[str, float]:
     """The parts of a run's time that it has, in their order, in the whole's unit."""
     split = sweep.benchmark.split
     assert split is not None
-    rows = {name: sweep.metric_row(run, name) for name in (*split.parts, split.whole)}
+    held = {metric.name for metric in sweep.benchmark.metrics}  # a part may be optional
+    names = [name for name in (*split.parts, split.whole) if name in held]
+    rows = {name: sweep.metric_row(run, name) for name in names}
     return {name: float(row["value"]) for name, row in rows.items() if row["status"] == "ok"}
 
 
