@@ -76,7 +76,8 @@ def cheap_parts(root: Path) -> list[Part]:
             parts += _part(file.relative_to(root).as_posix(), [file])
     bookkeeping = root / SNAKEMAKE
     if bookkeeping.is_dir():
-        parts += _part(SNAKEMAKE, (path for path in bookkeeping.iterdir() if path.name not in CLAIM))
+        inside = (path for path in bookkeeping.iterdir() if path.name not in CLAIM)
+        parts += _part(SNAKEMAKE, inside)
     return parts
 
 

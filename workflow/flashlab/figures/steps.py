@@ -30,8 +30,7 @@ from flashlab.figures.style import (
     place_panels,
 )
 from flashlab.findings.model import Finding
-from flashlab.findings.step_conclusions import step_metric
-from flashlab.sweep import Row, Sweep
+from flashlab.sweep import Row, Sweep, step_metric
 
 BAR_INCHES = 0.17
 """Height of a row."""
