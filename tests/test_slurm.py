@@ -38,6 +38,13 @@ pytestmark = [
     ),
 ]
 
+STEADY = """
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+
+RemoteExecutor.next_seconds_between_status_checks = property(lambda _: 1, lambda _, seconds: None)
+"""
+"""Asks for the jobs' status every second, where the plugin waits 10 s longer each time."""
+
 CONFIG = """
 ClusterName=test
 SlurmctldHost=localhost
@@ -111,8 +118,9 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("slurm")
     folder.chmod(0o755)  # munged wants its socket where all can reach it
-    for inside in ("bin", "state", "spool-node1", "spool-node2"):
+    for inside in ("bin", "state", "steady", "spool-node1", "spool-node2"):
         folder.joinpath(inside).mkdir()
+    folder.joinpath("steady", "sitecustomize.py").write_text(STEADY)
     key = folder / "munge.key"
     key.write_bytes(os.urandom(32))
     key.chmod(0o600)
@@ -157,7 +165,8 @@ class Lab:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         plugins = str(PLUGINS) if PLUGINS.is_dir() else ""
-        search = [str(self.project.folder / "workflow"), plugins]
+        steady = str(self.cluster.folder / "steady")
+        search = [str(self.project.folder / "workflow"), plugins, steady]
         call: subprocess.Popen[str] = self.project.start(
             *("--profile", "profiles/slurm", *arguments, "--group-components", "measuring=2"),
             *("--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"),
