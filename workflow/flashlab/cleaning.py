@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ MEASURED = tuple(
 )
 REPORTS = ("*.pdf", "*.html", "*.json", "*.csv")
 SNAKEMAKE = ".snakemake"
-LOCK = "flashlab.lock"
+CLAIM = {"flashlab.lock", "flashlab.alive"}
 
 
 class CleaningError(Exception):
@@ -75,7 +76,8 @@ def cheap_parts(root: Path) -> list[Part]:
             parts += _part(file.relative_to(root).as_posix(), [file])
     bookkeeping = root / SNAKEMAKE
     if bookkeeping.is_dir():
-        parts += _part(SNAKEMAKE, (path for path in bookkeeping.iterdir() if path.name != LOCK))
+        inside = (path for path in bookkeeping.iterdir() if path.name not in CLAIM)
+        parts += _part(SNAKEMAKE, inside)
     return parts
 
 
@@ -128,21 +130,23 @@ def clean(root: Path, yes: bool, records: bool) -> list[str]:
     """
     if not (root / "Snakefile").is_file():
         raise CleaningError(f"{root.resolve()} has no Snakefile, so it is not cleaned")
-    if yes:
-        claim = FolderClaim(root / SNAKEMAKE)
-        claim.take()
-        if not claim.held:
-            raise CleaningError("nothing was deleted, because that call needs its files")
-    cheap, measured = cheap_parts(root), measured_parts(root)
-    gone = [*cheap, *(measured if records else ())]
-    if not gone:
-        lines = ["There is nothing to delete."]
-    else:
-        total = f"{_mebibytes(sum(part.size for part in gone))}  in all"
-        lines = ["Deleted:" if yes else "Can be deleted:", *_listing(gone), total]
-    if yes:
-        _delete(gone)
-        _remove_empty(root / "results")
+    with ExitStack() as claimed:
+        if yes:
+            claim = FolderClaim(root / SNAKEMAKE)
+            claim.take()
+            claimed.callback(claim.release)
+            if not claim.held:
+                raise CleaningError("nothing was deleted, because that call needs its files")
+        cheap, measured = cheap_parts(root), measured_parts(root)
+        gone = [*cheap, *(measured if records else ())]
+        if not gone:
+            lines = ["There is nothing to delete."]
+        else:
+            total = f"{_mebibytes(sum(part.size for part in gone))}  in all"
+            lines = ["Deleted:" if yes else "Can be deleted:", *_listing(gone), total]
+        if yes:
+            _delete(gone)
+            _remove_empty(root / "results")
     if measured and not records:
         lines += ["Kept, because measuring again takes time:", *_listing(measured)]
     if not yes and (cheap or measured):

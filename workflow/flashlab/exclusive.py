@@ -48,7 +48,7 @@ def _clear_killed_call(snakemake: Path) -> None:
 
 
 class FolderClaim:
-    """This call's claim on the folder, held until the process ends."""
+    """This call's claim on the folder, held until it is released or the process ends."""
 
     def __init__(self, snakemake: Path) -> None:
         snakemake.mkdir(exist_ok=True)
@@ -106,13 +106,18 @@ class FolderClaim:
         self._file.flush()
         self.held = True
         self._ended = threading.Event()
-        beating = threading.Thread(target=self._show_life, daemon=True)
-        beating.start()
-        atexit.register(self._let_go, beating)
+        self._beating = threading.Thread(target=self._show_life, daemon=True)
+        self._beating.start()
+        atexit.register(self.release)
 
-    def _let_go(self, beating: threading.Thread) -> None:
-        self._ended.set()
-        beating.join()
+    def release(self) -> None:
+        """Leave the folder to other calls; nothing if it is not held."""
+        if self.held:
+            self.held = False
+            self._ended.set()
+            self._beating.join()
+            self._file.close()
+            atexit.unregister(self.release)
 
     def take(self) -> None:
         """Claim the folder if it is free, and clear what a killed call left.

@@ -489,6 +489,16 @@ def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
     return [metric for metric in benchmark.compared if metric.exact == exact]
 
 
+def chosen_metrics(benchmark: Benchmark) -> list[Metric]:
+    """What one chooses by: the measured sampled metrics, and their totals."""
+    return [*metrics_of(benchmark, exact=False), *benchmark.totals]
+
+
+def step_metric(sweep: Sweep) -> Metric:
+    """What steps are measured by: the metric that one chooses by."""
+    return chosen_metrics(sweep.benchmark)[-1]
+
+
 def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False) -> Sweep:
     """The sweep of a planned experiment from its folder of `tables`."""
     benchmark = find_benchmark(plan["benchmark"])

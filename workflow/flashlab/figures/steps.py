@@ -30,8 +30,7 @@ from flashlab.figures.style import (
     place_panels,
 )
 from flashlab.findings.model import Finding
-from flashlab.findings.step_conclusions import step_metric
-from flashlab.sweep import Row, Sweep
+from flashlab.sweep import Row, Sweep, step_metric
 
 BAR_INCHES = 0.17
 """Height of a row."""
@@ -147,7 +146,9 @@ def _parts_of(sweep: Sweep, run: Row) -> dict[str, float]:
     """The parts of a run's time that it has, in their order, in the whole's unit."""
     split = sweep.benchmark.split
     assert split is not None
-    rows = {name: sweep.metric_row(run, name) for name in (*split.parts, split.whole)}
+    held = {metric.name for metric in sweep.benchmark.metrics}  # a part may be optional
+    names = [name for name in (*split.parts, split.whole) if name in held]
+    rows = {name: sweep.metric_row(run, name) for name in names}
     return {name: float(row["value"]) for name, row in rows.items() if row["status"] == "ok"}
 
 

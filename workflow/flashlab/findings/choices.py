@@ -23,7 +23,7 @@ from flashlab.findings.ratios import (
 from flashlab.findings.series import Series, build_finding
 from flashlab.findings.settings import Setting, dataset_finding, settings_of
 from flashlab.statistics import Estimate
-from flashlab.sweep import Sweep, metrics_of
+from flashlab.sweep import Sweep, chosen_metrics
 
 METHOD = (
     "at each setting the best median over that of every other implementation, as a factor above 1; "
@@ -119,11 +119,6 @@ def _winners(places: Mapping[int, Place]) -> list[dict[str, Any]]:
         at = dict(stretch)
         found.append({"names": next(iter(at.values())).level, "values": list(at)})
     return found
-
-
-def chosen_metrics(benchmark: Benchmark) -> list[Metric]:
-    """What one chooses by: the measured sampled metrics, and their totals."""
-    return [*metrics_of(benchmark, exact=False), *benchmark.totals]
 
 
 def choices(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.findings.choices import chosen_metrics
 from flashlab.findings.model import Evidence, Finding, Reason
 from flashlab.findings.ratios import Ratio, exceeds_margin, rounded
-from flashlab.sweep import Row, Sweep, Variant, device_of, metrics_of
+from flashlab.sweep import Row, Sweep, Variant, chosen_metrics, device_of, metrics_of
 
 METHOD = "quoted from the findings listed, and from the tables' medians and exact values"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from flashlab.findings.choices import chosen_metrics
 from flashlab.findings.model import Finding, Reason
 from flashlab.findings.ratios import (
     INTERVALS,
@@ -17,7 +16,7 @@ from flashlab.findings.ratios import (
     without_samples,
 )
 from flashlab.findings.settings import dataset_finding, in_short, settings_of
-from flashlab.sweep import Sweep
+from flashlab.sweep import Sweep, chosen_metrics
 
 
 def worse_than_naive(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Finding]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.benchmarks.model import Metric
 from flashlab.devices import find_device
-from flashlab.findings.choices import chosen_metrics
 from flashlab.findings.conclusion_parts import (
     Known,
     Statement,
@@ -22,7 +20,7 @@ from flashlab.findings.conclusion_parts import (
 )
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import rounded
-from flashlab.sweep import Sweep
+from flashlab.sweep import Sweep, step_metric
 
 VERDICTS = ("helps", "hurts", "no_difference", "mixed", "inconclusive")
 
@@ -30,11 +28,6 @@ VERDICTS = ("helps", "hurts", "no_difference", "mixed", "inconclusive")
 def ladder_of(known: Known) -> Sweep | None:
     """The first experiment of a section whose implementations are steps; None for none."""
     return next((s for s in known.sweeps if s.steps and not s.is_summary), None)
-
-
-def step_metric(sweep: Sweep) -> Metric:
-    """The decisive metric, by which steps are compared."""
-    return chosen_metrics(sweep.benchmark)[-1]
 
 
 def step_conclusions(known: Known) -> Iterator[Finding]:

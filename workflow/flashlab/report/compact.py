@@ -12,13 +12,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from flashlab.benchmarks.model import Metric
-from flashlab.findings.choices import chosen_metrics
 from flashlab.findings.model import Finding
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
 from flashlab.report.wording import Texts
 from flashlab.sweep import Row as RunRow
-from flashlab.sweep import Sweep, Variant, metrics_of
+from flashlab.sweep import Sweep, Variant, chosen_metrics, metrics_of
 
 MOST_VALUES = 6
 """Most values of a sweep that fit side by side twice, for two metrics."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flashlab.benchmarks.model import Metric
-from flashlab.findings.choices import chosen_metrics
 from flashlab.findings.model import Finding
 from flashlab.findings.selection import MIN_CHOICES
 from flashlab.report.data import ReportData
@@ -12,6 +11,7 @@ from flashlab.report.finding_words import ends_of_stretch
 from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
 from flashlab.report.statements import FindingRenderer
 from flashlab.report.wording import Texts
+from flashlab.sweep import chosen_metrics
 
 BOUNDS = ("compute_bound", "memory_bound", "neither", "model_error")
 CEILINGS = ("matrix_percent", "copy_percent")

@@ -52,6 +52,7 @@ def _chart(data: ReportData, sweep: Sweep, section: Section) -> Chart:
     words, benchmark = data.words, data.benchmark
     names = [metric.name for metric in benchmark.metrics]
     several = len(sweep.variants) > 1
+    curves = {curve.name for curve in benchmark.curves}  # which are not drawn against the sweep
     return Chart(
         id=section.id,
         title=section.title,
@@ -60,7 +61,7 @@ def _chart(data: ReportData, sweep: Sweep, section: Section) -> Chart:
         figures={
             entry.id: names.index(benchmark.panels(figure["quantity"])[0].name)
             for figure, entry in zip(sweep.plan["figures"], section.figures, strict=True)
-            if figure["quantity"] in benchmark.quantities  # a curve is no metric
+            if figure["quantity"] not in curves
         },
         lines=[
             ChartLine(
