@@ -2,7 +2,9 @@
 
 Importing Snakemake, SciPy, Matplotlib and WeasyPrint takes most of the time of the many small calls
 that the pipeline tests make. Here it is done once. The package itself is never imported in advance,
-so a fork runs the sources of the folder that it is called for, as a new process would.
+so a fork runs the sources of the folder that it is called for, as a new process would. Its files
+are only parsed in advance: every call reads their syntax trees for imports and digests, and a fork
+parses those again that have changed.
 
 `python zygote.py serve SOCKET` is that process; `python zygote.py SOCKET ARGUMENTS` stands in for
 `python ARGUMENTS`. Measuring is not forked here: it gets a new interpreter, as for users.
@@ -10,6 +12,7 @@ so a fork runs the sources of the folder that it is called for, as a new process
 
 from __future__ import annotations
 
+import ast
 import atexit
 import contextlib
 import gc
@@ -22,9 +25,12 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
+PARSED = ("workflow/flashlab", "kernels")
 IMPORTED = (
     *("snakemake.cli", "snakemake.workflow", "snakemake.executors.local", "snakemake.storage"),
     *("snakemake.profiles", "snakemake.report.html_reporter", "snakemake.report.rulegraph_spec"),
@@ -39,6 +45,18 @@ STAGES = (
     *("comparison", "comparison-figures", "comparison-pdf"),
 )
 """Commands of the package that run in a fork."""
+
+
+def _parse_in_advance(files: Iterable[Path]) -> None:
+    """Have `ast.parse` return the tree of any source that is, byte for byte, one of these files."""
+    parse = ast.parse
+    trees = {source: parse(source) for source in {path.read_bytes() for path in files}}
+
+    def parse_unless_known(source: Any, *arguments: Any, **options: Any) -> Any:
+        tree = trees.get(source) if isinstance(source, bytes) else None
+        return parse(source, *arguments, **options) if tree is None else tree
+
+    ast.parse = parse_unless_known
 
 
 def _run(request: dict[str, Any]) -> int:
@@ -100,6 +118,7 @@ def serve(path: str) -> None:
     """Serve until standard input, which the tests keep open, is closed."""
     for name in IMPORTED:
         importlib.import_module(name)
+    _parse_in_advance(path for folder in PARSED for path in (ROOT / folder).rglob("*.py"))
     os.fsync = lambda descriptor: None  # the files need not survive a power cut
     gc.freeze()  # a fork's collections need not go through the libraries
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically

@@ -19,12 +19,13 @@ from findings.judging_kinds import JUDGES
 from findings.judging_kinds import differences as chosen_differences
 from findings.planted import DEVICE, PLANTS, lab, plant_ceilings, true_median, write_dataset
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.findings.ceilings import read_ceilings
 from flashlab.findings.claims import claims
 from flashlab.findings.derive import derive
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import Estimates
-from flashlab.published import read_claims
+from flashlab.published import claims_of, read_claims
 from flashlab.sweep import read_planned_sweep
 
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
@@ -140,7 +141,7 @@ def score(
     each dataset's findings.
     """
     scores = Scores()
-    published = read_claims(CLAIMS)
+    published = claims_of(read_claims(CLAIMS), ATTENTION)
     none: dict[str, Any] = {**published, "sources": {}, "claims": []}
     for index in range(datasets):
         random = np.random.default_rng([seed, index])

@@ -43,9 +43,14 @@ def error_of(step: ModuleType, *shape: int, stream: object = None) -> float:
     return float((out - reference(q, k, v)).abs().max())
 
 
+ROUNDED = 3 * 2 * 2**-11
+"""Largest error of a step on tensor cores. Weights and values are rounded to 11 bits each, at most
+2^-11 of them; the weights sum to 1 and the values are at most 3."""
+
+
 @pytest.mark.parametrize("name", CUDA_STEPS)
 def test_a_step_is_right_where_no_tile_is_full(name: str) -> None:
-    tolerance = 2e-3 if name in ("TensorTF32", "TensorFP16", "SplitKeys") else 2e-4
+    tolerance = ROUNDED if name in ("TensorTF32", "TensorFP16", "SplitKeys") else 2e-4
     assert error_of(load_step(name), 3, 333, 64, stream=cuda.stream()) < tolerance
 
 

@@ -71,9 +71,11 @@ def _ceilings(arguments: Arguments) -> None:
 
 
 def _describe_machine(arguments: Arguments) -> None:
-    from flashlab import implementations, machines
+    from flashlab import machines
+    from flashlab.benchmarks.registry import BENCHMARKS
+    from flashlab.implementations import implementations_of
 
-    known = implementations.find_implementations().values()
+    known = [one for each in BENCHMARKS.values() for one in implementations_of(each).values()]
     packages = {"torch", *(package for one in known for package in one.packages)}
     machines.describe_machine(arguments.device, packages, arguments.output)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.findings.ratios import Ratio, function_of, quotient
-from flashlab.records import Record
+from flashlab.records import Measurement, Record
 from flashlab.replication import Spread, combine_processes, geometric_mean
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, estimate_median
@@ -56,13 +56,17 @@ class Measured:
         return {warning["code"] for warning in every if warning.get("metric") in concerned}
 
     def values(self, metric: Metric) -> list[float]:
-        """A metric's value in each process that has one."""
-        return [r.metrics[metric.name].value for r in self.records if r.status == "ok"]
+        """A metric's value in each process that has one; an optional metric may have none."""
+        return [found.value for found in self._measurements(metric)]
 
     def estimates(self, metric: Metric) -> list[Estimate]:
         """A sampled metric's estimate in each process; empty where one kept no samples."""
-        kept = [r.metrics[metric.name].samples for r in self.records if r.status == "ok"]
+        kept = [found.samples for found in self._measurements(metric)]
         return [estimate_median(samples) for samples in kept] if all(kept) else []
+
+    def _measurements(self, metric: Metric) -> list[Measurement]:
+        ok = (record for record in self.records if record.status == "ok")
+        return [r.metrics[metric.name] for r in ok if metric.name in r.metrics]
 
 
 @dataclass(frozen=True)
@@ -159,7 +163,7 @@ def compare_runs(
 ) -> list[Pair]:
     """A pair for each measured metric of each run that both have, or for its failure on one side.
 
-    Runs that failed alike on both sides have none.
+    Runs that failed alike on both sides have none, nor has a metric that one side lacks.
     """
     pairs: list[Pair] = []
     shared = sorted(one.keys() & other.keys())
@@ -181,7 +185,10 @@ def compare_runs(
             if sides[0].status == "ok" and sides[1].status == "ok"
         }
         for metric in benchmark.measured:
-            for run, (first, second, ratio) in _compare_kind(metric, ok).items():
+            having = {
+                r: (a, b) for r, (a, b) in ok.items() if a.values(metric) and b.values(metric)
+            }
+            for run, (first, second, ratio) in _compare_kind(metric, having).items():
                 counts = (len(ok[run][0].values(metric)), len(ok[run][1].values(metric)))
                 verdict = verdict_on(metric, ratio)
                 codes = tuple(sorted(ok[run][0].warnings(metric) | ok[run][1].warnings(metric)))

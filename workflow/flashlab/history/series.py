@@ -121,9 +121,12 @@ def _lines(
     benchmark = find_benchmark(commits[0][1][0].benchmark)
     measured = [(commit, Measured(records)) for commit, records in commits]
     ok = [(commit, each) for commit, each in measured if each.status == "ok"]
-    for metric in benchmark.measured if ok else ():
-        values = [geometric_mean(each.values(metric)) for _, each in ok]
-        names = [commit for commit, _ in ok]
+    for metric in benchmark.measured:
+        having = [(commit, found) for commit, each in ok if (found := each.values(metric))]
+        if not having:
+            continue
+        names = [commit for commit, _ in having]
+        values = [geometric_mean(found) for _, found in having]
         changes = find_changes(values) if min(values) > 0 else []
         yield Line(benchmark, run, metric, surroundings, names, values, changes)
 
