@@ -271,7 +271,7 @@ class Benchmark:
 
     @cached_property
     def compared(self) -> tuple[Metric, ...]:
-        """The measured metrics that findings are about: the others are only shown.
+        """The measured metrics that findings are about; the others are only shown.
 
         Those are declared so, or measured once in each process.
         """
