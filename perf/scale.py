@@ -1,9 +1,9 @@
-"""How the stages grow with the number of runs, on eight machines that none of them has.
+"""How the time and memory of each stage grow with the number of runs.
 
-Plans N runs for each of eight described machines, writes the records of one of them by a fake
-measurement, and makes the tables, the findings, the figures and the report of them. Prints the CPU
-seconds and the memory of each stage at each N, and the exponent by which its time grows. The jobs
-of a stage share a process here, so that interpreters that start count once.
+Plans N runs for each of eight machines, known only by their descriptions, writes the records of one
+of them with a fake measurement, and makes its tables, findings, figures and report. Prints the CPU
+seconds and the memory of each stage at each N, and the exponent with which its time grows. The jobs
+of a stage share a process here, so that the start of the interpreter counts once.
 Usage: PYTHONPATH=workflow python perf/scale.py [N ...]
 """
 

@@ -89,7 +89,7 @@ def test_a_job_on_another_machine_names_both_and_writes_nothing(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "there is no config/machines/lab.json; make it"),
+        (None, "there is no config/machines/lab.json; write it"),
         ("{", "lab.json: cannot be read"),
         ('{"version": 1, "device": "tpu"}', "lab.json: "),
     ],

@@ -175,7 +175,7 @@ def test_hyper_param_json_is_configuration(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ('{"layers": 12}', "layers: is no key of hyper_param.json; known: n_layer"),
+        ('{"layers": 12}', "layers: is not a key of hyper_param.json; known: n_layer"),
         ('{"attn_type": "fast"}', "attn_type: 'fast' is none of naive, math"),
         ("[]", "must hold keys with values"),
         ("{", "not JSON"),

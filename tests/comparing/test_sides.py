@@ -117,7 +117,9 @@ def test_a_revision_has_the_records_of_its_kernels(
 
 
 def test_a_name_that_stands_for_nothing_is_an_error_that_lists_the_datasets() -> None:
-    with pytest.raises(SideError, match=r"no recorded dataset .*h200.*no folder and no git"):
+    with pytest.raises(
+        SideError, match=r"neither a recorded dataset \(.*h200.*nor a folder nor a git"
+    ):
         find_side("nosuch")
 
 

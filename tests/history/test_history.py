@@ -74,7 +74,7 @@ def test_uncommitted_changes_and_other_machines_are_kept_apart() -> None:
     elsewhere = measured_at(COMMITS[0], 1, 9.0, device_name="Slate")
     lines = histories([*planted(), *dirty, *elsewhere], ORDER)
     assert sorted(len(line.values) for line in lines) == [1] * 3 + [len(COMMITS)] * 3
-    with pytest.raises(HistoryError, match="no record tells the commit"):
+    with pytest.raises(HistoryError, match="every record was measured with uncommitted changes"):
         histories(dirty, ORDER)
 
 

@@ -1,6 +1,6 @@
-"""Machines as data: what decides records, described where it measures and planned from anywhere.
+"""Machines as data: what a record depends on, described on one machine to plan for it on another.
 
-A record's name holds the device, the driver and the versions of the machine that measures it. The
+A record's name depends on the device, the driver and the versions of the machine that measures. The
 machine that plans may have none of them: a cluster's login node has no GPU. There the plan is made
 from a file, ``config/machines/NAME.json``, which a job on the measuring machine wrote.
 """
@@ -77,8 +77,8 @@ HERE: Machine = ThisMachine()
 class DescribedMachine:
     """A machine as its file describes it.
 
-    `packages` are the distributions whose versions decide what any kernel runs. `gpu_uuids` tell
-    which cards were seen; they decide nothing, since a partition's nodes differ in them.
+    `packages` are the distributions whose versions decide what any kernel runs. `gpu_uuids` are
+    for information only, since the nodes of a partition have different GPUs.
     """
 
     path: Path
@@ -110,8 +110,8 @@ class DescribedMachine:
         """The described version; MachineError where the file was made before it was needed."""
         if name not in self.packages:
             raise MachineError(
-                f"{self.path}: packages: the version of {name} is missing, which a kernel names "
-                f"since the file was made; {_remedy(self.path)}"
+                f"{self.path}: packages: the version of {name} is missing, because no kernel named "
+                f"it when the file was made; {_remedy(self.path)}"
             )
         return self.packages[name]
 
@@ -165,8 +165,8 @@ def read_machine(path: Path) -> DescribedMachine:
         document = read_json(path)
     except FileNotFoundError as error:
         raise MachineError(
-            f"config: machine: there is no {path}; make it with a job where measuring would run: "
-            f"snakemake machine --config machine={path.stem}"
+            f"config: machine: there is no {path}; write it with a job on the machine that is to "
+            f"measure: snakemake machine --config machine={path.stem}"
         ) from error
     except (OSError, ValueError) as error:
         raise MachineError(f"{path}: cannot be read ({error}); {_remedy(path)}") from error

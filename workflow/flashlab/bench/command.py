@@ -26,7 +26,7 @@ from flashlab.profiling import count_run, counters_table, print_profile
 from flashlab.shapes import ShapeError, parse_shapes, shape_text
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
-"""What is measured where no shape is given, by kind of device; sizes left out are of it too."""
+"""The shape measured if none is given, by kind of device; a size left out is taken from it too."""
 
 DTYPE = {"cuda": "float16", "cpu": "float32"}
 

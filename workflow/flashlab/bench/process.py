@@ -1,4 +1,4 @@
-"""A process of a bench, seen from the one that leads it: its start, its commands, its end.
+"""A measuring process of a bench as its parent controls it: its start, its commands, its end.
 
 Nothing here imports torch.
 """

@@ -271,7 +271,7 @@ class Benchmark:
 
     @cached_property
     def compared(self) -> tuple[Metric, ...]:
-        """The measured metrics that findings are about: the others are only shown.
+        """The measured metrics that findings are about; the others are only shown.
 
         Those are declared so, or measured once in each process.
         """
@@ -286,10 +286,10 @@ class Benchmark:
         return tuple(itertools.chain.from_iterable(self.counters_on(device).values()))
 
     def having(self, names: Collection[str]) -> Benchmark:
-        """The benchmark as records tell of it that hold the measured metrics of these names.
+        """The benchmark for records that hold the measured metrics of these names.
 
-        Without each optional metric that is not among them, and what follows from it. Their names
-        are still known.
+        Optional metrics that are not among them are left out, with those derived from them. Their
+        names are still known (`absent`).
         """
         gone = {m.name for m in self.measured if m.optional and m.name not in names}
         absent = tuple(m for m in self.metrics if gone.intersection(self.measured_behind(m.name)))

@@ -28,7 +28,7 @@ from flashlab.runs import Run
 
 
 class SideError(Exception):
-    """A name that stands for no records, or for records that cannot be compared."""
+    """A name without records, or with records that cannot be compared."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,8 @@ def find_side(name: str, benchmark: Benchmark = DEFAULT, results: Path | None = 
     if commit is not None:
         return _revision_side(name, commit.decode().strip(), results, benchmark)
     known = {each for data in (DATA, BUNDLED) for each in recorded_names(data, benchmark)}
+    datasets = ", ".join(sorted(known)) or "there is none"
     raise SideError(
-        f"compare: {name} is no recorded dataset (there is {', '.join(sorted(known)) or 'none'}), "
-        "no folder and no git revision; `local` stands for what is measured here"
+        f"compare: {name} is neither a recorded dataset ({datasets}) nor a folder nor a git "
+        "revision; `local` stands for what is measured here"
     )

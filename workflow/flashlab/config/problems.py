@@ -40,7 +40,7 @@ def choose_problems(benchmark: Benchmark, config: Mapping[str, Any]) -> dict[str
     swept = (e for e in config["experiments"] if e["sweep"] == parameter.name)
     experiment = next(swept, None)
     if experiment is None:
-        raise ValueError(f"no experiment sweeps {parameter.name}, of which it could choose")
+        raise ValueError(f"no experiment sweeps {parameter.name}, so nothing can be chosen")
     blocks = {device: {parameter.name: list(dict.fromkeys(numbers))} for device in ("cuda", "cpu")}
     headline = {device: {parameter.name: numbers[0]} for device in blocks}
     return {

@@ -109,7 +109,7 @@ def _draw_panel(
 
 
 def _handles(sweep: Sweep, languages: Sequence[str]) -> list[Line2D]:
-    """What the two fillings of bars mean, where there are several variants."""
+    """The legend of the two fillings of bars, if there are several variants."""
     if len(sweep.variants) < 2:
         return []
     look: dict[str, Any] = {"marker": "s", "linestyle": "none", "markeredgecolor": GREY}

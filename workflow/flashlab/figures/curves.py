@@ -1,4 +1,4 @@
-"""Curves: what runs give step by step, and below it how far each is from the naive one's."""
+"""Curves: the values of runs step by step, and below them the differences from the naive one's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UPPER_INCHES, LOWER_INCHES = 1.0, 0.7
 
 @dataclass(frozen=True)
 class _Line:
-    """The curve of a run: whose, of which variant, at which place of the sweep's values."""
+    """The curve of a run: its implementation, its variant, and its position in the sweep."""
 
     name: str
     variant: int

@@ -1,7 +1,7 @@
-"""The figures of a ladder of steps: how far each one leads, and where a time goes.
+"""The figures of a ladder of steps: how fast each one is, and where its time is spent.
 
-A step's bar shows by its shade what the findings say of it: it helps, makes no difference, hurts,
-or is undecided. A time is split into its parts, as shares of the whole.
+The shade of a step's bar shows its finding: the step helps, makes no difference, hurts, or is
+undecided. A time is split into its parts, as shares of the whole.
 """
 
 from __future__ import annotations

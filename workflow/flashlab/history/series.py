@@ -23,7 +23,7 @@ from flashlab.runs import Run
 
 
 class HistoryError(Exception):
-    """Records that make no history."""
+    """Records from which no history can be read."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def histories(records: Iterable[Record], order: Mapping[str, int]) -> list[Line]
         order: the position of each commit in the repository's history (`commit_order`).
 
     Raises:
-        HistoryError: no record tells its commit.
+        HistoryError: no record was measured at a clean commit.
     """
     found: dict[tuple[Run, str], dict[str, list[Record]]] = {}
     for record in records:
@@ -152,8 +152,8 @@ def histories(records: Iterable[Record], order: Mapping[str, int]) -> list[Line]
             commits.setdefault(commit, []).append(record)
     if not found:
         raise HistoryError(
-            "history: no record tells the commit that it was measured at without uncommitted "
-            "changes; measure in a git checkout"
+            "history: every record was measured with uncommitted changes or outside git; commit, "
+            "and measure in a git checkout"
         )
     return list(
         itertools.chain.from_iterable(
@@ -167,7 +167,7 @@ def read_history(folders: Sequence[Path], repository: Path) -> dict[str, Any]:
     """The histories in folders of records, as data.
 
     Raises:
-        HistoryError: a folder is missing, or no record in any tells its commit.
+        HistoryError: a folder is missing, or no record was measured at a clean commit.
     """
     known: dict[str, Record] = {}
     for folder in folders:

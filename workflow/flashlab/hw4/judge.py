@@ -1,4 +1,4 @@
-"""The judge: each case through the program as a process of its own, compared and timed."""
+"""The judge: runs the program on each case in its own process, compares the output and times it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flashlab.hw4.program import Parts
 from flashlab.hw4.steps import steps
 
 TOLERANCE = 5e-3
-"""By which an element may differ from the reference; the assignment's."""
+"""The assignment's tolerance: the most by which an element may differ from the reference."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Judgement:
 
     @property
     def rest(self) -> float:
-        """What the process took beside its parts: its end above all."""
+        """The time that the process took besides its parts, above all to end."""
         return self.whole - sum(self.parts.to_json().values())
 
 
@@ -94,7 +94,7 @@ def line(judgement: Judgement) -> str:
 
 
 def print_judgements(names: Sequence[str], step_names: Sequence[str], seed: int) -> bool:
-    """Judge cases, or all, by steps, or the last one; print a line for each; whether all passed.
+    """Judge steps (default: the last) on cases (default: all), a line for each; whether all passed.
 
     Times are in seconds. The files lie in the system's temporary folder, two at a time.
     """

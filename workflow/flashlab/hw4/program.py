@@ -21,7 +21,7 @@ from flashlab.hw4.format import Array, Sizes, open_input, read_batches
 from flashlab.hw4.steps import load_step
 
 CHUNK_BYTES = 32 * 1024 * 1024
-"""Of each of Q, K, V and the output in memory at a time, but at least one batch."""
+"""The most of each of Q, K, V and the output in memory at a time, though at least one batch."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Parts:
 
 
 def _seconds_since_start() -> float:
-    """How long this process has been running; on Linux to 10 ms, elsewhere to a second."""
+    """How long this process has been running: to within 10 ms on Linux, elsewhere a second."""
     if sys.platform != "linux":
         return time.time() - psutil.Process().create_time()
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # since boot
@@ -99,7 +99,7 @@ class _Step:
         return np.empty(shape, np.float32)
 
     def compile(self, sizes: Sizes) -> None:
-        """Have everything compiled that arrays of these sizes need."""
+        """Compile everything that arrays of these sizes need."""
         rows = 128 if sizes.seq_len % 128 == 0 else sizes.seq_len % 128
         q, k, v, out = (np.zeros((1, rows, sizes.head_dim), np.float32) for _ in range(4))
         self._compute(q, k, v, out, Parts())

@@ -1,4 +1,4 @@
-"""How far an output file is from attention in float64."""
+"""The error of an output file against attention in float64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flashlab.hw4 import Hw4Error
 from flashlab.hw4.format import open_input, read_batches
 
 _SCORE_BYTES = 1 << 30
-"""Of the matrix of scores, in float64, that is in memory at a time."""
+"""The most of the score matrix, in float64, that is in memory at a time."""
 
 
 def worst_error(source: Path, target: Path) -> float:

@@ -1,4 +1,4 @@
-"""The steps of the kernel ladder in the order of the climb, and the import of one."""
+"""The steps of the kernel ladder in their order, and the import of one."""
 
 from __future__ import annotations
 

@@ -87,11 +87,11 @@ PARTS = {
     "overlapped": ("重疊的 kernel 與複製", "kernel and copies, overlapped"),
     "file_out": ("寫檔", "writing the file"),
 }
-"""What the whole process consists of, in order, as the program itself states it."""
+"""The parts of the whole process in order, as the program itself times them."""
 
 
 def _part(name: str, zh_tw: str, en: str) -> Metric:
-    """A time that is shown and compared with nothing; not every run has it."""
+    """A time that is only shown, never compared; not every run has it."""
     return Metric(name, PART, {"zh_TW": zh_tw, "en": en}, optional=True, only_shown=True)
 
 
@@ -108,7 +108,7 @@ COUNTED = (
     _counter("fp32_activity", "%", "higher", "FP32 管線使用率", "FP32 pipe activity"),
     _counter("matrix_activity", "%", "higher", "矩陣單元使用率", "matrix-unit activity"),
 )
-"""What the seed's profile has of a kernel, by Nsight Compute's counters (`flashlab.nsight`)."""
+"""The counters in the homework's published profile, read by Nsight Compute (`flashlab.nsight`)."""
 
 LADDER = Benchmark(
     name="ladder",

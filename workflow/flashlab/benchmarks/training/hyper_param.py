@@ -1,8 +1,8 @@
 """``hyper_param.json``, the file that configures nanoGPT's attention benchmark, as configuration.
 
 ``compile`` and ``attn_type``, by which that benchmark selects the one training to run, are checked
-and select nothing: an experiment trains every combination. Sizes are those of the GPU's runs; the
-tiny model of a machine without one stays.
+but have no effect: an experiment trains every combination. The sizes apply to runs on a GPU; the
+tiny model of a machine without one stays as it is.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ ATTENTION_TYPES = {
     "flash_attn": "Flash2",
     "efficient_attn": "SdpaEfficient",
 }
-"""That benchmark's names of attentions, and ours."""
+"""That benchmark's names of the attentions, and ours."""
 
 OTHERS = ("compile", "attn_type", "dataset", "out_dir")
 
 
 class HyperParamError(ValueError):
-    """A file that is no ``hyper_param.json``; one message with the remedy."""
+    """A file that is not a ``hyper_param.json``; one message with the remedy."""
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -47,7 +47,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     known = (*SIZES, *SETTINGS, *OTHERS)
     if unknown := [key for key in document if key not in known]:
         raise HyperParamError(
-            f"{path}: {unknown[0]}: is no key of hyper_param.json; known: {', '.join(known)}"
+            f"{path}: {unknown[0]}: is not a key of hyper_param.json; known: {', '.join(known)}"
         )
     if not isinstance(document.get("compile", True), bool):
         raise HyperParamError(f"{path}: compile: must be true or false")
