@@ -205,7 +205,7 @@ def test_page_one_says_what_the_climb_amounts_to(made: Make) -> None:
     assert climb == "From GlobalMemory to Padded, the kernel becomes 2.0 times as fast (t = 28)."
     assert steps == "2 of 4 steps make the kernel faster."
     assert top == "The fastest step, Padded, reaches 2.02 TFLOP/s (t = 28)."
-    assert start.startswith("Padded is 2020 times as fast as Sequential (t = 10, ")
+    assert start.startswith("Padded is 2,020 times as fast as Sequential (t = 10, ")
     assert report.front.figure is not None and report.front.figure.id == "figure-steps"
 
 

@@ -121,7 +121,12 @@ def build_conclusion(
 
 
 def in_short(value: float) -> str:
-    """A number that need not be exact, as it is printed: two digits, whole from 10 on."""
+    """A number that need not be exact, as it is printed: two digits, whole from 10 on.
+
+    From 1000 on, three digits.
+    """
+    if value >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
     if value >= 9.95:
         return f"{value:.0f}"
     places = max(0, SHORT_DIGITS - 1 - math.floor(math.log10(abs(value)))) if value else 0

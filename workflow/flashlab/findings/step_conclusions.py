@@ -24,6 +24,9 @@ from flashlab.sweep import Sweep, step_metric
 
 VERDICTS = ("helps", "hurts", "no_difference", "mixed", "inconclusive")
 
+DECIDED_AT = {"helps": "helps_at", "hurts": "hurts_at", "no_difference": "equal_at"}
+"""The parameter of a finding that lists the values where a verdict was reached."""
+
 
 def ladder_of(known: Known) -> Sweep | None:
     """The first experiment of a section whose implementations are steps; None for none."""
@@ -99,7 +102,7 @@ def _verdicts(known: Known, sweep: Sweep) -> list[Statement]:
     found = known.every("step", sweep.name, metric=step_metric(sweep).name)
     by_verdict: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
     for finding in found:
-        by_verdict[finding.verdict].append(finding.subject["implementation"])
+        by_verdict[_decided_verdict(finding)].append(finding.subject["implementation"])
     if not found:
         return []
     told = [
@@ -112,7 +115,19 @@ def _verdicts(known: Known, sweep: Sweep) -> list[Statement]:
     told += [
         Statement(f"conclusion.front.steps.{verdict}", {f"steps_{verdict}": names})
         for verdict, names in by_verdict.items()
-        if names and verdict != "helps"
+        if names and verdict not in ("helps", "inconclusive")
+    ]
+    undecided = [finding for finding in found if finding.params["undecided_at"]]
+    by_verdict["in_part"] = [
+        name
+        for finding in undecided
+        if (name := finding.subject["implementation"]) not in by_verdict["inconclusive"]
+    ]
+    few = ".few" if all(_has_few_calls(finding) for finding in undecided) else ""
+    told += [
+        Statement(f"conclusion.front.steps.{which}{few}", {f"steps_{which}": names})
+        for which in ("inconclusive", "in_part")
+        if (names := by_verdict[which])
     ]
     moved = [finding for finding in found if "counter" in finding.params]
     if moved:
@@ -123,6 +138,20 @@ def _verdicts(known: Known, sweep: Sweep) -> list[Statement]:
     else:
         told.append(Statement("conclusion.front.steps.uncounted"))
     return told
+
+
+def _decided_verdict(finding: Finding) -> str:
+    """The verdict that a step has wherever it is decided; ``mixed`` where it has several."""
+    decided = [verdict for verdict, at in DECIDED_AT.items() if finding.params[at]]
+    if not decided:
+        return "inconclusive"
+    return decided[0] if len(decided) == 1 else "mixed"
+
+
+def _has_few_calls(finding: Finding) -> bool:
+    """Whether a step is undecided only where too few calls were timed for an interval."""
+    undecided_at = finding.params["undecided_at"]
+    return all(e["low"] is None for e in finding.estimates if e["value"] in undecided_at)
 
 
 def _rates(sweep: Sweep, value: int) -> dict[str, float]:

@@ -22,7 +22,7 @@ from flashlab.benchmarks.ladder.cases import TINY, case_of
 from flashlab.benchmarks.ladder.process import time_process
 from flashlab.measuring import environment, protocols
 from flashlab.measuring.protocols import Timing
-from flashlab.statistics import median_interval
+from flashlab.statistics import MIN_SAMPLES, median_interval
 
 Array = npt.NDArray[np.float32]
 
@@ -38,11 +38,8 @@ WHOLE_PROCESS = frozenset({22, 28, 29, 30, min(TINY)})
 SLOW_SECONDS = 0.02
 """A call that takes longer is timed in fewer calls than the protocol's: see `_few_calls`."""
 
-FEWEST_CALLS = 5
-"""Fewest calls of a slow pass; an interval needs as many."""
-
-LONG_SECONDS = 0.5
-"""A call that takes longer than this is made once."""
+FEWEST_CALLS = MIN_SAMPLES
+"""Fewest calls of a slow pass: a comparison needs as many."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +136,10 @@ def _seconds(call: Callable[[], object]) -> float:
 def _few_calls(call: Callable[[], object], protocol: Mapping[str, Any], where: str) -> Timing:
     """Time a pass that ends with its own synchronisation, after one call to warm up.
 
-    At least `FEWEST_CALLS` and until the protocol's time is spent; a single one where that takes
-    `LONG_SECONDS`, and in the simulator.
+    At least `FEWEST_CALLS` and until the protocol's time is spent; a single one in the simulator.
     """
     first = _seconds(call)
-    if first >= LONG_SECONDS or where == "cpu":
+    if where == "cpu":
         return Timing(first, (first,), "count")
     samples: list[float] = []
     fewest, most_seconds = FEWEST_CALLS, protocol.get("max_seconds", 0.0)
