@@ -150,7 +150,7 @@ def test_a_curve_beyond_the_spread_of_the_seeds_differs(results: Path) -> None:
 def test_page_one_tells_what_to_take_and_whom_compiling_helps(report: Report) -> None:
     front = report.front
     assert front.answer is not None and front.answer.body is not None
-    assert front.answer.heading["en"].startswith("Take Flash2 (eager): 172 ms")
+    assert front.answer.heading["en"].startswith("Use Flash2 (eager): 172 ms")
     assert "2.95 times as fast as Pytorch (eager)" in front.answer.body["en"]
     (section,) = front.experiments
     body = section.conclusion.body
