@@ -156,7 +156,9 @@ SENTENCES = {
         front.limit front.limit.vendor front.limit.matrix front.avoid front.avoid.everywhere
         front.avoid.figures front.avoid.others
         front.climb front.climb.steps front.steps front.steps.hurts front.steps.no_difference
-        front.steps.mixed front.steps.inconclusive front.steps.in_part front.steps.counter front.steps.uncounted
+        front.steps.mixed front.steps.inconclusive front.steps.in_part
+        front.steps.inconclusive.few front.steps.in_part.few
+        front.steps.counter front.steps.uncounted
         front.top front.top.peak front.top.busiest front.start front.simulated steps""",
 }
 """What follows the kind in the keys of the sentences that a finding may have."""
