@@ -104,7 +104,15 @@ def _draw_panel(
             annotation_clip=False,
         )
         name_artists(row["implementation"], [label])
-    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    _set_ticks(axes, width)
+
+
+def _set_ticks(axes: Axes, width: float) -> None:
+    """Round ticks, without those whose label would reach beyond the panel."""
+    end = axes.get_xlim()[1]
+    ticks = MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(0, end)
+    label = {tick: text_inches(as_number(tick, 0), SMALL_POINTS) for tick in ticks}
+    axes.set_xticks([t for t in ticks if 0 <= t <= end * (1 - label[t] / 2 / width)])
     axes.xaxis.set_major_formatter(FuncFormatter(as_number))
 
 
