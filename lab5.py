@@ -95,7 +95,7 @@ def main() -> int:
         arguments.emb_dim,
         arguments.causal,
     )
-    run = attention_run(arguments.impl, shape, plan.AUTO_DTYPE[device], device)
+    run = attention_run(arguments.impl, shape, ATTENTION.dtypes[device], device)
     protocol = {"name": "lab5", "repeats": arguments.repeats, "timeout_s": TIMEOUT_SECONDS}
     decided_by = identity.identity(ATTENTION, run, protocol, implementation)
     sources = identity.sources(decided_by, implementation)

@@ -126,21 +126,26 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def on_host() -> Iterator[Callable[[str, Path], subprocess.Popen[str]]]:
-    """Starts a process that claims a folder on a host of this name, with a /tmp of its own."""
+def on_host(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str, Path], subprocess.Popen[str]]]:
+    """Starts a process that claims a folder on a host of this name, with its own temporary files."""
     namespaces = ["unshare", "--user", "--map-root-user", "--uts", "--mount"]
     if subprocess.run([*namespaces, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this system gives no namespaces, so that two hosts cannot be had")
     started = []
 
     def start(host: str, folder: Path) -> subprocess.Popen[str]:
-        # The shared folder is bound to /mnt before the host's own /tmp hides where it was.
-        setup = 'mount --bind "$1" /mnt && mount -t tmpfs none /tmp && hostname "$2"'
+        setup = 'mount --bind "$1" /mnt && hostname "$2"'
         run = f'{setup} && exec "$3" -c "$4" /mnt/.snakemake'
         program = ["sh", "-c", run, "sh", str(folder), host, sys.executable, TWO_HOSTS]
         call = subprocess.Popen(
             [*namespaces, *program],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "workflow")},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT / "workflow"),
+                "TMPDIR": str(tmp_path_factory.mktemp(host)),
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
