@@ -81,7 +81,7 @@ def test_page_one_is_one_page_with_an_author_every_notice_and_long_device_names(
 def test_the_html_page_says_what_does_not_fit_on_paper(
     results: Any, squeezed: Callable[[str], str]
 ) -> None:
-    name_devices(results, count=80)
+    name_devices(results, count=140)
     front = assert_page_one_is_whole(results, squeezed)
     assert front.cut
     html = results.write_page().read_text(encoding="utf-8")
