@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "workflow"))
 
-from flashlab import identity, machine, plan
+from flashlab import identity, machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import Implementations, available, find_implementations
