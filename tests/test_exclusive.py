@@ -129,7 +129,7 @@ sys.stdin.read()
 def on_host(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[str, Path], subprocess.Popen[str]]]:
-    """Starts a process that claims a folder, on a host of this name with its own temporary files."""
+    """Starts a process that claims a folder, on a host of this name with a TMPDIR of its own."""
     namespaces = ["unshare", "--user", "--map-root-user", "--uts", "--mount"]
     if subprocess.run([*namespaces, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this system gives no namespaces, so that two hosts cannot be had")
