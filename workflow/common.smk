@@ -123,8 +123,15 @@ onerror:
 
 
 def sources(module):
-    """The package's files that a stage depends on: an edit to one of them reruns that stage."""
-    return [str(path) for path in sources_of(module)]
+    """An input function: the package's files that a stage depends on.
+
+    An edit to one of them reruns that stage. They are looked for only where a call plans the stage.
+    """
+
+    def source_files(wildcards):
+        return [str(path) for path in sources_of(module)]
+
+    return source_files
 
 
 def catalogs(domain):

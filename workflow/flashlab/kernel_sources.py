@@ -11,6 +11,7 @@ import ast
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from flashlab.syntax import canonical_tree
@@ -66,13 +67,19 @@ def _assigns(node: ast.stmt, name: str) -> bool:
     )
 
 
-def _parsed(path: Path) -> ast.Module:
+@cache
+def _parse(source: bytes, path: Path) -> ast.Module:
+    """A module's tree, once for all kernels that import it; by its bytes, as it may be edited."""
     try:
-        return ast.parse(path.read_bytes(), filename=str(path))
+        return ast.parse(source, filename=str(path))
     except SyntaxError as error:
         raise KernelSourceError(f"{path}: line {error.lineno}: {error.msg}") from error
     except ValueError as error:  # a NUL, before Python 3.11.4
         raise KernelSourceError(f"{path}: {error}") from error
+
+
+_canonical_module = cache(canonical_tree)
+"""The text of a module that several kernels may import."""
 
 
 def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
@@ -90,15 +97,13 @@ def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
     while waiting:
         path = waiting.pop()
         if path not in trees:
-            trees[path] = tree = _parsed(path)
+            trees[path] = tree = _parse(path.read_bytes(), path)
             for name in _imported_names(tree, _package_of(path, folder)):
                 waiting.extend(_module_files(name, folder))
-    content = {
-        path.relative_to(folder).as_posix(): canonical_tree(tree) for path, tree in trees.items()
-    }
     # The kernel itself under no name: renaming its file changes nothing that it computes.
-    del content[kernel.name]
-    content[""] = canonical_tree(_without_labels(trees[kernel]))
+    content = {"": canonical_tree(_without_labels(trees.pop(kernel)))}
+    for path, tree in trees.items():
+        content[path.relative_to(folder).as_posix()] = _canonical_module(tree)
     for source in sources:
         path = folder / source
         if not path.resolve().is_relative_to(folder.resolve()):
