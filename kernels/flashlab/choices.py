@@ -131,14 +131,15 @@ HOPPER_BACKWARD = {
     32: HopperBackward(queries=128, ring=3, keys=128, queries_ring=3, carry=True),
     64: HopperBackward(queries=128, ring=2, keys=128, queries_ring=2, carry=True),
     128: HopperBackward(queries=64, ring=3, keys=128, queries_ring=2, carry=False),
+    256: HopperBackward(queries=64, ring=2, keys=32, queries_ring=3, carry=True),
 }
-"""The Hopper backward's tiles by head_dim; head_dim 256 takes the plain path."""
+"""The Hopper backward's tiles by head_dim."""
 
 
 def hopper_backward(head_dim: int, seq_len: int, causal: bool) -> HopperBackward:
     """The Hopper backward's tiles; KeyError where head_dim has none."""
     tile = HOPPER_BACKWARD[head_dim]
-    if seq_len % 128 and not causal:
+    if head_dim < 256 and seq_len % 128 and not causal:
         # Masked by N, a block of 128 keys would take more registers than there are.
         return replace(tile, keys=64, carry=True)
     if head_dim == 128 and causal:
