@@ -140,18 +140,19 @@ def compile_at(shape: Shape, device: str) -> None:
 
 def run_tests(seconds: float) -> str:
     """The last line that the tests say, or that they were cut off."""
-    command = [sys.executable, "-m", "pytest", "-q", "--durations=5", "tests/gpu/test_flashlab.py"]
+    limit = max(seconds, 1)
+    command = [sys.executable, "-m", "pytest", "-v", "--durations=5", "tests/gpu/test_flashlab.py"]
     try:
         done = subprocess.run(
             command,
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
-            timeout=max(seconds, 1),
+            timeout=limit,
             check=False,
         )
     except subprocess.TimeoutExpired as cut:
-        said = (cut.stdout or b"").decode() + f"cut off after {seconds:.0f} s"
+        said = (cut.stdout or b"").decode() + f"cut off after {limit:.0f} s"
     else:
         said = done.stdout
     print(said[-4000:], flush=True)
