@@ -1,5 +1,8 @@
 """Launches the Hopper kernels: descriptors of the tensors, tiles, and the order of the passes."""
 
+from functools import lru_cache
+from typing import NamedTuple
+
 import torch
 import triton
 from kernels.flashlab import choices
@@ -10,56 +13,89 @@ from kernels.flashlab.hopper_backward import (
     queries_kernel,
 )
 from kernels.flashlab.hopper_forward import forward_kernel
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from kernels.flashlab.launching import Boxes, Launch
+
+PROBLEMS = 1024
+"""How many problems' launches are kept: as many sequence lengths as a program is likely to use."""
 
 
-def _rows(x: torch.Tensor, rows: int, head_dim: int) -> TensorDescriptor:
-    """(B, N, …) as (B, N, columns) in boxes of some rows of one head.
+class Problem(NamedTuple):
+    """What decides the launches of a pass: the sizes, the mask, and where the tensors are.
 
-    The batch is a dimension of its own, so that what lies past N is not the next sequence.
+    `lse_stride` is how far the rows of lse and Δ are apart.
     """
-    flat = x.view(*x.shape[:2], -1)
-    layout = gl.NVMMASharedLayout(
-        swizzle_byte_width=min(128, 2 * head_dim), element_bitwidth=16, rank=3
-    )
-    shape, strides = list(flat.shape), list(flat.stride())
-    return TensorDescriptor(flat, shape, strides, [1, rows, head_dim], layout)
+
+    B: int
+    N: int
+    H: int
+    D: int
+    causal: bool
+    lse_stride: int
+    dtype: torch.dtype
+    device: torch.device
+
+    def rows(self, width: int, rows: int) -> Boxes:
+        """(B, N, width H D) in boxes of some rows of one head.
+
+        The batch is a dimension of its own, so that what lies past N is not the next sequence.
+        """
+        columns = width * self.H * self.D
+        shape, strides = (self.B, self.N, columns), (self.N * columns, columns, 1)
+        return Boxes(self.dtype, shape, strides, (1, rows, self.D))
+
+    def row_values(self, values: int) -> Boxes:
+        """lse or Δ, (B H, N) float32, in boxes of some values of one head."""
+        shape, strides = (self.B * self.H, self.N), (self.lse_stride, 1)
+        return Boxes(torch.float32, shape, strides, (1, values))
+
+    def float32_rows(self) -> Boxes:
+        """(B H, N, D) float32 in boxes of 64 rows and at most 64 columns."""
+        shape, strides = (self.B * self.H, self.N, self.D), (self.N * self.D, self.D, 1)
+        return Boxes(torch.float32, shape, strides, (1, 64, min(self.D, 64)))
+
+    def tiles(self, rows: int) -> int:
+        """B H ⌈N / rows⌉."""
+        return self.B * self.H * triton.cdiv(self.N, rows)
+
+    def programs(self, tiles: int, each: int = 1) -> int:
+        """So many programs for each multiprocessor, and no more than tiles."""
+        properties = torch.cuda.get_device_properties(self.device)
+        return min(tiles, each * properties.multi_processor_count)
+
+    def heads_together(self, tensors: int) -> int:
+        """How many heads go side by side with a mask, where `tensors` are read again."""
+        return choices.heads_together(self.N, self.B * self.H, self.D, tensors)
 
 
-def _row_values(x: torch.Tensor, values: int) -> TensorDescriptor:
-    """(B H, N) float32 in boxes of some values of one head."""
-    layout = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=2)
-    return TensorDescriptor(x, list(x.shape), list(x.stride()), [1, values], layout)
+def _problem(qkv: torch.Tensor, causal: bool, lse: torch.Tensor) -> Problem:
+    B, N, _, H, D = qkv.shape
+    return Problem(B, N, H, D, causal, lse.stride(0), qkv.dtype, qkv.device)
 
 
-def _float32_rows(x: torch.Tensor) -> TensorDescriptor:
-    """(B H, N, D) float32 in boxes of 64 rows and at most 64 columns."""
-    cols = min(x.shape[2], 64)
-    layout = gl.NVMMASharedLayout(
-        swizzle_byte_width=min(128, 4 * cols), element_bitwidth=32, rank=3
-    )
-    return TensorDescriptor(x, list(x.shape), list(x.stride()), [1, 64, cols], layout)
-
-
-def _programs(tiles: int, device: torch.device, each: int = 1) -> tuple[int]:
-    """So many programs for each multiprocessor, and no more than tiles."""
-    return (min(tiles, each * torch.cuda.get_device_properties(device).multi_processor_count),)
+@lru_cache(PROBLEMS)
+def _forward_launch(problem: Problem) -> Launch:
+    _, N, H, D, causal, lse_stride, _, _ = problem
+    tile = choices.hopper_forward(D, N, causal)
+    tiles = problem.tiles(64 * tile.consumers)
+    queued = choices.forward_queues(D, N, causal)
+    return Launch(
+        forward_kernel,
+        problem.programs(tiles, tile.programs),
+        [problem.rows(3, 64), problem.rows(3, tile.keys), problem.rows(1, 64), torch.float32,
+         torch.int32 if queued else torch.float32],
+        [lse_stride, N, H, tiles, problem.heads_together(tensors=2)],
+        D=D, BN=tile.keys, C=tile.consumers, RING=tile.ring, CAUSAL=causal,
+        RAGGED=N % tile.keys != 0, QUEUED=queued, REGISTERS=tile.registers, num_warps=4,
+        maxnreg=tile.max_registers,
+    )  # fmt: skip
 
 
 def forward(qkv: torch.Tensor, causal: bool, out: torch.Tensor, lse: torch.Tensor) -> None:
     """Fill out (B, N, H, D) and lse (B H, N) from qkv (B, N, 3, H, D)."""
-    B, N, _, H, D = qkv.shape
-    tile = choices.hopper_forward(D, N, causal)
-    tiles = triton.cdiv(N, 64 * tile.consumers) * B * H
-    queued = choices.forward_queues(D, N, causal)
-    counter = torch.zeros(1, dtype=torch.int32, device=qkv.device) if queued else lse
-    forward_kernel[_programs(tiles, qkv.device, tile.programs)](
-        _rows(qkv, 64, D), _rows(qkv, tile.keys, D), _rows(out, 64, D), lse, counter,
-        lse.stride(0), N, H, tiles, choices.heads_together(N, B * H, D, tensors=2), D=D,
-        BN=tile.keys, C=tile.consumers, RING=tile.ring, CAUSAL=causal, RAGGED=N % tile.keys != 0,
-        QUEUED=queued, REGISTERS=tile.registers, num_warps=4, maxnreg=tile.max_registers,
-    )  # fmt: skip
+    problem = _problem(qkv, causal, lse)
+    queued = choices.forward_queues(problem.D, problem.N, causal)
+    counter = qkv.new_zeros(1, dtype=torch.int32) if queued else lse
+    _forward_launch(problem)(qkv, qkv, out, lse, counter)
 
 
 def has_backward(head_dim: int) -> bool:
@@ -67,39 +103,74 @@ def has_backward(head_dim: int) -> bool:
     return head_dim in choices.HOPPER_BACKWARD
 
 
+@lru_cache(PROBLEMS)
+def _queries_launch(problem: Problem) -> Launch:
+    _, N, H, D, causal, lse_stride, dtype, _ = problem
+    tile = choices.hopper_backward(D, N, causal)
+    tiles = problem.tiles(128)
+    queued = choices.backward_queues(N, causal)
+    return Launch(
+        queries_kernel,
+        problem.programs(tiles),
+        [problem.rows(3, 64), problem.rows(3, tile.keys), problem.rows(1, 64), problem.rows(3, 64),
+         dtype, torch.float32, torch.float32, torch.int32 if queued else torch.float32],
+        [lse_stride, N, H, tiles, problem.heads_together(tensors=2)],
+        D=D, BN=tile.keys, C=2, RING=tile.queries_ring, CAUSAL=causal, RAGGED=N % tile.keys != 0,
+        CARRY=tile.carry, QUEUED=queued, REGISTERS=choices.TWO_CONSUMERS, num_warps=4, maxnreg=168,
+    )  # fmt: skip
+
+
+@lru_cache(PROBLEMS)
+def _keys_launch(problem: Problem, reduced: bool) -> Launch:
+    _, N, H, D, causal, _, _, _ = problem
+    tile = choices.hopper_backward(D, N, causal)
+    tiles = problem.tiles(128)
+    queued = choices.backward_queues(N, causal)
+    return Launch(
+        keys_kernel,
+        problem.programs(tiles),
+        [problem.rows(3, tile.queries), problem.rows(3, 128), problem.rows(1, tile.queries),
+         problem.row_values(tile.queries), problem.row_values(tile.queries), problem.rows(3, 64),
+         problem.float32_rows() if reduced else torch.float32,
+         torch.int32 if queued else torch.float32],
+        [N, H, tiles, problem.heads_together(tensors=4)],
+        D=D, BM=tile.queries, RING=tile.ring, CAUSAL=causal, RAGGED=N % 128 != 0, REDUCED=reduced,
+        QUEUED=queued, REGISTERS=choices.TWO_CONSUMERS, num_warps=4, maxnreg=168,
+    )  # fmt: skip
+
+
+@lru_cache(PROBLEMS)
+def _prepare_launch(problem: Problem) -> Launch:
+    _, N, H, D, _, lse_stride, dtype, _ = problem
+    pointers = [dtype, dtype, torch.float32, torch.float32]
+    return Launch(prepare_kernel, problem.tiles(64), pointers, [lse_stride, N, H], D=D, ROWS=64)
+
+
+@lru_cache(PROBLEMS)
+def _finish_launch(problem: Problem) -> Launch:
+    _, N, H, D, _, _, dtype, _ = problem
+    return Launch(finish_kernel, problem.tiles(64), [torch.float32, dtype], [N, H], D=D, ROWS=64)
+
+
 def backward(
     grad: torch.Tensor, qkv: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, causal: bool,
     deterministic: bool, dqkv: torch.Tensor,
 ) -> None:  # fmt: skip
     """Fill dqkv (B, N, 3, H, D) from dO and O (B, N, H, D) and lse (B H, N)."""
-    B, N, _, H, D = qkv.shape
-    tile = choices.hopper_backward(D, N, causal)
-    queued = choices.backward_queues(N, causal)
-    reduced = choices.reduces(D, N) and not deterministic
+    problem = _problem(qkv, causal, lse)
+    B, N, H, D = problem[:4]
     delta = torch.empty_strided(lse.shape, lse.stride(), dtype=lse.dtype, device=lse.device)
-    counters = torch.zeros(2, dtype=torch.int32, device=qkv.device) if queued else lse[0]
-    dq: torch.Tensor | TensorDescriptor = lse
+    first = second = lse
+    if choices.backward_queues(N, causal):
+        # A counter for each of two kernels, both at multiples of 16 bytes.
+        first, second = qkv.new_zeros(2, 4, dtype=torch.int32).unbind()
+    reduced = choices.reduces(D, N) and not deterministic
     if reduced:
-        sums = torch.empty(B * H, N, D, dtype=torch.float32, device=qkv.device)
-        dq = _float32_rows(sums)
-        rows = (triton.cdiv(N, 64) * B * H,)
-        prepare_kernel[rows](out, grad, delta, sums, lse.stride(0), N, H, D=D, ROWS=64)
+        dq = qkv.new_empty(B * H, N, D, dtype=torch.float32)
+        _prepare_launch(problem)(out, grad, delta, dq)
     else:
-        tiles = triton.cdiv(N, 128) * B * H
-        queries_kernel[_programs(tiles, qkv.device)](
-            _rows(qkv, 64, D), _rows(qkv, tile.keys, D), _rows(grad, 64, D), _rows(dqkv, 64, D),
-            out, lse, delta, counters, lse.stride(0), N, H, tiles,
-            choices.heads_together(N, B * H, D, tensors=2), D=D, BN=tile.keys, C=2,
-            RING=tile.queries_ring, CAUSAL=causal, RAGGED=N % tile.keys != 0, CARRY=tile.carry,
-            QUEUED=queued, REGISTERS=choices.TWO_CONSUMERS, num_warps=4, maxnreg=168,
-        )  # fmt: skip
-    tiles = triton.cdiv(N, 128) * B * H
-    keys_kernel[_programs(tiles, qkv.device)](
-        _rows(qkv, tile.queries, D), _rows(qkv, 128, D), _rows(grad, tile.queries, D),
-        _row_values(lse, tile.queries), _row_values(delta, tile.queries), _rows(dqkv, 64, D), dq,
-        counters[1:], N, H, tiles, choices.heads_together(N, B * H, D, tensors=4), D=D,
-        BM=tile.queries, RING=tile.ring, CAUSAL=causal, RAGGED=N % 128 != 0, REDUCED=reduced,
-        QUEUED=queued, REGISTERS=choices.TWO_CONSUMERS, num_warps=4, maxnreg=168,
-    )  # fmt: skip
+        dq = lse
+        _queries_launch(problem)(qkv, qkv, grad, dqkv, out, lse, delta, first)
+    _keys_launch(problem, reduced)(qkv, qkv, grad, lse, delta, dqkv, dq, second)
     if reduced:
-        finish_kernel[rows](sums, dqkv, N, H, D=D, ROWS=64)
+        _finish_launch(problem)(dq, dqkv)

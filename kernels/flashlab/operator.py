@@ -4,11 +4,13 @@ The kernels are chosen here: those for Hopper where the GPU is one and Triton is
 were tried with, else the plain ones.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
 import triton
 from kernels.flashlab import choices, plain
+from torch.autograd.function import once_differentiable
 
 TRIED = ("3.6.0",)
 """Triton versions that the Hopper kernels were tried with; Gluon may change with any other."""
@@ -35,8 +37,23 @@ def reason_for_plain(device: torch.device) -> str | None:
     return None
 
 
-@torch.library.custom_op("flashlab::attention", mutates_args=())
-def attention_forward(
+# Registered key by key: what `torch.library.custom_op` checks at each call would take half as long
+# again as all that is done here.
+_library = torch.library.Library("flashlab", "FRAGMENT")
+_library.define(
+    "attention(Tensor qkv, bool causal, bool deterministic) -> (Tensor, Tensor)",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+_library.define(
+    "attention_backward(Tensor grad, Tensor qkv, Tensor out, Tensor lse, bool causal, "
+    "bool deterministic) -> Tensor",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+attention_forward = torch.ops.flashlab.attention.default
+attention_backward = torch.ops.flashlab.attention_backward.default
+
+
+def _forward(
     qkv: torch.Tensor, causal: bool, deterministic: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(B, N, 3, H, D) → O (B, N, H, D), and log₂ of the row sums of exp(S), (B H, N).
@@ -44,30 +61,35 @@ def attention_forward(
     `deterministic` is for the gradient; the output has the same bits at each call anyway.
     """
     qkv = _aligned(qkv)
-    out, lse = _forward_outputs(qkv)
+    out, lse = _outputs(qkv)
     with torch.cuda.device(qkv.device):
-        if reason_for_plain(qkv.device) is None:
+        if _takes_hopper(qkv.device):
             hopper.forward(qkv, causal, out, lse)
         else:
             plain.forward(qkv, causal, out, lse)
     return out, lse
 
 
-@torch.library.custom_op("flashlab::attention_backward", mutates_args=())
-def attention_backward(
+def _backward(
     grad: torch.Tensor, qkv: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, causal: bool,
     deterministic: bool,
 ) -> torch.Tensor:  # fmt: skip
     """dO (B, N, H, D) → the gradient of qkv, (B, N, 3, H, D)."""
-    grad, qkv = _aligned(grad), _aligned(qkv)
+    grad, qkv, out, lse = _aligned(grad), _aligned(qkv), _aligned(out), _padded(lse)
     dqkv = torch.empty_like(qkv)
     deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
     with torch.cuda.device(qkv.device):
-        if reason_for_plain(qkv.device) is None and hopper.has_backward(qkv.shape[-1]):
+        if _takes_hopper(qkv.device) and hopper.has_backward(qkv.shape[-1]):
             hopper.backward(grad, qkv, out, lse, causal, deterministic, dqkv)
         else:
             plain.backward(grad, qkv, out, lse, causal, dqkv)
     return dqkv
+
+
+@cache
+def _takes_hopper(device: torch.device) -> bool:
+    """Whether the kernels for Hopper run on this GPU, which does not change."""
+    return reason_for_plain(device) is None
 
 
 def _aligned(x: torch.Tensor) -> torch.Tensor:
@@ -76,44 +98,71 @@ def _aligned(x: torch.Tensor) -> torch.Tensor:
     return x if x.data_ptr() % 16 == 0 else x.clone()
 
 
-def _forward_outputs(qkv: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Memory for O and lse. The copy engine wants rows of lse at multiples of 16 bytes."""
+def _outputs(qkv: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Memory for O and lse."""
     B, N, _, H, D = qkv.shape
-    out = qkv.new_empty(B, N, H, D)
+    return qkv.new_empty(B, N, H, D), _row_values(B * H, N, qkv.device)
+
+
+def _row_values(rows: int, N: int, device: torch.device) -> torch.Tensor:
+    """Memory for (rows, N) float32. The copy engine wants rows at multiples of 16 bytes."""
     padded = (N + 3) // 4 * 4
-    lse = torch.empty_strided((B * H, N), (padded, 1), dtype=torch.float32, device=qkv.device)
-    return out, lse
+    return torch.empty_strided((rows, N), (padded, 1), dtype=torch.float32, device=device)
 
 
-@attention_forward.register_fake
+def _padded(lse: torch.Tensor) -> torch.Tensor:
+    """lse with its rows apart as `_row_values` has them, which a copy of it may have lost."""
+    if lse.stride(0) % 4 == 0 and lse.stride(1) == 1 and lse.data_ptr() % 16 == 0:
+        return lse
+    return _row_values(*lse.shape, lse.device).copy_(lse)
+
+
+class _Attention(torch.autograd.Function):
+    """The operator with its gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, qkv: torch.Tensor, causal: bool, deterministic: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch._C._AutoDispatchBelowAutograd():
+            out, lse = attention_forward(qkv, causal, deterministic)
+        ctx.causal, ctx.deterministic = causal, deterministic
+        ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)  # or lse would get a gradient of zeros
+        ctx.save_for_backward(qkv, out, lse)
+        return out, lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad: torch.Tensor, _: torch.Tensor | None
+    ) -> tuple[torch.Tensor, None, None]:
+        qkv, out, lse = ctx.saved_tensors
+        dqkv = attention_backward(grad, qkv, out, lse, ctx.causal, ctx.deterministic)
+        return dqkv, None, None
+
+
+# torch.compile takes the operators whole. Where it has given up a function and calls them from
+# there, it would otherwise go on to compile what is in them.
+for name, key, function in (
+    ("attention", "CUDA", _forward),
+    ("attention", "Autograd", _Attention.apply),
+    ("attention_backward", "CUDA", _backward),
+):
+    _library.impl(name, torch.compiler.disable(function), key)
+
+
+@torch.library.register_fake("flashlab::attention", lib=_library)
 def _(qkv: torch.Tensor, causal: bool, deterministic: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    return _forward_outputs(qkv)
+    return _outputs(qkv)
 
 
-@attention_backward.register_fake
+@torch.library.register_fake("flashlab::attention_backward", lib=_library)
 def _(
     grad: torch.Tensor, qkv: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, causal: bool,
     deterministic: bool,
 ) -> torch.Tensor:  # fmt: skip
     return torch.empty_like(qkv, memory_format=torch.contiguous_format)
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
-    qkv, ctx.causal, ctx.deterministic = inputs
-    ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)  # or lse would get a gradient of zeros
-    ctx.save_for_backward(qkv, *output)
-
-
-def _gradient(
-    ctx: Any, grad: torch.Tensor, _: torch.Tensor | None
-) -> tuple[torch.Tensor, None, None]:
-    qkv, out, lse = ctx.saved_tensors
-    dqkv = attention_backward(grad, qkv, out, lse, ctx.causal, ctx.deterministic)
-    return dqkv, None, None
-
-
-attention_forward.register_autograd(_gradient, setup_context=_save)
 
 
 def attention(qkv: torch.Tensor, causal: bool, deterministic: bool = False) -> torch.Tensor:

@@ -150,6 +150,30 @@ def test_tensors_of_more_than_2_to_the_31_elements(operator: ModuleType) -> None
     assert torch.equal(dqkv[-1], dright[1]) and torch.equal(dqkv[-2], dright[0])
 
 
+def test_saved_tensors_may_be_kept_on_the_cpu(operator: ModuleType) -> None:
+    qkv = random_qkv(2, 37, 2, 64)
+    grad = torch.randn(2, 37, 2, 64, device="cuda", dtype=torch.float16)
+    right = both_passes(operator.attention, qkv, True, grad)
+    with torch.autograd.graph.save_on_cpu():
+        found = both_passes(operator.attention, qkv, True, grad)
+    assert all(torch.equal(mine, other) for mine, other in zip(found, right, strict=True))
+
+
+def test_torch_compile_may_give_up_the_function_around_it(operator: ModuleType) -> None:
+    def layers(qkv: torch.Tensor) -> torch.Tensor:
+        out = qkv.new_zeros(())
+        for _ in range(2):
+            with torch.no_grad():
+                try:
+                    out = operator.attention(qkv, True)
+                finally:
+                    print()
+        return out
+
+    qkv = random_qkv(2, 130, 4, 64)
+    assert torch.equal(torch.compile(layers)(qkv), operator.attention(qkv, True))
+
+
 @pytest.mark.parametrize("seq_len", [512, 2048])
 def test_two_streams_at_once(operator: ModuleType, seq_len: int) -> None:
     inputs = [random_qkv(2, seq_len, 16, 64) for _ in range(2)]

@@ -1,0 +1,253 @@
+"""FlashLab's kernel on a GPU: host time, tests, and both passes beside flash-attn 2 and cuDNN.
+
+One call takes at most --minutes and measures, in this order:
+
+1. what a call costs the host, where the GPU waits for it, and what both passes take back to back
+   at the shape of a small GPT; with --before also for an earlier version, in turns;
+2. tests/gpu/test_flashlab.py;
+3. both passes at the lab's 17 shapes and the 20 long ones of config/h200.yaml, in turns within
+   one process: medians in µs, and the geometric means of the ratios of times to FlashLab's.
+
+Usage: PYTHONPATH=workflow python perf/flashlab_speed.py [--before KERNELS] [--minutes 8.5]
+                                                        [--out FILE.json]
+
+KERNELS is the folder of the earlier version: git archive REVISION kernels | tar -x -C FOLDER.
+On a CPU the same is done with PyTorch's own attentions, at the shapes for a CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flashlab import machine
+from flashlab.benchmarks.attention import measure
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.config import read_config
+from flashlab.implementations import KERNELS
+from flashlab.measuring import protocols
+from flashlab.measuring.kernel import load_kernel
+
+ROOT = Path(__file__).parents[1]
+MINE = {"cuda": "flash_lab", "cpu": "pytorch"}
+OTHERS = {"cuda": ("flash2", "sdpa_cudnn"), "cpu": ("sdpa_math",)}
+DTYPE = {"cuda": "float16", "cpu": "float32"}
+TINY = Shape(1, 128, 1, 64, causal=True)
+GPT = {"cuda": Shape(6, 1024, 12, 768, causal=True), "cpu": Shape(1, 128, 2, 128, causal=True)}
+ROUNDS = 3
+"""Processes of each implementation in which the host time is taken."""
+
+CALLS = {"cuda": 300, "cpu": 30}
+WORKERS = 12
+TESTS_SHARE = 0.5
+"""Largest share of the time for the tests."""
+
+
+def run_of(shape: Shape, device: str) -> dict[str, Any]:
+    """A run as the measuring takes it."""
+    return {**vars(shape), "dtype": DTYPE[device], "device": device}
+
+
+def shapes_of(file: str, prefix: str, device: str) -> list[Shape]:
+    """The distinct shapes of a configuration's experiments whose names begin so."""
+    found: dict[Shape, None] = {}
+    for experiment in read_config(ROOT / "config" / file)["experiments"]:
+        if not isinstance(experiment, dict) or not experiment["name"].startswith(prefix):
+            continue
+        block = {**experiment[device]}
+        masks = block.pop("causal")
+        points = max(len(value) for value in block.values() if isinstance(value, list))
+        columns = {k: v if isinstance(v, list) else [v] * points for k, v in block.items()}
+        for i, causal in product(range(points), masks if isinstance(masks, list) else [masks]):
+            found[Shape(**{name: values[i] for name, values in columns.items()}, causal=causal)] = (
+                None
+            )
+    return list(found)
+
+
+def time_launches(file: str, device: str) -> dict[str, float]:
+    """µs of host time of each pass at TINY, and µs of both passes back to back at GPT."""
+    kernel = load_kernel(Path(file))
+    found = {}
+    for name, call in measure.passes(kernel, run_of(TINY, device)):
+        protocols.warm_up(call, device)
+        took = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            for _ in range(CALLS[device]):
+                call()
+            took.append((time.perf_counter() - begin) / CALLS[device] * 1e6)
+            protocols.synchronize(device)
+        found[name] = statistics.median(took)
+    shape = GPT[device]
+    size = (shape.batch_size, shape.seq_len, 3, shape.num_heads, shape.head_dim)
+    dtype = getattr(torch, DTYPE[device])
+    qkv = torch.randn(size, device=device, dtype=dtype, requires_grad=True)
+    grad = torch.randn_like(qkv[:, :, 0])
+
+    def both() -> None:
+        torch.autograd.grad(kernel.attention(qkv, shape.causal), qkv, grad)
+
+    protocols.warm_up(both, device)
+    begin = time.perf_counter()
+    for _ in range(CALLS[device]):
+        both()
+    protocols.synchronize(device)
+    return {**found, "both_at_gpt": (time.perf_counter() - begin) / CALLS[device] * 1e6}
+
+
+def compare_launches(sides: dict[str, Path], device: str) -> dict[str, dict[str, float]]:
+    """`time_launches` of each side, the median of processes in turns."""
+    told: dict[str, dict[str, list[float]]] = {side: defaultdict(list) for side in sides}
+    for _ in range(ROUNDS):
+        for side, file in sides.items():
+            command = [sys.executable, __file__, "--launches", str(file)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+            for name, value in json.loads(done.stdout.splitlines()[-1]).items():
+                told[side][name].append(value)
+    medians = {
+        side: {name: statistics.median(values) for name, values in each.items()}
+        for side, each in told.items()
+    }
+    print("host µs of a forward, of a backward, µs of both back to back at the GPT's shape:")
+    for side, found in medians.items():
+        print(f"  {side}: {', '.join(f'{value:.0f}' for value in found.values())}", flush=True)
+    return medians
+
+
+def compile_at(shape: Shape, device: str) -> None:
+    """Both passes once, so that what they compile is on disk."""
+    for _, call in measure.passes(
+        load_kernel(KERNELS / f"{MINE[device]}.py"), run_of(shape, device)
+    ):
+        call()
+
+
+def run_tests(seconds: float) -> str:
+    """The last line that the tests say, or that they were cut off."""
+    limit = max(seconds, 1)
+    command = [sys.executable, "-m", "pytest", "-v", "--durations=5", "tests/gpu/test_flashlab.py"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as cut:
+        said = (cut.stdout or b"").decode() + f"cut off after {limit:.0f} s"
+    else:
+        said = done.stdout
+    print(said[-4000:], flush=True)
+    return said.strip().splitlines()[-1]
+
+
+def time_in_turns(
+    names: Sequence[str], shape: Shape, seconds: float, device: str
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Of each pass the median µs by implementation, without those that fail, for some seconds."""
+    kernels = {name: load_kernel(KERNELS / f"{name}.py") for name in names}
+    run = run_of(shape, device)
+    for name in list(kernels):
+        try:
+            for _, call in measure.passes(kernels[name], run):
+                call()
+        except (NotImplementedError, RuntimeError) as error:
+            print(f"{name} at {shape}: {error}")
+            del kernels[name]
+    for turns in zip(*(measure.passes(kernel, run) for kernel in kernels.values()), strict=True):
+        samplers = {}
+        for name, (_, call) in zip(kernels, turns, strict=True):
+            protocols.warm_up(call, device)
+            samplers[name] = protocols.sampler(call, device)
+        samples = defaultdict(list)
+        order = list(samplers)
+        begin = time.monotonic()
+        while not samples or time.monotonic() - begin < seconds / 2:
+            for name in order:
+                samples[name] += samplers[name]()
+            order.reverse()
+        yield turns[0][0], {name: statistics.median(samples[name]) * 1e6 for name in samplers}
+
+
+def print_ratios(rows: Sequence[dict[str, Any]], mine: str, others: Sequence[str]) -> None:
+    """For each group, pass and other: the geometric mean of time / FlashLab's, and the extremes."""
+    for group, metric, other in product(
+        dict.fromkeys(row["group"] for row in rows), ("forward_time", "backward_time"), others
+    ):
+        ratios = [
+            row["us"][other] / row["us"][mine]
+            for row in rows
+            if row["group"] == group and row["metric"] == metric and {mine, other} <= set(row["us"])
+        ]
+        if ratios:
+            mean = math.exp(statistics.fmean(map(math.log, ratios)))
+            print(
+                f"{group}, {metric}, {other} / {mine}: {mean:.3f} "
+                f"({min(ratios):.2f} to {max(ratios):.2f}, {len(ratios)} shapes)"
+            )
+
+
+def main() -> None:
+    """Measure and print; write all numbers to --out."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--minutes", type=float, default=8.5)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--launches", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    device = machine.detect_device("auto")
+    if arguments.launches:
+        print(json.dumps(time_launches(arguments.launches, device)))
+        return
+    end = time.monotonic() + arguments.minutes * 60
+    mine, others = MINE[device], OTHERS[device]
+    groups = {
+        "lab": shapes_of("config.yaml", "", device),
+        "long": shapes_of("h200.yaml", "long_", device),
+    }
+    shapes = [(group, shape) for group, found in groups.items() for shape in found]
+    print(f"{len(shapes)} shapes, torch {torch.__version__}, {machine.device_name(device)}")
+    workers = min(WORKERS, os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(compile_at, [s for _, s in shapes], [device] * len(shapes)))
+    print(f"compiled; {end - time.monotonic():.0f} s left", flush=True)
+    sides = {name: KERNELS / f"{name}.py" for name in (mine, *others)}
+    if arguments.before:
+        sides["before"] = arguments.before / f"{mine}.py"
+    result: dict[str, Any] = {"launches": compare_launches(sides, device), "times": []}
+    result["tests"] = run_tests((end - time.monotonic()) * TESTS_SHARE)
+    for i, (group, shape) in enumerate(shapes):
+        if time.monotonic() > end:
+            print(f"out of time: {len(shapes) - i} shapes were not measured")
+            break
+        seconds = 0.8 * (end - time.monotonic()) / (len(shapes) - i)  # the rest is for warming up
+        for metric, medians in time_in_turns((mine, *others), shape, seconds, device):
+            result["times"].append({"group": group, **vars(shape), "metric": metric, "us": medians})
+            told = ", ".join(f"{name} {value:.1f}" for name, value in medians.items())
+            print(f"{group} {shape}, {metric}: {told}", flush=True)
+    print_ratios(result["times"], mine, others)
+    print(f"{end - time.monotonic():.0f} s left")
+    if arguments.out:
+        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
