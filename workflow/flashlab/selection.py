@@ -20,6 +20,15 @@ def benchmark_of_file(path: str) -> str | None:
     return None
 
 
+def names_a_target(arguments: Sequence[str], *targets: str) -> bool:
+    """Whether a command line names one of these files as what to make.
+
+    Where the files exist already, Snakemake takes them for sources and drops the error of an input
+    function: a call that lacks what its target needs has to be refused before.
+    """
+    return any(argument.removeprefix("./") in targets for argument in arguments)
+
+
 def asked_benchmark(arguments: Sequence[str], own: Sequence[Layer]) -> str | None:
     """The benchmark that a call names, by its targets or in its own layers; None if neither does.
 
