@@ -15,6 +15,11 @@ from flashlab.config import ConfigError, Layer, config_file, merged, parse_overr
 from flashlab.selection import asked_benchmark
 from snakemake.exceptions import WorkflowError
 
+if {"{", "}"} & set(str(ROOT)):
+    raise WorkflowError(
+        f"Snakemake takes braces in a path for a wildcard; rename this folder: {ROOT}"
+    )
+
 OWN_FILES = [Path(file) for file in workflow.overwrite_configfiles]
 
 
