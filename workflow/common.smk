@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 from flashlab import allocations, call, clocks, exclusive
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError
-from flashlab.datasets import DatasetError
+from flashlab.datasets import DatasetError, dataset_folder, refuse_overlap
 from flashlab.implementations import ImplementationError
 from flashlab.machine import MachineError
 from flashlab.plan import PlanError
@@ -19,8 +20,10 @@ from flashlab.plan_files import shown_file
 from flashlab.measuring.start import start_warm_parent
 from flashlab.prepare import DATA, LOCAL, prepare, prepare_description
 from flashlab.published import ClaimsError
+from flashlab.records import COUNTERS
 from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.replicates import MAX_PROCESSES
+from flashlab.runs import Run
 from flashlab.sources import sources_of
 from flashlab.sweep import TABLES
 from snakemake.exceptions import WorkflowError
@@ -226,4 +229,11 @@ def freeze_config(wildcards):
     """The resolved configuration, for a call that says under which name to freeze."""
     if "name" not in PREPARED.config:
         raise WorkflowError("freeze: say under which name: snakemake freeze --config name=NAME")
+    benchmark = find_benchmark(PREPARED.config["benchmark"])
+    orders = [order for order in PREPARED.orders.values() if order["protocol"]["name"] != COUNTERS]
+    planned = [(Run.of(benchmark, order["run"]), order["protocol"]["name"]) for order in orders]
+    try:  # before anything is measured, not after
+        refuse_overlap(dataset_folder(DATA, PREPARED.config["name"], benchmark), planned)
+    except PREPARATION_ERRORS as error:
+        raise WorkflowError(str(error)) from None
     return f"{PLAN}/config.json"
