@@ -18,7 +18,7 @@ from flashlab.machine import MachineError
 from flashlab.plan import PlanError
 from flashlab.plan_files import shown_file
 from flashlab.measuring.start import start_warm_parent
-from flashlab.prepare import DATA, LOCAL, prepare, prepare_description
+from flashlab.prepare import DATA, LOCAL, REPORTS, prepare, prepare_description
 from flashlab.published import ClaimsError
 from flashlab.records import COUNTERS
 from flashlab.remaking import ASKED_FOR, MISSING
@@ -157,10 +157,11 @@ def remade(*outputs):
 
 def remade_report(kind, output):
     """An input function, as of `remade`, for a report: whatever it is made of is an input of it."""
-    other_reports = {f"{HOME}/{REPORT}.{other}" for other in ("pdf", "html") if other != kind}
+    reports = {f"{folder}/{REPORT}.{each}" for folder in (HOME, "report") for each in REPORTS}
+    others = reports - {f"{HOME}/{REPORT}.{kind}", output}
 
     def newer_input(wildcards):
-        must_run = PREPARED.remade.keys() - other_reports and Path(output).exists()
+        must_run = PREPARED.remade.keys() - others and Path(output).exists()
         return [REMAKING] if must_run else []
 
     return newer_input
