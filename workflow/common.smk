@@ -78,7 +78,13 @@ def prepare_call():
 
 
 if workflow.is_main_process:
-    CLAIM = exclusive.FolderClaim(Path(".snakemake"))
+    try:
+        CLAIM = exclusive.FolderClaim(Path(".snakemake"))
+    except OSError as error:
+        raise WorkflowError(
+            f"Results cannot be written in {Path.cwd()} ({error.filename}: {error.strerror}); "
+            "make the call in a folder of your own, such as a clone."
+        ) from None
     if not workflow.output_settings.dryrun:
         CLAIM.take()
     if CLAIM.held and clocks.pull_back(RESULTS_FOLDERS, clocks.filesystem_now(Path(".snakemake"))):
