@@ -45,7 +45,7 @@ if COMPARED and workflow.is_main_process:
 
 
 NOT_COMPARED = (
-    "compare: say what to compare: snakemake report/compare.pdf --config 'compare=[NAME,NAME]'"
+    "compare: say what to compare: snakemake report/compare.pdf --config compare=[NAME,NAME]"
 )
 
 if not COMPARED and workflow.is_main_process:
