@@ -175,6 +175,16 @@ WRONG: dict[str, tuple[Callable[[Config], None], list[str]]] = {
         lambda c: c.update(experiments={"seq_len": {}}),
         ["experiments", "must be a list", "begin each item of the list with a hyphen"],
     ),
+    "one side of a comparison": (
+        lambda c: c.update(compare=["h200"]), ["compare", "holds 1 of at least 2 values"]
+    ),
+    "three sides of a comparison": (
+        lambda c: c.update(compare=["h200", "local", "main"]),
+        ["compare", "must hold at most 2 values, found 3"],
+    ),
+    "a name that no folder can have": (
+        experiment(name="n" * 61), ["experiments[0].name", "at most 60 characters, found 61"]
+    ),
     "a folder of no name": (lambda c: c.update(submissions=""), ["submissions", "is empty"]),
     "a figure with an unknown key": (
         experiment(figures=[{"metric": "time", "implementation": ["Flash2"]}]),

@@ -411,3 +411,12 @@ def test_the_margin_is_in_the_verdicts_words(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(statistics, "MARGIN", 0.07)
     assert WORDS.each("verdict.equivalent") == {"zh_TW": "相差 7% 以內", "en": "within 7%"}
     assert "falls by more than 7% as N" in tell_growth("monotonicity.monotone.rises")
+
+
+@pytest.mark.parametrize(("implementations", "told"), [(["Pytorch", "Flash2"], 1), (["Mine"], 0)])
+def test_the_notice_on_a_cpu_names_only_what_was_measured(
+    implementations: list[str], told: int
+) -> None:
+    for text in WORDS.each(WORDS.most_special("no_gpu", ATTENTION, implementations)).values():
+        assert text.count("FlashAttention-2") == told
+        assert "lab" in text or "實驗課" in text

@@ -742,8 +742,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
+    except OSError as error:
+        said = f"{error.filename}: {error.strerror}" if error.filename else error
+        print(f"error: {said}", file=sys.stderr)
+        return 1
     except Exception as error:
-        if not type(error).__module__.startswith("flashlab") and not isinstance(error, OSError):
+        if not type(error).__module__.startswith("flashlab"):
             raise
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -352,7 +352,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
     author = data.config.get("author", {})
     notices = []
     if data.on_cpu:
-        notices.append(data.specialised("no_gpu"))
+        notices.append(data.specialised("no_gpu", *data.implementations))
     if any(f.kind == "environment" and f.verdict == "differs" for f in data.findings):
         notices.append(words.each("disagree"))
     ranked = sorted((f for f in data.findings if f.front is not None), key=lambda f: f.front or 0)

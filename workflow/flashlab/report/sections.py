@@ -43,7 +43,7 @@ def _setting(data: ReportData, sweep: Sweep) -> Texts:
     fixed = [
         f"{parameter.symbol} = {sweep.runs[0][parameter.name]}"
         for parameter in data.benchmark.given
-        if not parameter.is_variant and parameter not in sweep.varying
+        if not parameter.is_variant and parameter not in (*sweep.varying, sweep.parameter)
     ]
     setting = data.specialised(
         "setting.variants" if data.benchmark.variants else "setting",
