@@ -4,6 +4,7 @@
 "use strict";
 
 const MARK_UNITS = ["FLOP/byte", "TFLOP/s"]; // of a mark's place in the roofline
+const FINGER = 16; // pixels between a tap and a mark that it is meant for
 const FIELDS = "figure svg:has([data-run]), .stage svg:has([data-run]), .map:has([data-runs])";
 const MARKS = "[data-run], [data-runs]";
 
@@ -110,13 +111,26 @@ const details = {
   },
 };
 
+function middle(mark) {
+  const { left, right, top, bottom } = mark.getBoundingClientRect();
+  return [(left + right) / 2, (top + bottom) / 2];
+}
+
+const marksIn = (field) => all(MARKS, field).filter((mark) => mark.getClientRects().length);
+
+// The mark that was clicked: for a finger, one near it.
+function markAt(event) {
+  const mark = event.target.closest(MARKS);
+  const field = event.target.closest(FIELDS);
+  if (mark || !field || event.pointerType !== "touch") return mark;
+  const distance = (each) => Math.hypot(middle(each)[0] - event.clientX, middle(each)[1] - event.clientY);
+  const [nearest] = marksIn(field).sort((a, b) => distance(a) - distance(b));
+  return nearest && distance(nearest) < FINGER ? nearest : null;
+}
+
 // The mark that an arrow key leads to: the nearest one in its direction.
 function nextMark(field, [across, down]) {
-  const middle = (mark) => {
-    const { left, right, top, bottom } = mark.getBoundingClientRect();
-    return [(left + right) / 2, (top + bottom) / 2];
-  };
-  const marks = all(MARKS, field).filter((mark) => mark.getClientRects().length);
+  const marks = marksIn(field);
   if (!field.contains(details.mark)) return marks[0];
   const [x, y] = middle(details.mark);
   let found = null;
@@ -166,7 +180,7 @@ document.addEventListener("pointerover", (event) => {
 document.addEventListener(
   "click",
   (event) => {
-    const mark = event.target.closest(MARKS);
+    const mark = markAt(event);
     if (mark) {
       details.show(mark);
       details.pin();
