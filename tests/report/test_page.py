@@ -664,14 +664,17 @@ def test_a_place_of_the_map_of_choices_leads_to_its_runs(
     tab.click('button[value="en"]')
     tab.mouse.move(*find_mark(tab, ".map", "[data-runs]"))
     name = tab.evaluate("details.mark.firstChild.data.trim()")
-    size = tab.evaluate("details.mark.parentNode.cells[0].textContent")
+    symbol, size = tab.evaluate(
+        "[details.mark.closest('table').tHead.rows[0], details.mark.parentNode]"
+        ".map((row) => row.cells[0].textContent)"
+    )
     assert tab.locator(".marks-tip strong").first.inner_text().startswith(name)
     links = tab.locator(".marks-tip a[href^='#run-']")
     runs = links.evaluate_all("(links) => links.map((link) => link.hash)")
     assert runs
     for run in runs:
         record = tab.locator(f"{run} a").text_content()
-        assert record and f"-n{size}-" in record
+        assert record and f"-{symbol.lower()}{size}-" in record
 
 
 # Every reader
