@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Callable
@@ -128,9 +129,11 @@ def ids(folder: Path) -> list[str]:
 
 def test_what_is_drawn_is_what_there_is_to_compare(overview: Callable[..., Path]) -> None:
     assert ids(overview("Flash2")) == ["summary", "roofline-float32"]
-    assert ids(overview("Flash2", "Flex", "Flash4")) == [
-        *("summary", "heat-map-1", "roofline-float32")
-    ]
+    folder = overview("Flash2", "Flex", "Flash4")
+    assert ids(folder) == ["summary", "heat-map-1", "roofline-float32"]
+    # Each cell names the run that it shows.
+    cells = folder.joinpath("heat-map-1.svg").read_text(encoding="utf-8")
+    assert len(set(re.findall('"implementation:Flex:forward_time=([^:]+):', cells))) == len(SIZES)
 
 
 def test_without_ceilings_there_is_no_roofline(overview: Callable[..., Path]) -> None:
@@ -244,7 +247,13 @@ def compared(experiments: int, values: int) -> Comparisons:
             "head_dim": 64,
         }
         rows = [
-            {**run, "implementation": name, "seq_len": 128 * 2**i, "status": "ok"}
+            {
+                **run,
+                "implementation": name,
+                "seq_len": 128 * 2**i,
+                "status": "ok",
+                "record": f"{name}-{i}.json",
+            }
             for name in ("Pytorch", "Flash2")
             for i in range(values)
         ]

@@ -128,9 +128,12 @@ def _share(text: str) -> float:
 
 
 def _bench(arguments: Arguments) -> None:
-    from flashlab.bench import command
+    from flashlab.measuring.start import start_own_parent
 
     _require("torch")
+    start_own_parent()  # before the imports below, which take a while too
+    from flashlab.bench import command
+
     passes = tuple(
         name
         for name in command.PASSES

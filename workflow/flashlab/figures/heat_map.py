@@ -24,6 +24,7 @@ from flashlab.figures.style import (
     colour,
     facet_grid,
     name_artists,
+    name_marks,
     place_panels,
     text_colour,
 )
@@ -92,8 +93,9 @@ def _draw_cells(
     axes, left = plt.gca(), columns.index(label)
     shares = np.ma.masked_invalid(Normalize(-DOUBLINGS, DOUBLINGS)(np.log2(data["ratio"])))
     fills = SHADES(shares)
-    name_artists(label, axes.barh(data["rank"], 0.97, 0.92, left + 0.015, color=fills, linewidth=0))
-    for cell, share in zip(data.to_dict("records"), shares.filled(0.5), strict=True):
+    bars = axes.barh(data["rank"], 0.97, 0.92, left + 0.015, color=fills, linewidth=0)
+    for cell, bar, share in zip(data.to_dict("records"), bars, shares.filled(0.5), strict=True):
+        name_marks(label, bar, cell["metric"], [cell["record"]])
         ratio, missing = cell["ratio"], "×" if cell["failed"] else "–"
         text = axes.text(
             left + 0.5,

@@ -32,7 +32,7 @@ from flashlab.figures.style import (
     draw_legend,
     facet_grid,
     marker,
-    name_artists,
+    name_marks,
     place_panels,
     scale_values,
     shades_of,
@@ -82,6 +82,7 @@ def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     variants = variants_of(sweeps)
     found = {}
     for sweep in sweeps:
+        records = {sweep.key_of(run): run["record"] for run in sweep.runs}
         for row in sweep.metrics:
             metric = sweep.benchmark.metric(row["metric"])
             if metric.work is None or row["status"] != "ok":
@@ -91,6 +92,7 @@ def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
             moved = counted or metric.work.compulsory_bytes(row, row["dtype"])
             found[(*sweep.key_of(row), metric.name)] = {
                 "implementation": row["implementation"],
+                "record": records[sweep.key_of(row)],
                 "variant": variants.index(sweep.variant_of(row)),
                 "metric": metric.name,
                 "dtype": row["dtype"],
@@ -118,7 +120,9 @@ def _draw_points(data: pd.DataFrame, color: str, marker: str, label: str) -> Non
     """The runs of an implementation in the current panel."""
     for _, runs in data.groupby(["counted", "variant"]):
         style = _point_style(runs["counted"].iloc[0], runs["variant"].iloc[0], color)
-        name_artists(label, plt.gca().plot(runs["intensity"], runs["rate"], marker=marker, **style))
+        (points,) = plt.gca().plot(runs["intensity"], runs["rate"], marker=marker, **style)
+        places = runs[["intensity", "rate"]].to_numpy()
+        name_marks(label, points, runs["metric"].iloc[0], runs["record"], places)
 
 
 def _handles(

@@ -314,6 +314,29 @@ def name_artists(implementation: str, drawn: Iterable[Artist]) -> None:
         artist.set_gid(f"implementation:{implementation}")
 
 
+def name_marks(
+    implementation: str,
+    drawn: Artist,
+    metric: str,
+    records: Iterable[str],
+    places: Iterable[Sequence[float]] | None = None,
+) -> None:
+    """Name an artist as `name_artists` does, and the runs whose marks it draws, in their order.
+
+    Args:
+        implementation: whose marks they are.
+        drawn: a line of markers, or a single patch.
+        metric: what the marks show of the runs.
+        records: the path of each run's record.
+        places: where each mark is, in the units of its axes, for a reader who cannot tell that
+            from the metric's value.
+    """
+    names = [Path(record).name for record in records]
+    ats = places if places is not None else [()] * len(names)
+    marks = [" ".join([n, *(f"{v:.4g}" for v in at)]) for n, at in zip(names, ats, strict=True)]
+    drawn.set_gid(f"implementation:{implementation}:{metric}={','.join(marks)}")
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
     """Draw in the report's style; a character that the vendored fonts lack is an error."""

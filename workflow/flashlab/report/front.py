@@ -163,6 +163,21 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     return MapCell(names[0], f"+{lead}%", styles[:1], state)
 
 
+def _with_runs(
+    data: ReportData, shown: MapCell, cell: Mapping[str, Any] | None, settings: Mapping[str, Any]
+) -> MapCell:
+    """A cell with the numbers of its runs: at these settings, of the implementations it names."""
+    if cell is None:
+        return shown
+    runs = [
+        data.number_of(run)
+        for run in data.runs
+        if run["implementation"] in cell["names"]
+        and all(run[name] == value for name, value in settings.items())
+    ]
+    return replace(shown, runs=tuple(runs))
+
+
 def _rare(data: ReportData, params: Mapping[str, Any], columns: Sequence[str]) -> Texts | None:
     """The places beyond the maps, each with its cell in every map."""
     words, listed = data.words, []
@@ -185,9 +200,9 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
     row = benchmark.parameter(params["row"])
     columns = [*benchmark.derived_parameters, *benchmark.variants]
     names = [parameter.name for parameter in columns]
+    places = [dict(zip(names, each, strict=True)) for each in params["columns"]]
     headings = [
-        words.joined("line.break", words.settings(benchmark, dict(zip(names, each, strict=True))))
-        for each in params["columns"]
+        words.joined("line.break", words.settings(benchmark, settings)) for settings in places
     ]
     charts = []
     for chart in params["charts"]:
@@ -197,10 +212,16 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
             metric=words.heading(metric.labels),
         )
         rows = [
-            (str(value), [_map_cell(data, cell) for cell in cells])
+            (
+                str(value),
+                [
+                    _with_runs(data, _map_cell(data, cell), cell, {**settings, row.name: value})
+                    for settings, cell in zip(places, cells, strict=True)
+                ],
+            )
             for value, cells in zip(params["rows"], chart["cells"], strict=True)
         ]
-        charts.append(ChoiceChart(use, row.symbol, headings, rows))
+        charts.append(ChoiceChart(use, metric.name, row.symbol, headings, rows))
     notes = [renderer.sentences(finding)[0]]
     if rare := _rare(data, params, names):
         notes.append(words.each("conclusion.map.rare", rare=rare))
