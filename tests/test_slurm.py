@@ -169,9 +169,9 @@ class Lab:
         call: subprocess.Popen[str] = self.project.start(
             *("--profile", "profiles/slurm", *arguments, "--group-components", "measuring=2"),
             *("--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"),
-            *("--slurm-keep-successful-logs", "--default-resources", "mem_mb=500"),
-            *("--latency-wait", "10", "--configfile", "tests/tiny.yaml", "--config"),
-            *("counters=no", "machine=node"),
+            *("--slurm-keep-successful-logs", "--latency-wait", "10"),
+            *("--configfile", "tests/tiny.yaml", "--config"),
+            *("counters=no", "machine=node", "memory_mb={measure: 500}"),
             config=(),
             **{**self.cluster.environment, "PYTHONPATH": os.pathsep.join(filter(None, search))},
         )

@@ -109,6 +109,9 @@ REMAKING = str(call.remaking_file(PREPARED, PLAN_ROOT))
 # The minutes that a measuring job may take on a cluster: its time limit, and one to start.
 RUNTIME = math.ceil(PREPARED.config["measure"]["timeout_s"] / 60) + 1
 
+# The MB of memory of a job that measures, and of one that reads all runs for the report.
+MEMORY = PREPARED.config["memory_mb"]
+
 # What to measure, by record file name. Rules beside the pipeline add the runs that they need.
 ORDERS = dict(PREPARED.orders)
 

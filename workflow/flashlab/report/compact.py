@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from flashlab.benchmarks.model import Metric
+from flashlab.benchmarks.model import Metric, Parameter
 from flashlab.findings.model import Finding
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
@@ -149,15 +149,27 @@ def _pair_table(
 # Several
 
 
-def _differing(data: ReportData, group: Sequence[Sweep], sweep: Sweep, variant: Variant) -> Texts:
-    """What tells an experiment and its variant from the others of its chapter."""
+def _telling_apart(group: Sequence[Sweep]) -> list[Parameter]:
+    """The parameters that tell the experiments and variants of a chapter from one another."""
+    several = len({variant for each in group for variant in each.variants}) > 1
+    return [
+        parameter
+        for parameter in group[0].benchmark.parameters
+        if (parameter.is_variant and several)
+        or len({row[parameter.name] for each in group for row in each.runs}) > 1
+    ]
+
+
+def _differing(
+    data: ReportData, telling: Sequence[Parameter], sweep: Sweep, variant: Variant
+) -> Texts:
+    """An experiment and its variant, by the parameters that tell it from others of its chapter."""
     settings = {}
-    for parameter in data.benchmark.parameters:
+    for parameter in telling:
         mine = {row[parameter.name] for row in sweep.runs}
-        everywhere = {row[parameter.name] for each in group for row in each.runs}
-        if parameter.is_variant and len({v for each in group for v in each.variants}) > 1:
+        if parameter.is_variant:
             settings[parameter.name] = dict(variant)[parameter.name]
-        elif len(mine) == 1 and len(everywhere) > 1:
+        elif len(mine) == 1:
             settings[parameter.name] = mine.pop()
     found = data.words.settings(data.benchmark, settings)
     return data.words.listed(found) if found else data.same("")
@@ -174,12 +186,12 @@ def _rows_of(
 ) -> Iterator[Row]:
     benchmark = data.benchmark
     sampled, exact = chosen_metrics(benchmark)[-1:], metrics_of(benchmark, exact=True)
-    several = len(shown) > 1
+    several, telling = len(shown) > 1, _telling_apart(group)
     for sweep in group:
         for variant in sweep.variants:
             if (sweep.name, variant) not in shown:
                 continue
-            label = _differing(data, group, sweep, variant)
+            label = _differing(data, telling, sweep, variant)
             for position, name in enumerate(sweep.implementations):
                 cells: list[Cell | Texts] = []
                 if several:

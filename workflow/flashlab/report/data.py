@@ -125,22 +125,26 @@ class ReportData:
         }
         return dict(sorted(found.items(), key=lambda item: item[1]["style"]))
 
+    @cached_property
+    def _by_name(self) -> dict[str, Sweep]:
+        return {sweep.name: sweep for sweep in (self.summary, *self.sweeps)}
+
     def sweep(self, name: str) -> Sweep:
         """The sweep of this name, the summary among them."""
-        return next(sweep for sweep in (self.summary, *self.sweeps) if sweep.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _found(self) -> dict[str | None, dict[str, list[Finding]]]:
+        """The findings by their experiment and their kind."""
+        found: dict[str | None, dict[str, list[Finding]]] = {}
+        for finding in self.findings:
+            found.setdefault(finding.experiment, {}).setdefault(finding.kind, []).append(finding)
+        return found
 
     def find(self, sweep: Sweep, kind: str, **subject: Any) -> Finding | None:
         """The first finding of this kind about a subject in an experiment, None for none."""
-        return next(
-            (
-                finding
-                for finding in self.findings
-                if finding.experiment == sweep.name
-                and finding.kind == kind
-                and finding.is_about(**subject)
-            ),
-            None,
-        )
+        found = self._found.get(sweep.name, {}).get(kind, [])
+        return next((finding for finding in found if finding.is_about(**subject)), None)
 
     @property
     def on_cpu(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from flashlab.findings.model import Finding
 from flashlab.report.data import ReportData
@@ -134,8 +135,15 @@ class FindingRenderer:
 
     def _dataset_links(self, finding: Finding) -> list[Link]:
         """Links to the runs that the reasons of a finding about the whole dataset name."""
-        named = [reason.run.items() for reason in finding.reasons if reason.run is not None]
-        rows = [run for run in self.data.runs if any(each <= run.items() for each in named)]
+        named: dict[tuple[str, ...], set[tuple[Any, ...]]] = {}  # values by the columns they are of
+        for reason in finding.reasons:
+            if reason.run is not None:
+                named.setdefault(tuple(reason.run), set()).add(tuple(reason.run.values()))
+        rows = [
+            run
+            for run in self.data.runs
+            if any(tuple(map(run.get, columns)) in values for columns, values in named.items())
+        ]
         runs = self.data.run_links(rows)
         if not runs:
             return []
