@@ -304,8 +304,9 @@ def _operators(known: Known, name: str, finding: Finding) -> Statement:
     """What a pass on a CPU spends its time in."""
     figures, metric = finding.estimates[-1], known.benchmark.metric(str(finding.metric))
     kinds = ("product", "softmax", "elementwise", "fused")
+    is_fused = finding.verdict == "fused" and figures["operators"] == 1
     return Statement(
-        "conclusion.cause.operators",
+        "conclusion.cause.operators.fused" if is_fused else "conclusion.cause.operators",
         {
             "cause_name": name,
             "cause_metric": dict(metric.part or metric.labels),
