@@ -31,7 +31,7 @@ def warns(report: Report) -> bool:
 def test_records_of_one_machine_agree(results: Any) -> None:
     report = composed(results)
     assert disagreements(report.environment) == []
-    assert report.environment.agreement["en"].startswith("All records agree")
+    assert report.environment.agreement["en"].startswith("The records of the experiments agree")
     assert not warns(report)
 
 
@@ -64,7 +64,7 @@ def test_records_that_disagree_are_listed_with_what_each_states(
 def test_an_implementation_with_two_providers_is_a_disagreement(results: Any) -> None:
     results.change_runs("num_heads", {"provider": "a fork"}, first=1)
     rows = disagreements(composed(results).environment)
-    assert rows[0][0] in ("Provider of Pytorch", "Provider of Flash2")
+    assert rows[0][0] in ("Package of Pytorch", "Package of Flash2")
     assert sorted(row[2] for row in rows if row[1] == "a fork") == ["1"]
 
 
