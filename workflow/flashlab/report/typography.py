@@ -22,7 +22,7 @@ _HAN_LATIN = re.compile(f"(?<=[{HAN}])(?=[A-Za-z0-9α-ω])|(?<=[A-Za-z0-9%α-ω]
 _BESIDE_MARK = re.compile(f"(?<=[{MARKS}])[ ]+|[ ]+(?=[{MARKS}])")
 _EQUATION = re.compile(r"\b([A-Za-zα-ω]) (=|×|≥|≤) (?=[\d.]|[A-Za-z]\b)")
 _SIZE = re.compile(r"\b([A-Zd]) (?=\d)")
-_NUMBERED = re.compile(r"\b(Table|Figure|Experiment|實驗|表|圖) (?=S?\d)")
+_NUMBERED = re.compile(r"\b(Table|Figure|表|圖) (?=S?\d)")
 _QUANTITY = re.compile(r"(?<=\d) (?=(?:ms|MiB|GiB|GB/s|GB|TFLOP/s|s)\b|倍|次方)")
 
 # The font sets curved quotation marks as wide as a Han character, in whatever language.
