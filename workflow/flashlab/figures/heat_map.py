@@ -20,7 +20,6 @@ from flashlab.figures.style import (
     LABEL_POINTS,
     PAGE_INCHES,
     SMALL_POINTS,
-    as_number,
     colour,
     facet_grid,
     name_artists,
@@ -179,7 +178,7 @@ def draw_heat_map(
             axes.set(xlim=(0, len(names)), ylim=(height - 0.5, -0.5), xticks=[], yticks=[])
             axes.grid(False)
         sizes = [
-            ", ".join([f"{sweep.parameter.symbol} = {as_number(size)}", *along])
+            ", ".join([f"{sweep.parameter.symbol} = {size}", *along])
             for size, along in zip(sweep.values, label_covaried(sweep), strict=True)
         ]
         row[0].set_yticks(range(len(sizes)), sizes, fontsize=SMALL_POINTS)

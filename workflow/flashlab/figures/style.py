@@ -127,8 +127,12 @@ def text_colour(shade: str) -> str:
 
 
 def marker(entry: Mapping[str, Any]) -> str:
-    """The marker of an implementation, by its number in the plan."""
-    return MARKERS[entry["style"] % len(MARKERS)]
+    """The marker of an implementation, by its number in the plan: another one for each colour.
+
+    The ninth implementation has the colour of the first, and so the next marker.
+    """
+    rounds, position = divmod(entry["style"], len(COLOURS))
+    return MARKERS[(position + rounds) % len(MARKERS)]
 
 
 def variant_style(position: int, shade: str) -> dict[str, Any]:

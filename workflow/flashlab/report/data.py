@@ -188,12 +188,13 @@ class ReportData:
     def rounded_to(self, value: float, half_width: float) -> str:
         """A measured number with the digits that the half-width of its interval supports.
 
-        Two significant digits at least, and `SAMPLED_DIGITS` at most.
+        Two significant digits at least, and `SAMPLED_DIGITS` at most; of more than a hundred the
+        whole digits, since a zero in their place would read as measured.
         """
         magnitude = math.floor(math.log10(abs(value))) if value else 0
         supported = math.floor(-math.log10(half_width)) if half_width > 0 else SAMPLED_DIGITS
-        places = min(max(supported, 1 - magnitude), SAMPLED_DIGITS - 1 - magnitude)
-        return measured(round(value, places), self.words.languages[0], max(0, places))
+        places = max(0, min(max(supported, 1 - magnitude), SAMPLED_DIGITS - 1 - magnitude))
+        return measured(round(value, places), self.words.languages[0], places)
 
     def ratio(self, value: float) -> str:
         """A ratio of measured values, to three digits with trailing zeros, as in the findings."""

@@ -149,7 +149,7 @@ class Chapter:
     figures: list[FigureEntry]
     table: Table | None
     table_label: Texts
-    elsewhere: Texts | None
+    table_caption: Texts | None
     sections: list[Section]
 
 

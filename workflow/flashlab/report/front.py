@@ -53,11 +53,24 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
         caption = data.specialised(f"caption.{kind}", baseline=data.baseline)
         label = data.words.each(f"{kind}.label")
         brief = f"caption.{kind}.short"
+        if kind == "roofline" and not _are_bytes_counted(data):
+            brief += ".uncounted"
         known = brief in data.words.keys_below(f"caption.{kind}")
         short = data.specialised(brief, baseline=data.baseline) if known else caption
         path = folder / f"{figure}.svg"
         found[figure] = FigureEntry(f"figure-{figure}", path, label, caption, short)
     return found
+
+
+def _are_bytes_counted(data: ReportData) -> bool:
+    """Whether the counters tell how many bytes any run moved."""
+    return any(
+        "dram_bytes" in sweep.counters_of(run, metric.name)
+        for sweep in data.sweeps
+        for run in sweep.runs
+        for metric in data.benchmark.metrics
+        if metric.work
+    )
 
 
 def shortened(front: Front) -> Front | None:
