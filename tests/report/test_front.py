@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from flashlab.files import read_json, write_json
 from flashlab.plan_files import experiment_file
 from flashlab.report.document import Cell, Conclusion, FigureEntry, Front
 from flashlab.report.front import shortened
-from flashlab.report.render import on_one_page
+from flashlab.report.render import on_one_page, to_html, to_pdf
 
 LONG_NAME = "Abacus Mark {n} Super Special Edition with Very Many Beads and 192 Threads (384 CPUs)"
 OVERVIEW = {"zh_TW": "總覽", "en": "Overview"}
@@ -49,8 +50,9 @@ def words_of(texts: dict[str, str], squeezed: Callable[[str], str]) -> list[str]
 
 def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Front:
     """Page one has all that it is left with, and page two begins with the first chapter."""
-    first, second, *_ = texts_of_pages(results.write())
     report = on_one_page(results.compose(), results.local)
+    results.pdf.write_bytes(to_pdf(to_html(report), results.local, [], datetime.now(UTC)))
+    first, second, *_ = texts_of_pages(results.pdf)
     front: Front = report.front
     for conclusion in (
         front.answer,
