@@ -106,6 +106,9 @@ WRONG: dict[str, tuple[Callable[[Config], None], list[str]]] = {
         lambda c: c["measure"].update(timeout_s="long"),
         ["measure.timeout_s", "must be a number", '"long"'],
     ),
+    "a word that is nearly one of some": (
+        lambda c: c.update(counters="ye"), ["counters", "must be one of", "ye (did you mean yes?)"]
+    ),
     "a fraction for a size": (
         sweep(batch_size=1.5), ["experiments[0].cuda.batch_size", "a whole number", "1.5"]
     ),

@@ -190,7 +190,7 @@ class Watch:
         self.process = subprocess.Popen(
             [sys.executable, "-u", "-m", "flashlab", "bench", *order, "--seconds", "0.1"],
             cwd=folder,
-            env={**environment(root, folder), "COLUMNS": "300"},  # no line is broken
+            env=environment(root, folder),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

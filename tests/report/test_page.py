@@ -599,7 +599,9 @@ def test_a_mark_of_the_roofline_tells_its_value_interval_run_and_record(
     run, record = tip.locator("a").all()
     row = row_of(page, str(record.get_attribute("href")), "forward_time")
     assert text.startswith(row["implementation"]) and "FLOP/byte" in text
-    for column in ("value", "low", "high"):
+    told = float(re.search(r"Forward time ([\d.]+) ms", text)[1])  # type: ignore[index]
+    assert told == pytest.approx(float(row["value"]), rel=0.06)  # in the digits that it has
+    for column in ("low", "high"):
         assert f"{float(row[column]):.4g}" in text
     run.click()
     assert tab.evaluate("document.querySelector(':target a').getAttribute('href')") == (

@@ -218,14 +218,14 @@ def watch_bench(order: Order) -> None:
             try:
                 targets = find_targets(order.implementations, Path(folder))
             except (ImplementationError, OSError) as error:
-                console.print(f"error: {error}", WAITING, sep="\n")
+                console.print(f"error: {error}", WAITING, sep="\n", soft_wrap=True)
                 _wait_for_save(partial(_find_mistake, order.implementations), [str(error)])
                 continue
             try:
                 _bench_targets(console, order, targets)
                 console.print(WAITING)
             except SavedError as error:
-                console.print(f"{error}; it is measured again")
+                console.print(f"{error}; it is measured again", soft_wrap=True)
             before = [target.implementation.digest for target in targets]
             _wait_for_save(partial(_read_digests, targets), before)
 

@@ -132,7 +132,8 @@ def schema_problems(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath
         case "enum":
             allowed = ", ".join(map(str, rule))
             found = value if isinstance(value, str) and value else shown(value)
-            near = nearest(value, rule) if isinstance(value, str) else ""
+            options = [each for each in rule if isinstance(each, str)]  # YAML reads yes as true
+            near = nearest(value, options) if isinstance(value, str) else ""
             yield path, f"must be one of {allowed}; found {found}{near}"
         case "minItems" if value:
             yield path, f"holds {len(value)} of at least {rule} values; add one"
