@@ -194,6 +194,8 @@ class Watch:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            # A process started in the background would pass on that it ignores Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def read_until(self, text: str) -> str:
@@ -236,7 +238,7 @@ def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(watch: Watch
 
     started = psutil.Process(watch.process.pid).children(recursive=True)
     watch.process.send_signal(signal.SIGINT)
-    printed, _ = watch.process.communicate()
+    printed, _ = watch.process.communicate(timeout=60)
     assert (watch.process.returncode, printed) == (130, "")
     _, left = psutil.wait_procs(started, timeout=60)
     assert started and not left
