@@ -22,6 +22,7 @@ from typing import Any
 import hypothesis
 import pytest
 import yaml
+from waiting import wait_until
 from zygote import STAGES, TORCH_SUFFIX
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
@@ -556,11 +557,9 @@ class Held:
     def start(self, *arguments: str, **options: Any) -> Any:
         """Start a call of Snakemake, and wait until it measures a record."""
         call = self.project.start("--cores", "1", *arguments, "records", **options)
-        deadline = time.monotonic() + 120
-        while not self.kernels.joinpath("held").exists():
-            assert call.poll() is None, call.communicate()[0]
-            assert time.monotonic() < deadline, "nothing was measured within two minutes"
-            time.sleep(0.05)
+        held = self.kernels / "held"
+        wait_until(lambda: held.exists() or call.poll() is not None, "the first measurement", 120)
+        assert held.exists(), call.communicate()[0]
         return call
 
     def let_go(self) -> None:

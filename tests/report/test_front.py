@@ -15,7 +15,6 @@ import pytest
 
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json, write_json
-from flashlab.plan_files import experiment_file
 from flashlab.report.document import Cell, Conclusion, FigureEntry, Front
 from flashlab.report.front import shortened
 from flashlab.report.render import on_one_page, to_html, to_pdf
@@ -99,37 +98,7 @@ def of_many(request: Any, results: Any) -> Any:
     """Results in which there are more implementations, as fast as Flash2 or a little faster."""
     others = ["SdpaMath", "SdpaEfficient", "SdpaCudnn", "Flex", "Flash4"][: request.param - 2]
 
-    def more(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-        flash = [row for row in rows if row["implementation"] == "Flash2"]
-        copies = []
-        for step, name in enumerate(others, start=1):
-            for row in flash:
-                copy = {
-                    k: c.replace("Flash2", name).replace("flash2", name) for k, c in row.items()
-                }
-                for column in {"value", "low", "high"} & copy.keys():
-                    if copy[column] and copy["metric"].endswith("time"):
-                        copy[column] = str(float(copy[column]) * 0.7**step)
-                copies.append(copy)
-        return rows + copies
-
-    for path in results.local.glob("tables/*/runs.csv"):
-        for table in ("runs", "metrics", "samples"):
-            results.edit_table(path.parent.name, table, more)
-        plan = experiment_file(results.local, path.parent.name)
-        if not plan.is_file():
-            continue
-        document = json.loads(plan.read_text(encoding="utf-8"))
-        for style, name in enumerate(others, start=2):
-            label = {"zh_TW": name, "en": name}
-            document["implementations"].append(
-                document["implementations"][0] | {"name": name, "style": style, "label": label}
-            )
-        plan.write_text(json.dumps(document), encoding="utf-8")
-    summary = results.config["summary"]
-    summary["implementations"] += others
-    results.change(summary=summary)
-    results.derive_findings()
+    results.add_implementations(others)
     results.others = others
     return results
 

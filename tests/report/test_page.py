@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,13 +28,11 @@ VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
 @pytest.fixture(scope="module")
-def page(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(copy_finished: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the finished folder, made by its rule."""
-    folder = tmp_path_factory.mktemp("page") / "copy"
-    shutil.copytree(finished.folder, folder, symlinks=True)
-    project = replace(finished, folder=folder)
+    project = copy_finished(tmp_path_factory.mktemp("page") / "copy")
     project.make("report/lab5.html")
-    made: Path = folder / "report" / "lab5.html"
+    made: Path = project.folder / "report" / "lab5.html"
     return made
 
 
@@ -633,28 +630,7 @@ def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]
 def with_a_map(results: Any) -> Path:
     """A page with a third implementation, faster than the others, and so with a map of choices."""
 
-    def with_flex(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-        copies = []
-        for row in rows:
-            if row["implementation"] == "Flash2":
-                copy = {key: re.sub("[Ff]lash2", "Flex", cell) for key, cell in row.items()}
-                if row.get("metric", "").endswith("time"):
-                    times = {"value", "low", "high"} & {key for key, cell in row.items() if cell}
-                    copy |= {key: str(float(row[key]) / 2) for key in times}
-                copies.append(copy)
-        return rows + copies
-
-    for table in results.local.glob("tables/*/*.csv"):
-        results.edit_table(table.parent.name, table.stem, with_flex)
-        plan = results.local / "plan" / "experiments" / f"{table.parent.name}.json"
-        if plan.is_file():
-            document = json.loads(plan.read_text(encoding="utf-8"))
-            known = {each["name"]: each for each in document["implementations"]}
-            known["Flex"] = known["Flash2"] | {"name": "Flex", "style": 2}
-            plan.write_text(json.dumps({**document, "implementations": [*known.values()]}), "utf-8")
-    summary = results.config["summary"]
-    results.change(summary={**summary, "implementations": [*summary["implementations"], "Flex"]})
-    results.derive_findings()
+    results.add_implementations(["Flex"])
     made: Path = results.write_page()
     return made
 
