@@ -13,6 +13,8 @@
 #   config -> plan -> records -> tables -> findings -> report
 #                                       -> figures  ->
 
+import os
+
 from snakemake.utils import min_version
 
 min_version("9.27")
@@ -24,8 +26,9 @@ report: "report/captions/workflow.rst"
 include: "workflow/config.smk"
 
 
-# `--sdm apptainer` runs the rules in this image; docs/clusters.md says how to build it.
-container: str(ROOT / "envs" / "flashlab.sif")
+# `--sdm apptainer` runs the rules in this image; docs/clusters.md says how to build it. The path is
+# relative because Snakemake refuses every call if it has a space, as a user's folders may have.
+container: os.path.relpath(ROOT / "envs" / "flashlab.sif")
 
 
 include: "workflow/common.smk"

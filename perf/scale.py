@@ -33,7 +33,7 @@ from flashlab.machines import machine_file
 from flashlab.plan_files import experiment_file, records_file
 from flashlab.prepare import Prepared, prepare
 from flashlab.records import Measurement, Record, write_record
-from flashlab.report import write_report
+from flashlab.report import write_page, write_report
 from flashlab.runs import Run
 from flashlab.tables import write_tables
 
@@ -187,8 +187,11 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
             "overview",
             cost_of(lambda: draw_overview(plans, tables, findings, None, languages, overview)),
         )
-        config, report = home / "plan" / "config.json", home / "lab5.pdf"
+        config, report, page = (
+            home / name for name in ("plan/config.json", "lab5.pdf", "lab5.html")
+        )
         yield "report", cost_of(lambda: write_report(config, home, None, report))
+        yield "page", cost_of(lambda: write_page(config, home, None, page))
 
 
 def main() -> None:

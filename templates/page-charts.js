@@ -3,6 +3,8 @@
 // near the screen, so that the page is ready at once.
 "use strict";
 
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const one = (selector, root = document) => root.querySelector(selector);
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]];
 const NEAR = 32; // pixels between the pointer and a point that it is at
@@ -69,6 +71,30 @@ function roundNumbers(low, high, most, logarithmic) {
     found.push(Number((count * step).toPrecision(12)));
   }
   return found;
+}
+
+// What is known of a chart's point by a metric: its size, its value and the interval of that.
+function pointFacts(chart, point, metric) {
+  const { label, unit, digits } = DATA.metrics[metric];
+  const found = [[chart.symbol, number(point.at, 12) + (point.along ? `, ${point.along}` : "")]];
+  const values = point.values[metric];
+  if (!values) return [...found, [inWords(label), point.status ? inWords(point.status) : "–"]];
+  const [value, low, high] = values;
+  found.push([inWords(label), `${number(value, digits)} ${unit}`]);
+  if (low !== null) found.push([word("interval"), `${number(low, digits)} – ${number(high, digits)}`]);
+  return found;
+}
+
+// Facts of a run as a list, with links to the run and, if wanted, to its records.
+function detailsOf(facts, run, withRecords = true) {
+  const list = make("dl", {});
+  for (const [term, text] of facts) list.append(make("dt", {}, term), make("dd", {}, text));
+  list.append(make("dt", {}, word("run")), make("dd", {}, make("a", { href: `#run-${run}` }, String(run))));
+  if (!withRecords) return list;
+  // The appendix has the files of the run's records.
+  const links = RECORDS.get(run).map((link) => make("div", {}, link.cloneNode(true)));
+  list.append(make("dt", {}, word("record")), make("dd", {}, ...links));
+  return list;
 }
 
 const keyOf = (line) => `${line.implementation}:${line.position}`;
@@ -430,27 +456,15 @@ class Explorer {
 
   // What is known of a point: name, size, value, interval, ratio, run and record.
   factsOf(line, point) {
-    const { label, unit, digits } = DATA.metrics[this.metric];
-    const found = [[this.chart.symbol, number(point.at, 12) + (point.along ? `, ${point.along}` : "")]];
-    const values = point.values[this.metric];
-    if (!values) return [...found, [inWords(label), point.status ? inWords(point.status) : "–"]];
-    const [value, low, high] = values;
-    found.push([inWords(label), `${number(value, digits)} ${unit}`]);
-    if (low !== null) found.push([word("interval"), `${number(low, digits)} – ${number(high, digits)}`]);
-    const divisor = this.relativeTo ? this.divisor(line, point) : null;
+    const found = pointFacts(this.chart, point, this.metric);
+    const value = point.values[this.metric]?.[0];
+    const divisor = this.relativeTo && value ? this.divisor(line, point) : null;
     if (divisor) found.push([`${word("relative")} ${this.relativeTo}`, `${number(value / divisor, 3)}×`]);
     return found;
   }
 
   fillTip(line, point) {
-    const facts = this.factsOf(line, point);
-    const list = make("dl", {});
-    for (const [term, text] of facts) list.append(make("dt", {}, term), make("dd", {}, text));
-    const run = make("a", { href: `#run-${point.run}` }, String(point.run));
-    list.append(make("dt", {}, word("run")), make("dd", {}, run));
-    // The appendix has the files of the run's records.
-    const links = RECORDS.get(point.run).map((link) => make("div", {}, link.cloneNode(true)));
-    list.append(make("dt", {}, word("record")), make("dd", {}, ...links));
+    const list = detailsOf(this.factsOf(line, point), point.run);
     const close = make("button", { type: "button", "aria-label": word("close_details") }, "×");
     close.addEventListener("click", () => this.unpin(true));
     this.tip.replaceChildren(make("strong", {}, this.nameOf(line)), close, list);

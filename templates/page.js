@@ -2,8 +2,6 @@
 // hidden, tables sorted, figures enlarged. Without scripts everything is there, in both languages.
 "use strict";
 
-const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-const one = (selector, root = document) => root.querySelector(selector);
 const NARROW = matchMedia("(max-width: 44rem)");
 
 // Choices that are remembered: language and theme.
@@ -14,6 +12,7 @@ function applyLanguage(chosen) {
   document.title = inWords(DATA.titles);
   for (const body of all("tbody")) showLabels(body);
   labelCells();
+  details.leave();
   for (const button of all(".enlarge")) nameEnlarging(button);
   redrawCharts();
   passages = null;
@@ -296,7 +295,11 @@ function zoom(factor, left = stage.clientWidth / 2, top = stage.clientHeight / 2
 }
 
 function enlarge(figure) {
-  stage.replaceChildren(one("svg", figure).cloneNode(true));
+  details.leave();
+  const drawn = one("svg", figure).cloneNode(true);
+  stage.replaceChildren(drawn);
+  stage.classList.toggle("heat", figure.classList.contains("heat"));
+  if (drawn.matches(FIELDS)) exploreMarks(drawn);
   scale = 1;
   zoom(1);
   dialog.showModal();
@@ -343,7 +346,7 @@ const widths = new ResizeObserver((changes) => {
     else target.removeAttribute("tabindex");
   }
 });
-for (const box of all(".table, .maps")) widths.observe(box);
+for (const box of all(".table, .maps, .drawing")) widths.observe(box);
 
 // What the reader chooses, and how the page begins.
 

@@ -141,8 +141,8 @@ SENTENCES = {
         front.pair.better.exact front.pair.everywhere front.pair.worse
         front.pair.equivalent front.pair.inconclusive front.pair.mixed front.pair.where_not
         front.no_numbers front.alone cause.unfused cause.memory_bound cause.matrix_bound
-        cause.launch_bound cause.occupancy
-        cause.operators no_numbers alone pair.missing pair.better.none
+        cause.launch_bound cause.occupancy cause.operators cause.operators.fused
+        cause.operators.launch_bound no_numbers alone pair.missing pair.better.none
         pair.better.one pair.better.widens pair.better.narrows pair.better.peaks
         pair.better.dips pair.worse pair.equivalent pair.inconclusive pair.mixed parts
         exact.less exact.more exact.equal exact.varies account out_of_memory equal_work

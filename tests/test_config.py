@@ -106,6 +106,9 @@ WRONG: dict[str, tuple[Callable[[Config], None], list[str]]] = {
         lambda c: c["measure"].update(timeout_s="long"),
         ["measure.timeout_s", "must be a number", '"long"'],
     ),
+    "a word that is nearly one of some": (
+        lambda c: c.update(counters="ye"), ["counters", "must be one of", "ye (did you mean yes?)"]
+    ),
     "a fraction for a size": (
         sweep(batch_size=1.5), ["experiments[0].cuda.batch_size", "a whole number", "1.5"]
     ),
@@ -174,6 +177,16 @@ WRONG: dict[str, tuple[Callable[[Config], None], list[str]]] = {
     "experiments by name": (
         lambda c: c.update(experiments={"seq_len": {}}),
         ["experiments", "must be a list", "begin each item of the list with a hyphen"],
+    ),
+    "one side of a comparison": (
+        lambda c: c.update(compare=["h200"]), ["compare", "holds 1 of at least 2 values"]
+    ),
+    "three sides of a comparison": (
+        lambda c: c.update(compare=["h200", "local", "main"]),
+        ["compare", "must hold at most 2 values, found 3"],
+    ),
+    "a name that no folder can have": (
+        experiment(name="n" * 61), ["experiments[0].name", "at most 60 characters, found 61"]
     ),
     "a folder of no name": (lambda c: c.update(submissions=""), ["submissions", "is empty"]),
     "a figure with an unknown key": (
@@ -577,7 +590,7 @@ def test_the_default_file_says_what_the_schema_defaults_to() -> None:
         return count
 
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    assert check(schema, DEFAULT, "") == 18
+    assert check(schema, DEFAULT, "") == 20
     kept = {key: DEFAULT[key] for key in ("summary", "implementations", "experiments")}
     assert resolved(kept) == resolved(DEFAULT)
 

@@ -16,6 +16,7 @@ from flashlab.datasets import (
     freeze_counters,
     read_dataset,
     read_recorded,
+    refuse_overlap,
 )
 from flashlab.records import RecordError, read_record
 from flashlab.runs import Run
@@ -77,6 +78,16 @@ def test_a_dataset_is_never_overwritten(
     with pytest.raises(DatasetError, match=r"exists already.* cpu float32 runs"):
         frozen(record_of(replace(run, dtype="float16", device="cuda")))
     assert contents(folder) == before
+
+
+def test_what_a_dataset_holds_is_refused_before_it_is_measured(
+    frozen: Callable[..., Path], run: Run, record_of: Build
+) -> None:
+    folder = frozen(record_of(run))
+    refuse_overlap(folder, [(run, "lab5")])
+    refuse_overlap(folder.parent / "new", [(run, "sampled")])
+    with pytest.raises(DatasetError, match="exists already and has 1 of these runs"):
+        refuse_overlap(folder, [(run, "sampled")])
 
 
 def test_a_dataset_takes_the_records_of_a_further_protocol(

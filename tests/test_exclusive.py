@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -119,56 +121,132 @@ from flashlab import exclusive
 fcntl.flock = lambda *_: None  # a filesystem that passes no lock from host to host
 exclusive.BEAT_SECONDS, exclusive.SILENCE_SECONDS = 0.1, 1.0
 claim = exclusive.FolderClaim(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
 claim.take()
 print("held" if claim.held else "refused", flush=True)
 sys.stdin.read()
 """
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call on a host of its own, ready to claim the folder."""
+
+    process: subprocess.Popen[str]
+
+    def begin(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def said(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def taken(self) -> str:
+        self.begin()
+        return self.said()
+
+
 @pytest.fixture
 def on_host(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[[str, Path], subprocess.Popen[str]]]:
-    """Starts a process that claims a folder, on a host of this name with a TMPDIR of its own."""
-    namespaces = ["unshare", "--user", "--map-root-user", "--uts", "--mount"]
+) -> Iterator[Callable[[str, Path], Call]]:
+    """Starts a call on a host of this name, whose process numbers and TMPDIR are its own."""
+    namespaces = ["unshare", "--user", "--map-root-user", "--uts", "--mount", "--pid"]
+    namespaces += ["--kill-child", "--mount-proc"]
     if subprocess.run([*namespaces, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this system gives no namespaces, so that two hosts cannot be had")
     started = []
 
-    def start(host: str, folder: Path) -> subprocess.Popen[str]:
+    def start(host: str, folder: Path) -> Call:
         setup = 'mount --bind "$1" /mnt && hostname "$2"'
         run = f'{setup} && exec "$3" -c "$4" /mnt/.snakemake'
         program = ["sh", "-c", run, "sh", str(folder), host, sys.executable, TWO_HOSTS]
-        call = subprocess.Popen(
-            [*namespaces, *program],
-            env={
-                **os.environ,
-                "PYTHONPATH": str(ROOT / "workflow"),
-                "TMPDIR": str(tmp_path_factory.mktemp(host)),
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+        call = Call(
+            subprocess.Popen(
+                [*namespaces, *program],
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(ROOT / "workflow"),
+                    "TMPDIR": str(tmp_path_factory.mktemp(host)),
+                },
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         )
-        started.append(call)
+        started.append(call.process)
+        assert call.said() == "ready"
         return call
 
     yield start
-    for call in started:
-        call.kill()
-        call.communicate()
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 def test_two_hosts_do_not_work_in_one_folder_where_no_lock_passes_between_them(
-    on_host: Callable[[str, Path], subprocess.Popen[str]], tmp_path: Path
+    on_host: Callable[[str, Path], Call], tmp_path: Path
 ) -> None:
     first = on_host("node1", tmp_path)
-    assert first.stdout and first.stdout.readline() == "held\n"
+    assert first.taken() == "held"
+    alive = tmp_path / ".snakemake" / "flashlab.alive"
+    assert alive.read_text().startswith("node1 1 ")  # each host has a process of this number
     second = on_host("node2", tmp_path)
-    assert second.stdout and second.stdout.readline() == "refused\n"
-    first.kill()  # it leaves its sign of life behind, which goes on no more
-    first.wait()
+    assert second.taken() == "refused"
+    first.process.kill()  # it leaves its sign of life behind, which goes on no more
+    first.process.wait()
     third = on_host("node2", tmp_path)
-    assert third.stdout and third.stdout.readline() == "held\n"
-    third.communicate()  # ends, and leaves nothing behind
-    assert not (tmp_path / ".snakemake" / "flashlab.alive").exists()
+    assert third.taken() == "held"
+    third.process.communicate()  # ends, and leaves nothing behind
+    assert not alive.exists()
+
+
+@pytest.mark.parametrize("left", ["", "node3 1 7\n"], ids=["free", "left by a killed call"])
+def test_of_hosts_that_begin_at_the_same_moment_one_has_the_folder(
+    on_host: Callable[[str, Path], Call], tmp_path: Path, left: str
+) -> None:
+    calls = [on_host(host, tmp_path) for host in ("node1", "node2")]
+    if left:
+        (tmp_path / ".snakemake" / "flashlab.alive").write_text(left)
+    for call in calls:
+        call.begin()
+    assert sorted(call.said() for call in calls) == ["held", "refused"]
+
+
+def test_a_folder_that_a_cache_shows_as_free_is_not_taken_from_another_host(
+    snakemake: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(exclusive.fcntl, "flock", lambda *_: None)
+    monkeypatch.setattr(exclusive, "BEAT_SECONDS", 0.05)
+    with monkeypatch.context() as patch:
+        patch.setattr(exclusive.socket, "gethostname", lambda: "node1")
+        holder = FolderClaim(snakemake)
+    holder.take()
+    late = FolderClaim(snakemake)
+    read, cached = late._read_alive, iter([None, None])
+    monkeypatch.setattr(late, "_read_alive", lambda: next(cached, read()))
+    late.take()
+    assert not late.held
+    assert "(on the host node1)" in capsys.readouterr().err
+    holder.release()
+    late.take()
+    assert late.held
+    late.release()
+
+
+def test_without_any_lock_two_calls_on_one_host_do_not_share_a_folder(
+    snakemake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(exclusive.fcntl, "flock", no_locks)
+    monkeypatch.setattr(exclusive, "BEAT_SECONDS", 0.05)
+    first, second = FolderClaim(snakemake), FolderClaim(snakemake)
+    first.take()
+    second.take()
+    assert (first.held, second.held) == (True, False)
+    first.release()

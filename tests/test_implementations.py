@@ -120,7 +120,12 @@ def test_a_broken_file_matters_only_to_whoever_needs_it(
     assert found["Other"].path == tmp_path / "other.py"
     with pytest.raises(ImplementationError) as caught:
         found["Mine"]
-    assert "unknown implementation Mine; kernels/ has Other; " in str(caught.value)
+    assert str(caught.value).startswith(
+        f"unknown implementation Mine; unusable: {broken}: {problem}"
+    )
+    with pytest.raises(ImplementationError) as caught:
+        found["Absent"]
+    assert "unknown implementation Absent; kernels/ has Other; " in str(caught.value)
     assert f"unusable: {broken}: {problem}" in str(caught.value)
 
 
@@ -131,7 +136,10 @@ def test_files_that_share_a_name_are_an_error_only_where_it_is_asked_for(tmp_pat
     assert list(found) == ["Other"]
     with pytest.raises(ImplementationError) as caught:
         found["Mine"]
-    assert f"{one}, {two}: all have the NAME Mine; rename all but one" in str(caught.value)
+    assert str(caught.value) == (
+        f"unknown implementation Mine; unusable: {one}, {two}: all have the NAME Mine; "
+        "rename all but one"
+    )
 
 
 def test_a_file_that_cannot_be_opened_is_broken(tmp_path: Path) -> None:

@@ -202,10 +202,12 @@ def headings(report: Report) -> list[str]:
 def test_page_one_says_what_the_climb_amounts_to(made: Make) -> None:
     report = compose(CONFIG, made("cuda"), None, [])
     climb, steps, top, start = headings(report)
-    assert climb == "From GlobalMemory to Padded, the kernel becomes 2.0 times as fast (t = 28)."
-    assert steps == "2 of 4 steps make the kernel faster."
+    assert climb == (
+        "By the medians, the kernel becomes 2.0 times as fast from GlobalMemory to Padded (t = 28)."
+    )
+    assert steps == "In the cases that are decided, 2 of 4 steps make the kernel faster."
     assert top == "The fastest step, Padded, reaches 2.02 TFLOP/s (t = 28)."
-    assert start.startswith("Padded is 2,020 times as fast as Sequential (t = 10, ")
+    assert start.startswith("By the medians, Padded is 2,020 times as fast as Sequential (t = 10, ")
     assert report.front.figure is not None and report.front.figure.id == "figure-steps"
 
 

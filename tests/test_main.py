@@ -19,3 +19,8 @@ def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
     names = ("plan", "output")
     assert __main__.main(["tables", *(f"--{name}={name}" for name in names)]) == 130
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_file_that_cannot_be_opened_is_named_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["hw4", "absent.bin", "out.bin"]) == 1
+    assert capsys.readouterr().err == "error: absent.bin: No such file or directory\n"

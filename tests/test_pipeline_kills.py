@@ -6,22 +6,11 @@ import json
 import os
 import re
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
-
-PATIENCE = 60
-"""Seconds that a busy machine may take for what otherwise takes a moment."""
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.05)
+from waiting import wait_until
 
 
 def at_work_in(folder: Path) -> list[str]:
@@ -44,7 +33,7 @@ def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself
     assert any("flashlab.measuring" in command for command in at_work_in(project.folder))
     call.kill()
     call.wait()
-    wait_until(lambda: not at_work_in(project.folder))
+    wait_until(lambda: not at_work_in(project.folder), "the end of the jobs")
     assert project.records == before, "a record half written, or one lost"
     locks = project.folder / ".snakemake" / "locks"
     assert list(locks.iterdir()), "Snakemake left no lock, so this shows nothing"
@@ -72,7 +61,7 @@ def test_ctrl_c_says_what_is_kept_without_a_traceback(held: Any) -> None:
         "Interrupted: 3 of 5 runs are measured and kept; the same call goes on from there."
     )
     assert not re.search("Traceback|KeyboardInterrupt|failed|Error", said)
-    wait_until(lambda: not at_work_in(held.project.folder))
+    wait_until(lambda: not at_work_in(held.project.folder), "the end of the jobs")
     logs = held.project.folder / "results" / "local" / "logs" / "measure"
     texts = [path.read_text(encoding="utf-8") for path in logs.glob("held-*.log")]
     assert texts and not any("KeyboardInterrupt" in text for text in texts)

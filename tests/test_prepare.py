@@ -61,6 +61,15 @@ def test_a_changed_experiment_changes_its_own_plan_alone(config: dict[str, Any])
     }
 
 
+def test_a_damaged_report_is_made_again_wherever_it_is(config: dict[str, Any]) -> None:
+    Path("report").mkdir()
+    published = Path("report/lab5.pdf")
+    published.write_bytes(b"%PDF-1.7\n%%EOF\n")
+    assert "report/lab5.pdf" not in prepared_from(config).remade
+    published.write_bytes(b"%PDF-1.7\n")
+    assert prepared_from(config).remade["report/lab5.pdf"] == "is cut off"
+
+
 def test_the_order_of_the_experiments_is_part_of_the_plan(config: dict[str, Any]) -> None:
     changed = changed_documents(config, lambda config: config["experiments"].reverse())
     assert changed == {"config.json", "experiments.json"}

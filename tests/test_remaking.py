@@ -35,6 +35,7 @@ Build = Callable[..., dict[str, Any]]
         ("runs.csv", b"run,time\n"),
         ("time.svg", b"<svg></svg>\n"),
         ("lab5.pdf", b"%PDF-1.7\n\0\n%%EOF\n"),
+        ("lab5.pdf", b"%PDF-1.7\n%%EOF\n1 0 obj /Annot endobj\r\n%%EOF\r\n"),
         ("lab5.html", b"<html></html>"),
     ],
 )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 TOOLS = "sh env cat cksum dirname id uname grep mkdir rm mv cp sleep chmod flock dpkg-query"
@@ -418,6 +419,14 @@ def test_cpu_lock_draws_in_no_cuda_library() -> None:
 def test_cuda_lock_adds_to_the_cpu_lock() -> None:
     assert not pins("cpu/requirements.txt").keys() & pins("cuda/requirements.txt").keys()
     assert "\n-r ../cpu/requirements.txt\n" in (ROOT / "envs/cuda/requirements.txt").read_text()
+
+
+def test_conda_environment_has_the_pins_of_the_cpu_lock_in_itself() -> None:
+    """Snakemake gives conda a copy of the file in another folder, where an `-r` leads nowhere."""
+    environment = yaml.safe_load((ROOT / "envs/flashlab.yaml").read_text())
+    lines = (ROOT / "envs/cpu/requirements.txt").read_text().splitlines()
+    pinned = [line for line in lines if not line.lstrip().startswith("#")]
+    assert environment["dependencies"][-1] == {"pip": pinned}, "call envs/lock"
 
 
 def test_no_machine_of_ours_is_named() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from flashlab.benchmarks import registry
 from flashlab.config import ConfigError, Layer
-from flashlab.selection import asked_benchmark
+from flashlab.selection import asked_benchmark, names_a_target, refuse_unknown_report
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +42,22 @@ def test_a_call_is_about_the_benchmark_whose_files_it_names(
     arguments: list[str], own: dict[str, str], expected: str | None
 ) -> None:
     assert asked_benchmark(arguments, layers(**own)) == expected
+
+
+def test_a_report_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(ConfigError) as caught:
+        refuse_unknown_report(["--cores", "1", "report/lab6.pdf"])
+    assert "there is no report lab6 (did you mean lab5?); there are lab5" in str(caught.value)
+    refuse_unknown_report(["report/lab5.html", "./report/compare.pdf", "report/grades.pdf"])
+    refuse_unknown_report(["--report", "report/provenance.html", "mine/report/lab6.pdf"])
+
+
+def test_a_target_is_told_from_the_value_of_an_option() -> None:
+    comparison = ("report/compare.pdf", "report/compare.html")
+    assert names_a_target(["--cores", "1", "./report/compare.html"], *comparison)
+    assert not names_a_target(
+        ["report/lab5.pdf", "--config", "pdf=report/compare.pdf"], *comparison
+    )
 
 
 def test_a_call_makes_the_files_of_one_benchmark() -> None:

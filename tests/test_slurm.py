@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,9 @@ from typing import Any
 import psutil
 import pytest
 from conftest import HELD
+from waiting import wait_until
+
+from flashlab.processes import has_ended
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = "snakemake_executor_plugin_slurm"
@@ -86,21 +88,6 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def wait_until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} took more than {PATIENCE} s"
-        time.sleep(0.1)
-
-
-def has_ended(process: psutil.Process) -> bool:
-    """Whether a process runs no more; its parent may take a minute to ask how it ended."""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 @dataclass(frozen=True)
 class Cluster:
     folder: Path
@@ -153,7 +140,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             for command in commands
         ]
     try:
-        wait_until(lambda: "idle" in own.ask("sinfo", "--noheader", "--format=%T"), "Slurm's start")
+        wait_until(
+            lambda: "idle" in own.ask("sinfo", "--noheader", "--format=%T"),
+            "Slurm's start",
+            PATIENCE,
+        )
         yield own
     finally:
         subprocess.run(["scancel", "--user", getpass.getuser()], env=environment, check=False)
@@ -178,9 +169,9 @@ class Lab:
         call: subprocess.Popen[str] = self.project.start(
             *("--profile", "profiles/slurm", *arguments, "--group-components", "measuring=2"),
             *("--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"),
-            *("--slurm-keep-successful-logs", "--default-resources", "mem_mb=500"),
-            *("--latency-wait", "10", "--configfile", "tests/tiny.yaml", "--config"),
-            *("counters=no", "machine=node"),
+            *("--slurm-keep-successful-logs", "--latency-wait", "10"),
+            *("--configfile", "tests/tiny.yaml", "--config"),
+            *("counters=no", "machine=node", "memory_mb={measure: 500}"),
             config=(),
             **{**self.cluster.environment, "PYTHONPATH": os.pathsep.join(filter(None, search))},
         )
@@ -220,14 +211,14 @@ def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_the
 
     call = lab.start("records")
     held = folder / "kernels" / "held"
-    wait_until(lambda: held.exists() or call.poll() is not None, "a run's start")
+    wait_until(lambda: held.exists() or call.poll() is not None, "a run's start", PATIENCE)
     assert held.exists(), lab.end(call)
     job = psutil.Process(int(held.read_text())).environ()["SLURM_JOB_ID"]
     node = cluster.nodes_of_jobs()[job]
     cluster.ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
     cluster.ask("scancel", job)
     measuring = psutil.Process(int(held.read_text()))
-    wait_until(lambda: has_ended(measuring), "the end of what the job had started")
+    wait_until(lambda: has_ended(measuring), "the end of what the job had started", PATIENCE)
     (folder / "kernels" / "hold").unlink()
     assert lab.end(call) == 1, "the call did not notice the killed job"
     whole = lab.project.records

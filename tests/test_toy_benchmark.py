@@ -284,6 +284,17 @@ def test_its_sections_have_its_numbers(results: Path) -> None:
     assert "scratch space is 16 KiB (Radix) to 64 KiB" in scratch.caption["en"]
 
 
+def test_a_sweep_of_one_value_is_not_fixed_as_well(results: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(results, tmp_path / "copy")
+    table = copied / "tables" / "items" / "runs.csv"
+    head, *rows = table.read_text(encoding="utf-8").splitlines(keepends=True)
+    place = head.rstrip().split(",").index("items")
+    ours = [row for row in rows if row.split(",")[place] == "1024"]
+    table.write_text(head + "".join(ours), encoding="utf-8")
+    setting = compose(CONFIG, copied, None, []).sections[0].setting
+    assert setting["en"] == "Varied: number of items n, at 1024. Fixed: t = 4."
+
+
 def test_a_figure_of_a_quantity_that_is_not_declared_is_an_error(
     results: Path, tmp_path: Path
 ) -> None:

@@ -84,6 +84,19 @@ def test_runs_that_were_measured_since_are_told_apart_from_an_upgrade(folder: Fo
     )
 
 
+def test_a_removed_experiment_measures_nothing(folder: Folder) -> None:
+    folder.report(finding("Flash2", "better"))
+    (other := folder.results / "other.json").touch()
+    os.utime(other, ns=(1, 1))  # measured long ago, and reported again
+    planned = {"benchmark": "attention", "records": [{"path": str(other)}]}
+    write_json(records_file(folder.results, "seq_len"), planned)
+    said = folder.report(finding("Flash2", "worse"))
+    assert said[0] == "1 verdict differs from the report before, which had other runs:"
+    other.touch()
+    said = folder.report(finding("Flash2", "better"))
+    assert said[0].endswith("with runs that were measured since:")
+
+
 def test_a_file_that_cannot_be_read_is_no_report_before(folder: Folder) -> None:
     folder.results.joinpath(KEPT).write_text("[]")
     assert folder.report(finding("Flash2", "better")) == []

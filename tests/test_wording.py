@@ -228,6 +228,17 @@ def test_a_number_keeps_the_zeros_that_it_was_rounded_to(
     assert WORDS.printed({name: value})[name]["en"] == printed
 
 
+def test_a_mixed_conclusion_counts_only_the_verdicts_that_there_are() -> None:
+    counts = {"better_count": 5, "worse_count": 0, "equivalent_count": 0, "inconclusive_count": 2}
+    params = {"count": 7, "low": 0.616, "high": 2.28, **counts}
+    texts = tell(finding("conclusion.front.pair.mixed", params=params))
+    assert texts["en"] == (
+        "Compared with Pytorch at 7 settings, Flash2 is faster at 5, undecided at 2; "
+        "its speed is 0.616–2.28 times that of Pytorch."
+    )
+    assert "相比：5 組較快、2 組無法判定；速度為" in texts["zh_TW"]
+
+
 @pytest.mark.parametrize(
     ("high", "expected"),
     [(0.502, "the ratio is 0.500 (N = 128) to 0.502 (N = 256)."), (0.5, "the ratio is 0.500.")],
@@ -411,3 +422,12 @@ def test_the_margin_is_in_the_verdicts_words(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(statistics, "MARGIN", 0.07)
     assert WORDS.each("verdict.equivalent") == {"zh_TW": "相差 7% 以內", "en": "within 7%"}
     assert "falls by more than 7% as N" in tell_growth("monotonicity.monotone.rises")
+
+
+@pytest.mark.parametrize(("implementations", "told"), [(["Pytorch", "Flash2"], 1), (["Mine"], 0)])
+def test_the_notice_on_a_cpu_names_only_what_was_measured(
+    implementations: list[str], told: int
+) -> None:
+    for text in WORDS.each(WORDS.most_special("no_gpu", ATTENTION, implementations)).values():
+        assert text.count("FlashAttention-2") == told
+        assert "lab" in text or "實驗課" in text

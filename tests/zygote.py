@@ -7,7 +7,9 @@ are only parsed in advance: every call reads their syntax trees for imports and 
 parses those again that have changed.
 
 `python zygote.py serve SOCKET` is that process; `python zygote.py SOCKET ARGUMENTS` stands in for
-`python ARGUMENTS`. Measuring is not forked here: it gets a new interpreter, as for users.
+`python ARGUMENTS`. The warm parent of a call's measuring processes is a fork of a process beside
+it, which imports torch, as the warm parent would, when the first one is wanted; it listens at the
+socket with TORCH_SUFFIX.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +41,11 @@ IMPORTED = (
     *("matplotlib.pyplot", "matplotlib.backends.backend_svg", "fontTools.ttLib", "pypdf"),
     *("jinja2", "weasyprint", "babel.messages.pofile", "babel.numbers", "markdown_it", "PIL.Image"),
 )
+TORCH = ("torch", "torch._dynamo")
+TORCH_SUFFIX = ".torch"
 STAGES = (
-    *("import", "freeze", "tables", "findings", "figures", "overview", "report"),
-    *("page", "verdicts", "grade", "grades-pdf", "verify"),
+    *("measure", "ceilings", "import", "freeze", "tables", "findings", "figures", "overview"),
+    *("report", "page", "verdicts", "grade", "grades-pdf", "verify"),
     *("comparison", "comparison-figures", "comparison-pdf"),
 )
 """Commands of the package that run in a fork."""
@@ -120,13 +124,25 @@ def serve(path: str) -> None:
         importlib.import_module(name)
     _parse_in_advance(path for folder in PARSED for path in (ROOT / folder).rglob("*.py"))
     os.fsync = lambda descriptor: None  # the files need not survive a power cut
-    gc.freeze()  # a fork's collections need not go through the libraries
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically
+    if os.fork() == 0:
+        _listen(path + TORCH_SUFFIX, TORCH)
+    else:
+        _listen(path, ())
+
+
+def _listen(path: str, wanted: Sequence[str]) -> None:
+    """Run each request in a fork, with these modules imported once the first one comes."""
+    gc.freeze()  # a fork's collections need not go through the libraries
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(64)
         while sys.stdin not in select.select([sys.stdin, listener], [], [])[0]:
             connection, _ = listener.accept()
+            if not sys.modules.keys() >= set(wanted):
+                for name in wanted:
+                    importlib.import_module(name)
+                gc.freeze()
             message, streams, _, _ = socket.recv_fds(connection, 2**20, 3)
             while not message.endswith(b"\n"):
                 message += connection.recv(2**20)

@@ -10,17 +10,20 @@ import time
 from pathlib import Path
 
 from flashlab import allocations, call, clocks, exclusive
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError
-from flashlab.datasets import DatasetError
+from flashlab.datasets import DatasetError, dataset_folder, refuse_overlap
 from flashlab.implementations import ImplementationError
 from flashlab.machine import MachineError
 from flashlab.plan import PlanError
 from flashlab.plan_files import shown_file
 from flashlab.measuring.start import start_warm_parent
-from flashlab.prepare import DATA, LOCAL, prepare, prepare_description
+from flashlab.prepare import DATA, LOCAL, REPORTS, prepare, prepare_description
 from flashlab.published import ClaimsError
+from flashlab.records import COUNTERS
 from flashlab.remaking import ASKED_FOR, MISSING
 from flashlab.replicates import MAX_PROCESSES
+from flashlab.runs import Run
 from flashlab.sources import sources_of
 from flashlab.sweep import TABLES
 from snakemake.exceptions import WorkflowError
@@ -75,7 +78,13 @@ def prepare_call():
 
 
 if workflow.is_main_process:
-    CLAIM = exclusive.FolderClaim(Path(".snakemake"))
+    try:
+        CLAIM = exclusive.FolderClaim(Path(".snakemake"))
+    except OSError as error:
+        raise WorkflowError(
+            f"Results cannot be written in {Path.cwd()} ({error.filename}: {error.strerror}); "
+            "make the call in a folder of your own, such as a clone."
+        ) from None
     if not workflow.output_settings.dryrun:
         CLAIM.take()
     if CLAIM.held and clocks.pull_back(RESULTS_FOLDERS, clocks.filesystem_now(Path(".snakemake"))):
@@ -99,6 +108,9 @@ REMAKING = str(call.remaking_file(PREPARED, PLAN_ROOT))
 
 # The minutes that a measuring job may take on a cluster: its time limit, and one to start.
 RUNTIME = math.ceil(PREPARED.config["measure"]["timeout_s"] / 60) + 1
+
+# The MB of memory of a job that measures, and of one that reads all runs for the report.
+MEMORY = PREPARED.config["memory_mb"]
 
 # What to measure, by record file name. Rules beside the pipeline add the runs that they need.
 ORDERS = dict(PREPARED.orders)
@@ -154,10 +166,11 @@ def remade(*outputs):
 
 def remade_report(kind, output):
     """An input function, as of `remade`, for a report: whatever it is made of is an input of it."""
-    other_reports = {f"{HOME}/{REPORT}.{other}" for other in ("pdf", "html") if other != kind}
+    reports = {f"{folder}/{REPORT}.{each}" for folder in (HOME, "report") for each in REPORTS}
+    others = reports - {f"{HOME}/{REPORT}.{kind}", output}
 
     def newer_input(wildcards):
-        must_run = PREPARED.remade.keys() - other_reports and Path(output).exists()
+        must_run = PREPARED.remade.keys() - others and Path(output).exists()
         return [REMAKING] if must_run else []
 
     return newer_input
@@ -226,4 +239,11 @@ def freeze_config(wildcards):
     """The resolved configuration, for a call that says under which name to freeze."""
     if "name" not in PREPARED.config:
         raise WorkflowError("freeze: say under which name: snakemake freeze --config name=NAME")
+    benchmark = find_benchmark(PREPARED.config["benchmark"])
+    orders = [order for order in PREPARED.orders.values() if order["protocol"]["name"] != COUNTERS]
+    planned = [(Run.of(benchmark, order["run"]), order["protocol"]["name"]) for order in orders]
+    try:  # before anything is measured, not after
+        refuse_overlap(dataset_folder(DATA, PREPARED.config["name"], benchmark), planned)
+    except PREPARATION_ERRORS as error:
+        raise WorkflowError(str(error)) from None
     return f"{PLAN}/config.json"

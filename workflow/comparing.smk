@@ -2,11 +2,14 @@
 #
 # Of the pipeline it uses the configuration, the plan and its folder, and the rule that measures.
 
+import sys
+
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.comparing.sides import Side, SideError, find_side, planned_side
 from flashlab.files import read_json
 from flashlab.plan_files import planned_documents
 from flashlab.records import RecordError
+from flashlab.selection import names_a_target
 
 COMPARED = PREPARED.config.get("compare")
 COMPARED_BENCHMARK = find_benchmark(PREPARED.config["benchmark"])
@@ -41,13 +44,19 @@ if COMPARED and workflow.is_main_process:
     plan_comparison()
 
 
+NOT_COMPARED = (
+    "compare: say what to compare: snakemake report/compare.pdf --config compare=[NAME,NAME]"
+)
+
+if not COMPARED and workflow.is_main_process:
+    if names_a_target(sys.argv[1:], "report/compare.pdf", "report/compare.html"):
+        raise WorkflowError(NOT_COMPARED)
+
+
 def comparison_plan(wildcards):
     """The plan of the comparison; only a call that names the two sides has one."""
     if not COMPARED:
-        raise WorkflowError(
-            "compare: say what to compare: snakemake report/compare.pdf "
-            "--config compare=[NAME,NAME]"
-        )
+        raise WorkflowError(NOT_COMPARED)
     return COMPARISON_PLAN
 
 

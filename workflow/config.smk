@@ -12,8 +12,13 @@ if str(WORKFLOW) not in sys.path:
 
 from flashlab.benchmarks.registry import DEFAULT
 from flashlab.config import ConfigError, Layer, config_file, merged, parse_override, read_layer
-from flashlab.selection import asked_benchmark
+from flashlab.selection import asked_benchmark, refuse_unknown_report
 from snakemake.exceptions import WorkflowError
+
+if {"{", "}"} & set(str(ROOT)):
+    raise WorkflowError(
+        f"Snakemake takes braces in a path for a wildcard; rename this folder: {ROOT}"
+    )
 
 OWN_FILES = [Path(file) for file in workflow.overwrite_configfiles]
 
@@ -46,6 +51,8 @@ if workflow.modifier.skip_configfile:
 else:
     try:
         OWN = read_own_layers()
+        if workflow.is_main_process:
+            refuse_unknown_report(sys.argv[1:])
         ASKED = asked_benchmark(sys.argv[1:], OWN) if workflow.is_main_process else None
         CONFIG_FILE = config_file(ASKED or DEFAULT.name)
         BASE = read_base(CONFIG_FILE, ASKED)

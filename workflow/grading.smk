@@ -2,7 +2,10 @@
 #
 # Of the pipeline it uses the configuration, the plan's folder, and the rule that measures.
 
+import sys
+
 from flashlab.grading.order import keep_order, kept_order, order_grading
+from flashlab.selection import names_a_target
 
 
 def order_call():
@@ -20,12 +23,18 @@ GRADING = order_call() if workflow.is_main_process else kept_order()
 ORDERS.update(GRADING.orders)
 
 
+GRADED = ("report/grades.pdf", "report/grades.csv", "report/grades-summary.csv")
+NOT_GRADED = "grades: say what to grade: snakemake report/grades.pdf --config submissions=DIR"
+
+if GRADING.kind != "submissions" and workflow.is_main_process:
+    if names_a_target(sys.argv[1:], *GRADED):
+        raise WorkflowError(NOT_GRADED)
+
+
 def grading_order(wildcards):
     """The order to grade; only a call that names a folder of submissions has one."""
     if GRADING.kind != "submissions":
-        raise WorkflowError(
-            "grades: say what to grade: snakemake report/grades.pdf --config submissions=DIR"
-        )
+        raise WorkflowError(NOT_GRADED)
     return GRADING.path
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from flashlab.__main__ import main
@@ -17,6 +21,7 @@ from flashlab.bench.command import shapes_of
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.identity import MEASURING_PROCESS, measuring_digest
+from flashlab.measuring import start
 from flashlab.records import Record, RecordError, parse_record, read_record
 from flashlab.shapes import ShapeError
 
@@ -26,6 +31,8 @@ from pathlib import Path
 
 import torch
 
+from .lib.pace import PAUSE_SECONDS, VERSION
+
 
 def attention(qkv, causal):
     begin = time.monotonic_ns()
@@ -33,50 +40,66 @@ def attention(qkv, causal):
     scores = q @ k.mT * qkv.shape[-1] ** -0.5
     if causal:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -1e9)
-    for _ in range(REPEATS - 1):
-        torch.softmax(scores, -1) @ v
     out = (torch.softmax(scores, -1) @ v).transpose(1, 2)
+    time.sleep(PAUSE_SECONDS)
     with Path(os.environ["CALLS"]).open("a") as calls:
-        calls.write(f"{os.getpid()} {begin} {time.monotonic_ns()}\\n")
+        calls.write(f"{os.getpid()} {VERSION} {begin} {time.monotonic_ns()}\\n")
     return out * SCALE
 """
 SHAPE = "B1,N64,H2,D16,causal"
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call of a kernel: in which process, of which version, its begin and its end (ns)."""
+
+    process: int
+    version: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Bench:
     """A bench that has ended: its exit status, what it printed, its records, its kernels' calls.
 
-    `calls` are the process, begin and end (ns) of each, in order of their ends.
+    The calls are in order of their ends.
     """
 
     status: int
     printed: str
     records: list[Record]
-    calls: list[tuple[int, int, int]]
+    calls: list[Call]
 
 
-def _kernel(repeats: int, scale: float) -> str:
-    return f"REPEATS, SCALE = {repeats}, {scale}\n{KERNEL}"
+def kernel(scale: float) -> str:
+    return f"SCALE = {scale}\n{KERNEL}"
+
+
+def environment(root: Path, folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")}
 
 
 @pytest.fixture(scope="module")
 def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A file, itself at a revision where it took far longer, and one that is wrong."""
+    """A kernel, itself at a revision when what it imports was far slower, and one that is wrong."""
     folder = tmp_path_factory.mktemp("bench")
     git = ("git", "-C", str(folder), "-c", "user.name=T", "-c", "user.email=t@example.org")
-    (folder / "mine.py").write_text(_kernel(200, 1.0))
+    pace = folder / "kernels" / "lib" / "pace.py"
+    pace.parent.mkdir(parents=True)
+    (folder / "kernels" / "mine.py").write_text(kernel(1.0))
     subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "add", "mine.py"], check=True)
-    subprocess.run([*git, "commit", "-qm", "Write a slow kernel"], check=True)
-    (folder / "mine.py").write_text(_kernel(1, 1.0))
-    (folder / "wrong.py").write_text(_kernel(1, 2.0))
-    targets = ("mine.py", "HEAD:mine.py", "wrong.py")
+    for version, pause in (("then", 0.02), ("now", 0)):
+        pace.write_text(f"VERSION, PAUSE_SECONDS = {version!r}, {pause}\n")
+        subprocess.run([*git, "add", "kernels"], check=True)
+        subprocess.run([*git, "commit", "-qm", f"Pause as {version}"], check=True)
+    (folder / "kernels" / "wrong.py").write_text(kernel(2.0))
+    targets = ("kernels/mine.py", "HEAD~1:kernels/mine.py", "kernels/wrong.py")
     order = ("--shape", SHAPE, "--pass", "forward", "--seconds", "0.4")
     ended = subprocess.run(
         [sys.executable, "-m", "flashlab", "bench", *targets, *order],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")},
+        env=environment(root, folder),
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -89,29 +112,42 @@ def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
         for path in sorted((folder / "results" / "bench").iterdir())
     ]
     calls = [
-        (int(process), int(begin), int(end))
-        for process, begin, end in map(str.split, (folder / "calls").read_text().splitlines())
+        Call(int(process), version, int(begin), int(end))
+        for process, version, begin, end in map(
+            str.split, (folder / "calls").read_text().splitlines()
+        )
     ]
     return Bench(ended.returncode, ended.stdout, records, calls)
 
 
+def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None:
+    processes = {(call.version, call.process) for call in bench.calls}
+    # Four of each, and one of the kernel that is wrong; the kernel's own file never changed.
+    assert Counter(version for version, _ in processes) == {"then": 4, "now": 4 + 1}
+    digests = {
+        record.protocol["place"]: record.sources["implementation_digest"]
+        for record in bench.records
+    }
+    assert digests[0] != digests[1]
+
+
 def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(bench: Bench) -> None:
     final = bench.printed.rpartition("provisional")[2]
-    assert re.search(r"^HEAD:mine.py +forward .*slower *$", final, re.MULTILINE)
-    assert re.search(r"^wrong.py +incorrect: relative error", final, re.MULTILINE)
+    assert re.search(r"^HEAD~1:kernels/mine.py +forward .*slower *$", final, re.MULTILINE)
+    assert re.search(r"^kernels/wrong.py +incorrect *$", final, re.MULTILINE)
+    assert "\nkernels/wrong.py: relative error against float64" in final
     assert bench.status == 1
 
 
 def test_a_provisional_verdict_is_marked_as_such(bench: Bench) -> None:
     provisional = bench.printed.partition("provisional, after")[0]
-    assert re.search(r"^HEAD:mine.py +forward .*slower\? *$", provisional, re.MULTILINE)
+    assert re.search(r"^HEAD~1:kernels/mine.py +forward .*slower\? *$", provisional, re.MULTILINE)
 
 
 def test_implementations_take_turns_and_are_never_measured_at_once(bench: Bench) -> None:
-    begins_and_ends = itertools.chain.from_iterable((begin, end) for _, begin, end in bench.calls)
-    times = list(begins_and_ends)
+    times = [time for call in bench.calls for time in (call.begin, call.end)]
     assert times == sorted(times)
-    processes = [process for process, *_ in bench.calls]
+    processes = [call.process for call in bench.calls]
     turns = [process for process, _ in itertools.groupby(processes)]
     # Two implementations in four processes each, at least ten batches of each; one that was wrong.
     assert len(set(processes)) == 2 * 4 + 1
@@ -142,6 +178,72 @@ def test_its_records_never_stand_for_sampled_ones(bench: Bench, tmp_path: Path) 
         parse_record(document, "it")
 
 
+class Watch:
+    """A bench that watches a kernel of its own, and what it has printed so far."""
+
+    def __init__(self, root: Path, folder: Path, source: str) -> None:
+        self.file = folder / "kernels" / "mine.py"
+        (folder / "kernels" / "lib").mkdir(parents=True)
+        (folder / "kernels" / "lib" / "pace.py").write_text("VERSION, PAUSE_SECONDS = 'v', 0\n")
+        self.file.write_text(source)
+        order = ("kernels/mine.py", "--watch", "--shape", SHAPE, "--pass", "forward")
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "flashlab", "bench", *order, "--seconds", "0.1"],
+            cwd=folder,
+            env=environment(root, folder),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            # A process started in the background would pass on that it ignores Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    def read_until(self, text: str) -> str:
+        """What it prints up to a line with this text."""
+        assert self.process.stdout is not None
+        printed = ""
+        for line in self.process.stdout:
+            printed += line
+            if text in line:
+                return printed
+        raise AssertionError(f"ended without {text!r}: {printed}")
+
+
+@pytest.fixture
+def watch(root: Path, tmp_path: Path) -> Iterator[Watch]:
+    """A bench that watches a kernel, which saves its own next version when it is first timed."""
+    fixed = kernel(1.0)
+    saves_itself = (
+        "from pathlib import Path\n"
+        f"if Path(__file__).with_name('checked').exists(): Path(__file__).write_text({fixed!r})\n"
+        "Path(__file__).with_name('checked').touch()\n"
+    )
+    watch = Watch(root, tmp_path, saves_itself + fixed)
+    yield watch
+    watch.process.kill()
+    watch.process.wait()
+
+
+def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(watch: Watch) -> None:
+    # Saved between two of its processes: nothing is said of a mixture of versions.
+    before = watch.read_until("kernels/mine.py was saved while it was measured")
+    assert "after" not in before.rpartition("provisional, after")[2]
+    assert re.search("^kernels/mine.py +forward", watch.read_until("watching"), re.MULTILINE)
+
+    watch.file.write_text("def attention(:\n")
+    assert "kernels/mine.py: line 1: invalid syntax" in watch.read_until("watching")
+
+    watch.file.write_text(kernel(2.0))
+    assert "\nkernels/mine.py: relative error" in watch.read_until("watching")
+
+    started = psutil.Process(watch.process.pid).children(recursive=True)
+    watch.process.send_signal(signal.SIGINT)
+    printed, _ = watch.process.communicate(timeout=60)
+    assert (watch.process.returncode, printed) == (130, "")
+    _, left = psutil.wait_procs(started, timeout=60)
+    assert started and not left
+
+
 @pytest.mark.parametrize(
     ("sweep", "lengths"),
     [("seq_len=128:1000", [128, 256, 512]), ("seq_len=96,100", [96, 100]), (None, [64])],
@@ -169,12 +271,17 @@ def test_a_sweep_that_is_none_says_what_is_one(sweep: str) -> None:
         (["Flsh2"], "did you mean Flash2"),
         (["no/such.py"], "there is no file no/such.py"),
         (["HEAD:no_such.py"], "there is no file no_such.py at HEAD"),
+        (["no-such:flash2.py"], "git: Not a valid object name no-such"),
         (["Flash2", "--shape", "N0"], "the form is"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_message(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(start, "start_own_parent", lambda: None)
     with pytest.raises(SystemExit) as ended:
         main(["bench", *arguments])
     assert ended.value.code == 2

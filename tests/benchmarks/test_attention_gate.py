@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 import torch
@@ -102,6 +103,10 @@ def without_keys(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
     return naive(torch.stack([q, k.detach(), v], 2), causal)
 
 
+def pair(qkv: torch.Tensor, causal: bool) -> Any:
+    return naive(qkv, causal), None
+
+
 WRONG: dict[str, tuple[Attention, str]] = {
     "no scale": (lambda qkv, causal: naive(qkv, causal, 1.0), "out .*dqkv"),
     "no mask": (lambda qkv, causal: naive(qkv, False), "out .*dqkv"),
@@ -113,6 +118,8 @@ WRONG: dict[str, tuple[Attention, str]] = {
         lambda qkv, causal: naive(qkv, causal).index_fill(1, torch.tensor([0]), torch.nan),
         "out nan",
     ),
+    "no return": (lambda qkv, causal: cast("torch.Tensor", None), "is NoneType; it must be"),
+    "a pair": (pair, "is tuple; it must be a tensor"),
     "a wrong shape": (lambda qkv, causal: naive(qkv, causal).transpose(1, 2), "must be"),
     "a wrong dtype": (lambda qkv, causal: naive(qkv, causal).double(), "torch.float64"),
     "no gradient": (lambda qkv, causal: naive(qkv, causal).detach(), "no gradient"),

@@ -14,6 +14,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab.findings.causes import causes, counted_runs
+from flashlab.findings.conclusion_parts import Known, tell_cause
 from flashlab.findings.model import Finding
 from flashlab.findings.ratios import Estimates
 from flashlab.records import Record
@@ -104,6 +105,24 @@ def test_each_cause_is_found_where_it_is_planted(
     counted: Plant, milliseconds: float, found: dict[str, float], expected: str
 ) -> None:
     assert verdict(counted(("Mine", SHAPE, milliseconds, found))) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "key"),
+    [
+        (operators(1, 1.0, 1.36e6, 0, 0, 100), "conclusion.cause.operators.fused"),
+        (operators(20, 0.5, 1.36e6, 0, 0, 100), "conclusion.cause.operators.launch_bound"),
+        (operators(product=80, softmax=10), "conclusion.cause.operators"),
+    ],
+)
+def test_a_conclusion_tells_the_verdict_and_not_only_the_shares(
+    counted: Plant, found: dict[str, float], key: str
+) -> None:
+    """An operator that is idle half the time is not told by what it does in the other half."""
+    sweep = counted(("Mine", SHAPE, 1.0, found))
+    (told,) = tell_cause(Known(forward(sweep), [sweep]), [sweep], "Mine")
+    assert told.key == key
+    assert (float(told.params["cause_idle"]) > 40) == key.endswith("launch_bound")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from waiting import PATIENCE, wait_until
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -21,7 +21,7 @@ from flashlab.implementations import Implementation
 from flashlab.measuring.start import fingerprint
 from flashlab.measuring.supervise import measure_run
 from flashlab.measuring.warm import open_devices, preload
-from flashlab.processes import WORKFLOW_PID
+from flashlab.processes import WORKFLOW_PID, has_ended
 from flashlab.records import read_record
 
 Kernel = Callable[[str], Implementation]
@@ -73,31 +73,16 @@ def hanging(
     )
     written = Path(f"{kernel.path}.pid")
     try:
-        wait_until(lambda: written.exists() and written.read_text().isdigit())
+        wait_until(lambda: written.exists() and written.read_text().isdigit(), "the start of a run")
         measuring = psutil.Process(int(written.read_text()))
         try:
             yield supervisor, measuring
         finally:
-            if not ended(measuring):
+            if not has_ended(measuring):
                 measuring.kill()
     finally:
         supervisor.kill()
         supervisor.wait()
-
-
-PATIENCE = 60
-"""Seconds that a busy machine may take for what otherwise takes a moment."""
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-
-
-def ended(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.usefixtures("_started")
@@ -106,7 +91,7 @@ def test_the_measuring_process_dies_with_a_killed_supervisor(
 ) -> None:
     with hanging(kernel(hang), protocol, output) as (supervisor, measuring):
         os.kill(supervisor.pid, signal.SIGKILL)
-        wait_until(lambda: ended(measuring))
+        wait_until(lambda: has_ended(measuring), "the end of the measuring process")
     assert not output.exists()
 
 
@@ -129,8 +114,8 @@ def test_everything_dies_with_a_killed_workflow(
             if reaped:
                 workflow.wait()
             assert supervisor.wait(PATIENCE) != 0
-            wait_until(lambda: ended(measuring) and ended(warm))
-            wait_until(lambda: not list(tmp_path.glob("flashlab-*/warm")))
+            wait_until(lambda: has_ended(measuring) and has_ended(warm), "the end of both")
+            wait_until(lambda: not list(tmp_path.glob("flashlab-*/warm")), "the socket's removal")
     finally:
         workflow.kill()
         workflow.wait()
@@ -144,7 +129,7 @@ def test_the_measuring_process_dies_with_its_killed_keeper_and_is_an_error(
     with hanging(kernel(hang), protocol, output) as (supervisor, measuring):
         os.kill(measuring.ppid(), signal.SIGKILL)
         assert supervisor.wait(PATIENCE) == 0
-        assert ended(measuring)
+        assert has_ended(measuring)
     assert read_record(output, RUN).status == "error"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from waiting import Clock
 
 from flashlab import machine
 from flashlab.benchmarks.attention import costs
@@ -28,15 +29,19 @@ Kernel = Callable[[str], Implementation]
 RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 
 
-@pytest.fixture(params=["cold", "warm"])
+EITHER_WAY = pytest.mark.parametrize("measured", ["cold", "warm"], indirect=True)
+
+
+@pytest.fixture
 def measured(
     request: pytest.FixtureRequest,
     kernel: Kernel,
     protocol: dict[str, Any],
     tmp_path: Path,
 ) -> Callable[..., Record]:
-    """Measures a kernel with this body and reads the record from its file."""
-    if request.param == "warm":
+    """Measures a kernel with this body and reads the record from its file; warm by default."""
+    way = getattr(request, "param", "warm")
+    if way == "warm":
         request.getfixturevalue("in_workflow")
 
     def measure(body: str, run: Run = RUN, **limits: Any) -> dict[str, Any]:
@@ -48,7 +53,7 @@ def measured(
         assert read_record(output, run) == record
         assert [path.name for path in output.parent.iterdir()] == ["r.json"]
         started_warm = record.environment.get("started_warm")
-        assert started_warm in (None, request.param == "warm")
+        assert started_warm in (None, way == "warm")
         return record
 
     return measure
@@ -61,6 +66,7 @@ def status(record: Record) -> tuple[str, str | None]:
 # A status for whatever becomes of a run
 
 
+@EITHER_WAY
 def test_a_run_that_succeeds_has_its_times_samples_memory_and_check(
     measured: Callable[..., Record],
 ) -> None:
@@ -86,6 +92,7 @@ def test_a_record_for_a_graders_word_has_a_seal_that_its_file_keeps(
     assert block["environment"]["seal"] == seal_of(block)
 
 
+@EITHER_WAY
 def test_a_run_without_room_is_out_of_memory(measured: Callable[..., Record]) -> None:
     record = measured(
         """
@@ -115,6 +122,7 @@ def test_an_exception_is_an_error_with_its_name(measured: Callable[..., Record])
     assert status(measured("return 1 / 0")) == ("error", "ZeroDivisionError: division by zero")
 
 
+@EITHER_WAY
 def test_a_crash_is_an_error_with_its_signal(measured: Callable[..., Record]) -> None:
     record = measured("import ctypes; ctypes.string_at(0)")
     assert status(record) == ("error", "crashed: ended by signal SIGSEGV")
@@ -135,6 +143,7 @@ def test_a_kernel_that_ends_its_process_is_an_error_with_its_last_words(
     assert said in message
 
 
+@EITHER_WAY
 def test_a_run_that_died_has_the_environment_that_is_known_without_it(
     measured: Callable[..., Record],
 ) -> None:
@@ -164,20 +173,7 @@ def test_a_run_that_died_on_a_gpu_has_the_name_of_the_one_that_it_had(
     assert died.environment["device_name"] == "NVIDIA Two"
 
 
-class Clock:
-    """A supervisor's time, which stands still until a file has been written, and then flies."""
-
-    def __init__(self, written: Path) -> None:
-        self.written = written
-        self.asked = 0
-
-    def monotonic(self) -> float:
-        """Seconds, 1000 a look once the file is there."""
-        if self.written.exists() and self.written.read_text():
-            self.asked += 1
-        return 1000.0 * self.asked
-
-
+@EITHER_WAY
 def test_a_kernel_that_hangs_is_ended_after_its_time_and_gone_before_the_device_is_free(
     measured: Callable[..., Record],
     hang: str,

@@ -31,7 +31,7 @@ def warns(report: Report) -> bool:
 def test_records_of_one_machine_agree(results: Any) -> None:
     report = composed(results)
     assert disagreements(report.environment) == []
-    assert report.environment.agreement["en"].startswith("All records agree")
+    assert report.environment.agreement["en"].startswith("The records of the experiments agree")
     assert not warns(report)
 
 
@@ -64,7 +64,7 @@ def test_records_that_disagree_are_listed_with_what_each_states(
 def test_an_implementation_with_two_providers_is_a_disagreement(results: Any) -> None:
     results.change_runs("num_heads", {"provider": "a fork"}, first=1)
     rows = disagreements(composed(results).environment)
-    assert rows[0][0] in ("Provider of Pytorch", "Provider of Flash2")
+    assert rows[0][0] in ("Package of Pytorch", "Package of Flash2")
     assert sorted(row[2] for row in rows if row[1] == "a fork") == ["1"]
 
 
@@ -112,8 +112,17 @@ def test_on_a_gpu_the_vendors_peaks_stand_below_the_ceilings(results: Any) -> No
     results.change_all_runs({"device": "cuda", "device_name": "NVIDIA H100 PCIe"})
     peaks = results.compose().environment.peaks
     assert len(peaks.rows) == 1 + len(known_devices())
-    (own,) = (row for row in peaks.rows if str(row.cells[0]).count("●"))
-    assert [cell.text for cell in own.cells[:4]] == ["● H100 PCIe", "756", "51.2", "2,039"]
+    (own,) = (row for row in peaks.rows if row.cells[0]["en"] == "Data sheet: H100 PCIe")
+    assert [cell.text for cell in own.cells[1:4]] == ["756", "51.2", "2,039"]
+
+
+def test_the_ceilings_are_those_of_the_number_format_that_was_measured(results: Any) -> None:
+    """A report on bfloat16 has its rate beside the formats that vendors state."""
+    measured = {"device": "cuda", "device_name": "NVIDIA H200", "dtype": "bfloat16"}
+    results.change_all_runs(measured)
+    peaks = results.compose().environment.own_peaks
+    headings = [column["en"].partition(" ")[0] for column in peaks.columns[1:4]]
+    assert headings == ["bfloat16", "float16", "float32"]
 
 
 def test_runs_with_uncommitted_changes_are_named(results: Any) -> None:

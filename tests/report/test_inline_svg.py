@@ -51,12 +51,28 @@ def test_what_is_in_no_language_belongs_to_all() -> None:
         assert LANGUAGES.split(text) == [(text, "")]
 
 
+def test_each_mark_of_a_run_has_its_number_and_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "roofline.svg"
+    marks = "a.json 64 6.7,b.json 128 10"
+    path.write_text(
+        f"""<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt" version="1.1">
+ <g id="implementation:Flash2:forward_time={marks}:3"><defs><path id="m" d="M 0 0"/></defs>
+ <g clip-path="url(#m)"><use x="1"/><use x="2"/></g></g></svg>""",
+        encoding="utf-8",
+    )
+    figure = FigureEntry("figure-1", path, {"en": "It"}, {"en": "It"})
+    drawn = inline(figure, FigureStyles(), LANGUAGES, {"a.json": 7, "b.json": 9})
+    assert 'data-metric="forward_time" data-implementation="Flash2"' in drawn
+    found = re.findall('data-run="(.*?)" data-at="(.*?)"', drawn)
+    assert found == [("7", "64 6.7"), ("9", "128 10")]
+
+
 def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> None:
     path = tmp_path / "time.svg"
     path.write_text(SVG, encoding="utf-8")
     texts = {"en": "Time & rate"}
     styles = FigureStyles()
-    drawn = inline(FigureEntry("figure-1", path, texts, texts), styles, LANGUAGES)
+    drawn = inline(FigureEntry("figure-1", path, texts, texts), styles, LANGUAGES, {})
     assert re.sub(r"\s+", " ", drawn) == (
         '<svg viewBox="0 0 247.12 100" style="width: 50.1%" role="img" '
         'aria-label="Time &amp; rate">'

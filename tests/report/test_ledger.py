@@ -41,9 +41,21 @@ def test_a_claim_that_is_decided_on_a_cpu_stays(results: Any) -> None:
     assert found.table is not None and len(found.table.rows) == 2
     assert found.note is not None and found.others == []
     assert found.short is not None and len(found.short.rows) == 2
-    assert len(found.short.columns) == 3
+    assert len(found.short.columns) == 4
+    assert all(row.cells[1]["en"] for row in found.short.rows)  # what is compared
     assert found.summary["en"].startswith("2 of 2 published claims")
     assert "data/published/claims.yaml" in found.summary["en"]
+
+
+def test_claims_about_another_device_do_not_count_as_checked(results: Any) -> None:
+    results.change_all_runs({"device": "cuda"})
+    decide(results, count=3)
+    findings = results.findings()
+    next(f for f in findings if f["kind"] == "claim")["verdict"] = "other_device"
+    write_json(results.local / "findings.json", findings)
+    found = ledger(results)
+    assert found.summary["en"].startswith("2 of ")
+    assert found.summary["en"].endswith("1 more are about another device and are not judged.")
 
 
 def test_on_a_gpu_every_claim_is_listed(results: Any) -> None:

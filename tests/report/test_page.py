@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,13 +28,11 @@ VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
 @pytest.fixture(scope="module")
-def page(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(copy_finished: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the finished folder, made by its rule."""
-    folder = tmp_path_factory.mktemp("page") / "copy"
-    shutil.copytree(finished.folder, folder, symlinks=True)
-    project = replace(finished, folder=folder)
+    project = copy_finished(tmp_path_factory.mktemp("page") / "copy")
     project.make("report/lab5.html")
-    made: Path = folder / "report" / "lab5.html"
+    made: Path = project.folder / "report" / "lab5.html"
     return made
 
 
@@ -555,6 +552,109 @@ def test_a_figure_opens_large_and_zooms_by_buttons_wheel_keyboard_and_dragging(
     assert not tab.locator("dialog").is_visible()
 
 
+# Marks: the roofline, the heat map, the map of choices
+
+
+def find_mark(tab: Tab, field: str, mark: str) -> tuple[float, float]:
+    """The middle, in the window, of the first mark of a figure that lies under no other one."""
+    tab.locator(field).first.scroll_into_view_if_needed()
+    middles = f"""[...document.querySelectorAll({f"{field} {mark}"!r})].map((part) => {{
+        const {{ left, right, top, bottom }} = part.getBoundingClientRect();
+        return [part, (left + right) / 2, (top + bottom) / 2];
+    }})"""
+    is_on_top = f"([part, x, y]) => document.elementFromPoint(x, y)?.closest({mark!r}) === part"
+    wait_until(tab, f"(window.found = {middles}.find({is_on_top})) !== undefined")
+    x, y = tab.evaluate("window.found.slice(1)")
+    return x, y
+
+
+def row_of(page: Path, record: str, metric: str) -> dict[str, str]:
+    """The row of a record's run in the tables of metrics."""
+    run = json.loads((page.parent / record).read_text("utf-8"))["record"]["run"]
+    for table in page.parents[1].glob("results/local/tables/*/metrics.csv"):
+        with table.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                cells = {key: json.dumps(value).strip('"') for key, value in run.items()}
+                if row["metric"] == metric and cells.items() <= row.items():
+                    return row
+    raise AssertionError(f"{record} is in no table")
+
+
+def test_a_mark_of_the_roofline_tells_its_value_interval_run_and_record(
+    open_page: Callable[..., Tab], page: Path
+) -> None:
+    tab = open_page()
+    tab.click('button[value="en"]')
+    field, tip = "figure svg:has([data-at])", tab.locator(".marks-tip")
+    x, y = find_mark(tab, field, "[data-at]")
+    tab.mouse.move(x, y)
+    text = " ".join(tip.inner_text().split())
+    tab.mouse.move(x, y - 300)
+    assert not tip.is_visible()
+    tab.mouse.click(x, y)
+    assert not tab.locator("dialog").is_visible()
+    run, record = tip.locator("a").all()
+    row = row_of(page, str(record.get_attribute("href")), "forward_time")
+    assert text.startswith(row["implementation"]) and "FLOP/byte" in text
+    told = float(re.search(r"Forward time ([\d.]+) ms", text)[1])  # type: ignore[index]
+    assert told == pytest.approx(float(row["value"]), rel=0.06)  # in the digits that it has
+    for column in ("low", "high"):
+        assert f"{float(row[column]):.4g}" in text
+    run.click()
+    assert tab.evaluate("document.querySelector(':target a').getAttribute('href')") == (
+        record.get_attribute("href")
+    )
+
+
+def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]) -> None:
+    tab = open_page()
+    tab.click('button[value="en"]')
+    field = tab.locator("figure svg:has([data-at])")
+    field.scroll_into_view_if_needed()
+    field.focus()
+    middle = "(({left, right}) => (left + right) / 2)(details.mark.getBoundingClientRect())"
+    tab.keyboard.press("ArrowRight")
+    first = tab.evaluate(middle)
+    tab.keyboard.press("ArrowRight")
+    assert tab.evaluate(middle) > first
+    said = tab.locator("figure .said").text_content()
+    assert said and "Forward time" in said and "95% interval" in said
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("document.activeElement.hash").startswith("#run-")
+    tab.keyboard.press("Escape")
+    assert not tab.locator(".marks-tip").is_visible()
+    assert field.evaluate("(svg) => document.activeElement === svg")
+
+
+@pytest.fixture
+def with_a_map(results: Any) -> Path:
+    """A page with a third implementation, faster than the others, and so with a map of choices."""
+
+    results.add_implementations(["Flex"])
+    made: Path = results.write_page()
+    return made
+
+
+def test_a_place_of_the_map_of_choices_leads_to_its_runs(
+    with_a_map: Path, open_page: Callable[..., Tab]
+) -> None:
+    tab = open_page(with_a_map)
+    tab.click('button[value="en"]')
+    tab.mouse.move(*find_mark(tab, ".map", "[data-runs]"))
+    name = tab.evaluate("details.mark.firstChild.data.trim()")
+    symbol, size = tab.evaluate(
+        "[details.mark.closest('table').tHead.rows[0], details.mark.parentNode]"
+        ".map((row) => row.cells[0].textContent)"
+    )
+    assert tab.locator(".marks-tip strong").first.inner_text().startswith(name)
+    links = tab.locator(".marks-tip a[href^='#run-']")
+    runs = links.evaluate_all("(links) => links.map((link) => link.hash)")
+    assert runs
+    for run in runs:
+        record = tab.locator(f"{run} a").text_content()
+        assert record and f"-{symbol.lower()}{size}-" in record
+
+
 # Every reader
 
 
@@ -568,6 +668,9 @@ def test_on_a_phone_nothing_is_cut_and_rows_are_cards(open_page: Callable[..., T
     assert cut == []
     cell = tab.locator("#table-seq_len tbody td").nth(2)
     assert cell.get_attribute("data-label") == "前向 (ms) Forward (ms)"
+    wide = "document.querySelector('.drawing:has([data-at])')"
+    tab.locator(".drawing:has([data-at])").scroll_into_view_if_needed()
+    wait_until(tab, f"{wide}.scrollWidth > {wide}.clientWidth && {wide}.tabIndex === 0")
     menu, contents = tab.locator(".menu"), tab.locator(".contents")
     assert menu.is_visible() and not contents.is_visible()
     menu.press("Enter")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.records import write_record
 from flashlab.runs import Run
-from flashlab.terminal.call import Call, Job, duration, quantity
+from flashlab.terminal.call import MEASURE, STAGES, Call, Job, duration, quantity
 
 COMMAND = "snakemake --cores 1 report/lab5.pdf"
 
@@ -305,6 +306,15 @@ def test_a_dry_run_says_what_would_be_measured_and_made(lab: Lab) -> None:
         "  Tables (2)",
         "This was a dry run: nothing was measured or made.",
     ]
+
+
+def test_every_rule_that_is_silent_has_a_title(root: Path) -> None:
+    rules = "".join(path.read_text() for path in (root / "workflow" / "rules").glob("*.smk"))
+    blocks = re.split(r"^ *(?:checkpoint|rule) (\w+):\n", rules, flags=re.MULTILINE)
+    silent = {
+        name for name, body in zip(blocks[1::2], blocks[2::2], strict=True) if "> {log" in body
+    }
+    assert silent - STAGES.keys() == {MEASURE, "describe_machine"}
 
 
 def test_a_dry_run_reads_the_plan_that_it_wrote_elsewhere(lab: Lab) -> None:

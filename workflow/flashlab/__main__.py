@@ -128,9 +128,12 @@ def _share(text: str) -> float:
 
 
 def _bench(arguments: Arguments) -> None:
-    from flashlab.bench import command
+    from flashlab.measuring.start import start_own_parent
 
     _require("torch")
+    start_own_parent()  # before the imports below, which take a while too
+    from flashlab.bench import command
+
     passes = tuple(
         name
         for name in command.PASSES
@@ -742,8 +745,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
+    except OSError as error:
+        said = f"{error.filename}: {error.strerror}" if error.filename else error
+        print(f"error: {said}", file=sys.stderr)
+        return 1
     except Exception as error:
-        if not type(error).__module__.startswith("flashlab") and not isinstance(error, OSError):
+        if not type(error).__module__.startswith("flashlab"):
             raise
         print(f"error: {error}", file=sys.stderr)
         return 1

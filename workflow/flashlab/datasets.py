@@ -13,7 +13,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -252,17 +252,29 @@ def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
         shutil.copyfile(source, target)
 
 
-def _add(folder: Path, records: Sequence[dict[str, Any]], kind: tuple[str, str]) -> None:
-    """Add records to a dataset that does not have these runs under this protocol yet."""
+def refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
+    """Refuse to add records, each a run and the name of its protocol, to a dataset that has them.
+
+    Raises:
+        DatasetError: the dataset has some of the runs under that protocol, or is of another device
+            or dtype.
+    """
+    if not (folder / MANIFEST).exists():
+        return
     there = read_dataset(folder)
     held = {(entry.run, entry.protocol["name"]) for entry in there.entries}
-    again = [r for r in records if (run_of(r), r["protocol"]["name"]) in held]
-    if again or (there.device, there.dtype) != kind:
+    again = [record for record in records if record in held]
+    if again or any((run.device, run.dtype) != (there.device, there.dtype) for run, _ in records):
         raise DatasetError(
             f"{folder} exists already and has "
             + (f"{len(again)} of these runs" if again else f"{there.device} {there.dtype} runs")
             + ". Recorded datasets are not overwritten; choose another name, or remove the folder."
         )
+
+
+def _add(folder: Path, records: Sequence[dict[str, Any]]) -> None:
+    """Add records to a dataset that does not have these runs under this protocol yet."""
+    refuse_overlap(folder, [(run_of(record), record["protocol"]["name"]) for record in records])
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["records"] += _copy_records(records, folder)
     manifest["version"] = MANIFEST_VERSIONS[-1]
@@ -335,7 +347,7 @@ def freeze(
         )
     ((device, dtype),) = kinds
     if (folder / MANIFEST).exists():
-        _add(folder, records, (device, dtype))
+        _add(folder, records)
         return folder
     shutil.rmtree(part, ignore_errors=True)
     entries = _copy_records(records, part)

@@ -3,8 +3,9 @@
 Snakemake's own lock is a file that a killed call leaves behind. Ours is an operating-system lock,
 which is released with its process; whoever holds it knows that Snakemake's is stale.
 
-Not every shared filesystem passes such a lock from host to host. So the call that holds it counts
-up in a file beside it, and a call on another host watches whether that goes on. No clock is asked.
+Not every shared filesystem passes such a lock from host to host. So the call that holds it makes a
+file beside it, which only one host succeeds in, and counts up there; a call on another host watches
+whether that goes on. No clock is asked, and no process of another host is looked for.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class FolderClaim:
         self._file = (snakemake / "flashlab.lock").open("a+")
         self._alive = self._snakemake / "flashlab.alive"
         self._host = socket.gethostname()
+        self._has_lock = True
         self.held = False
 
     def _lock(self) -> bool:
@@ -67,42 +69,73 @@ class FolderClaim:
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
                 raise
+            self._has_lock = False
         return True
 
-    def _read_alive(self) -> str:
-        """The last sign of life: host, process and count; empty where there is none.
+    def _read_alive(self) -> str | None:
+        """The last sign of life: host, process and count; None where there is none.
 
         The file is opened anew each time: then NFS asks the server whether it has changed.
         """
         try:
             return self._alive.read_text()
         except FileNotFoundError:
-            return ""
-
-    def _other_host(self) -> str | None:
-        """The host on which another call is alive in this folder, if there is one."""
-        first = self._read_alive()
-        host = first.partition(" ")[0]
-        if not host or host == self._host:  # on this host the lock has decided
             return None
+
+    def _next_sign(self, seen: str) -> str | None:
+        """What the call that left this sign of life shows next; None where it shows no more."""
         deadline = time.monotonic() + SILENCE_SECONDS
         while time.monotonic() < deadline:
-            if self._read_alive() != first:
-                return host if self._alive.exists() else None
+            now = self._read_alive()
+            if now is None:
+                return None
+            if now not in ("", seen):  # empty while it is written
+                return now
             time.sleep(0.1)
         return None
 
+    def _remove_dead(self, seen: str) -> None:
+        """Remove a dead call's sign of life, and no other one that is in its place by now."""
+        aside = self._alive.with_name(f"{self._alive.name}-{self._host}-{os.getpid()}")
+        with contextlib.suppress(FileNotFoundError):
+            self._alive.rename(aside)  # of several hosts, one succeeds
+            if aside.read_text() != seen:
+                with contextlib.suppress(OSError):
+                    self._alive.hardlink_to(aside)
+            aside.unlink()
+
+    def _other_host(self) -> str | None:
+        """The host on which another call is alive in this folder; None once this one shows life.
+
+        The first sign of life is a file made exclusively, which one host alone succeeds in.
+        """
+        while True:
+            try:
+                with self._alive.open("x") as file:
+                    file.write(f"{self._host} {os.getpid()} 0\n")
+                return None
+            except FileExistsError:
+                seen = self._read_alive()
+            if seen is None:  # removed since then, or made since this host's cache was filled
+                time.sleep(0.1)
+                continue
+            # On this host the lock has decided, where the filesystem has one.
+            is_decided = self._has_lock and seen.startswith(f"{self._host} ")
+            if not is_decided and (sign := self._next_sign(seen)):
+                return sign.partition(" ")[0]
+            self._remove_dead(seen)
+
     def _show_life(self) -> None:
-        for count in itertools.count():
-            with contextlib.suppress(OSError):  # a server that is away for a moment
-                self._alive.write_text(f"{self._host} {os.getpid()} {count}\n")
+        for count in itertools.count(1):
             if self._ended.wait(BEAT_SECONDS):
                 self._alive.unlink(missing_ok=True)
                 return
+            with contextlib.suppress(OSError):  # a server that is away for a moment
+                self._alive.write_text(f"{self._host} {os.getpid()} {count}\n")
 
     def _hold(self) -> None:
         self._file.truncate(0)
-        self._file.write(f"{os.getpid()}\n")
+        self._file.write(f"{os.getpid()} {self._host}\n")
         self._file.flush()
         self.held = True
         self._ended = threading.Event()
@@ -128,11 +161,14 @@ class FolderClaim:
         while not self._lock():
             if time.monotonic() > deadline:
                 self._file.seek(0)
-                self._refuse(f"process {self._file.read().strip()}")
+                process, _, on = self._file.read().strip().partition(" ")
+                elsewhere = f" on the host {on}" if on != self._host else ""
+                self._refuse(f"process {process}{elsewhere}")
                 return
             time.sleep(0.1)
         if host := self._other_host():
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            if self._has_lock:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
             self._refuse(f"on the host {host}")
             return
         self._hold()

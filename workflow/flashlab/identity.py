@@ -151,20 +151,19 @@ def ceilings_name(device: str, on: Machine = HERE) -> str:
 
 # Records that older code named
 
+# The `measuring_digest` of attention's code as it is.
+_CURRENT = "074ba248c18cf07f823a6186f7018d2f4998a6e0c2bae4bea9dcb0ce46274965"
+
 EQUIVALENT: dict[str, str] = {
     # Records the GPU's UUID and the system's boot beside what it measures.
-    "e9226f127ebb5bfcf3b27f07386228e099d98fb678207dc9d2f1dc0ec771e9ab": (
-        "031ec66a140fed338806310b223ce532d01d64b803d44967c9cd7cd4107b4db8"
-    ),
+    "e9226f127ebb5bfcf3b27f07386228e099d98fb678207dc9d2f1dc0ec771e9ab": _CURRENT,
     # Shares with `bench` what prepares a run and what times a batch of calls; measures energy only
     # where a protocol asks for it.
-    "dd89d5adf3910ce07f1a21496dfead885688f95c3a1774289790177ca987049f": (
-        "031ec66a140fed338806310b223ce532d01d64b803d44967c9cd7cd4107b4db8"
-    ),
+    "dd89d5adf3910ce07f1a21496dfead885688f95c3a1774289790177ca987049f": _CURRENT,
     # Parses a module that several kernels import once for all of them.
-    "600143dfafbc162749e7425e22a6f92f4d4abd506b8b5fbbb880a0904a981c02": (
-        "031ec66a140fed338806310b223ce532d01d64b803d44967c9cd7cd4107b4db8"
-    ),
+    "600143dfafbc162749e7425e22a6f92f4d4abd506b8b5fbbb880a0904a981c02": _CURRENT,
+    # Calls an attention that returns no tensor incorrect, which was an error.
+    "031ec66a140fed338806310b223ce532d01d64b803d44967c9cd7cd4107b4db8": _CURRENT,
 }
 """Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's
 code that measures the same.

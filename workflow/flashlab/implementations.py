@@ -158,23 +158,37 @@ def read_implementation(
 class Implementations(dict[str, Implementation]):
     """Implementations by name, and in `broken` what is wrong with each file that defines none.
 
-    `folder` is where they are, as messages name it.
+    `folder` is where they are, as messages name it, and `lost` has the problem of each name that a
+    broken file has or is called by, in lower case.
 
     A broken file stops only the calls that ask for a name that is not here: the ImplementationError
-    lists the names that are, and every broken file.
+    gives the problem of that name, or lists the names that are here, and every broken file.
     """
 
     def __init__(
-        self, found: Mapping[str, Implementation], broken: Sequence[str], folder: str = "kernels/"
+        self,
+        found: Mapping[str, Implementation],
+        broken: Sequence[str],
+        folder: str = "kernels/",
+        lost: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(found)
         self.broken = tuple(broken)
         self.folder = folder
+        self.lost = dict(lost or {})
 
     def __missing__(self, name: str) -> Implementation:
         close = difflib.get_close_matches(name, self, n=1)
         meant = f" (did you mean {close[0]}?)" if close else ""
-        raise ImplementationError(f"unknown implementation {name}{meant}; {available(self)}")
+        raise ImplementationError(describe_unknown(name, self, meant))
+
+
+def describe_unknown(name: str, known: Collection[str], meant: str) -> str:
+    """Why there is no implementation of a name; `meant` is the hint at another one."""
+    lost = known.lost.get(name.casefold()) if isinstance(known, Implementations) else None
+    if lost:
+        return f"unknown implementation {name}; unusable: {lost}"
+    return f"unknown implementation {name}{meant}; {available(known)}"
 
 
 def available(known: Collection[str]) -> str:
@@ -197,17 +211,20 @@ def find_implementations(folder: Path = KERNELS, entry_point: str = ENTRY_POINT)
     """
     by_name: dict[str, list[Implementation]] = {}
     broken: list[str] = []
+    lost: dict[str, str] = {}
     for path in sorted(folder.glob("*.py")):
         try:
             implementation = read_implementation(path, entry_point)
         except (ImplementationError, OSError) as error:
             broken.append(str(error))
+            lost[path.stem.casefold()] = str(error)
         else:
             by_name.setdefault(implementation.name, []).append(implementation)
     found = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
     for name, sharing in by_name.items():
         if name not in found:
             paths = ", ".join(str(implementation.path) for implementation in sharing)
-            broken.append(f"{paths}: all have the NAME {name}; rename all but one")
+            lost[name.casefold()] = f"{paths}: all have the NAME {name}; rename all but one"
+            broken.append(lost[name.casefold()])
     shown = f"kernels/{folder.name}/" if folder.parent == KERNELS else "kernels/"
-    return Implementations(found, broken, shown)
+    return Implementations(found, broken, shown, lost)

@@ -27,13 +27,15 @@ class KernelSourceError(Exception):
     """A file that a kernel imports or names and that is missing or is not Python."""
 
 
-def _package_of(path: Path, folder: Path) -> list[str]:
-    """The dotted package of a module's file, as a list of its parts."""
-    return [PACKAGE, *path.relative_to(folder).parent.parts]
+def _package_of(path: Path, folder: Path) -> tuple[str, ...]:
+    """The dotted package of a module's file, in its parts."""
+    return (PACKAGE, *path.relative_to(folder).parent.parts)
 
 
-def _imported_names(tree: ast.Module, package: Sequence[str]) -> Iterator[tuple[str, ...]]:
+@cache
+def _imported_names(tree: ast.Module, package: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The dotted names that a module imports from `PACKAGE`, including names inside modules."""
+    found: list[tuple[str, ...]] = []
     for node in ast.walk(tree):
         names: list[list[str]] = []
         if isinstance(node, ast.Import):
@@ -42,7 +44,8 @@ def _imported_names(tree: ast.Module, package: Sequence[str]) -> Iterator[tuple[
             base = list(package[: len(package) - node.level + 1]) if node.level else []
             base += node.module.split(".") if node.module else []
             names = [[*base, alias.name] for alias in node.names]
-        yield from (tuple(name) for name in names if name[:1] == [PACKAGE])
+        found += (tuple(name) for name in names if name[:1] == [PACKAGE])
+    return found
 
 
 def _module_files(name: Sequence[str], folder: Path) -> Iterator[Path]:

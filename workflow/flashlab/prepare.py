@@ -241,8 +241,9 @@ def _stage_damages(
             paths.append(figures)
     # A report that was never requested is not missing.
     for kind in REPORTS:
-        if Path(f"report/{report}.{kind}").exists():
-            paths.append(home / f"{report}.{kind}")
+        published = Path(f"report/{report}.{kind}")
+        if published.exists():
+            paths += [home / published.name, published]
     for path in paths:
         if damage := remaking.damage(path):
             found.setdefault(path.as_posix(), damage)

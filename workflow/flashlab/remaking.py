@@ -25,7 +25,7 @@ MISSING = "is missing"
 _ENDINGS = {
     ".csv": (b"\n",),
     ".html": (b"</html>", b"</html>\n"),
-    ".pdf": (b"%%EOF", b"%%EOF\n"),
+    ".pdf": (b"%%EOF", b"%%EOF\n", b"%%EOF\r", b"%%EOF\r\n"),  # notes may be added to a report
     ".svg": (b"</svg>", b"</svg>\n"),
 }
 """How a complete file of each kind ends."""

@@ -7,17 +7,49 @@ from collections.abc import Sequence
 
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.config import ConfigError, Layer, named_benchmark
+from flashlab.config.messages import nearest
+
+OTHER_REPORTS = ("compare", "grades")
+"""The reports that are about no one benchmark."""
+
+_REPORT = re.compile(r"(?:\./)?report/([^/]+)\.(pdf|html)")
 
 
 def benchmark_of_file(path: str) -> str | None:
     """The benchmark whose file a path names, in ``report/`` or ``results/``; None for others."""
     path = path.removeprefix("./")
-    if found := re.fullmatch(r"report/([^/]+)\.(pdf|html)", path):
+    if found := _REPORT.fullmatch(path):
         return next((name for name, b in BENCHMARKS.items() if b.report == found[1]), None)
     if found := re.match(r"results/([^/]+)/", path):
         own = (name for name in BENCHMARKS if found[1].endswith(f"-{name}"))
         return next(own, None if found[1] in ("grading", "compare") else DEFAULT.name)
     return None
+
+
+def refuse_unknown_report(arguments: Sequence[str]) -> None:
+    """Refuse a target in ``report/`` that no rule makes, before Snakemake does without the names.
+
+    Raises:
+        ConfigError: it names the reports that there are.
+    """
+    known = [*(benchmark.report for benchmark in BENCHMARKS.values()), *OTHER_REPORTS]
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        found = _REPORT.fullmatch(argument)
+        # `--report FILE` is Snakemake's own.
+        if found and found[1] not in known and not before.startswith("--report"):
+            raise ConfigError(
+                f"{argument}: there is no report {found[1]}{nearest(found[1], known)}; "
+                f"there are {', '.join(known)}"
+            )
+
+
+def names_a_target(arguments: Sequence[str], *targets: str) -> bool:
+    """Whether a command line names one of these files as what to make.
+
+    Where the files exist already, Snakemake takes them for sources and drops the error of an input
+    function: a call that lacks what its target needs has to be refused before.
+    """
+    return any(argument.removeprefix("./") in targets for argument in arguments)
 
 
 def asked_benchmark(arguments: Sequence[str], own: Sequence[Layer]) -> str | None:

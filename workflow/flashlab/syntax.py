@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterator
 
 _WITHOUT_MEANING = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 """Fields that the tree's shape implies (`ctx`), or that no interpreter acts on."""
@@ -53,30 +52,33 @@ def _field(node: ast.AST, name: str) -> object:
     return None if value == [] else value
 
 
-def _serialised(value: object) -> Iterator[str]:
+def _serialise(value: object, parts: list[str]) -> None:
+    """Append the text of a node, a list of nodes or a plain value, in parts."""
     if isinstance(value, ast.Constant):
         # ascii, since the characters that repr escapes differ between versions
-        yield f"({type(value.value).__name__} {value.value!a})"
+        parts.append(f"({type(value.value).__name__} {value.value!a})")
     elif isinstance(value, ast.AST):
-        yield f"({type(value).__name__}"
+        parts.append(f"({type(value).__name__}")
         for name in sorted(value._fields):  # their order differs between versions, too
             if name not in _WITHOUT_MEANING and (field := _field(value, name)) is not None:
-                yield f" {name}="
-                yield from _serialised(field)
-        yield ")"
+                parts.append(f" {name}=")
+                _serialise(field, parts)
+        parts.append(")")
     elif isinstance(value, list):
-        yield "["
+        parts.append("[")
         for item in value:
-            yield from _serialised(item)
-            yield ","
-        yield "]"
+            _serialise(item, parts)
+            parts.append(",")
+        parts.append("]")
     else:
-        yield ascii(value)
+        parts.append(ascii(value))
 
 
 def canonical_tree(tree: ast.Module) -> str:
     """A module's syntax tree as text: no positions, comments, docstrings or empty fields."""
-    return "".join(_serialised(tree))
+    parts: list[str] = []
+    _serialise(tree, parts)
+    return "".join(parts)
 
 
 def syntax_digest(source: bytes, filename: str) -> str:

@@ -48,6 +48,19 @@ def _records(results: Path) -> dict[str, int]:
     return {path.as_posix(): path.stat().st_mtime_ns for path in paths}
 
 
+def _cause(before: Mapping[str, int], after: Mapping[str, int], reported: int) -> str:
+    """Why the verdicts of two reports may differ; `reported` is when the earlier one was made (ns).
+
+    An experiment that is added or removed changes which records there are, and measures nothing if
+    these exist already.
+    """
+    if before == after:
+        return "from the same records"
+    if any(made != before.get(path, min(made, reported)) for path, made in after.items()):
+        return "with runs that were measured since"
+    return "which had other runs"
+
+
 def compare_verdicts(results: Path) -> list[str]:
     """The verdicts that differ from the last call's; the current ones are kept in their place.
 
@@ -60,12 +73,11 @@ def compare_verdicts(results: Path) -> list[str]:
     try:
         before = read_json(kept)
         found = list(changes(before["verdicts"], verdicts))
-        same = before["records"] == records
+        known, reported = dict(before["records"]), kept.stat().st_mtime_ns
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        found, same = [], True  # no report before, or one whose verdicts cannot be read
+        found, known, reported = [], {}, 0  # no report before, or an unreadable file
     write_json(kept, {"records": records, "verdicts": verdicts})
     if not found:
         return []
-    cause = "from the same records" if same else "with runs that were measured since"
     count = f"{len(found)} verdict{'s differ' if len(found) > 1 else ' differs'}"
-    return [f"{count} from the report before, {cause}:", *found]
+    return [f"{count} from the report before, {_cause(known, records, reported)}:", *found]

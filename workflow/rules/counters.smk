@@ -16,6 +16,7 @@ if PREPARED.orders:
         resources:
             gpu=0 if PREPARED.device == "cpu" else 1,
             runtime=RUNTIME,
+            mem_mb=MEMORY["measure"],
         params:
             order=counters_order,
             machine=machine_option,

@@ -63,6 +63,8 @@ rule overview:
     localrule: True
     conda:
         CONDA
+    resources:
+        mem_mb=MEMORY["report"],
     params:
         tables=all_tables_folder,
         ceilings=ceilings_option,

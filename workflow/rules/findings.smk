@@ -22,6 +22,8 @@ rule findings:
     localrule: True
     conda:
         CONDA
+    resources:
+        mem_mb=MEMORY["report"],
     params:
         tables=all_tables_folder,
         ceilings=ceilings_option,

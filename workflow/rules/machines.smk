@@ -14,6 +14,7 @@ rule describe_machine:
     resources:
         gpu=1 if PREPARED.device == "cuda" else 0,
         runtime=RUNTIME,
+        mem_mb=MEMORY["measure"],
     params:
         device=PREPARED.device,
     message:

@@ -19,6 +19,7 @@ if PREPARED.orders:
         resources:
             gpu=0 if PREPARED.device == "cpu" else 1,
             runtime=RUNTIME,
+            mem_mb=MEMORY["measure"],
         params:
             order=measure_order,
             machine=machine_option,
@@ -42,6 +43,7 @@ if PREPARED.orders:
         resources:
             gpu=0 if PREPARED.device == "cpu" else 1,
             runtime=RUNTIME,
+            mem_mb=MEMORY["measure"],
         params:
             device=PREPARED.device,
             machine=machine_option,

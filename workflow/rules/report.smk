@@ -46,6 +46,8 @@ rule report:
     localrule: True
     conda:
         CONDA
+    resources:
+        mem_mb=MEMORY["report"],
     params:
         results=results_folder,
         ceilings=ceilings_option,
@@ -69,6 +71,8 @@ rule page:
     localrule: True
     conda:
         CONDA
+    resources:
+        mem_mb=MEMORY["report"],
     params:
         results=results_folder,
         ceilings=ceilings_option,

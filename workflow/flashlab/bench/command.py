@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +18,7 @@ from flashlab.bench.ceilings import find_ceiling
 from flashlab.bench.interleave import Measured, measure_in_turns
 from flashlab.bench.records import FOLDER, write_records
 from flashlab.bench.table import Shown, open_console, table_of
-from flashlab.bench.targets import Target, find_targets
+from flashlab.bench.targets import SavedError, Target, find_targets
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.checking.command import claimed_with_notice
@@ -36,6 +37,8 @@ PASSES = tuple(metric.name for metric in ATTENTION.measured if metric.work)
 COUNTERS_SECONDS = 300.0
 WATCH_SECONDS = 0.3
 """How often the watched files are looked at."""
+
+WAITING = "watching for the next save; Ctrl-C ends"
 
 _RANGE = re.compile(r"([1-9][0-9]*):([1-9][0-9]*)", re.ASCII)
 _LIST = re.compile(r"[1-9][0-9]*(,[1-9][0-9]*)*", re.ASCII)
@@ -153,10 +156,9 @@ def _bench_shape(
     return all(each.status in ("ok", "unsupported") for each in measured)
 
 
-def _bench_once(console: Console, order: Order, folder: Path) -> bool:
+def _bench_targets(console: Console, order: Order, targets: Sequence[Target]) -> bool:
     """Measure every shape; whether every implementation was right and could be measured."""
     device = machine.detect_device("auto")
-    targets = find_targets(order.implementations, folder)
     shapes = shapes_of(order.shapes, order.sweep, device)
     return all([_bench_shape(console, order, targets, shape, device) for shape in shapes])
 
@@ -167,39 +169,65 @@ def run_bench(order: Order) -> bool:
     Raises:
         ImplementationError: an argument names no implementation.
         ShapeError: a shape or a sweep is malformed.
+        SavedError: an implementation's file was saved while it was measured.
     """
     with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-        return _bench_once(open_console(), order, Path(folder))
+        targets = find_targets(order.implementations, Path(folder))
+        return _bench_targets(open_console(), order, targets)
 
 
-def _digests(texts: Sequence[str], folder: Path) -> list[str]:
-    """What the implementations compute, or why they cannot be read."""
+def _read_digests(targets: Sequence[Target]) -> list[str]:
+    """What implementations compute as their files are now, or why one cannot be read."""
     try:
-        return [target.implementation.digest for target in find_targets(texts, folder)]
+        return [target.read_digest() for target in targets]
     except (ImplementationError, OSError) as error:
         return [str(error)]
+
+
+def _find_mistake(texts: Sequence[str]) -> list[str]:
+    """Why the implementations cannot be read; empty if they can be."""
+    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
+        try:
+            find_targets(texts, Path(folder))
+        except (ImplementationError, OSError) as error:
+            return [str(error)]
+    return []
+
+
+def _wait_for_save(read: Callable[[], list[str]], before: list[str]) -> None:
+    """Return once `read` gives something else than before, and the same twice in a row.
+
+    A file that is being written may be read half.
+    """
+    last = now = before
+    while now == before or now != last:
+        time.sleep(WATCH_SECONDS)
+        last, now = now, read()
 
 
 def watch_bench(order: Order) -> None:
     """Measure, and again whenever a file that decides what an implementation computes is saved.
 
-    A file that cannot be read or measured is reported, and watched on; it ends only by the
-    keyboard. Raises ShapeError where a shape or the sweep is malformed.
+    A file that cannot be read or measured is reported, and watched on; one that is saved while it
+    is measured is measured again at once. It ends only by the keyboard. Raises ShapeError where a
+    shape or the sweep is malformed.
     """
     console = open_console()
     while True:
         with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-            before = _digests(order.implementations, Path(tempfile.mkdtemp(dir=folder)))
             try:
-                _bench_once(console, order, Path(tempfile.mkdtemp(dir=folder)))
-            except ImplementationError as error:
-                console.print(f"error: {error}")
-            console.print("watching for the next save; Ctrl-C ends")
-            now = before
-            while now == before:
-                time.sleep(WATCH_SECONDS)
-                with tempfile.TemporaryDirectory(dir=folder) as beside:
-                    now = _digests(order.implementations, Path(beside))
+                targets = find_targets(order.implementations, Path(folder))
+            except (ImplementationError, OSError) as error:
+                console.print(f"error: {error}", WAITING, sep="\n", soft_wrap=True)
+                _wait_for_save(partial(_find_mistake, order.implementations), [str(error)])
+                continue
+            try:
+                _bench_targets(console, order, targets)
+                console.print(WAITING)
+            except SavedError as error:
+                console.print(f"{error}; it is measured again", soft_wrap=True)
+            before = [target.implementation.digest for target in targets]
+            _wait_for_save(partial(_read_digests, targets), before)
 
 
 def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: float) -> bool:

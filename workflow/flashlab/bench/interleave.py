@@ -131,6 +131,7 @@ class _Turns:
 
         def connect(each: Measured, worker: Worker) -> None:
             worker.connect()
+            each.target.check_unchanged()  # what it has imported is what was read
 
         def check(each: Measured, worker: Worker) -> None:
             found = worker.command("prepare")
@@ -222,6 +223,9 @@ def measure_in_turns(
             longer if a batch does.
         variables: environment variables that confine a process to the claimed device.
         report: called with what is being done, as often as something changes.
+
+    Raises:
+        SavedError: an implementation's file was saved meanwhile.
     """
     first = FIRST_SHARE * seconds
     later = (seconds - first) / (PROCESSES - 1)

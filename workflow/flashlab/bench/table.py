@@ -75,8 +75,13 @@ def table_of(
     margin: float,
     ceiling: Ceiling | None,
 ) -> Table:
-    """The table as it stands: what is not yet known is left out of its cells."""
-    table = Table(box=None, pad_edge=False)
+    """The table as it stands: what is not yet known is left out of its cells.
+
+    Below it stands why an implementation has no time.
+    """
+    messages = [f"{each.target.label}: {each.message}" for each in measured if each.status != "ok"]
+    table = Table(box=None, pad_edge=False, caption_justify="left", caption_style="")
+    table.caption = "\n".join(messages)
     table.add_column("implementation")
     table.add_column("pass")
     for heading in ("ms", "TFLOP/s", ceiling.heading if ceiling else "ceiling", "MiB"):
@@ -87,8 +92,7 @@ def table_of(
         table.add_column("verdict")
     for each in measured:
         if each.status != "ok":
-            message = Text(f"{each.status}: {each.message}", overflow="fold")
-            table.add_row(each.target.label, message)
+            table.add_row(each.target.label, each.status)
             continue
         memory = each.metrics.get("peak_memory", {}).get("value")
         for name in passes:
@@ -143,8 +147,8 @@ class Shown:
                 self._console.print(f"provisional, after {time.monotonic() - self._begun:.1f} s\n")
         elif is_new or time.monotonic() - self._refreshed >= REFRESH_SECONDS:
             table = self._of()
-            table.caption = f"{progress.doing} (process {progress.process + 1} of {PROCESSES})"
-            table.caption_justify = "left"
+            doing = f"{progress.doing} (process {progress.process + 1} of {PROCESSES})"
+            table.caption = "\n".join(filter(None, [str(table.caption), doing]))
             self._live.update(table, refresh=True)
             self._refreshed = time.monotonic()
         self._doing = progress.doing

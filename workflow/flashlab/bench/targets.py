@@ -18,12 +18,31 @@ from flashlab.implementations import (
 )
 
 
+class SavedError(Exception):
+    """A file that was saved while it was measured, so that its processes ran different code."""
+
+
 @dataclass(frozen=True)
 class Target:
     """One implementation to measure, and `label`, what the command line calls it."""
 
     label: str
     implementation: Implementation
+
+    def read_digest(self) -> str:
+        """The digest of its files as they are now. Raises ImplementationError or OSError."""
+        return read_kernel_file(self.implementation.path).digest
+
+    def check_unchanged(self) -> None:
+        """Raise SavedError if its files are no longer those that were read at the beginning."""
+        try:
+            is_same = self.read_digest() == self.implementation.digest
+        except (ImplementationError, OSError):
+            is_same = False
+        if not is_same:
+            raise SavedError(
+                f"{self.label} was saved while it was measured, so nothing was recorded"
+            )
 
 
 def _git(*arguments: str) -> bytes:
@@ -34,7 +53,8 @@ def _git(*arguments: str) -> bytes:
         raise ImplementationError("git is not installed, and a revision was asked for") from error
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()
-        raise ImplementationError(said[-1] if said else "git failed") from error
+        reason = said[-1].removeprefix("fatal: ") if said else "failed"
+        raise ImplementationError(f"git: {reason}") from error
 
 
 def _check_out(revision: str, path: str, folder: Path) -> Path:
@@ -42,15 +62,13 @@ def _check_out(revision: str, path: str, folder: Path) -> Path:
 
     The whole folder, so that the kernel imports what lay beside it at that revision.
     """
-    beside = os.path.dirname(path)
-    tree = f"{revision}:./{beside}" if beside else f"{revision}:./"
-    archive = _git("archive", "--format=tar", tree)
+    beside, name = os.path.split(os.path.relpath(path))
+    if not _git("ls-tree", revision, "--", os.path.join(".", beside, name)):
+        raise ImplementationError(f"there is no file {path} at {revision}")
+    archive = _git("archive", "--format=tar", f"{revision}:./{beside}")
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
-    file = folder / os.path.basename(path)
-    if not file.is_file():
-        raise ImplementationError(f"there is no file {path} at {revision}")
-    return file
+    return folder / name
 
 
 def find_target(text: str, folder: Path) -> Target:

@@ -21,7 +21,7 @@ from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_bench
 from flashlab.config.messages import KeyPath, example_text, nearest, schema_problems
 from flashlab.config.parameters import block_problems, block_schema, sweep_problems
 from flashlab.config.problems import choose_problems, problems_of
-from flashlab.implementations import available
+from flashlab.implementations import describe_unknown
 from flashlab.strict_yaml import StrictYamlError, parse_yaml
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "config.schema.json"
@@ -127,10 +127,7 @@ def _check_relations(
 
     def unknown(path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str]]:
         if name not in known:
-            yield (
-                path,
-                f"unknown implementation {name}{nearest(name, known)}; {available(known)}",
-            )
+            yield path, describe_unknown(name, known, nearest(name, known))
 
     baseline = config["baseline"]
     blocks = (config["summary"], *config["experiments"])

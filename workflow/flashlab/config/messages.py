@@ -132,10 +132,17 @@ def schema_problems(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath
         case "enum":
             allowed = ", ".join(map(str, rule))
             found = value if isinstance(value, str) and value else shown(value)
-            near = nearest(value, rule) if isinstance(value, str) else ""
+            options = [each for each in rule if isinstance(each, str)]  # YAML reads yes as true
+            near = nearest(value, options) if isinstance(value, str) else ""
             yield path, f"must be one of {allowed}; found {found}{near}"
+        case "minItems" if value:
+            yield path, f"holds {len(value)} of at least {rule} values; add one"
         case "minItems" | "minLength" | "minProperties":
             yield path, "is empty: give at least one value"
+        case "maxItems":
+            yield path, f"must hold at most {rule} values, found {len(value)}"
+        case "maxLength":
+            yield path, f"must be at most {rule} characters, found {len(value)}"
         case "uniqueItems":
             # Items that the schema calls equal need not be so for Python, such as [] and b"".
             twice = next((item for item in value if value.count(item) > 1), "an item")

@@ -23,11 +23,11 @@ KINDS = ("comparison", "exact_comparison")
 class Comparisons:
     """The experiments with a comparison, what is compared in them, and the ratios.
 
-    `data` has a row for each run and metric: ``experiment``, ``implementation``, ``variant`` (its
-    position in `variants`), ``block`` (`block_name`), ``metric``, ``size``, its ``rank`` in the
-    sweep, ``ratio`` with ``low`` and ``high`` (none where one of the two runs has no result),
-    ``decided`` (beyond the margin with the whole interval), and ``failed`` (the run itself has no
-    result).
+    `data` has a row for each run and metric: ``experiment``, ``record``, ``implementation``,
+    ``variant`` (its position in `variants`), ``block`` (`block_name`), ``metric``, ``size``, its
+    ``rank`` in the sweep, ``ratio`` with ``low`` and ``high`` (none where one of the two runs has
+    no result), ``decided`` (beyond the margin with the whole interval), and ``failed`` (the run
+    itself has no result).
     """
 
     sweeps: Sequence[Sweep]
@@ -75,6 +75,7 @@ def compare(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> Comparisons
                 rows.append(
                     {
                         "experiment": sweep.name,
+                        "record": run["record"],
                         "implementation": name,
                         "variant": variants.index(variant),
                         "block": block_name(sweep, variant),

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from flashlab.benchmarks.model import Curve
-from flashlab.catalogs import in_all
+from flashlab.catalogs import message
 from flashlab.figures.labels import capitalised, in_languages, label_variant
 from flashlab.figures.lines import LINE_POINTS, write_title
 from flashlab.figures.placement import POINTS, wrap_texts
@@ -55,9 +55,18 @@ def _lines(sweep: Sweep, names: Sequence[str], curve: Curve) -> Iterator[_Line]:
             )
 
 
-def _titles(curve: Curve, reference: str, languages: Sequence[str]) -> list[list[str]]:
+def _titles(curve: Curve, sweep: Sweep, languages: Sequence[str]) -> list[list[str]]:
+    """The titles of both panels; the second names the run that the curves differ from."""
     texts = [f"{in_languages(capitalised(curve.labels), languages)} ({curve.unit})"]
-    texts.append(in_all(languages, "figures", "difference").format(reference=reference))
+    first = f"{sweep.parameter.symbol} = {sweep.values[0]}" if len(sweep.values) > 1 else ""
+    differences = {}
+    for language in languages:
+        setting = first or label_variant(sweep.benchmark, sweep.variants[0], [language])
+        reference = f"{sweep.baseline} [{setting}]" if setting else sweep.baseline
+        differences[language] = message(language, "figures", "difference").format(
+            reference=reference
+        )
+    texts.append(in_languages(differences, languages))
     return [wrap_texts([text], LABEL_POINTS, HALF_INCHES, bold=True) for text in texts]
 
 
@@ -68,10 +77,7 @@ def draw_curves(
     lines = list(_lines(sweep, names, curve))
     first = next((line for line in lines if line.name == sweep.baseline), None)
     entries = {entry["name"]: entry for entry in sweep.plan["implementations"]}
-    words = label_variant(sweep.benchmark, sweep.variants[0], languages)
-    several = len(sweep.values) > 1
-    told = f"{sweep.parameter.symbol} = {sweep.values[0]}" if several else words
-    titles = _titles(curve, f"{sweep.baseline}, {told}", languages)
+    titles = _titles(curve, sweep, languages)
     figure, (upper, lower) = plt.subplots(
         2, 1, sharex=True, gridspec_kw={"height_ratios": [UPPER_INCHES, LOWER_INCHES]}
     )

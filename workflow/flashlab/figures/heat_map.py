@@ -20,10 +20,10 @@ from flashlab.figures.style import (
     LABEL_POINTS,
     PAGE_INCHES,
     SMALL_POINTS,
-    as_number,
     colour,
     facet_grid,
     name_artists,
+    name_marks,
     place_panels,
     text_colour,
 )
@@ -92,8 +92,9 @@ def _draw_cells(
     axes, left = plt.gca(), columns.index(label)
     shares = np.ma.masked_invalid(Normalize(-DOUBLINGS, DOUBLINGS)(np.log2(data["ratio"])))
     fills = SHADES(shares)
-    name_artists(label, axes.barh(data["rank"], 0.97, 0.92, left + 0.015, color=fills, linewidth=0))
-    for cell, share in zip(data.to_dict("records"), shares.filled(0.5), strict=True):
+    bars = axes.barh(data["rank"], 0.97, 0.92, left + 0.015, color=fills, linewidth=0)
+    for cell, bar, share in zip(data.to_dict("records"), bars, shares.filled(0.5), strict=True):
+        name_marks(label, bar, cell["metric"], [cell["record"]])
         ratio, missing = cell["ratio"], "×" if cell["failed"] else "–"
         text = axes.text(
             left + 0.5,
@@ -177,7 +178,7 @@ def draw_heat_map(
             axes.set(xlim=(0, len(names)), ylim=(height - 0.5, -0.5), xticks=[], yticks=[])
             axes.grid(False)
         sizes = [
-            ", ".join([f"{sweep.parameter.symbol} = {as_number(size)}", *along])
+            ", ".join([f"{sweep.parameter.symbol} = {size}", *along])
             for size, along in zip(sweep.values, label_covaried(sweep), strict=True)
         ]
         row[0].set_yticks(range(len(sizes)), sizes, fontsize=SMALL_POINTS)

@@ -84,7 +84,7 @@ def label_covaried(sweep: Sweep) -> list[list[str]]:
     """The sizes that vary along, at each value of the sweep: ``[["d = 32"], ["d = 64"]]``."""
     covaried = _covaried(sweep).items()
     return [
-        [f"{symbol} = {sizes[position]:,}" for symbol, sizes in covaried]
+        [f"{symbol} = {sizes[position]}" for symbol, sizes in covaried]
         for position in range(len(sweep.values))
     ]
 
@@ -92,7 +92,7 @@ def label_covaried(sweep: Sweep) -> list[list[str]]:
 def label_briefly(sweep: Sweep) -> str:
     """The swept size, and what varies along from its first to its last: ``E (d = 16–128)``."""
     along = ", ".join(
-        f"{symbol} = {sizes[0]:,}–{sizes[-1]:,}" for symbol, sizes in _covaried(sweep).items()
+        f"{symbol} = {sizes[0]}–{sizes[-1]}" for symbol, sizes in _covaried(sweep).items()
     )
     return f"{sweep.parameter.symbol} ({along})" if along else sweep.parameter.symbol
 
@@ -105,7 +105,7 @@ def label_fixed(sweep: Sweep, languages: Sequence[str]) -> str:
     benchmark, row = sweep.benchmark, sweep.runs[0]
     products = {product.whole for product in benchmark.products}
     fixed = [
-        f"{parameter.symbol} = {row[parameter.name]:,}"
+        f"{parameter.symbol} = {row[parameter.name]}"
         for parameter in benchmark.parameters
         if not parameter.is_variant
         and parameter not in (*sweep.varying, sweep.parameter)

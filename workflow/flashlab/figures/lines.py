@@ -172,7 +172,7 @@ def _in_stretches(chosen: Sequence[int], values: Sequence[int]) -> str:
     found = []
     positions = enumerate(values.index(value) for value in chosen)
     for _, group in itertools.groupby(positions, key=lambda pair: pair[1] - pair[0]):
-        stretch = [f"{values[position]:,}" for _, position in group]
+        stretch = [str(values[position]) for _, position in group]
         found += [f"{stretch[0]}–{stretch[-1]}"] if len(stretch) > 2 else stretch
     return ", ".join(found)
 

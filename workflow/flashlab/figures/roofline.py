@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.catalogs import in_all
 from flashlab.figures.labels import label_variant, title_metric
 from flashlab.figures.lines import MOST_LINES
@@ -32,7 +33,7 @@ from flashlab.figures.style import (
     draw_legend,
     facet_grid,
     marker,
-    name_artists,
+    name_marks,
     place_panels,
     scale_values,
     shades_of,
@@ -82,6 +83,7 @@ def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     variants = variants_of(sweeps)
     found = {}
     for sweep in sweeps:
+        records = {sweep.key_of(run): run["record"] for run in sweep.runs}
         for row in sweep.metrics:
             metric = sweep.benchmark.metric(row["metric"])
             if metric.work is None or row["status"] != "ok":
@@ -91,6 +93,7 @@ def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
             moved = counted or metric.work.compulsory_bytes(row, row["dtype"])
             found[(*sweep.key_of(row), metric.name)] = {
                 "implementation": row["implementation"],
+                "record": records[sweep.key_of(row)],
                 "variant": variants.index(sweep.variant_of(row)),
                 "metric": metric.name,
                 "dtype": row["dtype"],
@@ -118,7 +121,9 @@ def _draw_points(data: pd.DataFrame, color: str, marker: str, label: str) -> Non
     """The runs of an implementation in the current panel."""
     for _, runs in data.groupby(["counted", "variant"]):
         style = _point_style(runs["counted"].iloc[0], runs["variant"].iloc[0], color)
-        name_artists(label, plt.gca().plot(runs["intensity"], runs["rate"], marker=marker, **style))
+        (points,) = plt.gca().plot(runs["intensity"], runs["rate"], marker=marker, **style)
+        places = runs[["intensity", "rate"]].to_numpy()
+        name_marks(label, points, runs["metric"].iloc[0], runs["record"], places)
 
 
 def _handles(
@@ -165,7 +170,7 @@ def _draw_roofs(axes: Axes, roofs: Roofs, languages: Sequence[str]) -> None:
     axes.text(
         0.01,
         0.84,
-        f"{copy}\n{roofs.copy / 1e9:,.0f} GB/s",
+        f"{copy}\n{as_number(float(f'{roofs.copy / 1e9:.3g}'))} GB/s",
         transform=axes.transAxes,
         va="bottom",
         fontsize=SMALL_POINTS,
@@ -185,6 +190,15 @@ def _scale(axes: Axes, data: pd.DataFrame, roofs: Roofs) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(as_number))
     scale_values(axes, True, PANEL_INCHES)
+
+
+def _title(benchmark: Benchmark, metric: Metric, languages: Sequence[str]) -> str:
+    """What a panel's rates are of: the part that a time is of, or the rate that follows from it."""
+    if metric.part:
+        return title_metric(metric, languages)
+    following = (m for m in benchmark.metrics if m.derived and m.derived.of == (metric.name,))
+    rate = next((m for m in following if m.unit == "TFLOP/s"), metric)
+    return title_metric(rate, languages)
 
 
 def draw_roofline(
@@ -207,7 +221,7 @@ def draw_roofline(
     first = grid.axes.flat[0]
     _scale(first, data, roofs)
     for axes, metric in zip(grid.axes.flat, metrics, strict=True):
-        axes.set_title(f"{title_metric(metric, languages)} (TFLOP/s)", pad=3)
+        axes.set_title(f"{_title(benchmark, metric, languages)} (TFLOP/s)", pad=3)
         axes.set_xlabel(f"{in_all(languages, 'figures', 'intensity')} (FLOP/byte)", labelpad=1)
         _draw_roofs(axes, roofs, languages)
     variants = [label_variant(benchmark, variant, languages) for variant in variants_of(sweeps)]

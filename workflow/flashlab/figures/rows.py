@@ -39,7 +39,6 @@ from flashlab.figures.placement import POINTS, Box, text_inches, wrap_texts
 from flashlab.figures.style import (
     GREY,
     SMALL_POINTS,
-    as_number,
     facet_grid,
     place_panels,
     scale_sizes,
@@ -131,11 +130,11 @@ def _write_values(
 
 def _tick_rows(sweep: Sweep) -> tuple[list[str], list[str]]:
     """What heads each row of tick labels (``N``, ``d``), and the labels of all rows."""
-    rows = {sweep.parameter.symbol: [as_number(value) for value in sweep.values]}
+    rows = {sweep.parameter.symbol: [str(value) for value in sweep.values]}
     for parameter in sweep.varying:
         if parameter != sweep.parameter:
             at = {sweep.value_of(row): row[parameter.name] for row in sweep.runs}
-            rows[parameter.symbol] = [as_number(at[value]) for value in sweep.values]
+            rows[parameter.symbol] = [str(at[value]) for value in sweep.values]
     return list(rows), ["\n".join(parts) for parts in zip(*rows.values(), strict=True)]
 
 

@@ -103,7 +103,7 @@ def _draw_panel(
         found = _verdict_at(findings, sweep, name, value)
         shade = SHADES[found["verdict"]] if found else SHADES["equal"]
         bar = axes.barh(position, factors[name] - low, left=low, height=0.7, color=shade)
-        gain = f"  (×{found['estimate']:.2f})" if found else ""
+        gain = f"  (×{found['estimate']:#.3g})" if found else ""
         label = axes.text(
             factors[name] * 1.05,
             position,

@@ -127,8 +127,12 @@ def text_colour(shade: str) -> str:
 
 
 def marker(entry: Mapping[str, Any]) -> str:
-    """The marker of an implementation, by its number in the plan."""
-    return MARKERS[entry["style"] % len(MARKERS)]
+    """The marker of an implementation, by its number in the plan: another one for each colour.
+
+    The ninth implementation has the colour of the first, and so the next marker.
+    """
+    rounds, position = divmod(entry["style"], len(COLOURS))
+    return MARKERS[(position + rounds) % len(MARKERS)]
 
 
 def variant_style(position: int, shade: str) -> dict[str, Any]:
@@ -312,6 +316,29 @@ def name_artists(implementation: str, drawn: Iterable[Artist]) -> None:
     """Name what is drawn of an implementation; `save` numbers the names."""
     for artist in drawn:
         artist.set_gid(f"implementation:{implementation}")
+
+
+def name_marks(
+    implementation: str,
+    drawn: Artist,
+    metric: str,
+    records: Iterable[str],
+    places: Iterable[Sequence[float]] | None = None,
+) -> None:
+    """Name an artist as `name_artists` does, and the runs whose marks it draws, in their order.
+
+    Args:
+        implementation: whose marks they are.
+        drawn: a line of markers, or a single patch.
+        metric: what the marks show of the runs.
+        records: the path of each run's record.
+        places: where each mark is, in the units of its axes, for a reader who cannot tell that
+            from the metric's value.
+    """
+    names = [Path(record).name for record in records]
+    ats = places if places is not None else [()] * len(names)
+    marks = [" ".join([n, *(f"{v:.4g}" for v in at)]) for n, at in zip(names, ats, strict=True)]
+    drawn.set_gid(f"implementation:{implementation}:{metric}={','.join(marks)}")
 
 
 @contextmanager

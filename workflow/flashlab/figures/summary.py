@@ -318,7 +318,7 @@ def draw_summary(
         axes.set_position([inch / extent for inch, extent in zip(inches, extents, strict=True)])
     for (sweep, metric), axes, number in zip(sources, axes_of, order, strict=True):
         own = data[data["panel"] == number]
-        scale_sizes(axes, sweep.values, [as_number(value) for value in sweep.values])
+        scale_sizes(axes, sweep.values, [str(value) for value in sweep.values])
         axes.set_xlabel(label_briefly(sweep), labelpad=1)
         mark_failures(axes, own, shades)
         label_ends(axes, own[own["implementation"].isin(coloured)], shades)

@@ -40,7 +40,6 @@ from flashlab.figures.rows import draw_rows
 from flashlab.figures.style import (
     HALF_INCHES,
     LABEL_POINTS,
-    as_number,
     drawing,
     facet_grid,
     place_panels,
@@ -123,7 +122,7 @@ def _draw_lines(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any
     panels = grid.axes[:, 0]
 
     ticks = [
-        "\n".join([as_number(value), *along])
+        "\n".join([str(value), *along])
         for value, along in zip(sweep.values, label_covaried(sweep), strict=True)
     ]
     titles = [

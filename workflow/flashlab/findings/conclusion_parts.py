@@ -304,13 +304,19 @@ def _operators(known: Known, name: str, finding: Finding) -> Statement:
     """What a pass on a CPU spends its time in."""
     figures, metric = finding.estimates[-1], known.benchmark.metric(str(finding.metric))
     kinds = ("product", "softmax", "elementwise", "fused")
+    key = "conclusion.cause.operators"
+    if finding.verdict == "launch_bound":
+        key += ".launch_bound"
+    elif finding.verdict == "fused" and figures["operators"] == 1:
+        key += ".fused"
     return Statement(
-        "conclusion.cause.operators",
+        key,
         {
             "cause_name": name,
             "cause_metric": dict(metric.part or metric.labels),
             "cause_where": _place(known, finding),
             "cause_operators": figures["operators"],
+            "cause_idle": in_percent(figures["idle_percent"] / 100),
             **{f"cause_{kind}": in_percent(figures[f"{kind}_percent"] / 100) for kind in kinds},
         },
         [finding],

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+import torch
+
 from flashlab.measuring import environment
 from flashlab.measuring.protocols import BATCH, sampler, synchronize, warm_up
 
@@ -38,7 +40,8 @@ def _batches(call: Callable[[], object], device: str) -> Iterator[list[float]]:
 def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> dict[str, Any]:
     """Follow the commands that arrive on the order's socket until ``end``, or until it closes.
 
-    Commands and replies are JSON, one a line; an empty reply says that the kernel is imported.
+    Commands and replies are JSON, one a line; an empty reply says that the kernel is imported and
+    the device is set up.
 
     ``prepare`` checks the kernel and measures its memory; ``pass`` goes on to a pass by the name of
     its timed metric; ``batch`` times a batch of that pass. The answer holds what `prepare` gave and
@@ -47,6 +50,7 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
     run = order["run"]
     device = run["device"]
     found: dict[str, Any] = {}
+    torch.empty(1, device=device)  # sets up the device, while the other processes do so too
     states = environment.gpu_states(device)
     passes: Iterator[tuple[str, Callable[[], object]]] = iter(())
     batches: Iterator[list[float]] = iter(())

@@ -11,13 +11,10 @@ from flashlab.findings.model import Finding
 from flashlab.report.compact import compact_table, records_of
 from flashlab.report.conclusions import render_conclusion
 from flashlab.report.data import ReportData
-from flashlab.report.document import Chapter, FigureEntry, Section
-from flashlab.report.statements import FindingRenderer
+from flashlab.report.document import Chapter, FigureEntry, Section, Table
+from flashlab.report.statements import FindingRenderer, printed_figures
 from flashlab.report.wording import Texts, join_sentences
 from flashlab.sweep import Sweep, sections_of
-
-FIGURES_OF_MANY = 2
-"""Figures of an experiment that are printed where its implementations are too many for all."""
 
 _WORD = re.compile(r"[A-Za-z0-9]{2}")
 """The end of what is shared and what follows, within a word."""
@@ -53,23 +50,27 @@ def _title(data: ReportData, group: Sequence[Sweep], first: int) -> Texts:
     }
 
 
-def _printed_figures(data: ReportData, sections: Sequence[Section]) -> list[FigureEntry]:
-    """The figures on paper: all of one experiment with the headline's implementations alone.
-
-    Of several experiments the first figure of each, with what it is of.
-    """
-    if len(sections) > 1:
-        return [
-            replace(figure, short=data.words.each("caption.of", title=section.title, caption=text))
-            for section in sections
-            for figure in section.figures[:1]
-            if (text := figure.short or figure.caption)
-        ]
-    (section,) = sections
-    name = section.id.removeprefix("experiment-")
-    if set(data.implementations) <= set(data.headline) or data.sweep(name).has_alternatives:
-        return section.figures
-    return section.figures[:FIGURES_OF_MANY]
+def _printed_figures(
+    data: ReportData, group: Sequence[Sweep], sections: Sequence[Section]
+) -> list[FigureEntry]:
+    """The figures on paper; those of several experiments differ in the experiment alone."""
+    found = []
+    entries = {
+        (sweep.name, figure["id"]): (section, figure, entry)
+        for sweep, section in zip(group, sections, strict=True)
+        for figure, entry in zip(sweep.plan["figures"], section.figures, strict=True)
+    }
+    for section, figure, entry in (entries[key] for key in printed_figures(data, group)):
+        quantity = data.benchmark.quantities.get(figure["quantity"])
+        if len(group) > 1 and quantity:
+            short = data.words.each(
+                "caption.of",
+                title=section.title,
+                better=data.words.each(f"better.{quantity.better}"),
+            )
+            entry = replace(entry, short=short)
+        found.append(entry)
+    return found
 
 
 def render_chapters(
@@ -88,7 +89,7 @@ def render_chapters(
     for number, group in enumerate(sections_of(data.sweeps), start=1):
         members = [by_name[sweep.name] for sweep in group]
         table = compact_table(data, group, told)
-        figures = _printed_figures(data, members)
+        figures = _printed_figures(data, group, members)
         conclusion = conclusions.get(group[0].name)
         found.append(
             Chapter(
@@ -98,9 +99,9 @@ def render_chapters(
                 setting=members[0].setting if len(group) == 1 else _settings(data, group),
                 conclusion=render_conclusion(renderer, conclusion) if conclusion else None,
                 figures=figures,
-                table=table,
+                table=table and replace(table, caption=None),
                 table_label=data.words.each("table", number=number),
-                elsewhere=_elsewhere(data, group, told),
+                table_caption=_table_caption(data, group, table, told) if table else None,
                 sections=members,
             )
         )
@@ -111,17 +112,20 @@ def render_chapters(
     return found
 
 
-def _elsewhere(
-    data: ReportData, group: Sequence[Sweep], told: dict[frozenset[str], int]
-) -> Texts | None:
-    """In which table the variants are that this one leaves out."""
-    parts = [
-        data.words.each("table.elsewhere", variant=data.variant(variant), number=number)
+def _table_caption(
+    data: ReportData, group: Sequence[Sweep], table: Table, told: dict[frozenset[str], int]
+) -> Texts:
+    """A table's caption, and in which table the variants are that it leaves out."""
+    assert table.caption is not None
+    elsewhere = [
+        data.words.each(
+            "table.elsewhere", variant=data.words.heading(data.variant(variant)), number=number
+        )
         for sweep in group
         for variant in sweep.variants
         if (number := told.get(records_of(sweep, variant))) and len(sweep.variants) > 1
     ]
-    return join_sentences(parts) if parts else None
+    return join_sentences([table.caption, *elsewhere])
 
 
 def _settings(data: ReportData, group: Sequence[Sweep]) -> Texts:

@@ -11,11 +11,11 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from flashlab.benchmarks.model import Metric
+from flashlab.benchmarks.model import Metric, Parameter
 from flashlab.findings.model import Finding
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
-from flashlab.report.wording import Texts
+from flashlab.report.wording import Texts, join_sentences
 from flashlab.sweep import Row as RunRow
 from flashlab.sweep import Sweep, Variant, chosen_metrics, metrics_of
 
@@ -73,6 +73,18 @@ def printed_value(data: ReportData, sweep: Sweep, run: RunRow | None, metric: st
         return Cell(data.number(row["value"], 3))
     half_width = sum(part["high"] - part["low"] for part in parts) / 2
     return Cell(data.rounded_to(row["value"], half_width))
+
+
+def _caption(data: ReportData, metrics: Sequence[Metric], rows: Sequence[Row], bold: str) -> Texts:
+    """What the numbers of a table are, and what bold stands for, where any is."""
+    words = data.words
+    exact = [words.label(metric.labels) for metric in metrics if metric.exact]
+    told = [words.each("caption.compact")]
+    if exact:
+        told = [words.each("caption.compact.exact", exact=words.listed(exact))]
+    if any(isinstance(cell, Cell) and cell.strong for row in rows for cell in row.cells):
+        told.append(words.each(f"caption.compact.bold.{bold}"))
+    return join_sentences(told)
 
 
 # Two implementations
@@ -143,21 +155,34 @@ def _pair_table(
             ]
             rows.append(Row(cells, first=value == sweep.values[0] and variant != variants[0]))
     numeric = range(len(several), len(columns))
-    return Table(columns, rows, numeric=numeric, groups=groups)
+    caption = _caption(data, metrics, rows, "difference")
+    return Table(columns, rows, numeric=numeric, caption=caption, groups=groups)
 
 
 # Several
 
 
-def _differing(data: ReportData, group: Sequence[Sweep], sweep: Sweep, variant: Variant) -> Texts:
-    """What tells an experiment and its variant from the others of its chapter."""
+def _telling_apart(group: Sequence[Sweep]) -> list[Parameter]:
+    """The parameters that tell the experiments and variants of a chapter from one another."""
+    several = len({variant for each in group for variant in each.variants}) > 1
+    return [
+        parameter
+        for parameter in group[0].benchmark.parameters
+        if (parameter.is_variant and several)
+        or len({row[parameter.name] for each in group for row in each.runs}) > 1
+    ]
+
+
+def _differing(
+    data: ReportData, telling: Sequence[Parameter], sweep: Sweep, variant: Variant
+) -> Texts:
+    """An experiment and its variant, by the parameters that tell it from others of its chapter."""
     settings = {}
-    for parameter in data.benchmark.parameters:
+    for parameter in telling:
         mine = {row[parameter.name] for row in sweep.runs}
-        everywhere = {row[parameter.name] for each in group for row in each.runs}
-        if parameter.is_variant and len({v for each in group for v in each.variants}) > 1:
+        if parameter.is_variant:
             settings[parameter.name] = dict(variant)[parameter.name]
-        elif len(mine) == 1 and len(everywhere) > 1:
+        elif len(mine) == 1:
             settings[parameter.name] = mine.pop()
     found = data.words.settings(data.benchmark, settings)
     return data.words.listed(found) if found else data.same("")
@@ -174,12 +199,12 @@ def _rows_of(
 ) -> Iterator[Row]:
     benchmark = data.benchmark
     sampled, exact = chosen_metrics(benchmark)[-1:], metrics_of(benchmark, exact=True)
-    several = len(shown) > 1
+    several, telling = len(shown) > 1, _telling_apart(group)
     for sweep in group:
         for variant in sweep.variants:
             if (sweep.name, variant) not in shown:
                 continue
-            label = _differing(data, group, sweep, variant)
+            label = _differing(data, telling, sweep, variant)
             for position, name in enumerate(sweep.implementations):
                 cells: list[Cell | Texts] = []
                 if several:
@@ -195,9 +220,12 @@ def _rows_of(
 
 
 def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
-    """Of alternatives at one setting: a row an implementation and variant."""
+    """Of alternatives at one setting: a row an implementation and variant.
+
+    What is derived from a metric tells nothing more of runs that do the same work, and is left out.
+    """
     words, variants = data.words, sweep.varying_variants
-    metrics = [m for m in sweep.benchmark.metrics if _is_known(sweep, m)]
+    metrics = [m for m in sweep.benchmark.metrics if not m.derived and _is_known(sweep, m)]
     columns = [
         words.each("column.implementation"),
         *(words.heading(variant.labels) for variant in variants),
@@ -216,7 +244,9 @@ def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
         else:
             cells += [printed_value(data, sweep, run, metric.name) for metric in metrics]
         rows.append(Row(cells, implementation=name, first=first))
-    return Table(columns, rows, numeric=range(1 + len(variants), len(columns)))
+    numeric = range(1 + len(variants), len(columns))
+    caption = _caption(data, metrics, rows, "best")
+    return Table(columns, rows, numeric=numeric, caption=caption)
 
 
 def _is_known(sweep: Sweep, metric: Metric) -> bool:
@@ -243,13 +273,15 @@ def _several_table(
         )
         columns += [data.same(str(value)) for value in sweep.values]
     rows = [replace(row, cells=row.cells[: len(columns)]) for row in _rows_of(data, group, shown)]
-    return Table(columns, rows, numeric=range(1 + several, len(columns)), groups=groups)
+    numeric = range(1 + several, len(columns))
+    caption = _caption(data, metrics, rows, "best")
+    return Table(columns, rows, numeric=numeric, caption=caption, groups=groups)
 
 
 def compact_table(
     data: ReportData, group: Sequence[Sweep], told: Collection[frozenset[str]]
 ) -> Table | None:
-    """The table of a chapter; None where nothing gave numbers.
+    """The table of a chapter, with its caption; None where nothing gave numbers.
 
     A variant whose runs an earlier chapter's table holds (`told`, sets of record names) is left out
     where another one remains.

@@ -45,6 +45,8 @@ def word_conclusion(
         for name in ("exact_metric", "effect_of")
         if name in told
     }
+    if "inconclusive_count" in told and finding.metric:
+        found["standings"] = worder.standings(told, benchmark.metric(finding.metric).quantity.name)
     if "switched" in finding.subject:
         switched = benchmark.parameter(finding.subject["switched"])
         found["switched_heading"] = words.heading(words.label(switched.labels))
@@ -135,6 +137,26 @@ class _Worder:
                 )
                 for outcome in outcomes
             ],
+        )
+
+    def standings(self, told: Mapping[str, Any], quantity: str) -> Texts:
+        """``faster at 5, undecided at 2``: at how many settings, of those verdicts that there are.
+
+        `told` are the params of a conclusion that counts them.
+        """
+        key, words = "conclusion.each.standing", self.words
+        counts = {
+            verdict: told[f"{verdict}_count"]
+            for verdict in ("better", "worse", "equivalent", "inconclusive")
+        }
+        return words.listed(
+            [
+                words.each(
+                    words.most_special(f"{key}.{verdict}", self.benchmark, [quantity]), count=count
+                )
+                for verdict, count in counts.items()
+                if count
+            ]
         )
 
     def _at(self, values: Sequence[int], is_first: bool, is_last: bool) -> Texts:

@@ -125,22 +125,26 @@ class ReportData:
         }
         return dict(sorted(found.items(), key=lambda item: item[1]["style"]))
 
+    @cached_property
+    def _by_name(self) -> dict[str, Sweep]:
+        return {sweep.name: sweep for sweep in (self.summary, *self.sweeps)}
+
     def sweep(self, name: str) -> Sweep:
         """The sweep of this name, the summary among them."""
-        return next(sweep for sweep in (self.summary, *self.sweeps) if sweep.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _found(self) -> dict[str | None, dict[str, list[Finding]]]:
+        """The findings by their experiment and their kind."""
+        found: dict[str | None, dict[str, list[Finding]]] = {}
+        for finding in self.findings:
+            found.setdefault(finding.experiment, {}).setdefault(finding.kind, []).append(finding)
+        return found
 
     def find(self, sweep: Sweep, kind: str, **subject: Any) -> Finding | None:
         """The first finding of this kind about a subject in an experiment, None for none."""
-        return next(
-            (
-                finding
-                for finding in self.findings
-                if finding.experiment == sweep.name
-                and finding.kind == kind
-                and finding.is_about(**subject)
-            ),
-            None,
-        )
+        found = self._found.get(sweep.name, {}).get(kind, [])
+        return next((finding for finding in found if finding.is_about(**subject)), None)
 
     @property
     def on_cpu(self) -> bool:
@@ -184,12 +188,13 @@ class ReportData:
     def rounded_to(self, value: float, half_width: float) -> str:
         """A measured number with the digits that the half-width of its interval supports.
 
-        Two significant digits at least, and `SAMPLED_DIGITS` at most.
+        Two significant digits at least, and `SAMPLED_DIGITS` at most; of more than a hundred the
+        whole digits, since a zero in their place would read as measured.
         """
         magnitude = math.floor(math.log10(abs(value))) if value else 0
         supported = math.floor(-math.log10(half_width)) if half_width > 0 else SAMPLED_DIGITS
-        places = min(max(supported, 1 - magnitude), SAMPLED_DIGITS - 1 - magnitude)
-        return measured(round(value, places), self.words.languages[0], max(0, places))
+        places = max(0, min(max(supported, 1 - magnitude), SAMPLED_DIGITS - 1 - magnitude))
+        return measured(round(value, places), self.words.languages[0], places)
 
     def ratio(self, value: float) -> str:
         """A ratio of measured values, to three digits with trailing zeros, as in the findings."""

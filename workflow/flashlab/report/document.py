@@ -149,7 +149,7 @@ class Chapter:
     figures: list[FigureEntry]
     table: Table | None
     table_label: Texts
-    elsewhere: Texts | None
+    table_caption: Texts | None
     sections: list[Section]
 
 
@@ -166,12 +166,16 @@ class Experiment:
 
 @dataclass(frozen=True)
 class MapCell:
-    """A place of the choice map: the name, what stands below it, and its colour's number."""
+    """A place of the choice map: the name, what stands below it, and its colour's number.
+
+    `runs` are the numbers of the runs behind it, of those that it names.
+    """
 
     name: str
     lead: str = ""
     styles: tuple[int, ...] = ()
     state: str = ""
+    runs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,7 @@ class ChoiceChart:
     """One map: its title, the headings of its columns, and its rows, with a heading each."""
 
     title: Texts
+    metric: str
     corner: str
     columns: list[Texts]
     rows: list[tuple[str, list[MapCell]]]
@@ -265,6 +270,7 @@ class Environment:
 class ChartMetric:
     """A metric that a chart can show: its name, its unit, and how it is drawn and printed."""
 
+    name: str
     label: Texts
     unit: str
     is_logarithmic: bool
@@ -311,10 +317,15 @@ class Chart:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What the page's charts show, and the texts that the static figures write in all languages."""
+    """What the page's charts show, and the texts that the static figures write in all languages.
+
+    `runs` are the runs' numbers by the file names of their records, for the marks of those figures.
+    """
 
     metrics: list[ChartMetric]
     charts: list[Chart]
+    baseline: str
+    runs: dict[str, int]
     figure_texts: list[Texts]
 
 

@@ -32,10 +32,18 @@ def render_environment(data: ReportData) -> Environment:
     notices = [words.each("source_changed", implementation=name) for name in changed]
     records = [record for records in data.records_of_runs for record in records]
     if dirty := {data.number_of(r) for r in records if str(r["commit"]).endswith(DIRTY)}:
-        numbers = _name_runs(dirty).text
+        numbers = words.listed(_stretches_of(dirty))
         notices.append(words.each("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(words.each("environment.warned", count=warned, total=total))
+    shown = {run["record"] for sweep in (*data.sweeps, data.summary) for run in sweep.runs}
+    if of_claims := [run for run in data.runs if run["record"] not in shown]:
+        protocols = ", ".join(sorted({run["protocol"] for run in of_claims}))
+        notices.append(
+            words.each(
+                "environment.of_claims", count=len(of_claims), total=total, protocols=protocols
+            )
+        )
     notices += _sittings(data)
     notices += [
         words.each(sentence, **finding.params)
@@ -142,21 +150,25 @@ def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table:
     With `own_alone` only those of the devices that were measured.
     """
     devices, rows = data.distinct("device_name"), list[Row]()
+    dtypes = [dtype for dtype in data.distinct("dtype") if dtype not in VENDORS_DTYPES]
+    dtypes += VENDORS_DTYPES
     if data.ceilings is not None:
-        for name, rates in _ceilings(data, VENDORS_DTYPES):
+        for name, rates in _ceilings(data, dtypes):
             rows.append(Row([name, *rates, Cell("–")], first=not rows))
     own = {device.name for device in map(find_device, devices) if device is not None}
     for device in known_devices():
         if own_alone and device.name not in own:
             continue
-        figures = (*(device.peak_tflops[dtype] for dtype in VENDORS_DTYPES), device.bandwidth)
-        marked = Cell(f"● {device.name}" if device.name in own else device.name)
+        figures = (*(device.peak_tflops.get(dtype) for dtype in dtypes), device.bandwidth)
+        name = data.same(device.name)
+        if device.name in own:
+            name = data.words.each("peaks.vendor", device=device.name)
         cells = [Cell(data.number(figure)) for figure in figures]
-        rows.append(Row([marked, *cells, Cell(device.source)]))
+        rows.append(Row([name, *cells, Cell(device.source)]))
     return Table(
-        _columns(data, "gpu", *VENDORS_DTYPES, "bandwidth", "source"),
+        _columns(data, "gpu", *dtypes, "bandwidth", "source"),
         rows,
-        numeric=range(1, 4),
+        numeric=range(1, 2 + len(dtypes)),
         caption=data.words.each("caption.peaks"),
     )
 
@@ -166,7 +178,11 @@ def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table:
 
 def _name_runs(numbers: Iterable[int]) -> Cell:
     """Runs by their numbers: 1–4, 9."""
-    return Cell(", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in stretches(numbers)))
+    return Cell(", ".join(_stretches_of(numbers)))
+
+
+def _stretches_of(numbers: Iterable[int]) -> list[str]:
+    return [f"{a}" if a == b else f"{a}–{b}" for a, b in stretches(numbers)]
 
 
 def _run_cells(data: ReportData, run: RunRow) -> list[Cell]:

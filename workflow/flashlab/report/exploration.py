@@ -7,6 +7,7 @@ without scripts show, are drawn by `flashlab.figures`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from flashlab.benchmarks.model import Metric
 from flashlab.catalogs import messages
@@ -35,12 +36,15 @@ def explore(data: ReportData, sections: Sequence[Section]) -> Exploration:
             _chart(data, sweep, section)
             for sweep, section in zip(data.sweeps, sections, strict=True)
         ],
+        baseline=data.baseline,
+        runs={Path(run["record"]).name: data.number_of(run) for run in data.runs},
         figure_texts=list(_figure_texts(data)),
     )
 
 
 def _metric(data: ReportData, metric: Metric) -> ChartMetric:
     return ChartMetric(
+        name=metric.name,
         label=data.words.heading(metric.labels),
         unit=metric.unit,
         is_logarithmic=metric.quantity.logarithmic,

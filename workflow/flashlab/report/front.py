@@ -53,11 +53,24 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
         caption = data.specialised(f"caption.{kind}", baseline=data.baseline)
         label = data.words.each(f"{kind}.label")
         brief = f"caption.{kind}.short"
+        if kind == "roofline" and not _are_bytes_counted(data):
+            brief += ".uncounted"
         known = brief in data.words.keys_below(f"caption.{kind}")
         short = data.specialised(brief, baseline=data.baseline) if known else caption
         path = folder / f"{figure}.svg"
         found[figure] = FigureEntry(f"figure-{figure}", path, label, caption, short)
     return found
+
+
+def _are_bytes_counted(data: ReportData) -> bool:
+    """Whether the counters tell how many bytes any run moved."""
+    return any(
+        "dram_bytes" in sweep.counters_of(run, metric.name)
+        for sweep in data.sweeps
+        for run in sweep.runs
+        for metric in data.benchmark.metrics
+        if metric.work
+    )
 
 
 def shortened(front: Front) -> Front | None:
@@ -163,6 +176,21 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     return MapCell(names[0], f"+{lead}%", styles[:1], state)
 
 
+def _with_runs(
+    data: ReportData, shown: MapCell, cell: Mapping[str, Any] | None, settings: Mapping[str, Any]
+) -> MapCell:
+    """A cell with the numbers of its runs: at these settings, of the implementations it names."""
+    if cell is None:
+        return shown
+    runs = [
+        data.number_of(run)
+        for run in data.runs
+        if run["implementation"] in cell["names"]
+        and all(run[name] == value for name, value in settings.items())
+    ]
+    return replace(shown, runs=tuple(runs))
+
+
 def _rare(data: ReportData, params: Mapping[str, Any], columns: Sequence[str]) -> Texts | None:
     """The places beyond the maps, each with its cell in every map."""
     words, listed = data.words, []
@@ -185,9 +213,9 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
     row = benchmark.parameter(params["row"])
     columns = [*benchmark.derived_parameters, *benchmark.variants]
     names = [parameter.name for parameter in columns]
+    places = [dict(zip(names, each, strict=True)) for each in params["columns"]]
     headings = [
-        words.joined("line.break", words.settings(benchmark, dict(zip(names, each, strict=True))))
-        for each in params["columns"]
+        words.joined("line.break", words.settings(benchmark, settings)) for settings in places
     ]
     charts = []
     for chart in params["charts"]:
@@ -197,10 +225,16 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
             metric=words.heading(metric.labels),
         )
         rows = [
-            (str(value), [_map_cell(data, cell) for cell in cells])
+            (
+                str(value),
+                [
+                    _with_runs(data, _map_cell(data, cell), cell, {**settings, row.name: value})
+                    for settings, cell in zip(places, cells, strict=True)
+                ],
+            )
             for value, cells in zip(params["rows"], chart["cells"], strict=True)
         ]
-        charts.append(ChoiceChart(use, row.symbol, headings, rows))
+        charts.append(ChoiceChart(use, metric.name, row.symbol, headings, rows))
     notes = [renderer.sentences(finding)[0]]
     if rare := _rare(data, params, names):
         notes.append(words.each("conclusion.map.rare", rare=rare))
@@ -352,7 +386,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
     author = data.config.get("author", {})
     notices = []
     if data.on_cpu:
-        notices.append(data.specialised("no_gpu"))
+        notices.append(data.specialised("no_gpu", *data.implementations))
     if any(f.kind == "environment" and f.verdict == "differs" for f in data.findings):
         notices.append(words.each("disagree"))
     ranked = sorted((f for f in data.findings if f.front is not None), key=lambda f: f.front or 0)

@@ -93,8 +93,16 @@ def _interleaved(parts: list[Part]) -> list[Part]:
     return [each for part in parts for each in ((" ", ""), part)][1:]
 
 
-def inline(figure: FigureEntry, styles: FigureStyles, languages: FigureLanguages) -> str:
-    """The figure as an ``<svg>`` element; its ids are its own, its width a share of the page."""
+def inline(
+    figure: FigureEntry,
+    styles: FigureStyles,
+    languages: FigureLanguages,
+    runs: Mapping[str, int],
+) -> str:
+    """The figure as an ``<svg>`` element; its ids are its own, its width a share of the page.
+
+    A mark that is a run's carries its number, from `runs` by the file names of the records.
+    """
     root = ElementTree.fromstring(figure.path.read_bytes())
     for node in root.iter():
         node.tag = node.tag.rpartition("}")[2]
@@ -104,6 +112,7 @@ def inline(figure: FigureEntry, styles: FigureStyles, languages: FigureLanguages
                 parent.remove(child)
     names = {old: f"{figure.id}-{n}" for n, old in enumerate(_referenced(root))}
     for node in root.iter():
+        _name_marks(node, runs)
         _shorten(node, names, styles)
     for text in list(root.iter("text")):
         _take_apart(text, languages)
@@ -127,6 +136,20 @@ def _referenced(root: Element) -> Iterator[str]:
                 found[value.removeprefix("#")] = None
             found |= dict.fromkeys(_REFERENCE.findall(value))
     return iter(found)
+
+
+def _name_marks(group: Element, runs: Mapping[str, int]) -> None:
+    """Give each mark in a group the number of its run, and where it is (`figures.style`)."""
+    metric, is_named, marks = group.get("id", "").rpartition(":")[0].rpartition("=")
+    if not is_named:
+        return
+    group.set("data-metric", metric.rpartition(":")[2])
+    drawn = [node for node in group.iter() if node.tag in ("use", "path") and not node.get("id")]
+    for node, mark in zip(drawn, marks.split(","), strict=True):
+        record, *place = mark.split(" ")
+        node.set("data-run", str(runs[record]))
+        if place:
+            node.set("data-at", " ".join(place))
 
 
 def _shorten(node: Element, names: Mapping[str, str], styles: FigureStyles) -> None:

@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flashlab.findings.model import Finding
-from flashlab.report.claim_words import word_figure, word_figure_in_short, word_wanted
+from flashlab.report.claim_words import (
+    word_claim,
+    word_figure,
+    word_figure_in_short,
+    word_wanted,
+)
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Ledger, Row, Table
 from flashlab.report.finding_words import FindingWords
@@ -74,23 +79,25 @@ class _LedgerRenderer:
         )
 
     def _short(self, tested: Sequence[Finding]) -> Table | None:
-        """The decided claims alone: what is claimed, our figure, and the verdict's sign."""
+        """The decided claims alone: claim, what is compared, our figure, sign."""
         words, rows = self.words, []
         for claim in tested:
             if claim.verdict not in DECIDED:
                 continue
             sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
             figure = word_figure_in_short(words, self.data.benchmark, claim)
-            rows.append(Row([self._claim(claim), figure, Cell(sign)], tone=tone))
-        columns = [words.each(f"column.{key}") for key in ("claim", "ours", "verdict")]
+            formula = word_claim(words, self.data.benchmark, claim)["formula"]
+            rows.append(Row([self._claim(claim), formula, figure, Cell(sign)], tone=tone))
+        columns = [words.each(f"column.{key}") for key in ("claim", "compared", "ours", "verdict")]
         return Table(columns, rows) if rows else None
 
     def _summary(self, tested: Sequence[Finding], others: Sequence[Finding]) -> Texts:
         """How many claims could be compared with this dataset, and what came of it."""
         words, total = self.words, len(tested) + len(others)
-        if not tested:
+        if all(claim.verdict == "other_device" for claim in tested):
             return words.each("ledger.summary.none", total=total)
         counts = Counter(claim.verdict for claim in tested)
+        elsewhere = counts.pop("other_device", 0)
         outcome = [
             words.each(
                 "ledger.outcome",
@@ -101,9 +108,14 @@ class _LedgerRenderer:
             for verdict in ORDER
             if (count := counts[verdict])
         ]
-        return words.each(
-            "ledger.summary", total=total, tested=len(tested), outcome=words.listed(outcome)
-        )
+        told = [
+            words.each(
+                "ledger.summary", total=total, tested=counts.total(), outcome=words.listed(outcome)
+            )
+        ]
+        if elsewhere:
+            told.append(words.each("ledger.other_device", count=elsewhere))
+        return join_sentences(told)
 
     def _published(self, claim: Finding) -> Texts:
         """The published figure with its unit; what the claim calls for where it gives none."""

@@ -73,7 +73,7 @@ class Page:
         """The page's script after the library that draws its charts, with that one's licence."""
         licence = _template("uplot/LICENSE")
         library = _template("uplot/uPlot.iife.min.js")
-        own = [_template("page-charts.js"), _template("page.js")]
+        own = [_template(f"page{part}.js") for part in ("-charts", "-marks", "")]
         return Markup("\n".join([f"/*\n{licence}*/", library, *own]))
 
     @property
@@ -98,6 +98,7 @@ class Page:
             "titles": _tagged(self._report.front.title),
             "words": texts,
             "metrics": _plain([asdict(metric) for metric in self._report.exploration.metrics]),
+            "baseline": self._report.exploration.baseline,
             "charts": _plain([asdict(chart) for chart in self._report.exploration.charts]),
         }
         packed = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
@@ -106,7 +107,7 @@ class Page:
 
     def svg(self, figure: FigureEntry) -> Markup:
         """A figure as part of the page."""
-        return Markup(inline(figure, self._styles, self._languages))
+        return Markup(inline(figure, self._styles, self._languages, self._report.exploration.runs))
 
     def complete(self, html: str) -> str:
         """The rendered page with the styles that its figures turned out to have."""

@@ -10,20 +10,17 @@ from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
 from flashlab.report.wording import Texts
 from flashlab.sweep import Row as RunRow
-from flashlab.sweep import Sweep, Variant
+from flashlab.sweep import Sweep
 
 
 def render_published(data: ReportData) -> list[Table]:
-    """A table of the first variant, and one of all; none where no run here was published."""
+    """A table of the runs that were published; none where no run here was."""
     figures = read_figures(data.benchmark)
     for sweep in data.sweeps:
         runs = [run for run in sweep.ordered if _of_run(figures, run)]
         if not sweep.has_alternatives or not runs:
             continue
-        tables = [_table(data, sweep, figures, runs, sweep.variants[:1])]
-        if len(sweep.variants) > 1:
-            tables.append(_table(data, sweep, figures, runs, sweep.variants))
-        return tables
+        return [_table(data, sweep, figures, runs)]
     return []
 
 
@@ -41,14 +38,12 @@ def _table(
     sweep: Sweep,
     figures: Sequence[PublishedFigure],
     runs: Sequence[RunRow],
-    variants: Sequence[Variant],
 ) -> Table:
     """A row a run; of each metric that was published a column for each device, ours last."""
-    words, several = data.words, sweep.varying_variants if len(variants) > 1 else []
+    words, several = data.words, sweep.varying_variants
     devices = list(dict.fromkeys(figure.device for figure in figures))
     published = {figure.metric for figure in figures}
     metrics = [metric for metric in data.benchmark.metrics if metric.name in published]
-    shown = [run for run in runs if sweep.variant_of(run) in variants]
     columns = [
         words.each("column.implementation"),
         words.each("column.named"),
@@ -62,20 +57,22 @@ def _table(
     before = 2 + len(several)
     groups = [(data.same(""), before)]
     groups += [(with_unit(words.heading(m.labels), m), len(devices) + 1) for m in metrics]
-    rows = []
-    for run in shown:
+    rows, name = [], ""
+    for run in runs:
         of_run = _of_run(figures, run)
         values = {(figure.metric, figure.device): figure.value for figure in of_run}
-        cells: list[Cell | Texts] = [Cell(run["implementation"]), Cell(of_run[0].named)]
+        first, name = run["implementation"] != name, run["implementation"]
+        named = (name, of_run[0].named) if first else ("", "")
+        cells: list[Cell | Texts] = [*map(Cell, named)]
         cells += [words.setting(parameter, run[parameter.name]) for parameter in several]
         for metric in metrics:
             cells += [Cell(data.number(values.get((metric.name, d)), 6)) for d in devices]
             cells.append(printed_value(data, sweep, run, metric.name))
-        rows.append(Row(cells, implementation=run["implementation"]))
+        rows.append(Row(cells, implementation=name, first=first))
     return Table(
         columns,
         rows,
         numeric=range(before, len(columns)),
-        caption=None if several else words.each("caption.published", device=sweep.device),
+        caption=words.each("caption.published", device=sweep.device),
         groups=groups,
     )

@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -162,15 +163,19 @@ def on_one_page(report: Report, results: Path) -> Report:
     Page one is laid out to find out: the length of a text does not tell how many lines it takes.
     """
 
-    def pages(front: Front) -> int:
+    def fits(front: Front) -> bool:
         html = to_html(replace(report, front=front), front_alone=True)
-        return len(_document(html, results).render(font_config=fonts).pages)
+        return len(_document(html, results).render(font_config=fonts).pages) == 1
 
-    fonts, front = _own_fonts(), report.front
+    fonts, shorter = _own_fonts(), [report.front]
+    while (next_shorter := shortened(shorter[-1])) is not None:
+        shorter.append(next_shorter)
     with _nothing_missing(), _without_collections():
-        while pages(front) > 1 and (shorter := shortened(front)):
-            front = shorter
-    return replace(report, front=front)
+        if fits(report.front):
+            return report
+        # Each takes less room than the one before: a few layouts find the first that fits.
+        first = bisect_left(shorter[:-1], True, lo=1, key=fits)
+    return replace(report, front=shorter[first])
 
 
 def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:

@@ -43,10 +43,11 @@ def _setting(data: ReportData, sweep: Sweep) -> Texts:
     fixed = [
         f"{parameter.symbol} = {sweep.runs[0][parameter.name]}"
         for parameter in data.benchmark.given
-        if not parameter.is_variant and parameter not in sweep.varying
+        if not parameter.is_variant and parameter not in (sweep.parameter, *sweep.varying)
     ]
+    key = "setting.variants" if data.benchmark.variants else "setting"
     setting = data.specialised(
-        "setting.variants" if data.benchmark.variants else "setting",
+        key if fixed or data.benchmark.variants else "setting.alone",
         parameter=words.parameter(sweep.parameter),
         values=words.listed([str(value) for value in sweep.values]),
         fixed=words.listed(fixed),

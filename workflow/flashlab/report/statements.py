@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from flashlab.findings.model import Finding
 from flashlab.report.data import ReportData
@@ -18,16 +19,41 @@ SHOWN_BY_RATES = frozenset({"roofline", "variant_effect", "saturation", "jump"})
 """Kinds of finding that relate times to the operations behind them."""
 
 
-def number_figures(sweeps: Iterable[Sweep]) -> dict[tuple[str, str], str]:
-    """Numbers of all figures, by experiment and id: 1, 2, … and S1, S2, … for supplements."""
-    numbers, counts = {}, {False: 0, True: 0}
-    for sweep in sweeps:
-        for figure in sweep.plan["figures"]:
-            supplement = figure["supplement"]
-            counts[supplement] += 1
-            prefix = "S" if supplement else ""
-            numbers[sweep.name, figure["id"]] = f"{prefix}{counts[supplement]}"
-    return numbers
+FIGURES_OF_MANY = 2
+"""Figures of an experiment that are printed where its implementations are too many for all."""
+
+
+def printed_figures(data: ReportData, group: Sequence[Sweep]) -> list[tuple[str, str]]:
+    """The figures of a section that are on paper, by experiment and id.
+
+    All of one experiment with the headline's implementations alone, or of alternatives; the first
+    ones of another; of several experiments the first one of each.
+    """
+    figures = [[(sweep.name, figure["id"]) for figure in sweep.plan["figures"]] for sweep in group]
+    if len(group) > 1:
+        return [figure for each in figures for figure in each[:1]]
+    if set(data.implementations) <= set(data.headline) or group[0].has_alternatives:
+        return figures[0]
+    return figures[0][:FIGURES_OF_MANY]
+
+
+def number_figures(data: ReportData) -> dict[tuple[str, str], str]:
+    """Numbers of all figures, by experiment and id: 1, 2, … on paper.
+
+    S1, S2, … are those that the configuration calls supplements, and then those that only the HTML
+    page has, so that no number is missing on paper.
+    """
+    printed = [key for group in sections_of(data.sweeps) for key in printed_figures(data, group)]
+    every = {
+        (sweep.name, figure["id"]): figure["supplement"]
+        for sweep in data.sweeps
+        for figure in sweep.plan["figures"]
+    }
+    main = [key for key in printed if not every[key]]
+    others = [key for key in printed if every[key]] + [key for key in every if key not in printed]
+    return {key: str(n) for n, key in enumerate(main, start=1)} | {
+        key: f"S{n}" for n, key in enumerate(others, start=1)
+    }
 
 
 def row_id(sweep: Sweep, run: Row) -> str:
@@ -42,7 +68,7 @@ class FindingRenderer:
     def __init__(self, data: ReportData) -> None:
         self.data = data
         self.finding_words = FindingWords(data.words, data.benchmark)
-        self.numbers = number_figures(data.sweeps)
+        self.numbers = number_figures(data)
 
     def _quantities(self, finding: Finding) -> list[str]:
         """The quantities whose figures show a finding, the best one first.
@@ -134,8 +160,15 @@ class FindingRenderer:
 
     def _dataset_links(self, finding: Finding) -> list[Link]:
         """Links to the runs that the reasons of a finding about the whole dataset name."""
-        named = [reason.run.items() for reason in finding.reasons if reason.run is not None]
-        rows = [run for run in self.data.runs if any(each <= run.items() for each in named)]
+        named: dict[tuple[str, ...], set[tuple[Any, ...]]] = {}  # values by the columns they are of
+        for reason in finding.reasons:
+            if reason.run is not None:
+                named.setdefault(tuple(reason.run), set()).add(tuple(reason.run.values()))
+        rows = [
+            run
+            for run in self.data.runs
+            if any(tuple(map(run.get, columns)) in values for columns, values in named.items())
+        ]
         runs = self.data.run_links(rows)
         if not runs:
             return []

@@ -137,8 +137,9 @@ class Words:
     def most_special(self, key: str, benchmark: Benchmark, names: Iterable[str]) -> str:
         """The key of the most special message that the catalogs hold for `key`.
 
-        `names` are the parameters and quantities that the message is about. For one of them, x,
-        the order is ``<benchmark>.x.<key>``, ``x.<key>``, ``<benchmark>.<key>``, ``<key>``.
+        `names` are the parameters, quantities or implementations that the message is about. For one
+        of them, x, the order is ``<benchmark>.x.<key>``, ``x.<key>``, ``<benchmark>.<key>``,
+        ``<key>``.
         """
         known = messages(self.languages[0], "report")
         prefixes = [p for name in names for p in (f"{benchmark.name}.{name}", name)]

@@ -104,6 +104,10 @@ def check_correctness(
     qkv = torch.randn(size, dtype=getattr(torch, dtype), device=device, requires_grad=True)
     out = attention(qkv, checked.causal)
     expected = (*size[:2], *size[3:])
+    if not isinstance(out, torch.Tensor):  # a forgotten return, or (out, lse)
+        raise IncorrectError(
+            f"the output is {type(out).__name__}; it must be a tensor {expected} {qkv.dtype}"
+        )
     if out.shape != expected or out.dtype != qkv.dtype:
         raise IncorrectError(
             f"the output is {tuple(out.shape)} {out.dtype}; it must be {expected} {qkv.dtype}"

@@ -58,7 +58,7 @@ HOST_TIME = Quantity(
     "ms",
     "lower",
     exact=False,
-    labels={"zh_TW": "kernel 與複製的時間", "en": "Kernel with its copies"},
+    labels={"zh_TW": "kernel 與複製的時間", "en": "Time of the kernel with its copies"},
 )
 RATE = Quantity(
     "rate", "TFLOP/s", "higher", exact=False, labels={"zh_TW": "運算速率", "en": "Rate"}

@@ -201,7 +201,7 @@ TRAINING = Benchmark(
             "compile_time",
             STARTUP,
             {"zh_TW": "其中的編譯時間", "en": "compilation, of that time"},
-            {"zh_TW": "其中編譯", "en": "Of it compilation"},
+            {"zh_TW": "其中編譯", "en": "Compilation alone"},
             optional=True,
         ),
         Metric(
@@ -213,7 +213,7 @@ TRAINING = Benchmark(
         Metric(
             "process_memory",
             MEMORY,
-            {"zh_TW": "行程佔用的 GPU 記憶體", "en": "GPU memory of the process"},
+            {"zh_TW": "行程占用的 GPU 記憶體", "en": "GPU memory of the process"},
             {"zh_TW": "整個行程", "en": "Whole process"},
             optional=True,
         ),

@@ -1,0 +1,49 @@
+"""What a cluster is asked for: limits of the configuration, for a run and for a group of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TOLD = """
+import json
+from snakemake.executors.dryrun import Executor
+
+run_job = Executor.run_job
+
+def tell(self, job):
+    rules = sorted({one.rule.name for one in (job.jobs if job.is_group() else [job])})
+    asked = {name: job.resources.get(name) for name in ("runtime", "mem_mb", "gpu", "_cores")}
+    print("ASKED", json.dumps([rules, asked]), flush=True)
+    run_job(self, job)
+
+Executor.run_job = tell
+"""
+"""Has a dry run print what it would ask for; Snakemake itself prints only a job's message."""
+
+
+def test_the_configuration_limits_the_time_and_the_memory_of_jobs_and_groups(
+    tmp_path: Path, make_clone: Callable[[Path], Any]
+) -> None:
+    clone = make_clone(tmp_path / "clone")
+    tmp_path.joinpath("sitecustomize.py").write_text(TOLD)
+    done = clone.snakemake(
+        *("--dry-run", "--profile", "profiles/slurm", "--executor", "local", "report/lab5.pdf"),
+        *("--config", "measure={timeout_s: 90}", "memory_mb={measure: 700, report: 900}"),
+        *("counters=no", "replicates=1"),
+        PYTHONPATH=f"{tmp_path}:{clone.folder / 'workflow'}",
+    )
+    assert done.returncode == 0, done.stdout
+    asked = {
+        tuple(rules): resources
+        for rules, resources in map(json.loads, re.findall("^ASKED (.*)$", done.stdout, re.M))
+    }
+    runs = int(re.search(r"^measure +(\d+)$", done.stdout, re.M)[1])
+    group = asked["ceilings", "measure"]
+    # 90 s, rounded up to minutes, and one more to start; the runs follow one another.
+    assert group == {"runtime": 3 * (runs + 1), "mem_mb": 700, "gpu": 0, "_cores": 1}
+    for rule in ("findings", "overview", "report"):
+        assert asked[rule,]["mem_mb"] == 900
