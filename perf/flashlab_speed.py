@@ -1,17 +1,19 @@
-"""FlashLab's kernel on a GPU: host time, tests, and both passes beside flash-attn 2 and cuDNN.
+"""FlashLab's kernel on a GPU beside others: the host time of a call, and the GPU's of both passes.
 
-One call takes at most --minutes and measures, in this order:
+Measures in this order, in at most --minutes:
 
-1. what a call costs the host, where the GPU waits for it, and what both passes take back to back
-   at the shape of a small GPT; with --before also for an earlier version, in turns;
-2. tests/gpu/test_flashlab.py;
-3. both passes at the lab's 17 shapes and the 20 long ones of config/h200.yaml, in turns within
+1. with --before, for an earlier version, FlashLab and the others, in turns: what a call costs the
+   host, where the GPU waits for it, and what both passes take back to back at the shape of a small
+   GPT;
+2. both passes at the lab's 17 shapes and the 20 long ones of config/h200.yaml, in turns within
    one process: medians in µs, and the geometric means of the ratios of times to FlashLab's.
 
-Usage: PYTHONPATH=workflow python perf/flashlab_speed.py [--before KERNELS] [--minutes 8.5]
-                                                        [--out FILE.json]
+Usage: PYTHONPATH=workflow python perf/flashlab_speed.py [--groups lab long] [--others NAME ...]
+                                 [--before KERNELS] [--minutes 8.5] [--out FILE.json]
 
-KERNELS is the folder of the earlier version: git archive REVISION kernels | tar -x -C FOLDER.
+NAMEs are files in kernels/; without them flash2 and sdpa_cudnn, on a CPU sdpa_math. flash2 and
+flash4 are of packages that share their name: measure them in a call each. KERNELS is the folder of
+the earlier version: git archive REVISION kernels | tar -x -C FOLDER.
 On a CPU the same is done with PyTorch's own attentions, at the shapes for a CPU.
 """
 
@@ -54,8 +56,8 @@ ROUNDS = 3
 
 CALLS = {"cuda": 300, "cpu": 30}
 WORKERS = 12
-TESTS_SHARE = 0.5
-"""Largest share of the time for the tests."""
+GROUPS = {"lab": ("config.yaml", ""), "long": ("h200.yaml", "long_")}
+"""The configuration of each group's shapes, and how the names of its experiments begin."""
 
 
 def run_of(shape: Shape, device: str) -> dict[str, Any]:
@@ -138,27 +140,6 @@ def compile_at(shape: Shape, device: str) -> None:
         call()
 
 
-def run_tests(seconds: float) -> str:
-    """The last line that the tests say, or that they were cut off."""
-    limit = max(seconds, 1)
-    command = [sys.executable, "-m", "pytest", "-v", "--durations=5", "tests/gpu/test_flashlab.py"]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=limit,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as cut:
-        said = (cut.stdout or b"").decode() + f"cut off after {limit:.0f} s"
-    else:
-        said = done.stdout
-    print(said[-4000:], flush=True)
-    return said.strip().splitlines()[-1]
-
-
 def time_in_turns(
     names: Sequence[str], shape: Shape, seconds: float, device: str
 ) -> Iterator[tuple[str, dict[str, float]]]:
@@ -208,6 +189,8 @@ def print_ratios(rows: Sequence[dict[str, Any]], mine: str, others: Sequence[str
 def main() -> None:
     """Measure and print; write all numbers to --out."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--others", nargs="+")
     parser.add_argument("--before", type=Path)
     parser.add_argument("--minutes", type=float, default=8.5)
     parser.add_argument("--out", type=Path)
@@ -218,22 +201,20 @@ def main() -> None:
         print(json.dumps(time_launches(arguments.launches, device)))
         return
     end = time.monotonic() + arguments.minutes * 60
-    mine, others = MINE[device], OTHERS[device]
-    groups = {
-        "lab": shapes_of("config.yaml", "", device),
-        "long": shapes_of("h200.yaml", "long_", device),
-    }
-    shapes = [(group, shape) for group, found in groups.items() for shape in found]
+    mine, others = MINE[device], arguments.others or OTHERS[device]
+    shapes = [
+        (group, shape) for group in arguments.groups for shape in shapes_of(*GROUPS[group], device)
+    ]
     print(f"{len(shapes)} shapes, torch {torch.__version__}, {machine.device_name(device)}")
     workers = min(WORKERS, os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         list(pool.map(compile_at, [s for _, s in shapes], [device] * len(shapes)))
     print(f"compiled; {end - time.monotonic():.0f} s left", flush=True)
-    sides = {name: KERNELS / f"{name}.py" for name in (mine, *others)}
+    result: dict[str, Any] = {"times": []}
     if arguments.before:
+        sides = {name: KERNELS / f"{name}.py" for name in (mine, *others)}
         sides["before"] = arguments.before / f"{mine}.py"
-    result: dict[str, Any] = {"launches": compare_launches(sides, device), "times": []}
-    result["tests"] = run_tests((end - time.monotonic()) * TESTS_SHARE)
+        result["launches"] = compare_launches(sides, device)
     for i, (group, shape) in enumerate(shapes):
         if time.monotonic() > end:
             print(f"out of time: {len(shapes) - i} shapes were not measured")

@@ -12,8 +12,14 @@ HEAD_DIMS = (16, 32, 64, 128, 256)
 TWO_CONSUMERS = (240, 24)
 """Registers of a consumer's thread and of a producer's: what 64 K leave for two consumers."""
 
-THREE_CONSUMERS = (160, 32)
-"""The same for three consumers."""
+FORWARD_REGISTERS = {
+    (1, 3): ((136, 24), 80),
+    (2, 1): (TWO_CONSUMERS, 168),
+    (2, 2): ((104, 24), 80),
+    (3, 1): ((160, 32), 128),
+}
+"""Of a consumer's thread and a producer's, and of all at launch, by consumers and programs that
+share the 64 K of a multiprocessor."""
 
 
 @dataclass(frozen=True)
@@ -79,16 +85,12 @@ class HopperForward:
     @property
     def registers(self) -> tuple[int, int]:
         """Registers of a thread: a consumer's and a producer's."""
-        if self.programs == 2:
-            return (104, 24)
-        return TWO_CONSUMERS if self.consumers == 2 else THREE_CONSUMERS
+        return FORWARD_REGISTERS[self.consumers, self.programs][0]
 
     @property
     def max_registers(self) -> int:
         """Registers of a thread at launch, before producer and consumers share them out."""
-        if self.programs == 2:
-            return 80
-        return 168 if self.consumers == 2 else 128
+        return FORWARD_REGISTERS[self.consumers, self.programs][1]
 
 
 def hopper_forward(head_dim: int, seq_len: int, causal: bool) -> HopperForward:
@@ -99,15 +101,18 @@ def hopper_forward(head_dim: int, seq_len: int, causal: bool) -> HopperForward:
         # So little of the work is matrix products that more threads count for more than larger
         # tiles.
         return HopperForward(consumers=2, keys=64, ring=3, programs=2)
+    if head_dim == 64 and seq_len <= (2048 if causal else 512):
+        # A tile is done so soon that its beginning and end count, in which one consumer has
+        # nothing to overlap. Three programs fill each other's gaps.
+        return HopperForward(consumers=1, keys=64, ring=3, programs=3)
     if causal and seq_len <= 1024:
         # Blocks of 64 keys end at the diagonal, where those of 128 compute 64 that are masked.
         return HopperForward(consumers=2, keys=64, ring=4)
     if head_dim == 128:
         return HopperForward(consumers=2, keys=128, ring=2)
-    # A tile of 192 rows wastes most where N is small, and three consumers have no registers to
-    # spare for a mask by N.
+    # Three consumers have no registers to spare for a mask by N.
     ragged = seq_len % 128 != 0 and not causal
-    return HopperForward(consumers=2 if seq_len <= 512 or ragged else 3, keys=128, ring=3)
+    return HopperForward(consumers=2 if ragged else 3, keys=128, ring=3)
 
 
 @dataclass(frozen=True)
@@ -131,14 +136,15 @@ HOPPER_BACKWARD = {
     32: HopperBackward(queries=128, ring=3, keys=128, queries_ring=3, carry=True),
     64: HopperBackward(queries=128, ring=2, keys=128, queries_ring=2, carry=True),
     128: HopperBackward(queries=64, ring=3, keys=128, queries_ring=2, carry=False),
+    256: HopperBackward(queries=64, ring=2, keys=32, queries_ring=3, carry=True),
 }
-"""The Hopper backward's tiles by head_dim; head_dim 256 takes the plain path."""
+"""The Hopper backward's tiles by head_dim."""
 
 
 def hopper_backward(head_dim: int, seq_len: int, causal: bool) -> HopperBackward:
     """The Hopper backward's tiles; KeyError where head_dim has none."""
     tile = HOPPER_BACKWARD[head_dim]
-    if seq_len % 128 and not causal:
+    if head_dim < 256 and seq_len % 128 and not causal:
         # Masked by N, a block of 128 keys would take more registers than there are.
         return replace(tile, keys=64, carry=True)
     if head_dim == 128 and causal:

@@ -12,6 +12,7 @@ from kernels.flashlab.hopper_backward import (
     prepare_kernel,
     queries_kernel,
 )
+from kernels.flashlab.hopper_backward_wide import wide_keys_kernel
 from kernels.flashlab.hopper_forward import forward_kernel
 from kernels.flashlab.launching import Boxes, Launch
 
@@ -98,11 +99,6 @@ def forward(qkv: torch.Tensor, causal: bool, out: torch.Tensor, lse: torch.Tenso
     _forward_launch(problem)(qkv, qkv, out, lse, counter)
 
 
-def has_backward(head_dim: int) -> bool:
-    """Whether there is a Hopper backward for this head_dim."""
-    return head_dim in choices.HOPPER_BACKWARD
-
-
 @lru_cache(PROBLEMS)
 def _queries_launch(problem: Problem) -> Launch:
     _, N, H, D, causal, lse_stride, dtype, _ = problem
@@ -140,6 +136,24 @@ def _keys_launch(problem: Problem, reduced: bool) -> Launch:
 
 
 @lru_cache(PROBLEMS)
+def _wide_keys_launch(problem: Problem) -> Launch:
+    _, N, H, D, causal, _, _, _ = problem
+    tile = choices.hopper_backward(D, N, causal)
+    tiles = problem.tiles(64)
+    queued = choices.backward_queues(N, causal)
+    return Launch(
+        wide_keys_kernel,
+        problem.programs(tiles),
+        [problem.rows(3, tile.queries), problem.rows(3, 64), problem.rows(1, tile.queries),
+         problem.row_values(tile.queries), problem.row_values(tile.queries), problem.rows(3, 64),
+         torch.int32 if queued else torch.float32],
+        [N, H, tiles, problem.heads_together(tensors=4)],
+        D=D, BM=tile.queries, RING=tile.ring, CAUSAL=causal, RAGGED=N % 64 != 0, QUEUED=queued,
+        REGISTERS=choices.TWO_CONSUMERS, num_warps=4, maxnreg=168,
+    )  # fmt: skip
+
+
+@lru_cache(PROBLEMS)
 def _prepare_launch(problem: Problem) -> Launch:
     _, N, H, D, _, lse_stride, dtype, _ = problem
     pointers = [dtype, dtype, torch.float32, torch.float32]
@@ -171,6 +185,9 @@ def backward(
     else:
         dq = lse
         _queries_launch(problem)(qkv, qkv, grad, dqkv, out, lse, delta, first)
-    _keys_launch(problem, reduced)(qkv, qkv, grad, lse, delta, dqkv, dq, second)
+    if D == 256:
+        _wide_keys_launch(problem)(qkv, qkv, grad, lse, delta, dqkv, second)
+    else:
+        _keys_launch(problem, reduced)(qkv, qkv, grad, lse, delta, dqkv, dq, second)
     if reduced:
         _finish_launch(problem)(dq, dqkv)

@@ -495,6 +495,7 @@ def _keep_queries(
     q_smem, do_smem, _k_smem, _v_smem, o_smem = buffers
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
     BM: gl.constexpr = 64 * C
+    SEPARATE: gl.constexpr = D < 256  # whether dQ has a buffer of its own or takes Q's
     dtype: gl.constexpr = q_smem.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BN, 16])
     dq_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
@@ -541,7 +542,16 @@ def _keep_queries(
             D, BN, RING, CARRY,
         )  # fmt: skip
         i += 1
-        for _ in range(1, n):
+        masked = 1
+        if CAUSAL and BN < 64:  # the diagonal goes through more blocks than the last
+            masked = gl.minimum(n, 64 // BN)
+            for j in range(1, masked):
+                dq = _go_through_keys(
+                    i, q, do, dq, lse, delta, rows, (n - 1 - j) * BN, work, False, True, CAUSAL,
+                    D, BN, RING, CARRY,
+                )  # fmt: skip
+                i += 1
+        for _ in range(masked, n):
             dq = _go_through_keys(
                 i, q, do, dq, lse, delta, rows, 0, work, False, False, CAUSAL, D, BN, RING, CARRY
             )
@@ -549,11 +559,15 @@ def _keep_queries(
         if CARRY:
             dq = warpgroup_mma_wait(0, deps=(dq,))
             release(k_empty, i - 1, RING)
-        mbarrier.arrive(q_empty.index(c), count=1)
+        if SEPARATE:
+            mbarrier.arrive(q_empty.index(c), count=1)
         dq = dq * D**-0.5
         tma.store_wait(0)
         o.store(dq.to(dtype))
         store_rows(dqkv, bh // H, row, (bh % H) * D, o)
+        if not SEPARATE:
+            tma.store_wait(0)
+            mbarrier.arrive(q_empty.index(c), count=1)
         r += 1
         tile = receive_tile(r, queue, QUEUED)
     tma.store_wait(0)
@@ -582,7 +596,9 @@ def queries_kernel(
     )
     q_smem = gl.allocate_shared_memory(dtype, [C, 64, D], layout)
     do_smem = gl.allocate_shared_memory(dtype, [C, 64, D], layout)
-    o_smem = gl.allocate_shared_memory(dtype, [C, 64, D], layout)
+    o_smem = q_smem
+    if D < 256:
+        o_smem = gl.allocate_shared_memory(dtype, [C, 64, D], layout)
     k_smem = gl.allocate_shared_memory(dtype, [RING, BN, D], layout)
     v_smem = gl.allocate_shared_memory(dtype, [RING, BN, D], layout)
     buffers = (q_smem, do_smem, k_smem, v_smem, o_smem)

@@ -120,6 +120,7 @@ def _attend(
     BM: gl.constexpr = 64 * C
     SCALE: gl.constexpr = LOG2_E * D**-0.5
     SEPARATE: gl.constexpr = D < 256  # whether O has a buffer of its own or takes Q's
+    gl.static_assert(BN >= 64)  # or the diagonal would go through more blocks than the masked one
     dtype: gl.constexpr = q_smem.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BN, 16])
     o_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
@@ -248,7 +249,16 @@ def forward_kernel(
     sizes = (N, H, tiles, heads_together)
     work = (buffers, barriers, queue, out, lse_ptr, lse_stride, sizes)
     loads = (qkv_rows, qkv_keys, buffers, barriers, queue, counter, sizes)
-    if C == 2:
+    if C == 1:
+        gl.warp_specialize(
+            [
+                (_attend, (0, work, D, BN, C, RING, CAUSAL, RAGGED, QUEUED)),
+                (_load, (loads, D, BN, C, RING, CAUSAL, QUEUED)),
+            ],
+            [1],
+            [REGISTERS[1]],
+        )
+    elif C == 2:
         gl.warp_specialize(
             [
                 (_attend, (0, work, D, BN, C, RING, CAUSAL, RAGGED, QUEUED)),

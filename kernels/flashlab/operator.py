@@ -79,7 +79,7 @@ def _backward(
     dqkv = torch.empty_like(qkv)
     deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
     with torch.cuda.device(qkv.device):
-        if _takes_hopper(qkv.device) and hopper.has_backward(qkv.shape[-1]):
+        if _takes_hopper(qkv.device):
             hopper.backward(grad, qkv, out, lse, causal, deterministic, dqkv)
         else:
             plain.backward(grad, qkv, out, lse, causal, dqkv)

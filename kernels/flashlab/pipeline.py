@@ -1,9 +1,10 @@
 """What the Hopper kernels share: rings of buffers, the order of tiles, and loads.
 
-A kernel is one program per multiprocessor. In it a producer warp loads, and two or three consumer
-warpgroups compute. Every buffer has two barriers: the copy engine completes `full` when the data
-has arrived, and each consumer arrives at `empty` when it has read them. Use number i of a ring of S
-buffers takes buffer i % S in round i // S; a barrier's phase is the parity of the round.
+A kernel is one to three programs per multiprocessor. In each a producer warp loads, and one to
+three consumer warpgroups compute. Every buffer has two barriers: the copy engine completes `full`
+when the data has arrived, and each consumer arrives at `empty` when it has read them. Use number i
+of a ring of S buffers takes buffer i % S in round i // S; a barrier's phase is the parity of the
+round.
 `tests/kernels/test_barriers.py` runs this protocol in a model.
 """
 

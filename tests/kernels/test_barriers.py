@@ -277,7 +277,109 @@ def run_keys(seed: int, ring: int, fault: str = "") -> None:
     machine.run()
 
 
-@pytest.mark.parametrize(("consumers", "ring"), [(2, 2), (2, 3), (3, 3)])
+# --- hopper_backward_wide: consumer 0 hands P to consumer 1 ---
+
+
+def wide_producer(m: Machine, k: Ring, v: Ring, q: Ring, do: Ring, blocks: list[int]) -> Step:
+    i = 0
+    for r, n in enumerate(blocks):
+        yield from k.load(m, r, r)
+        yield from v.load(m, r, r)
+        for _ in range(n):
+            yield from q.load(m, i, i)
+            yield from do.load(m, i, i)
+            i += 1
+
+
+def wide_dv(k: Ring, q: Ring, do: Ring, p: Ring, blocks: list[int]) -> Step:
+    def hand_on(i: int) -> Step:
+        yield from wait_full(q.full, i)
+        yield from q.read(i, i)
+        yield from release(q.empty, i)
+        yield from wait_empty(p.empty, i)
+        if p.buffers[i % 2].readers:
+            raise ProtocolError("P is written while the other consumer reads it")
+        yield None
+        p.buffers[i % 2].holds = i
+        yield from release(p.full, i)
+
+    def product(i: int) -> Step:
+        yield from wait_full(do.full, i)
+        yield from do.read(i, i)
+        yield from release(do.empty, i)
+
+    i = 0
+    for r, n in enumerate(blocks):
+        yield from wait_full(k.full, r)
+        yield from hand_on(i)
+        for _ in range(1, n):
+            yield from hand_on(i + 1)
+            yield from product(i)
+            i += 1
+        yield from product(i)
+        i += 1
+        yield from k.read(0, r)
+        yield from release(k.empty, r)
+
+
+def wide_dk(v: Ring, q: Ring, do: Ring, p: Ring, blocks: list[int], fault: str) -> Step:
+    def take_over(i: int) -> Step:
+        yield from wait_full(do.full, i)
+        yield from do.read(i, i)
+        yield from release(do.empty, i)
+        if fault != "P is taken without waiting":
+            yield from wait_full(p.full, i)
+        yield from p.read(i, i)
+        yield from release(p.empty, i)
+
+    def product(i: int) -> Step:
+        yield from wait_full(q.full, i)
+        if fault == "Q is released before dK":
+            yield from release(q.empty, i)
+        yield from q.read(i, i)
+        if fault != "Q is released before dK":
+            yield from release(q.empty, i)
+
+    i = 0
+    for r, n in enumerate(blocks):
+        yield from wait_full(v.full, r)
+        yield from take_over(i)
+        for _ in range(1, n):
+            yield from take_over(i + 1)
+            yield from product(i)
+            i += 1
+        yield from product(i)
+        i += 1
+        yield from v.read(0, r)
+        yield from release(v.empty, r)
+
+
+def run_wide(seed: int, fault: str = "") -> None:
+    rng = random.Random(seed)
+    machine = Machine(rng)
+    blocks = [rng.randint(1, 5) for _ in range(rng.randint(1, 4))]
+    k, v, q, do, p = Ring(1, 1), Ring(1, 1), Ring(2, 2), Ring(2, 2), Ring(2, 1)
+    machine.roles = [
+        wide_producer(machine, k, v, q, do, blocks),
+        wide_dv(k, q, do, p, blocks),
+        wide_dk(v, q, do, p, blocks, fault),
+    ]
+    machine.run()
+
+
+def test_the_wide_backward_protocol_holds_under_any_schedule() -> None:
+    for seed in range(60):
+        run_wide(seed)
+
+
+@pytest.mark.parametrize("fault", ["P is taken without waiting", "Q is released before dK"])
+def test_a_fault_planted_in_the_wide_backward_is_found(fault: str) -> None:
+    with pytest.raises(ProtocolError):
+        for seed in range(300):
+            run_wide(seed, fault)
+
+
+@pytest.mark.parametrize(("consumers", "ring"), [(1, 3), (2, 2), (2, 3), (3, 3)])
 def test_the_forward_protocol_holds_under_any_schedule(consumers: int, ring: int) -> None:
     for seed in range(60):
         run_forward(seed, consumers, ring)

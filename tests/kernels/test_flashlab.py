@@ -111,7 +111,7 @@ def spilled_bytes(kernel: Any, types: dict[str, str], constants: dict[str, Any],
 
 @pytest.mark.parametrize(
     ("head_dim", "seq_len", "causal"),
-    [(32, 512, True), (64, 4096, False), (128, 4096, True)],
+    [(32, 512, True), (64, 200, False), (64, 1024, True), (64, 4096, False), (128, 4096, True)],
 )
 def test_the_forward_for_hopper_fits_its_registers(
     head_dim: int, seq_len: int, causal: bool
@@ -121,7 +121,8 @@ def test_the_forward_for_hopper_fits_its_registers(
     types = {"qkv_rows": rows, "qkv_keys": boxes(1, tile.keys, head_dim), "out": rows}
     types |= {"lse_ptr": "*fp32", "counter": "*i32"}
     constants = {"D": head_dim, "BN": tile.keys, "C": tile.consumers, "RING": tile.ring}
-    constants |= {"CAUSAL": causal, "RAGGED": False, "REGISTERS": tile.registers}
+    constants |= {"CAUSAL": causal, "REGISTERS": tile.registers}
+    constants |= {"RAGGED": seq_len % tile.keys != 0}
     constants |= {"QUEUED": package().choices.forward_queues(head_dim, seq_len, causal)}
     kernel = package().forward.forward_kernel
     assert spilled_bytes(kernel, types, constants, tile.max_registers) == 0
@@ -144,15 +145,34 @@ def test_the_backward_for_hopper_fits_its_registers(
     assert spilled_bytes(package().backward.keys_kernel, types, constants, 168) <= spilled
 
 
-def test_dq_alone_for_hopper_fits_its_registers() -> None:
-    tile = package().choices.hopper_backward(128, 4096, True)
-    rows = boxes(1, 64, 128)
-    types = {"qkv_rows": rows, "qkv_keys": boxes(1, tile.keys, 128), "grad": rows, "dqkv": rows}
+@pytest.mark.parametrize("head_dim", [128, 256])
+def test_dq_alone_for_hopper_fits_its_registers(head_dim: int) -> None:
+    tile = package().choices.hopper_backward(head_dim, 4096, True)
+    rows = boxes(1, 64, head_dim)
+    types = {
+        "qkv_rows": rows,
+        "qkv_keys": boxes(1, tile.keys, head_dim),
+        "grad": rows,
+        "dqkv": rows,
+    }
     types |= {"out_ptr": "*fp16", "lse_ptr": "*fp32", "delta_ptr": "*fp32", "counter": "*i32"}
-    constants = {"D": 128, "BN": tile.keys, "C": 2, "RING": tile.queries_ring, "CAUSAL": True}
+    constants = {"D": head_dim, "BN": tile.keys, "C": 2, "RING": tile.queries_ring, "CAUSAL": True}
     constants |= {"RAGGED": False, "CARRY": tile.carry, "QUEUED": True}
     constants |= {"REGISTERS": package().choices.TWO_CONSUMERS}
     assert spilled_bytes(package().backward.queries_kernel, types, constants, 168) == 0
+
+
+def test_wide_keys_for_hopper_fit_their_registers() -> None:
+    from kernels.flashlab.hopper_backward_wide import wide_keys_kernel
+
+    tile = package().choices.hopper_backward(256, 4096, True)
+    queries, rows = boxes(1, tile.queries, 256), boxes(1, tile.queries, dtype="fp32")
+    types = {"qkv_queries": queries, "qkv_keys": boxes(1, 64, 256), "grad": queries}
+    types |= {"lse": rows, "delta": rows, "dqkv": boxes(1, 64, 256), "counter": "*i32"}
+    constants = {"D": 256, "BM": tile.queries, "RING": tile.ring, "CAUSAL": True}
+    constants |= {"RAGGED": False, "QUEUED": True}
+    constants |= {"REGISTERS": package().choices.TWO_CONSUMERS}
+    assert spilled_bytes(wide_keys_kernel, types, constants, 168) == 0
 
 
 def test_torch_knows_the_output_without_running_a_kernel() -> None:
