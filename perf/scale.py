@@ -15,13 +15,12 @@ import os
 import random
 import statistics
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+from project import ROOT, project
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.call import IN_PLACE, PlanFiles, keep_call
@@ -37,12 +36,10 @@ from flashlab.report import write_page, write_report
 from flashlab.runs import Run
 from flashlab.tables import write_tables
 
-ROOT = Path(__file__).parents[1]
 MACHINES = 8
 NAMES = ("Pytorch", "Flash2", "SdpaCudnn", "SdpaEfficient", "Flash4")
 SIZES = tuple(128 * i for i in range(1, 41))
 SAMPLES = 20
-LINKED = ("Snakefile", "workflow", "kernels", "profiles", "templates", "envs", "data")
 
 Cost = tuple[float, float]
 """Seconds of CPU, and MiB at the peak."""
@@ -118,20 +115,6 @@ def cost_of(work: Callable[[], object]) -> Cost:
     if status:
         sys.exit(Path("log").read_text()[-3000:])
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
-
-
-@contextmanager
-def project() -> Iterator[None]:
-    """A folder with FlashLab in it."""
-    with tempfile.TemporaryDirectory(prefix="flashlab-scale-") as folder:
-        for name in LINKED:
-            Path(folder, name).symlink_to(ROOT / name)
-        before = Path.cwd()
-        os.chdir(folder)
-        try:
-            yield
-        finally:
-            os.chdir(before)
 
 
 def dry_run() -> Cost:

@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import yaml
-from scale import project
+from project import project
 
 PROCESSES = 3
 PROTOCOLS = ("lab5", "sampled")

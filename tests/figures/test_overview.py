@@ -27,6 +27,7 @@ from flashlab.tables import write_tables
 Build = Callable[..., Any]
 SIZES = (128, 256, 512, 1024)
 CEILINGS = {
+    "device": "cpu",
     "matrix_product": {"float32": {"time(s)": 1e-3, "samples": [], "size": 1000}},
     "copy": {"time(s)": 0.02, "samples": [], "bytes": 10**9},
     "environment": {},

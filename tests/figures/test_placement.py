@@ -105,17 +105,15 @@ def finding(kind: str, front: int | None, params: dict[str, Any], **subject: Any
 
 
 def test_what_page_one_names_is_in_colour() -> None:
-    tallies = [
-        {"metric": metric, "counts": [{"implementation": name}, {"implementation": "Flex"}]}
-        for metric, name in (("forward_time", "SdpaCudnn"), ("backward_time", "Flash4"))
-    ]
+    leads = [{"name": "SdpaCudnn", "low": "7.0"}, {"name": "Flash4", "low": "9.0"}]
     found = [
         finding("comparison", 2, {}, implementation="SdpaEfficient", baseline="Pytorch"),
-        finding("choice", 1, {"tallies": tallies, "wrong": "Flash2"}, metric="forward_time"),
+        finding("conclusion", 1, {"row": "seq_len", "name": "FlashLab", "leads": leads}),
         finding("comparison", None, {}, implementation="SdpaMath", baseline="Pytorch"),
     ]
-    named = summary.named_on_page_one(found)
-    assert named == ["SdpaCudnn", "Flash4", "Flash2", "Pytorch", "SdpaEfficient"]
+    names = ["Pytorch", "SdpaMath", "SdpaEfficient", "SdpaCudnn", "Flash4", "FlashLab"]
+    named = summary.named_on_page_one(found, names)
+    assert named == ["FlashLab", "SdpaCudnn", "Flash4", "Pytorch", "SdpaEfficient"]
 
 
 def test_sweeps_that_go_on_from_one_another_are_one_line() -> None:

@@ -398,6 +398,7 @@ def plant_ceilings(dataset: Planted, random: np.random.Generator) -> dict[str, A
         return {"samples": draw(Pass(median, 0.004), random), "time(s)": seconds, **more}
 
     return {
+        "device": "cuda",
         "matrix_product": {"float16": record(2 * size**3 / rate, size=size)},
         "copy": record(2 * copied / bandwidth, bytes=copied),
         "environment": {"device_name": DEVICE},

@@ -23,6 +23,7 @@ def ceilings(tmp_path: Path) -> Path:
     """Ceilings of the device on which the planted records were measured."""
     timed = {"samples": [0.001] * 20, "time(s)": 0.001}
     document = {
+        "device": "cpu",
         "matrix_product": {"float32": {**timed, "size": 128}},
         "copy": {**timed, "bytes": 2**20},
         "environment": {"device_name": "Abacus"},

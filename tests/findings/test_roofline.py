@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,6 +48,7 @@ def ceilings(
         return {"samples": noisy(seconds, spread=0.002), "time(s)": seconds, **size}
 
     document = {
+        "device": "cuda",
         "matrix_product": {dtype: timed(2 * SIZE**3 / rate, size=SIZE)},
         "copy": timed(2 * COPIED / bandwidth, bytes=COPIED),
         "environment": {"device_name": name},
@@ -90,7 +92,7 @@ def ceilings_of(noisy: Noisy, samples: Sequence[float], name: str = "Abacus") ->
     """Ceilings whose float32 product took these seconds, beside a steady copy."""
     steady = {"samples": noisy(1e-3, spread=0.002), "time(s)": 1e-3, "bytes": COPIED}
     timed = {"samples": samples, "time(s)": 1e-3, "size": SIZE}
-    document = {"matrix_product": {"float32": timed}, "copy": steady}
+    document = {"device": "cuda", "matrix_product": {"float32": timed}, "copy": steady}
     return read_ceilings({**document, "environment": {"device_name": name}}, Estimates())
 
 
@@ -122,14 +124,26 @@ def test_a_ceiling_that_fell_has_two_states(
         assert ceiling.time.count == factors.count(1.0)
 
 
-def test_steady_calls_have_one_state_whatever_their_noise() -> None:
+def test_a_ceiling_that_fell_soon_and_drifted_for_long_has_two_states(noisy: Noisy) -> None:
+    falling = [1.0] * 47 + [1.1 + 0.02 * math.sin(i / 100) for i in range(1000)]
+    ceiling = ceilings_of(noisy, calls(noisy, falling)).matrix["float32"]
+    assert ceiling.state == "unthrottled"
+    assert ceiling.time.count == pytest.approx(47, abs=3)
+    drifting = [1 + 0.2 * i / 1000 for i in range(1000)]
+    ceiling = ceilings_of(noisy, calls(noisy, drifting)).matrix["float32"]
+    assert (ceiling.state, ceiling.has_drifted) == ("measured", True)
+
+
+@pytest.mark.parametrize("size", [50, 500])
+def test_steady_calls_have_one_state_whatever_their_noise(size: int) -> None:
     random = np.random.default_rng(12)
     for spread, slow in itertools.product((0.001, 0.01, 0.05), (0.0, 0.05, 0.2)):
-        for _ in range(40):
-            drawn = random.lognormal(sigma=spread, size=50)
-            samples = drawn * np.where(random.random(50) < slow, 1.2, 1.0) * 1e-3
+        for _ in range(40 if size == 50 else 5):
+            drawn = random.lognormal(sigma=spread, size=size)
+            samples = drawn * np.where(random.random(size) < slow, 1.2, 1.0) * 1e-3
             ceiling = read_ceilings(
                 {
+                    "device": "cuda",
                     "matrix_product": {},
                     "copy": {"samples": list(samples), "time(s)": 1e-3, "bytes": COPIED},
                     "environment": {},

@@ -6,6 +6,7 @@ import pytest
 
 from flashlab.devices import known_devices
 from flashlab.files import read_json, write_json
+from flashlab.report import environment
 from flashlab.report.data import stretches
 from flashlab.report.document import Cell, Environment, Report
 
@@ -132,6 +133,15 @@ def test_runs_with_uncommitted_changes_are_named(results: Any) -> None:
     (named,) = (notice for notice in notices(results) if "uncommitted" in notice["en"])
     assert named["en"].startswith("2 runs were measured with uncommitted changes")
     assert "未提交的修改" in named["zh_TW"]
+
+
+def test_many_runs_with_uncommitted_changes_are_counted(
+    results: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "MOST_STRETCHES", 0)
+    results.change_all_runs({"commit": "abc-dirty"})
+    (counted,) = (notice for notice in notices(results) if "uncommitted" in notice["en"])
+    assert "runs.csv" in counted["en"] and "runs.csv" in counted["zh_TW"]
 
 
 def notices(results: Any) -> list[dict[str, str]]:

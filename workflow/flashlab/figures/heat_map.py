@@ -46,6 +46,8 @@ TITLE_INCHES = 1.5
 """Width of a title beside the rows' labels."""
 
 HEADER_INCHES = 0.4
+LETTER_EMS = 0.62
+"""Width of a bold letter, as a share of its size."""
 
 SHADES = LinearSegmentedColormap.from_list(
     "ratios", ["#A6500A", "#E9A86A", "#F7F7F7", "#7FB3D9", "#10538A"]
@@ -109,18 +111,35 @@ def _draw_cells(
         name_artists(label, [text])
 
 
-def _head_columns(axes: Axes, entries: Sequence[Mapping[str, Any]], title: str) -> None:
-    """A metric and the implementations' names above the first block."""
-    axes.set_title(title, fontsize=LABEL_POINTS, loc="center", pad=20)
+def _words(name: str) -> list[str]:
+    return re.findall(r"[A-Z][a-z0-9]*|.+", name)
+
+
+def _inches(text: str) -> float:
+    """About how wide a bold text is."""
+    return len(text) * LETTER_EMS * SMALL_POINTS / 72
+
+
+def _head_columns(
+    axes: Axes, entries: Sequence[Mapping[str, Any]], title: str, upright: float | None
+) -> None:
+    """A metric and the implementations' names above the first block.
+
+    The names' words stand below each other, or where `upright` says how high the longest name is,
+    the names stand upright.
+    """
+    pad = 20 if upright is None else upright * 72 + 4
+    axes.set_title(title, fontsize=LABEL_POINTS, loc="center", pad=pad)
     for column, entry in enumerate(entries):
         head = axes.text(
             column + 0.5,
             -0.6,
-            "\n".join(re.findall(r"[A-Z][a-z0-9]*|.+", entry["name"])),  # to fit its column
+            entry["name"] if upright else "\n".join(_words(entry["name"])),
             fontsize=SMALL_POINTS,
             fontweight="bold",
             color=text_colour(colour(entry)),
             linespacing=1.0,
+            rotation=90 if upright else 0,
             ha="center",
             va="bottom",
         )
@@ -170,7 +189,12 @@ def draw_heat_map(
     grid.despine(left=True, bottom=True)
     inches, gaps = ROW_INCHES * sum(heights), GAP_INCHES * (len(blocks) - 1)
     cells = min(PAGE_INCHES - LEFT_INCHES, CELL_INCHES * len(names) * len(metrics))
-    margins = LEFT_INCHES, PAGE_INCHES - LEFT_INCHES - cells, GAP_INCHES, HEADER_INCHES
+    fits = max(map(_inches, itertools.chain(*map(_words, names)))) <= cells / len(names) / len(
+        metrics
+    )
+    upright = None if fits else max(map(_inches, names))
+    header = HEADER_INCHES if upright is None else upright + HEADER_INCHES / 2
+    margins = LEFT_INCHES, PAGE_INCHES - LEFT_INCHES - cells, GAP_INCHES, header
     gap = GAP_INCHES * len(blocks) / inches
     place_panels(grid.figure, PAGE_INCHES, inches + gaps, margins, hspace=gap, wspace=0.03)
     for row, (sweep, _), title, height in zip(grid.axes, blocks, titles, heights, strict=True):
@@ -186,6 +210,6 @@ def draw_heat_map(
         place = {"fontsize": SMALL_POINTS, "fontweight": "bold", "linespacing": 1.2, "va": "top"}
         grid.figure.text(0, row[0].get_position().y1, "\n".join(title), **place)
     for axes, metric in zip(grid.axes[0], metrics, strict=True):
-        _head_columns(axes, compared.entries, title_metric(metric, languages))
+        _head_columns(axes, compared.entries, title_metric(metric, languages), upright)
     figure: Figure = grid.figure
     return figure

@@ -5,7 +5,7 @@ The others are in grey, and named in a legend.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,27 +147,31 @@ def shown_metrics(benchmark: Benchmark) -> list[Metric]:
     return list(benchmark.panels((higher or sampled)[0].name))[:2]
 
 
-def named_on_page_one(findings: Sequence[Finding]) -> list[str]:
-    """The implementations that the findings of page one are about, in their order."""
+def _strings(params: Any) -> Iterator[str]:
+    """Every string within JSON values, in their order."""
+    if isinstance(params, str):
+        yield params
+    elif isinstance(params, Mapping):
+        for value in params.values():
+            yield from _strings(value)
+    elif isinstance(params, list):
+        for value in params:
+            yield from _strings(value)
+
+
+def named_on_page_one(findings: Sequence[Finding], names: Collection[str]) -> list[str]:
+    """Those of the implementations that the findings of page one are about or name, in order."""
     front = sorted((f for f in findings if f.front is not None), key=lambda f: f.front or 0)
-    names: list[str] = []
-    for finding in front:
-        names += sorted(finding.implementations)
-        if finding.kind == "choice":
-            names += [
-                entry["implementation"]
-                for tally in finding.params.get("tallies", ())
-                for entry in tally["counts"][:1]
-            ]
-            names += [finding.params[key] for key in ("name", "wrong") if key in finding.params]
-    return list(dict.fromkeys(names))
+    told = (each for f in front for each in (*sorted(f.implementations), *_strings(f.params)))
+    return [name for name in dict.fromkeys(told) if name in names]
 
 
 def emphasised_in(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> list[str]:
     """What to draw in colour: the baseline, the headline's, and what page one's findings name."""
     baselines = [sweep.baseline for sweep in sweeps]
     headline = [name for sweep in sweeps if sweep.is_summary for name in sweep.implementations]
-    return list(dict.fromkeys([*baselines, *headline, *named_on_page_one(findings)]))
+    names = {name for sweep in sweeps for name in sweep.implementations}
+    return list(dict.fromkeys([*baselines, *headline, *named_on_page_one(findings, names)]))
 
 
 def _out_of_memory(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> Chain | None:

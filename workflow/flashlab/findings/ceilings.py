@@ -21,6 +21,13 @@ STEP = 0.45
 """Largest share of the deviations from the median that remains about two medians, one before and
 one after a step. About a half remains of a steady drift, which has no states."""
 
+JUMP = 0.5
+"""Least share of the change between the medians before and after a step that happens from
+`MIN_SAMPLES` samples to the next ones. A steady drift of many samples changes little in so few."""
+
+JUDGED_BY_JUMP = 10 * MIN_SAMPLES
+"""From how many samples on that tells a step from a drift."""
+
 
 @dataclass(frozen=True)
 class Ceiling:
@@ -79,24 +86,42 @@ def _deviation(samples: np.ndarray[Any, Any]) -> float:
     return float(np.abs(samples - np.median(samples)).sum())
 
 
-def find_step(samples: Sequence[float]) -> int | None:
-    """The first sample after the one step that describes these best; None where none does."""
+def find_step(samples: Sequence[float], on_gpu: bool) -> int | None:
+    """The first sample after the one step that describes these best; None where none does.
+
+    A GPU that goes on for long after its clocks fell drifts there more than one step explains; then
+    the step is where the time changes at once by most of what it changes in all. On a CPU other
+    processes change the time in this way too.
+    """
     values = np.log(np.asarray(samples, dtype=float))
     splits = range(MIN_SAMPLES, len(values) - MIN_SAMPLES + 1)
     remaining = {k: _deviation(values[:k]) + _deviation(values[k:]) for k in splits}
     if not remaining:
         return None
     best = min(remaining, key=lambda k: remaining[k])
-    return best if remaining[best] <= STEP * _deviation(values) else None
+    if remaining[best] <= STEP * _deviation(values):
+        return best
+    if not on_gpu or len(values) < JUDGED_BY_JUMP:
+        return None
+    medians = np.median(np.lib.stride_tricks.sliding_window_view(values, MIN_SAMPLES), axis=1)
+    changes = {}
+    for k in splits:
+        change = float(np.median(values[k:]) - np.median(values[:k]))
+        jump = float(medians[k] - medians[k - MIN_SAMPLES])
+        if jump * change >= JUMP * change**2:
+            changes[k] = abs(change)
+    return max(changes, key=lambda k: changes[k], default=None)
 
 
-def _ceiling(name: str, found: Mapping[str, Any], work: float, estimates: Estimates) -> Ceiling:
+def _ceiling(
+    name: str, found: Mapping[str, Any], work: float, estimates: Estimates, on_gpu: bool
+) -> Ceiling:
     samples = [seconds * 1e3 for seconds in found["samples"] or [found["time(s)"]]]
 
     def part(which: str, calls: Sequence[float]) -> Estimate:
         return estimates.of(("ceiling", name, which), calls)
 
-    step = find_step(samples)
+    step = find_step(samples, on_gpu)
     if step is not None:
         first, rest = part("before", samples[:step]), part("after", samples[step:])
         if ratio(0, rest, first).verdict == "above":
@@ -109,10 +134,11 @@ def _ceiling(name: str, found: Mapping[str, Any], work: float, estimates: Estima
 
 def read_ceilings(document: Mapping[str, Any], estimates: Estimates) -> Ceilings:
     """The ceilings of a record by ``flashlab.measuring.ceilings``."""
+    on_gpu = document["device"] == "cuda"
 
     def products() -> Iterator[tuple[str, Ceiling]]:
         for dtype, found in document["matrix_product"].items():
-            yield dtype, _ceiling(dtype, found, 2.0 * found["size"] ** 3, estimates)
+            yield dtype, _ceiling(dtype, found, 2.0 * found["size"] ** 3, estimates, on_gpu)
 
-    copied = _ceiling(COPY, document[COPY], 2.0 * document[COPY]["bytes"], estimates)
+    copied = _ceiling(COPY, document[COPY], 2.0 * document[COPY]["bytes"], estimates, on_gpu)
     return Ceilings(document["environment"].get("device_name"), dict(products()), copied)

@@ -24,6 +24,9 @@ FACTS = {
 VENDORS_DTYPES = ("float16", "float32")
 """What vendors' peak rates are given for."""
 
+MOST_STRETCHES = 8
+"""Most stretches of runs that a sentence lists."""
+
 
 def render_environment(data: ReportData) -> Environment:
     """The section on environment and warnings."""
@@ -32,8 +35,12 @@ def render_environment(data: ReportData) -> Environment:
     notices = [words.each("source_changed", implementation=name) for name in changed]
     records = [record for records in data.records_of_runs for record in records]
     if dirty := {data.number_of(r) for r in records if str(r["commit"]).endswith(DIRTY)}:
-        numbers = words.listed(_stretches_of(dirty))
-        notices.append(words.each("environment.dirty", count=len(dirty), runs=numbers))
+        listed = _stretches_of(dirty)
+        if len(listed) > MOST_STRETCHES:
+            notices.append(words.each("environment.dirty.many", count=len(dirty), total=total))
+        else:
+            numbers = words.listed(listed)
+            notices.append(words.each("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(words.each("environment.warned", count=warned, total=total))
     shown = {run["record"] for sweep in (*data.sweeps, data.summary) for run in sweep.runs}

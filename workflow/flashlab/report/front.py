@@ -164,11 +164,12 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     names, state = cell["names"], cell["state"]
     styles = tuple(data.implementations[name]["style"] for name in names[:2])
     lead = join_range(cell["lead_low"], cell["lead_high"])
+    others = ", ".join([*names[1:2], *(["…"] if names[2:] else [])])
     match state:
         case "level":
-            return MapCell(names[0], f"≈ {', '.join(names[1:])}", styles, state)
+            return MapCell(names[0], f"≈ {others}", styles, state)
         case "changes":
-            return MapCell(names[0], f"/ {', '.join(names[1:])}", styles, state)
+            return MapCell(names[0], f"/ {others}", styles, state)
         case "undecided":
             return MapCell(names[0], f"+{lead}% ?", styles[:1], state)
         case "mostly":
