@@ -144,7 +144,7 @@ def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
         }
 
     experiments = ["one_sequence", {"use": "causal", "name": "mask"}]
-    assert planned(experiments=experiments) == {"summary": 2, "one_sequence": 28, "mask": 56}
+    assert planned(experiments=experiments) == {"summary": 2, "one_sequence": 32, "mask": 64}
     fewer = planned(experiments=experiments, implementations=["Pytorch", "Flash2"])
     assert fewer == {"summary": 2, "one_sequence": 8, "mask": 16}
     with pytest.raises(ConfigError, match=r"no experiment seq_le .* mean seq_len.*one_sequence"):

@@ -123,11 +123,11 @@ def test_neither_counters_nor_times_stand_for_the_other(
 
 def former(root: Path) -> list[Path]:
     entries = read_dataset(root / "data" / "h200").entries
-    return [entry.path for entry in entries if not entry.has_counters]
+    return [e.path for e in entries if read_json(e.path)["record"]["version"] == 1]
 
 
 def test_a_record_of_version_1_reads_like_the_present_one(root: Path) -> None:
-    document = read_json(next(p for p in former(root) if "flash2-b8-n512-h32" in p.name))
+    document = read_json(next(p for p in former(root) if "flex-b8-n512-h32" in p.name))
     record, inner = parse_record(document, "here"), document["record"]
     assert record.benchmark == "attention"
     assert record.metrics["forward_time"] == Measurement(
@@ -145,7 +145,7 @@ def test_every_warning_of_version_1_about_a_pass_names_its_metric(root: Path) ->
     records = [parse_record(document, "here") for document in documents]
     metrics = [w["metric"] for r in records for w in r.warnings if "metric" in w]
     assert metrics == [f"{name}_time" for name in passes]
-    assert len(metrics) > 50
+    assert len(metrics) > 20
     assert not any("pass" in warning for record in records for warning in record.warnings)
 
 
@@ -205,7 +205,14 @@ def test_a_missing_record_is_an_error_that_names_the_run(tmp_path: Path, run: Ru
 
 
 def test_an_incorrect_run_of_version_1_has_its_errors_as_data(root: Path) -> None:
-    dataset = read_dataset(root / "data" / "h200")
-    records = [read_record(entry.path, entry.run) for entry in dataset.entries]
-    (record,) = [record for record in records if record.status == "incorrect"]
+    document = read_json(next(p for p in former(root) if "flex-b8-n512-h32" in p.name))
+    nothing = {"time(s)": None, "FLOPS(TFLOPs/s)": None}
+    document |= dict.fromkeys(("forward", "backward", "forward_backward"), nothing)
+    document["peak_memory_usage(MB)"] = None
+    document["record"] |= {"status": "incorrect", "gate": None, "warnings": [], "stopped": {}}
+    document["record"]["samples"] = {"forward": [], "backward": []}
+    document["record"]["message"] = (
+        "relative error against float64: dqkv 0.471; at most 0.005 is allowed (batch_size 8)"
+    )
+    record = parse_record(document, "here")
     assert record.gate == {"errors": {"dqkv": 0.471}, "tolerance": 0.005}
