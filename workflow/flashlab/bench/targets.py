@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
-import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashlab.archives import unpack
 from flashlab.implementations import (
     Implementation,
     ImplementationError,
@@ -66,8 +65,7 @@ def _check_out(revision: str, path: str, folder: Path) -> Path:
     if not _git("ls-tree", revision, "--", os.path.join(".", beside, name)):
         raise ImplementationError(f"there is no file {path} at {revision}")
     archive = _git("archive", "--format=tar", f"{revision}:./{beside}")
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(folder, filter="data")
+    unpack(archive, folder)
     return folder / name
 
 

@@ -7,15 +7,14 @@ a git revision, whose kernels' records are looked up among those that this machi
 from __future__ import annotations
 
 import subprocess
-import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from flashlab.archives import unpack
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
@@ -186,8 +185,7 @@ def _digests_at(commit: str, benchmark: Benchmark) -> dict[str, str]:
     if packed is None:
         raise SideError(f"compare: git has no folder kernels/ at {commit}")
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=BytesIO(packed)) as archive:
-            archive.extractall(folder, filter="data")
+        unpack(packed, folder)
         kernels = Path(folder, "kernels", benchmark.kernels)
         found = find_implementations(kernels, benchmark.entry_point)
         return {name: implementation.digest for name, implementation in found.items()}

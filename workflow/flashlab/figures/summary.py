@@ -224,6 +224,8 @@ def _label_above(axes: Axes, value: float, text: str) -> None:
         va="bottom",
         fontsize=SMALL_POINTS,
         color=GREY,
+        zorder=1.5,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.3},  # over the grid's lines
     )
 
 
