@@ -17,8 +17,14 @@ from figures.drawn import SVG, texts, width_mm
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures import draw_overview
 from flashlab.figures.comparisons import Comparisons, compare
-from flashlab.figures.heat_map import ROWS_OF_A_PAGE, heat_map_pages
+from flashlab.figures.heat_map import (
+    ROWS_OF_A_PAGE,
+    draw_heat_map,
+    heat_map_blocks,
+    heat_map_pages,
+)
 from flashlab.figures.roofline import read_roofs
+from flashlab.figures.style import drawing
 from flashlab.findings.model import Evidence, Finding
 from flashlab.runs import Run
 from flashlab.sweep import Sweep
@@ -304,6 +310,20 @@ def test_an_experiment_stays_on_one_page_of_the_heat_map() -> None:
 def test_an_experiment_whose_runs_another_has_is_not_on_the_heat_map_again() -> None:
     (page,) = heat_map_pages(compared(experiments=5, values=20))
     assert [sweep.name for sweep, _ in page] == ["e0"]
+
+
+@pytest.mark.parametrize(("name", "upright"), [("Flash2", False), ("Incomprehensibilities", True)])
+def test_names_too_wide_for_their_columns_stand_upright(name: str, upright: bool) -> None:
+    found = compared(experiments=1, values=3)
+    renamed = replace(
+        found,
+        entries=[{**entry, "name": name} for entry in found.entries],
+        data=found.data.replace({"implementation": {"Flash2": name}}),
+    )
+    with drawing():
+        figure = draw_heat_map(renamed, heat_map_blocks(found.sweeps), ["en"])
+        heads = [text for axes in figure.axes for text in axes.texts if text.get_text() == name]
+        assert heads and all((head.get_rotation() == 90) == upright for head in heads)
 
 
 def test_the_same_findings_give_the_same_bytes(overview: Callable[..., Path]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from flashlab.figures.comparisons import Comparisons, block_name
 from flashlab.figures.labels import label_covaried, label_variant, title_experiment, title_metric
+from flashlab.figures.placement import POINTS, text_inches
 from flashlab.figures.style import (
     LABEL_POINTS,
     PAGE_INCHES,
@@ -46,8 +47,8 @@ TITLE_INCHES = 1.5
 """Width of a title beside the rows' labels."""
 
 HEADER_INCHES = 0.4
-LETTER_EMS = 0.62
-"""Width of a bold letter, as a share of its size."""
+TITLE_POINTS = 20
+"""How far a metric's name is above the rows where the names below it have two lines."""
 
 SHADES = LinearSegmentedColormap.from_list(
     "ratios", ["#A6500A", "#E9A86A", "#F7F7F7", "#7FB3D9", "#10538A"]
@@ -115,9 +116,9 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[A-Z][a-z0-9]*|.+", name)
 
 
-def _inches(text: str) -> float:
-    """About how wide a bold text is."""
-    return len(text) * LETTER_EMS * SMALL_POINTS / 72
+def _widest(texts: Iterable[str]) -> float:
+    """The width of the widest of some names or words, in inches."""
+    return max(text_inches(text, SMALL_POINTS, bold=True) for text in texts)
 
 
 def _head_columns(
@@ -128,7 +129,7 @@ def _head_columns(
     The names' words stand below each other, or where `upright` says how high the longest name is,
     the names stand upright.
     """
-    pad = 20 if upright is None else upright * 72 + 4
+    pad = TITLE_POINTS if upright is None else upright * POINTS + TITLE_POINTS / 4
     axes.set_title(title, fontsize=LABEL_POINTS, loc="center", pad=pad)
     for column, entry in enumerate(entries):
         head = axes.text(
@@ -189,10 +190,8 @@ def draw_heat_map(
     grid.despine(left=True, bottom=True)
     inches, gaps = ROW_INCHES * sum(heights), GAP_INCHES * (len(blocks) - 1)
     cells = min(PAGE_INCHES - LEFT_INCHES, CELL_INCHES * len(names) * len(metrics))
-    fits = max(map(_inches, itertools.chain(*map(_words, names)))) <= cells / len(names) / len(
-        metrics
-    )
-    upright = None if fits else max(map(_inches, names))
+    fits = _widest(itertools.chain(*map(_words, names))) <= cells / len(names) / len(metrics)
+    upright = None if fits else _widest(names)
     header = HEADER_INCHES if upright is None else upright + HEADER_INCHES / 2
     margins = LEFT_INCHES, PAGE_INCHES - LEFT_INCHES - cells, GAP_INCHES, header
     gap = GAP_INCHES * len(blocks) / inches
