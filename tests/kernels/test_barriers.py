@@ -291,6 +291,27 @@ def wide_producer(m: Machine, k: Ring, v: Ring, q: Ring, do: Ring, blocks: list[
             i += 1
 
 
+def sum_up(
+    keys: Ring, blocks: list[int], prepare: Callable[[int], Step], product: Callable[[int], Step]
+) -> Step:
+    """A consumer's tiles: each block of queries is prepared before the product of the one before.
+
+    `keys` holds the tile's K or V, and at its end the result.
+    """
+    i = 0
+    for r, n in enumerate(blocks):
+        yield from wait_full(keys.full, r)
+        yield from prepare(i)
+        for _ in range(1, n):
+            yield from prepare(i + 1)
+            yield from product(i)
+            i += 1
+        yield from product(i)
+        i += 1
+        yield from keys.read(0, r)
+        yield from release(keys.empty, r)
+
+
 def wide_dv(k: Ring, q: Ring, do: Ring, p: Ring, blocks: list[int]) -> Step:
     def hand_on(i: int) -> Step:
         yield from wait_full(q.full, i)
@@ -308,18 +329,7 @@ def wide_dv(k: Ring, q: Ring, do: Ring, p: Ring, blocks: list[int]) -> Step:
         yield from do.read(i, i)
         yield from release(do.empty, i)
 
-    i = 0
-    for r, n in enumerate(blocks):
-        yield from wait_full(k.full, r)
-        yield from hand_on(i)
-        for _ in range(1, n):
-            yield from hand_on(i + 1)
-            yield from product(i)
-            i += 1
-        yield from product(i)
-        i += 1
-        yield from k.read(0, r)
-        yield from release(k.empty, r)
+    yield from sum_up(k, blocks, hand_on, product)
 
 
 def wide_dk(v: Ring, q: Ring, do: Ring, p: Ring, blocks: list[int], fault: str) -> Step:
@@ -340,18 +350,7 @@ def wide_dk(v: Ring, q: Ring, do: Ring, p: Ring, blocks: list[int], fault: str) 
         if fault != "Q is released before dK":
             yield from release(q.empty, i)
 
-    i = 0
-    for r, n in enumerate(blocks):
-        yield from wait_full(v.full, r)
-        yield from take_over(i)
-        for _ in range(1, n):
-            yield from take_over(i + 1)
-            yield from product(i)
-            i += 1
-        yield from product(i)
-        i += 1
-        yield from v.read(0, r)
-        yield from release(v.empty, r)
+    yield from sum_up(v, blocks, take_over, product)
 
 
 def run_wide(seed: int, fault: str = "") -> None:
