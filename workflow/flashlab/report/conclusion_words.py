@@ -7,7 +7,19 @@ from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.findings.model import Finding
-from flashlab.report.wording import Texts, Words, join_range
+from flashlab.telling.values import (
+    Heading,
+    Label,
+    Listed,
+    Measured,
+    Range,
+    Run,
+    Tellable,
+    Within,
+    clauses,
+    say,
+    settings,
+)
 
 SPANS = {
     "ratio_range": ("low", "high"),
@@ -29,19 +41,19 @@ LABELS = (
 
 
 def word_conclusion(
-    words: Words, benchmark: Benchmark, finding: Finding, symbol: str, params: Mapping[str, Any]
+    benchmark: Benchmark, finding: Finding, symbol: str, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a conclusion's sentences quote beside its params as printed."""
     told = finding.params
-    worder = _Worder(words, benchmark, symbol)
+    worder = _Worder(benchmark, symbol)
     found: dict[str, Any] = {
-        name: {key: join_range(params[low][key], params[high][key]) for key in words.languages}
+        name: Range(params[low], params[high])
         for name, (low, high) in SPANS.items()
         if low in params and high in params
     }
-    found |= {name: _lowered(params[name]) for name in LABELS if name in told}
+    found |= {name: Within(params[name]) for name in LABELS if name in told}
     found |= {
-        f"{name}_heading": words.heading(params[name])
+        f"{name}_heading": Heading(Label(told[name]))
         for name in ("exact_metric", "effect_of")
         if name in told
     }
@@ -49,11 +61,9 @@ def word_conclusion(
         found["standings"] = worder.standings(told, benchmark.metric(finding.metric).quantity.name)
     if "switched" in finding.subject:
         switched = benchmark.parameter(finding.subject["switched"])
-        found["switched_heading"] = words.heading(words.label(switched.labels))
+        found["switched_heading"] = Heading(Label(switched.labels))
     if "metric_label" in told and finding.metric:
-        key = words.most_special("use", benchmark, [finding.metric])
-        label = words.heading(params["metric_label"])
-        found["use"] = words.each(key, metric=label)
+        found["use"] = say("use", finding.metric, metric=Heading(params["metric_label"]))
     for name, word in (
         ("parts", worder.parts),
         ("effects", worder.effects),
@@ -74,141 +84,107 @@ def word_conclusion(
         if name in told:
             found[name] = word(told[name])
     if told.get("more"):
-        found["places"] = words.each("conclusion.more", items=found["places"], count=told["more"])
+        found["places"] = say("conclusion.more", items=found["places"], count=told["more"])
     return found
 
 
-def _lowered(texts: Texts) -> Texts:
-    """A label within a sentence."""
-    return {key: text[:1].lower() + text[1:] for key, text in texts.items()}
+def _figure(value: Any) -> Tellable:
+    return Measured(value) if isinstance(value, float) else str(value)
 
 
 class _Worder:
     """Words for the lists of a conclusion."""
 
-    def __init__(self, words: Words, benchmark: Benchmark, symbol: str) -> None:
-        self.words, self.benchmark, self.symbol = words, benchmark, symbol
+    def __init__(self, benchmark: Benchmark, symbol: str) -> None:
+        self.benchmark, self.symbol = benchmark, symbol
 
-    def _range(self, low: Any, high: Any) -> Texts:
-        printed = self.words.printed({"low": low, "high": high})
-        return {
-            key: join_range(printed["low"][key], printed["high"][key])
-            for key in self.words.languages
-        }
-
-    def parts(self, parts: Sequence[Mapping[str, Any]], first: bool = True) -> Texts:
+    def parts(self, parts: Sequence[Mapping[str, Any]], first: bool = True) -> Tellable:
         """``Forward 4.00–4.63×, backward 2.30–2.59×``."""
-        words, told = self.words, []
+        told = []
         for position, part in enumerate(parts):
-            label = words.label(part["label"])
+            label = Label(part["label"])
             told.append(
-                words.each(
+                say(
                     "conclusion.each.part",
-                    part=label if first and not position else _lowered(label),
-                    range=self._range(part["low"], part["high"]),
+                    part=label if first and not position else Within(label),
+                    range=Range(_figure(part["low"]), _figure(part["high"])),
                 )
             )
-        return words.listed(told)
+        return Listed(told)
 
-    def effects(self, effects: Sequence[Mapping[str, Any]]) -> Texts:
+    def effects(self, effects: Sequence[Mapping[str, Any]]) -> Tellable:
         """What a variant does to each implementation."""
-        return self.words.joined(
-            "clauses.separator",
-            [
-                self.words.each(
-                    "conclusion.each.effect", name=e["name"], parts=self.parts(e["parts"], False)
-                )
-                for e in effects
-            ],
+        return clauses(
+            say("conclusion.each.effect", name=e["name"], parts=self.parts(e["parts"], False))
+            for e in effects
         )
 
-    def outcomes(self, outcomes: Sequence[Mapping[str, Any]]) -> Texts:
+    def outcomes(self, outcomes: Sequence[Mapping[str, Any]]) -> Tellable:
         """Whom a variant helps."""
-        return self.words.joined(
-            "clauses.separator",
-            [
-                self.words.each(
-                    self.words.most_special(
-                        f"conclusion.outcome.{outcome['code']}",
-                        self.benchmark,
-                        [q for q in self.benchmark.quantities],
-                    ),
-                    names=self.words.listed(outcome["names"]),
-                )
-                for outcome in outcomes
-            ],
+        return clauses(
+            say(
+                f"conclusion.outcome.{outcome['code']}",
+                *self.benchmark.quantities,
+                names=Listed(outcome["names"]),
+            )
+            for outcome in outcomes
         )
 
-    def standings(self, told: Mapping[str, Any], quantity: str) -> Texts:
+    def standings(self, told: Mapping[str, Any], quantity: str) -> Tellable:
         """``faster at 5, undecided at 2``: at how many settings, of those verdicts that there are.
 
         `told` are the params of a conclusion that counts them.
         """
-        key, words = "conclusion.each.standing", self.words
         counts = {
             verdict: told[f"{verdict}_count"]
             for verdict in ("better", "worse", "equivalent", "inconclusive")
         }
-        return words.listed(
+        return Listed(
             [
-                words.each(
-                    words.most_special(f"{key}.{verdict}", self.benchmark, [quantity]), count=count
-                )
+                say(f"conclusion.each.standing.{verdict}", quantity, count=count)
                 for verdict, count in counts.items()
                 if count
             ]
         )
 
-    def _at(self, values: Sequence[int], is_first: bool, is_last: bool) -> Texts:
+    def _at(self, values: Sequence[int], is_first: bool, is_last: bool) -> Tellable:
         """Where a stretch of values is: up to one, from one on, or between two."""
         key = "all" if is_first and is_last else "to" if is_first else "from" if is_last else "span"
         if len(values) == 1 and not (is_first and is_last):
             key = "at"
-        return self.words.each(
-            f"conclusion.stretch.{key}",
-            symbol=self.symbol,
-            low=values[0],
-            high=values[-1],
-        )
+        return say(f"conclusion.stretch.{key}", symbol=self.symbol, low=values[0], high=values[-1])
 
-    def winners(self, winners: Sequence[Mapping[str, Any]]) -> Texts:
+    def winners(self, winners: Sequence[Mapping[str, Any]]) -> Tellable:
         """``SdpaCudnn up to N = 1024; Flash4 from N = 2048``."""
-        return self.words.joined(
-            "clauses.separator",
-            [
-                self.words.each(
-                    "conclusion.each.winner",
-                    names=self.words.joined("conclusion.or", map(self.words.same, each["names"])),
-                    where=self._at(each["values"], position == 0, position == len(winners) - 1),
-                )
-                for position, each in enumerate(winners)
-            ],
+        return clauses(
+            say(
+                "conclusion.each.winner",
+                names=Listed(each["names"], "conclusion.or"),
+                where=self._at(each["values"], position == 0, position == len(winners) - 1),
+            )
+            for position, each in enumerate(winners)
         )
 
     stretches = winners
 
-    def leads(self, leads: Sequence[Mapping[str, Any]]) -> Texts:
+    def leads(self, leads: Sequence[Mapping[str, Any]]) -> Tellable:
         """``Flash4 7–20%, SdpaCudnn 7.6–44%``."""
-        return self.words.listed(
+        return Listed(
             [
-                self.words.each(
-                    "conclusion.each.lead",
-                    name=each["name"],
-                    range=join_range(each["low"], each["high"]),
-                )
-                for each in leads
+                say("conclusion.each.lead", name=e["name"], range=Range(e["low"], e["high"]))
+                for e in leads
             ]
         )
 
-    def climb(self, climbed: Sequence[Mapping[str, Any]]) -> Texts:
+    def climb(self, climbed: Sequence[Mapping[str, Any]]) -> Tellable:
         """``SharedTiles 4.2×, Padded 1.1×``."""
-        return self.words.listed([f"{each['name']} {each['factor']}×" for each in climbed])
+        return Listed([f"{each['name']} {each['factor']}×" for each in climbed])
 
-    def counts(self, counts: Sequence[Mapping[str, Any]]) -> Texts:
+    def counts(self, counts: Sequence[Mapping[str, Any]]) -> Tellable:
         """``SdpaEfficient 6, Flex 1``."""
-        return self.words.listed(
+        return Listed(
             [
-                self.words.each(
+                say(
                     "choice.count",
                     name=each.get("name", each.get("implementation")),
                     count=each.get("count", each.get("level")),
@@ -217,50 +193,35 @@ class _Worder:
             ]
         )
 
-    def places(self, places: Sequence[Mapping[str, Any]]) -> Texts:
+    def places(self, places: Sequence[Mapping[str, Any]]) -> Tellable:
         """Settings, in short."""
-        return self.words.joined(
-            "clauses.separator",
-            [self.words.listed(self.words.settings(self.benchmark, place)) for place in places],
-        )
+        return clauses(Listed(settings(self.benchmark, place)) for place in places)
 
-    def runs(self, runs: Sequence[Mapping[str, Any]]) -> Texts:
+    def runs(self, runs: Sequence[Mapping[str, Any]]) -> Tellable:
         """``Flash2 [compiled], SdpaCudnn [eager]``."""
-        words, benchmark = self.words, self.benchmark
-        return words.listed(
-            [
-                words.with_settings(run["name"], words.settings(benchmark, run["setting"]))
-                for run in runs
-            ]
-        )
+        return Listed([Run(run["name"], settings(self.benchmark, run["setting"])) for run in runs])
 
-    def effect_outcomes(self, outcomes: Sequence[Mapping[str, Any]]) -> Texts:
+    def effect_outcomes(self, outcomes: Sequence[Mapping[str, Any]]) -> Tellable:
         """``faster: Pytorch 1.92×; no difference: Flash2 1.01×``."""
-        words, told = self.words, []
-        for outcome in outcomes:
-            effects = words.listed(
-                [
-                    words.each(
-                        "conclusion.each.times",
-                        name=effect["name"],
-                        times=words.printed({"times": effect["times"]})["times"],
-                    )
-                    for effect in outcome["effects"]
-                ]
+        return clauses(
+            say(
+                f"conclusion.alternatives.outcome.{outcome['code']}",
+                effects=Listed(
+                    [
+                        say("conclusion.each.times", name=e["name"], times=_figure(e["times"]))
+                        for e in outcome["effects"]
+                    ]
+                ),
             )
-            key = f"conclusion.alternatives.outcome.{outcome['code']}"
-            told.append(words.each(key, effects=effects))
-        return words.joined("clauses.separator", told)
-
-    def break_even(self, steps: Sequence[Mapping[str, Any]]) -> Texts:
-        """``Pytorch from 91 on``."""
-        return self.words.listed(
-            [
-                self.words.each("conclusion.each.step", name=each["name"], count=each["count"])
-                for each in steps
-            ]
+            for outcome in outcomes
         )
 
-    def absent(self, codes: Sequence[str]) -> Texts:
+    def break_even(self, steps: Sequence[Mapping[str, Any]]) -> Tellable:
+        """``Pytorch from 91 on``."""
+        return Listed(
+            [say("conclusion.each.step", name=e["name"], count=e["count"]) for e in steps]
+        )
+
+    def absent(self, codes: Sequence[str]) -> Tellable:
         """What was looked for and not found."""
-        return self.words.listed([self.words.each(f"conclusion.absent.{code}") for code in codes])
+        return Listed([say(f"conclusion.absent.{code}") for code in codes])

@@ -20,7 +20,21 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.findings.model import Finding, Reason
 from flashlab.report.claim_words import word_claim
 from flashlab.report.conclusion_words import word_conclusion
-from flashlab.report.wording import Texts, Words, join_sentences
+from flashlab.telling.codes import STATUSES, WARNINGS
+from flashlab.telling.values import (
+    Heading,
+    Label,
+    Listed,
+    Measured,
+    Number,
+    ParameterName,
+    Run,
+    Tellable,
+    clauses,
+    in_turn,
+    say,
+    settings,
+)
 
 MOST_NAMED = 8
 """Runs without numbers that a sentence names; the finding's reasons have them all."""
@@ -62,158 +76,178 @@ def ends_of_stretch(values: Sequence[int]) -> list[str]:
 class FindingWords:
     """Words for the findings about a benchmark."""
 
-    words: Words
     benchmark: Benchmark
 
-    def tell(self, finding: Finding, symbol: str) -> Texts:
+    def tell(self, finding: Finding, symbol: str) -> Tellable:
         """A finding's sentences, and what to know about it; `symbol` is the swept parameter's."""
-        return join_sentences(self.sentences(finding, symbol))
+        return in_turn(self.sentences(finding, symbol))
 
-    def sentences(self, finding: Finding, symbol: str) -> list[Texts]:
+    def sentences(self, finding: Finding, symbol: str) -> list[Tellable]:
         """A finding's sentences one by one, and at the end what to know about it."""
         params = self._params(finding, symbol)
-        found = [
-            self.words.each(self._special(finding, key), **params) for key in finding.sentences
-        ]
+        found = [say(key, *self._about(finding), **params) for key in finding.sentences]
         return [*found, *self.reasons(finding.reasons)]
 
-    def reasons(self, reasons: Sequence[Reason]) -> list[Texts]:
+    def reasons(self, reasons: Sequence[Reason]) -> list[Tellable]:
         """What to know about a verdict, and the runs that it lacks."""
-        found = [self.words.each(f"reason.{r.code}") for r in reasons if r.run is None]
+        found: list[Tellable] = [say(f"reason.{r.code}") for r in reasons if r.run is None]
         for code in NAMING:
             runs = [self._run(r) for r in reasons if r.run is not None and r.code == code]
             if runs:
                 key = f"reason.{code}" + (".many" if len(runs) > MOST_NAMED else "")
-                named, more = self.words.listed(runs[:MOST_NAMED]), len(runs) - MOST_NAMED
-                found.append(self.words.each(key, runs=named, more=more))
+                more = len(runs) - MOST_NAMED
+                found.append(say(key, runs=Listed(runs[:MOST_NAMED]), more=more))
         return found
 
-    def warnings(self, codes: Sequence[str]) -> Texts:
+    def warnings(self, codes: Sequence[str]) -> Tellable:
         """The names of warnings, joined."""
-        return self.words.listed([self.words.each(f"warning.{code}") for code in codes])
+        return Listed([say(WARNINGS[code]) for code in codes])
 
-    def variant(self, variant: Mapping[str, Any]) -> Texts:
+    def variant(self, variant: Mapping[str, Any]) -> Tellable:
         """A variant in brackets; empty for a benchmark without any."""
-        settings = self.words.settings(self.benchmark, variant)
-        if not settings:
-            return self.words.same("")
-        return self.words.each("variant", settings=self.words.listed(settings))
+        given = settings(self.benchmark, variant)
+        return say("variant", settings=Listed(given)) if given else ""
 
-    def _special(self, finding: Finding, key: str) -> str:
-        """The most special message for one of a finding's keys."""
-        names = [self.benchmark.metric(finding.metric).quantity.name] if finding.metric else []
-        return self.words.most_special(key, self.benchmark, names)
+    def _about(self, finding: Finding) -> list[str]:
+        """What the most special message is looked for by."""
+        return [self.benchmark.metric(finding.metric).quantity.name] if finding.metric else []
 
-    def _run(self, reason: Reason) -> Texts:
+    def _run(self, reason: Reason) -> Tellable:
         """The run of a reason: ``Flash2 [N = 128, causal] (out of memory)``."""
         run = dict(reason.run or {})
-        given = self.words.settings(self.benchmark, run)
-        given += [self.words.same(run[key]) for key in ("dtype", "device") if key in run]
-        name = self.words.with_settings(run["implementation"], given)
+        given: list[Tellable] = [*settings(self.benchmark, run)]
+        given += [run[key] for key in ("dtype", "device") if key in run]
+        name = Run(run["implementation"], given)
         if reason.status is None:
             return name
-        status = self.words.each(f"status.{reason.status}")
-        return self.words.each("reason.run", run=name, status=status)
+        return say("reason.run", run=name, status=say(STATUSES[reason.status]))
 
     def _params(self, finding: Finding, symbol: str) -> dict[str, Any]:
-        """What a finding's sentences may quote, in every language."""
-        words, subject = self.words, finding.subject
+        """What a finding's sentences may quote."""
+        subject = finding.subject
         plain = {k: v for k, v in finding.params.items() if not k.endswith("_where")}
-        params: dict[str, Any] = words.printed(plain)
+        params: dict[str, Any] = printed(plain)
         params |= {key: name for key, name in subject.items() if isinstance(name, str)}
         variant = self.variant(subject.get("variant", {}))
         params |= {"symbol": symbol, "variant": variant}
         if finding.metric:
             metric = self.benchmark.metric(finding.metric)
-            where = words.heading(metric.part or metric.labels)
-            params["metric"] = words.label(metric.labels)
-            params["where"] = {key: where[key] + variant[key] for key in words.languages}
+            params["metric"] = Label(metric.labels)
+            params["where"] = Listed([Heading(Label(metric.part or metric.labels)), variant], "")
         if "ceiling_state" in finding.params:
-            params["ceiling"] = words.each(f"ceiling.{finding.params['ceiling_state']}")
+            params["ceiling"] = say(f"ceiling.{finding.params['ceiling_state']}")
             params["ceiling_rate"] = self._ceiling_rate(finding)
         if "switched" in subject:
-            params["switched"] = words.label(self.benchmark.parameter(subject["switched"]).labels)
+            params["switched"] = Label(self.benchmark.parameter(subject["switched"]).labels)
         if "other_metric" in subject:
-            params["other_metric"] = words.label(
-                self.benchmark.metric(subject["other_metric"]).labels
-            )
+            params["other_metric"] = Label(self.benchmark.metric(subject["other_metric"]).labels)
         if "parameter" in subject:
             params["parameter"] = self.benchmark.parameter(subject["parameter"]).symbol
         for key in finding.params.keys() - plain.keys():
-            params[key] = words.listed(words.settings(self.benchmark, finding.params[key]))
+            params[key] = Listed(settings(self.benchmark, finding.params[key]))
         if finding.kind == "choice":
             params |= self._choice(finding, symbol)
         if finding.params.get("covaried"):
             names = finding.params["covaried"]
-            parameters = [words.parameter(self.benchmark.parameter(name)) for name in names]
-            params["covaried"] = words.listed(parameters)
+            params["covaried"] = Listed([ParameterName(name) for name in names])
         if finding.verdict == "mixed" and "better_at" in finding.params:
             params["clauses"] = self._clauses(finding, symbol)
         if finding.kind == "claim":
-            params |= word_claim(words, self.benchmark, finding)
+            params |= word_claim(self.benchmark, finding)
         if finding.kind == "conclusion":
-            return params | word_conclusion(words, self.benchmark, finding, symbol, params)
+            return params | word_conclusion(self.benchmark, finding, symbol, params)
         return params | self._ranges(params)
 
-    def _ceiling_rate(self, finding: Finding) -> Texts:
+    def _ceiling_rate(self, finding: Finding) -> Tellable:
         """The rate that a share is of, and the one that the vendor states."""
         rate, vendor = finding.params["ceiling_rates"][0]["rate"], finding.params["vendors_rate"]
-        printed = self.words.printed({"rate": rate, "vendor": vendor})
-        return self.words.each("ceiling.rate" + (".vendor" if vendor else ""), **printed)
+        told = printed({"rate": rate, "vendor": vendor})
+        return say("ceiling.rate.vendor" if vendor else "ceiling.rate", **told)
 
-    def _winners(self, finding: Finding, symbol: str) -> Texts:
+    def _winners(self, finding: Finding, symbol: str) -> Tellable:
         """Who is best along a sweep: ``SdpaCudnn at N = 128; Flash4 at N = 256–1024``."""
-        words = self.words
-        return words.joined(
-            "clauses.separator",
-            [
-                words.each(
-                    "choice.at",
-                    names=words.listed(entry["names"]),
-                    symbol=symbol,
-                    values=words.listed(ends_of_stretch(entry["values"])),
-                )
-                for entry in finding.params["winners"]
-            ],
+        return clauses(
+            say(
+                "choice.at",
+                names=Listed(entry["names"]),
+                symbol=symbol,
+                values=Listed(ends_of_stretch(entry["values"])),
+            )
+            for entry in finding.params["winners"]
         )
 
-    def _choice(self, finding: Finding, symbol: str) -> dict[str, Texts]:
+    def _choice(self, finding: Finding, symbol: str) -> dict[str, Tellable]:
         """Who is best along a sweep, or how often each is among the best of a dataset."""
         if "winners" in finding.params:
             return {"winners": self._winners(finding, symbol)}
-        words, tallies = self.words, []
+        tallies = []
         for tally in finding.params["tallies"]:
             counts = [
-                words.each("choice.count", name=each["implementation"], count=each["level"])
+                say("choice.count", name=each["implementation"], count=each["level"])
                 for each in tally["counts"]
             ]
-            metric = words.label(self.benchmark.metric(tally["metric"]).labels)
-            tallies.append(words.each("choice.tally", metric=metric, counts=words.listed(counts)))
-        return {"tallies": words.joined("clauses.separator", tallies)}
+            metric = Label(self.benchmark.metric(tally["metric"]).labels)
+            tallies.append(say("choice.tally", metric=metric, counts=Listed(counts)))
+        return {"tallies": clauses(tallies)}
 
-    def _ranges(self, params: Mapping[str, Any]) -> dict[str, Texts]:
+    def _ranges(self, params: Mapping[str, Any]) -> dict[str, Tellable]:
         """The ranges among the params; `ratios` states where the ends of `low` and `high` lie."""
-        found = {}
+        found: dict[str, Tellable] = {}
         for name, (unit, low, high) in RANGES.items():
             if low in params and high in params:
-                key = f"span.{unit}.{'one' if params[low] == params[high] else 'range'}"
-                found[name] = self.words.each(key, low=params[low], high=params[high])
+                if params[low] == params[high]:
+                    found[name] = say(f"span.{unit}.one", low=params[low])
+                else:
+                    found[name] = say(f"span.{unit}.range", low=params[low], high=params[high])
         if "factors" in found and "low_at" in params:
             same = params["low"] == params["high"]
-            found["ratios"] = found["factors"] if same else self.words.each("span.at", **params)
+            found["ratios"] = found["factors"] if same else say("span.at", **params)
         return found
 
-    def _clauses(self, finding: Finding, symbol: str) -> Texts:
+    def _clauses(self, finding: Finding, symbol: str) -> Tellable:
         """Where a mixed finding is better, worse, equal and undecided, without the empty ones."""
-        return self.words.joined(
-            "clause.separator",
+        return Listed(
             [
-                self.words.each(
-                    self._special(finding, f"clause.{name}"),
+                say(
+                    f"clause.{name}",
+                    *self._about(finding),
                     symbol=symbol,
-                    values=self.words.listed(finding.params[f"{name}_at"]),
+                    values=Listed(finding.params[f"{name}_at"]),
                 )
                 for name in CLAUSES
                 if finding.params[f"{name}_at"]
             ],
+            "clause.separator",
         )
+
+
+TWO_PLACES = ("exponent", "exponent_low", "exponent_high", "local")
+"""Params that are rounded to two places, and printed with both."""
+
+AS_GIVEN = (
+    *("times_size", "wanted_least", "wanted_most", "ideal", "times_work"),
+    *("whole", "part_size", "capacity", "balance_ideal"),
+)
+"""Params that are computed, or exact."""
+
+
+def printed(params: Mapping[str, Any]) -> dict[str, Tellable]:
+    """A finding's params as they are printed, without those that are lists of mappings."""
+    return {
+        name: _printed(name, value)
+        for name, value in params.items()
+        if not (isinstance(value, list) and value and isinstance(value[0], Mapping))
+    }
+
+
+def _printed(name: str, value: Any) -> Tellable:
+    """A text that has one for each language, a list, or a number."""
+    if isinstance(value, Mapping):
+        return Label(value)
+    if isinstance(value, list):
+        return Listed([_printed(name, item) for item in value])
+    if value is None or name in AS_GIVEN:
+        return Number(value)
+    if not isinstance(value, float):
+        return str(value)
+    return Measured(value, 2 if name in TWO_PLACES else None)

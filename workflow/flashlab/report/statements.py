@@ -10,8 +10,8 @@ from flashlab.findings.model import Finding
 from flashlab.report.data import ReportData
 from flashlab.report.document import Link, Statement, Statements
 from flashlab.report.finding_words import FindingWords
-from flashlab.report.wording import Texts
 from flashlab.sweep import Row, Sweep, sections_of
+from flashlab.telling.values import Label, Tellable, clauses, say
 
 FRONT_MARK = "*"
 
@@ -67,7 +67,7 @@ class FindingRenderer:
 
     def __init__(self, data: ReportData) -> None:
         self.data = data
-        self.finding_words = FindingWords(data.words, data.benchmark)
+        self.finding_words = FindingWords(data.benchmark)
         self.numbers = number_figures(data)
 
     def _quantities(self, finding: Finding) -> list[str]:
@@ -95,7 +95,7 @@ class FindingRenderer:
                 shown = finding.implementations & set(figure["implementations"])
                 if figure["quantity"] == quantity and shown:
                     number = self.numbers[sweep.name, figure["id"]]
-                    label = self.data.words.each("figure", number=number)
+                    label = say("figure", number=number)
                     return [Link(f"figure-{number}", label)]
         return []
 
@@ -113,21 +113,20 @@ class FindingRenderer:
 
     def links(self, finding: Finding) -> list[Link]:
         """Links to the figure, the table's rows, and the runs in the appendix."""
-        words = self.data.words
         if finding.experiment is None:
             return self._dataset_links(finding)
         sweep = self.data.sweep(finding.experiment)
         rows = self._rows(finding, sweep)
         found = self._figure(finding, sweep)
         if rows and not sweep.is_summary:
-            found.append(Link(row_id(sweep, rows[0]), words.each("link.table")))
+            found.append(Link(row_id(sweep, rows[0]), say("link.table")))
         runs = self.data.run_links(rows)
         if runs:
-            first = Link(runs[0].target, words.each("link.runs", runs=runs[0].text))
+            first = Link(runs[0].target, say("link.runs", runs=runs[0].text))
             found += [first, *runs[1:]]
         return found
 
-    def sentences(self, finding: Finding) -> list[Texts]:
+    def sentences(self, finding: Finding) -> list[Tellable]:
         """A finding's sentences one by one, and at the end what to know about it."""
         return self.finding_words.sentences(finding, self._symbol(finding))
 
@@ -141,11 +140,11 @@ class FindingRenderer:
 
     def conclusion_links(self, finding: Finding) -> list[Link]:
         """Links from a conclusion of page one to what shows it; a section's stands beside it."""
-        words, topic = self.data.words, finding.subject["topic"]
+        topic = finding.subject["topic"]
         if finding.experiment is not None:
             return []
         if topic == "choice":
-            return [Link("map", words.each("link.map"))]
+            return [Link("map", say("link.map"))]
         section = finding.subject.get("section")
         if section is None:
             return []
@@ -156,7 +155,7 @@ class FindingRenderer:
             if any(sweep.name == section for sweep in group)
         )
         first = sweeps[number - 1][0].name
-        return [Link(f"chapter-{first}", words.each("table", number=number))]
+        return [Link(f"chapter-{first}", say("table", number=number))]
 
     def _dataset_links(self, finding: Finding) -> list[Link]:
         """Links to the runs that the reasons of a finding about the whole dataset name."""
@@ -172,21 +171,20 @@ class FindingRenderer:
         runs = self.data.run_links(rows)
         if not runs:
             return []
-        first = self.data.words.each("link.runs", runs=runs[0].text)
+        first = say("link.runs", runs=runs[0].text)
         return [Link(runs[0].target, first), *runs[1:]]
 
     def render(self, findings: Iterable[Finding], titled: bool = False) -> Statements:
         """The findings as statements, where `titled` after their experiment's title."""
-        words = self.data.words
         entries: list[Statement] = []
         marks: dict[tuple[str, ...], str] = {}
         for finding in findings:
             codes = tuple(finding.warnings)
             if codes and codes not in marks:
                 marks[codes] = string.ascii_lowercase[len(marks)]
-            lead = words.each("dataset.all")
+            lead: Tellable = say("dataset.all")
             if finding.experiment is not None:
-                lead = words.label(self.data.sweep(finding.experiment).plan["title"])
+                lead = Label(self.data.sweep(finding.experiment).plan["title"])
             entries.append(
                 Statement(
                     text=self.finding_words.tell(finding, self._symbol(finding)),
@@ -198,13 +196,12 @@ class FindingRenderer:
             )
         return Statements(entries, self._doubts(marks))
 
-    def _doubts(self, marks: Mapping[tuple[str, ...], str]) -> Texts | None:
+    def _doubts(self, marks: Mapping[tuple[str, ...], str]) -> Tellable | None:
         """What the marks stand for; None without any."""
-        words = self.data.words
         if not marks:
             return None
         explained = [
-            words.each("warned.mark", mark=mark, warnings=self.finding_words.warnings(codes))
+            say("warned.mark", mark=mark, warnings=self.finding_words.warnings(codes))
             for codes, mark in marks.items()
         ]
-        return words.each("warned", warnings=words.joined("clauses.separator", explained))
+        return say("warned", warnings=clauses(explained))
