@@ -21,7 +21,7 @@ from pathlib import Path
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.findings.ratios import ratio
+from flashlab.analysis.ratios import (ratio)
 from flashlab.implementations import find_implementations
 from flashlab.measuring.supervise import measure_run
 from flashlab.processes import WORKFLOW_PID

@@ -26,7 +26,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.call import IN_PLACE, PlanFiles, keep_call
 from flashlab.config import Layer, read_layer
 from flashlab.figures import draw_figures, draw_overview
-from flashlab.findings.derive import write_findings
+from flashlab.analysis.derive import write_findings
 from flashlab.implementations import find_implementations
 from flashlab.machines import machine_file
 from flashlab.plan_files import experiment_file, records_file

@@ -13,8 +13,8 @@ from flashlab.benchmarks.ladder.costs import flops
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import write_json
-from flashlab.findings.derive import write_findings
-from flashlab.findings.model import Finding, read_findings
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.finding import Finding, read_findings
 from flashlab.implementations import implementations_of
 from flashlab.plan_files import experiment_file, records_file
 from flashlab.published import CLAIMS

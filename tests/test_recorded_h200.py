@@ -14,10 +14,10 @@ from flashlab.benchmarks.attention.declaration import exact_peak_memory
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.datasets import read_dataset
 from flashlab.files import write_json
-from flashlab.findings.choices import overall_choice
-from flashlab.findings.correctness import correctness
-from flashlab.findings.model import Finding
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.kinds.choice import overall_choice
+from flashlab.analysis.kinds.correctness import correctness
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.estimates import Estimates
 from flashlab.records import read_record
 from flashlab.sweep import read_sweep
 from flashlab.tables import write_tables

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from flashlab import plan
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.findings.model import Evidence, Finding
+from flashlab.analysis.finding import Evidence, Finding
 from flashlab.replicates import (
     MOST_ADDED,
     Replicates,

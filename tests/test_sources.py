@@ -31,7 +31,7 @@ def test_figures_do_not_stand_on_findings_nor_findings_on_figures() -> None:
     used = {name for name in names("flashlab.figures") if name.startswith("flashlab.findings")}
     shared = {f"flashlab.findings.{name}" for name in ("model", "ceilings", "ratios", "series")}
     assert used <= shared  # the states of the ceilings, which the roofline draws
-    assert "flashlab.figures" not in names("flashlab.findings.derive")
+    assert "flashlab.figures" not in names("flashlab.analysis.derive")
 
 
 @pytest.mark.parametrize("stage", ["tables", "findings.derive", "figures", "report", "verdicts"])

@@ -15,7 +15,7 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.estimates import Estimates
 from flashlab.records import Measurement, Record, RecordError
 from flashlab.runs import Run
 from flashlab.statistics import function_interval

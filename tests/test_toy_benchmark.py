@@ -18,8 +18,8 @@ from flashlab.benchmarks import registry
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity, UnknownNameError
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
-from flashlab.findings.derive import write_findings
-from flashlab.findings.model import Finding, read_findings
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.finding import Finding, read_findings
 from flashlab.implementations import Implementation
 from flashlab.plan_files import experiment_file, records_file
 from flashlab.records import Measurement, Record, write_record

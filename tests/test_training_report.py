@@ -14,8 +14,8 @@ from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.config import read_layer, resolve_config
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import write_json
-from flashlab.findings.derive import write_findings
-from flashlab.findings.model import Finding, read_findings
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.finding import Finding, read_findings
 from flashlab.implementations import implementations_of
 from flashlab.plan_files import experiment_file, records_file
 from flashlab.published import CLAIMS, read_figures

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashlab.files import write_json
-from flashlab.findings.model import Evidence, Finding
+from flashlab.analysis.finding import Evidence, Finding
 from flashlab.plan_files import records_file
 from flashlab.verdicts import KEPT, compare_verdicts
 

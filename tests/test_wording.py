@@ -12,7 +12,7 @@ from flashlab import statistics
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
 from flashlab.catalogs import messages
-from flashlab.findings.model import Evidence, Finding, Reason
+from flashlab.analysis.finding import Evidence, Finding, Reason
 from flashlab.report.claim_words import word_wanted
 from flashlab.report.finding_words import MOST_NAMED, FindingWords
 from flashlab.report.wording import Words

@@ -13,7 +13,7 @@ import pytest
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.figures import draw_figures, draw_overview
-from flashlab.findings.derive import write_findings
+from flashlab.analysis.derive import write_findings
 from flashlab.records import Measurement
 from flashlab.runs import Run
 from flashlab.tables import write_tables

@@ -25,7 +25,7 @@ from flashlab.figures.heat_map import (
 )
 from flashlab.figures.roofline import read_roofs
 from flashlab.figures.style import drawing
-from flashlab.findings.model import Evidence, Finding
+from flashlab.analysis.finding import Evidence, Finding
 from flashlab.runs import Run
 from flashlab.sweep import Sweep
 from flashlab.tables import write_tables

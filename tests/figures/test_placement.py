@@ -14,7 +14,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures import rows, summary, sweeps
 from flashlab.figures.placement import sparse, spread, text_inches, wrap_texts
 from flashlab.figures.style import drawing
-from flashlab.findings.model import Evidence, Finding
+from flashlab.analysis.finding import Evidence, Finding
 from flashlab.sweep import Sweep
 
 NAMES = ("Pytorch", "Flash2", "SdpaMath", "SdpaEfficient", "SdpaCudnn", "Flex", "Flash4", "Own")

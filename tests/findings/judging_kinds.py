@@ -11,7 +11,7 @@ from findings.planted import sweep_shape
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.findings.model import Finding
+from flashlab.analysis.finding import Finding
 from flashlab.findings.rates import JUMP, LEVEL_WORK
 
 PLAIN = (1 + MARGIN) ** 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.findings.model import Finding, Reason
+from flashlab.analysis.finding import Finding, Reason
 
 SHAPE = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
 

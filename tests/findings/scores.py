@@ -20,11 +20,11 @@ from findings.judging_kinds import differences as chosen_differences
 from findings.planted import DEVICE, PLANTS, lab, plant_ceilings, true_median, write_dataset
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.findings.ceilings import read_ceilings
-from flashlab.findings.claims import claims
-from flashlab.findings.derive import derive
-from flashlab.findings.model import Finding
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.ceilings import read_ceilings
+from flashlab.analysis.kinds.claim import claims
+from flashlab.analysis.derive import derive
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.estimates import Estimates
 from flashlab.published import claims_of, read_claims
 from flashlab.sweep import read_planned_sweep
 

@@ -15,9 +15,9 @@ from flashlab.benchmarks.attention.declaration import (
     memory_capacity,
     memory_parts,
 )
-from flashlab.findings.accounts import accounts
-from flashlab.findings.model import Finding
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.kinds.exact_account import accounts
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

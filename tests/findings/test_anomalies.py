@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flashlab.findings.anomalies import outliers, unstable
-from flashlab.findings.model import Finding
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.kinds.anomaly import outliers, unstable
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

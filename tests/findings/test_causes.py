@@ -13,11 +13,11 @@ import pytest
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab.findings.causes import causes, counted_runs
-from flashlab.findings.ceilings import Ceiling, Ceilings
-from flashlab.findings.model import Finding
-from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import rooflines
+from flashlab.analysis.kinds.cause import causes, counted_runs
+from flashlab.analysis.ceilings import Ceiling, Ceilings
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.kinds.roofline import rooflines
 from flashlab.records import Record
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Words

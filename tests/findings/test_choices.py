@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from findings.lookups import excluded_run, the_one
 
-from flashlab.findings.choices import choices, overall_choice
-from flashlab.findings.model import Finding
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.kinds.choice import choices, overall_choice
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

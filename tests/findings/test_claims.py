@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab.findings.claims import claims, wanted_range
-from flashlab.findings.model import Finding, Reason
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.kinds.claim import claims, wanted_range
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.estimates import Estimates
 from flashlab.published import ClaimsError, read_claims
 from flashlab.sweep import Sweep
 

@@ -9,9 +9,10 @@ from findings.lookups import excluded_run, the_one
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
-from flashlab.findings.model import Reason
-from flashlab.findings.ratios import Estimates, Ratio, rounded, rounded_off_margin
+from flashlab.analysis.kinds.comparison import comparisons, crossovers, variant_effects
+from flashlab.analysis.finding import Reason
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.ratios import (Ratio, rounded, rounded_off_margin)
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

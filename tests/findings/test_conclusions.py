@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 
 from flashlab.files import read_json
-from flashlab.findings.derive import SCHEMA, derive
-from flashlab.findings.model import Finding
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.derive import SCHEMA, derive
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep, sections_of
 
 Times = Mapping[str, Sequence[Any]]

@@ -11,8 +11,8 @@ import pytest
 from findings.lookups import SHAPE
 
 from flashlab.benchmarks.attention.declaration import attention_run
-from flashlab.findings.correctness import correctness
-from flashlab.findings.model import Finding
+from flashlab.analysis.kinds.correctness import correctness
+from flashlab.analysis.finding import Finding
 from flashlab.records import Record
 from flashlab.sweep import Sweep, read_planned_sweep
 

@@ -12,15 +12,15 @@ from findings.lookups import the_one
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.findings.anomalies import outliers, unstable
-from flashlab.findings.ceilings import Ceiling, Ceilings
-from flashlab.findings.comparisons import comparisons, crossovers, variant_effects
+from flashlab.analysis.kinds.anomaly import outliers, unstable
+from flashlab.analysis.ceilings import Ceiling, Ceilings
+from flashlab.analysis.kinds.comparison import comparisons, crossovers, variant_effects
 from flashlab.findings.exact import exact_comparisons
-from flashlab.findings.model import Finding
-from flashlab.findings.monotonicity import monotonicities
-from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import rooflines
-from flashlab.findings.scaling import scalings
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.monotonicity import monotonicities
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.kinds.roofline import rooflines
+from flashlab.analysis.kinds.scaling import scalings
 from flashlab.records import Record
 from flashlab.statistics import Estimate
 from flashlab.sweep import Sweep, read_planned_sweep

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 from findings.lookups import excluded_run
 
-from flashlab.findings.derive import SCHEMA, write_findings
-from flashlab.findings.model import Finding, read_findings
+from flashlab.analysis.derive import SCHEMA, write_findings
+from flashlab.analysis.finding import Finding, read_findings
 
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 SIZES = (128, 256, 512, 1024)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from flashlab.findings.comparisons import comparisons
-from flashlab.findings.doubts import HALVES_DIFFER, with_doubts
-from flashlab.findings.ratios import Estimates
-from flashlab.findings.scaling import scalings
+from flashlab.analysis.kinds.comparison import comparisons
+from flashlab.analysis.doubts import HALVES_DIFFER, with_doubts
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.kinds.scaling import scalings
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

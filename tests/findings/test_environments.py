@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flashlab.findings.environments import MUST_AGREE, environments
-from flashlab.findings.model import Finding
+from flashlab.analysis.kinds.environment import MUST_AGREE, environments
+from flashlab.analysis.finding import Finding
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

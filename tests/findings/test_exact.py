@@ -10,7 +10,7 @@ from findings.lookups import SHAPE, excluded_run
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
 from flashlab.findings.exact import exact_comparisons, memory_limits
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from findings.lookups import the_one
 
-from flashlab.findings.anomalies import unstable
-from flashlab.findings.comparisons import comparisons, crossovers
-from flashlab.findings.model import Finding
-from flashlab.findings.monotonicity import monotonicities
-from flashlab.findings.ratios import Estimates, Ratio
+from flashlab.analysis.kinds.anomaly import unstable
+from flashlab.analysis.kinds.comparison import comparisons, crossovers
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.monotonicity import monotonicities
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.ratios import (Ratio)
 from flashlab.statistics import MARGIN
 from flashlab.sweep import Sweep
 

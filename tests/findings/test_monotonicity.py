@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from findings.lookups import excluded_run, the_one
 
-from flashlab.findings.model import Finding
-from flashlab.findings.monotonicity import monotonicities
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.monotonicity import monotonicities
+from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from findings.lookups import the_one
 
-from flashlab.findings.naive import worse_than_naive
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.kinds.worse_than_naive import worse_than_naive
+from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

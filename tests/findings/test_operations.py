@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from findings.lookups import the_one
 
-from flashlab.findings.model import Finding
+from flashlab.analysis.finding import Finding
 from flashlab.findings.operations import balances, derived_sizes, variant_gains
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

@@ -13,10 +13,10 @@ import pytest
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab.findings.causes import causes, counted_runs
-from flashlab.findings.conclusion_parts import Known, tell_cause
-from flashlab.findings.model import Finding
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.kinds.cause import causes, counted_runs
+from flashlab.analysis.conclusions.quoting import Known, tell_cause
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.estimates import Estimates
 from flashlab.records import Record
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Words

@@ -11,13 +11,13 @@ import pytest
 from findings.lookups import SHAPE, the_one
 
 from flashlab.benchmarks.attention.declaration import attention_run
-from flashlab.findings.anomalies import unstable
-from flashlab.findings.comparisons import comparisons
-from flashlab.findings.doubts import with_doubts
-from flashlab.findings.environments import environments
+from flashlab.analysis.kinds.anomaly import unstable
+from flashlab.analysis.kinds.comparison import comparisons
+from flashlab.analysis.doubts import with_doubts
+from flashlab.analysis.kinds.environment import environments
 from flashlab.findings.exact import exact_comparisons
-from flashlab.findings.processes import processes
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.kinds.processes import processes
+from flashlab.analysis.estimates import Estimates
 from flashlab.records import Measurement, Record
 from flashlab.sweep import PROCESSES_DIFFER, Sweep, read_planned_sweep
 

@@ -9,7 +9,7 @@ import pytest
 from findings.lookups import the_one
 
 from flashlab.findings.rates import jumps, launch_bounds, saturations
-from flashlab.findings.ratios import Estimates
+from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

@@ -12,10 +12,10 @@ import pytest
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.findings.ceilings import Ceilings, read_ceilings
-from flashlab.findings.model import Finding, Reason
-from flashlab.findings.ratios import Estimates
-from flashlab.findings.roofline import rooflines
+from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.kinds.roofline import rooflines
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Words
 from flashlab.sweep import Sweep

@@ -7,9 +7,9 @@ import pytest
 from findings.lookups import excluded_run, the_one
 
 from flashlab.files import canonical
-from flashlab.findings.model import Finding, Reason
-from flashlab.findings.ratios import Estimates
-from flashlab.findings.scaling import scalings
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.kinds.scaling import scalings
 from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]

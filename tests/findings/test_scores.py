@@ -14,8 +14,8 @@ from findings.judging import Judge
 from findings.scores import Scores, score
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.findings.derive import SCHEMA
-from flashlab.findings.model import Evidence, Finding
+from flashlab.analysis.derive import SCHEMA
+from flashlab.analysis.finding import Evidence, Finding
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Words
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from flashlab.findings.model import Evidence, Finding
-from flashlab.findings.selection import (
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.select import (
     is_told,
     select,
 )

@@ -12,12 +12,12 @@ import pytest
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab.findings.comparisons import comparisons
-from flashlab.findings.naive import worse_than_naive
+from flashlab.analysis.kinds.comparison import comparisons
+from flashlab.analysis.kinds.worse_than_naive import worse_than_naive
 from flashlab.findings.operations import balances
-from flashlab.findings.ratios import Estimates
-from flashlab.findings.scaling import scalings
-from flashlab.findings.sittings import find_sittings, sittings, with_sittings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.kinds.scaling import scalings
+from flashlab.analysis.kinds.sittings import find_sittings, sittings, with_sittings
 from flashlab.records import Record
 from flashlab.sweep import SITTING, SITTINGS_DIFFER, Sweep, read_sweep, sitting_doubts
 from flashlab.tables import write_tables

@@ -22,7 +22,7 @@ from markupsafe import Markup
 
 from flashlab.config import Layer, read_layer
 from flashlab.files import write_json
-from flashlab.findings.derive import write_findings
+from flashlab.analysis.derive import write_findings
 from flashlab.plan_files import experiment_file, records_file
 from flashlab.prepare import Prepared, prepare
 from flashlab.published import CLAIMS

@@ -15,7 +15,7 @@ import pytest
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
-from flashlab.findings.derive import write_findings
+from flashlab.analysis.derive import write_findings
 from flashlab.plan_files import experiment_file, records_file
 from flashlab.records import parse_record, write_record
 from flashlab.remarks import read_remarks

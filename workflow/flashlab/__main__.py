@@ -228,7 +228,7 @@ def _overview(arguments: Arguments) -> None:
 
 
 def _findings(arguments: Arguments) -> None:
-    from flashlab.findings.derive import write_findings
+    from flashlab.analysis.derive import write_findings
 
     write_findings(
         arguments.plans, arguments.tables, arguments.claims, arguments.ceilings, arguments.output

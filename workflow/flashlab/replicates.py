@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.finding import Finding, read_findings
 from flashlab.files import read_json
-from flashlab.findings.model import Finding, read_findings
 from flashlab.plan import Experiment, PlannedRun, value_on
 from flashlab.runs import Run
 
@@ -51,7 +51,7 @@ def read_replicates(config: Mapping[str, Any], device: str, kept: Path) -> Repli
 
 def _undecided_values(finding: Finding) -> set[int]:
     """The values of the sweep at which a finding that the report tells is undecided."""
-    if finding.verdict not in OPEN or not (finding.told or finding.front is not None):
+    if finding.verdict not in OPEN or not (finding.told or finding.rank is not None):
         return set()
     return {
         estimate["value"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from flashlab.analysis.finding import Finding, read_findings
 from flashlab.files import canonical, read_json, write_json
-from flashlab.findings.model import Finding, read_findings
 from flashlab.plan_files import planned_records, record_paths
 
 CHANGED = "changed: "

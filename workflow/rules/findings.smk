@@ -13,7 +13,7 @@ rule findings:
         claims=CLAIMS,
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
-        sources=sources("flashlab.findings.derive"),
+        sources=sources("flashlab.analysis.derive"),
         remade=remade(f"{HOME}/findings.json"),
     output:
         f"{HOME}/findings.json",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from flashlab.analysis.ratios import Ratio, function_of, quotient
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.findings.ratios import Ratio, function_of, quotient
 from flashlab.records import Measurement, Record
 from flashlab.replication import Spread, combine_processes, geometric_mean
 from flashlab.runs import Run

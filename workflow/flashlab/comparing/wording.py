@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from flashlab.analysis.ratios import counted, rounded, rounded_off_margin
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.catalogs import message
 from flashlab.comparing.environments import AGREES, CODE
 from flashlab.comparing.verdicts import EQUAL, FAILED, INCONCLUSIVE, MENDED, UNREPLICATED
-from flashlab.findings.ratios import counted, rounded, rounded_off_margin
 from flashlab.report.typography import spaced
 
 DOMAIN = "comparison"

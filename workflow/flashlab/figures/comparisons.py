@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
-from flashlab.findings.model import Finding
 from flashlab.sweep import Sweep, Variant, variants_of
 
 KINDS = ("comparison", "exact_comparison")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from flashlab.analysis.finding import read_findings
 from flashlab.figures.comparisons import compare
 from flashlab.figures.heat_map import draw_heat_map, heat_map_pages
 from flashlab.figures.roofline import draw_rooflines, read_roofs
@@ -14,7 +15,6 @@ from flashlab.figures.steps import draw_split, draw_steps
 from flashlab.figures.style import drawing, save
 from flashlab.figures.summary import draw_summary, emphasised_in
 from flashlab.files import read_json, write_json
-from flashlab.findings.model import read_findings
 from flashlab.glyphs import legible_plan
 from flashlab.sweep import read_sweep
 

@@ -19,6 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from flashlab.analysis.ceilings import read_ceilings
+from flashlab.analysis.estimates import Estimates
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.catalogs import in_all
 from flashlab.figures.labels import label_variant, title_metric
@@ -39,8 +41,6 @@ from flashlab.figures.style import (
     shades_of,
     tick_inches,
 )
-from flashlab.findings.ceilings import read_ceilings
-from flashlab.findings.ratios import Estimates
 from flashlab.sweep import Sweep, variants_of
 
 PANEL_INCHES = 1.75

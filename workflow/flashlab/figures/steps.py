@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from flashlab.analysis.finding import Finding
 from flashlab.catalogs import in_all
 from flashlab.figures.labels import capitalised, in_languages, title_lines
 from flashlab.figures.placement import text_inches
@@ -29,7 +30,6 @@ from flashlab.figures.style import (
     name_artists,
     place_panels,
 )
-from flashlab.findings.model import Finding
 from flashlab.sweep import Row, Sweep, step_metric
 
 BAR_INCHES = 0.17

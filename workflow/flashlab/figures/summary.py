@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.catalogs import in_all
 from flashlab.figures.labels import label_briefly, label_fixed, title_lines
@@ -46,8 +47,8 @@ from flashlab.figures.style import (
     shades_of,
     tick_inches,
 )
-from flashlab.findings.model import Finding
 from flashlab.sweep import Row, Sweep, Variant, metrics_of
+from flashlab.telling.values import to_json
 
 HEIGHT_INCHES = 46 / 25.4
 LEAST_PANEL_INCHES = 0.75
@@ -161,8 +162,12 @@ def _strings(params: Any) -> Iterator[str]:
 
 def named_on_page_one(findings: Sequence[Finding], names: Collection[str]) -> list[str]:
     """Those of the implementations that the findings of page one are about or name, in order."""
-    front = sorted((f for f in findings if f.front is not None), key=lambda f: f.front or 0)
-    told = (each for f in front for each in (*sorted(f.implementations), *_strings(f.params)))
+    front = sorted((f for f in findings if f.rank is not None), key=lambda f: f.rank or 0)
+    told = (
+        each
+        for f in front
+        for each in (*sorted(f.implementations), *_strings(to_json([f.statements, f.facts])))
+    )
     return [name for name in dict.fromkeys(told) if name in names]
 
 
@@ -176,9 +181,9 @@ def emphasised_in(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> list[
 
 def _out_of_memory(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> Chain | None:
     """The sweep in which something runs out of memory: what page one names comes first."""
-    limits = [f for f in findings if f.kind == "out_of_memory" and f.params.get("failed")]
+    limits = [f for f in findings if f.kind == "out_of_memory" and f.facts.get("failed")]
     by_name = {sweep.name: sweep for sweep in sweeps}
-    for finding in sorted(limits, key=lambda f: (f.front is None, f.front or 0)):
+    for finding in sorted(limits, key=lambda f: (f.rank is None, f.rank or 0)):
         sweep = by_name.get(str(finding.experiment))
         if sweep and finding.variant in sweep.variants:
             return Chain(((sweep, finding.variant or ()),))

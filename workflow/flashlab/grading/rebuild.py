@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import plan
+from flashlab.analysis.derive import write_findings
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.datasets import dataset_folder
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import write_json
-from flashlab.findings.derive import write_findings
 from flashlab.grading.attachments import (
     CEILINGS,
     CONFIG,

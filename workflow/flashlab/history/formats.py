@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.catalogs import message
 from flashlab.comparing.pages import browser_style
@@ -16,7 +17,6 @@ from flashlab.comparing.verdicts import VERDICTS
 from flashlab.comparing.wording import VALUE_DIGITS, percentage
 from flashlab.comparing.wording import say as say_of_comparison
 from flashlab.files import json_text
-from flashlab.findings.ratios import rounded
 from flashlab.report.page import LANGUAGE_TAGS
 from flashlab.report.render import TEMPLATES, templates
 from flashlab.report.typography import spaced

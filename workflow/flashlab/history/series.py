@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.ratios import Ratio
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.comparing.sides import read_records
 from flashlab.comparing.verdicts import Measured, verdict_on
 from flashlab.files import canonical
-from flashlab.findings.ratios import Ratio
 from flashlab.history.change_points import Change, find_changes
 from flashlab.identity import WITHOUT_EFFECT
 from flashlab.records import Record

@@ -6,7 +6,6 @@ import string
 from collections import Counter
 from pathlib import Path
 
-from flashlab.findings.model import Finding
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
 from flashlab.telling.codes import WARNINGS
@@ -14,12 +13,6 @@ from flashlab.telling.values import Label, Listed, Tellable, in_turn, say
 
 SIGNS = {"▲ ▼": "symbol.better", "= ◆ ○": "symbol.undecided", "×": "symbol.empty"}
 PROTOCOLS = {"sampled": "method.sampled", "lab5": "method.lab5", "training": "method.training"}
-PROCESSES = {
-    "single": "method.processes.single",
-    "repeated": "method.processes.repeated",
-    "varied": "method.processes.varied",
-    "means": "method.processes.means",
-}
 
 
 def describe_method(data: ReportData) -> list[Tellable]:
@@ -30,16 +23,9 @@ def describe_method(data: ReportData) -> list[Tellable]:
     return [
         *map(say, data.keys_below(f"{data.benchmark.name}.method")),
         *(say(PROTOCOLS[protocol]) for protocol in data.distinct("protocol")),
-        *(_told_processes(f) for f in data.findings if f.kind == "processes"),
+        *(told for f in data.findings if f.kind == "processes" for told in f.statements),
         *map(say, ("method.difference", "method.growth", "method.conclusions")),
     ]
-
-
-def _told_processes(finding: Finding) -> Tellable:
-    """In how many processes runs were measured; means have no interval, so no spread is known."""
-    is_known = finding.verdict == "single" or "largest" in finding.params
-    params = {name: str(value) for name, value in finding.params.items()}
-    return say(PROCESSES[finding.verdict if is_known else "means"], **params)
 
 
 def list_symbols(data: ReportData) -> Table:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flashlab.findings.model import Finding
+from flashlab.analysis.finding import Finding
 from flashlab.report.compact import compact_table, records_of
 from flashlab.report.conclusions import render_conclusion
 from flashlab.report.data import BETTER, ReportData

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric, Parameter
-from flashlab.findings.model import Finding
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
 from flashlab.sweep import Row as RunRow

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.choice import ends_of_stretch
+from flashlab.analysis.select import MIN_CHOICES
 from flashlab.benchmarks.model import Metric
-from flashlab.findings.model import Finding
-from flashlab.findings.selection import MIN_CHOICES
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table
-from flashlab.report.finding_words import ends_of_stretch
 from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
 from flashlab.report.statements import FindingRenderer
 from flashlab.sweep import chosen_metrics
@@ -49,7 +49,7 @@ def _winners(finding: Finding, symbol: str) -> Cell:
     """Who is best where, the same in every language: ``N = 128–512: SdpaCudnn; 1024: Flash4``."""
     stretches = [
         f"{', '.join(ends_of_stretch(entry['values']))}: {', '.join(entry['names'])}"
-        for entry in finding.params["winners"]
+        for entry in finding.facts["winners"]
     ]
     return Cell(f"{symbol} = {'; '.join(stretches)}")
 
@@ -67,7 +67,7 @@ def _choices(data: ReportData) -> Table | None:
             for metric in metrics:
                 about = {"metric": metric.name, "variant": dict(variant)}
                 found = data.find(sweep, "choice", **about)
-                if found is None or found.params["of"] < MIN_CHOICES or not found.params["count"]:
+                if found is None or found.facts["of"] < MIN_CHOICES or not found.facts["count"]:
                     break
                 cells.append(_winners(found, sweep.parameter.symbol))
             else:
@@ -153,11 +153,11 @@ def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
         if finding.implementations <= set(data.headline):
             continue
         sweep = data.sweep(str(finding.experiment))
-        params, metric = finding.params, data.benchmark.metric(str(finding.metric))
+        facts, metric = finding.facts, data.benchmark.metric(str(finding.metric))
         links = renderer.links(finding)
         # An experiment that shares its runs with an earlier one has the same crossovers.
         runs = [link.target for link in links if link.target.startswith("run-")]
-        key = str([finding.subject, params, runs])
+        key = str([finding.subject, facts, runs])
         if key in known:
             continue
         known.add(key)
@@ -167,11 +167,11 @@ def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
         if finding.variant:
             variant = data.variant(finding.variant)
             title = say("crossover.where", title=title, variant=variant)
-        span = f"{sweep.parameter.symbol} = {params['low_at']} – {params['high_at']}"
+        span = f"{sweep.parameter.symbol} = {facts['low_at']} – {facts['high_at']}"
         cells: list[Cell | Tellable] = [
             title if first else Cell(""),
             heading(metric.labels) if group != before else Cell(""),
-            Cell(f"{params['before']} → {params['after']}"),
+            Cell(f"{facts['before']} → {facts['after']}"),
             Cell(span, target=links[-1].target),
         ]
         name = finding.subject["implementation"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flashlab.findings.model import Finding
+from flashlab.analysis.finding import Finding
 from flashlab.report.data import ReportData
 from flashlab.report.document import Conclusion
 from flashlab.report.statements import FindingRenderer
@@ -18,11 +18,9 @@ BRIEF_CHARACTERS = 150
 def render_conclusion(renderer: FindingRenderer, finding: Finding) -> Conclusion:
     """A conclusion in words; what was looked for and not found stands apart."""
     sentences = renderer.sentences(finding)
-    told = dict(zip(finding.sentences, sentences, strict=False))
-    checked = told.pop(CHECKED, None)
-    heading, *others = told.values()
-    reasons = sentences[len(finding.sentences) :]
-    body = [*others, *reasons]
+    checked = next((each for each in finding.statements if each.key == CHECKED), None)
+    heading, *others = (each for each in finding.statements if each is not checked)
+    body = [*others, *sentences[len(finding.statements) :]]
     brief, length = _brief(renderer.data, others)
     return Conclusion(
         heading=heading,

@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.model import Metric
 from flashlab.catalogs import messages
 from flashlab.files import read_json
-from flashlab.findings.model import Finding, read_findings
 from flashlab.glyphs import legible, legible_plan
 from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, planned_experiments
 from flashlab.report.document import Cell, Link

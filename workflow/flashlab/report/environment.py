@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
+from flashlab.analysis.ceilings import read_ceilings
+from flashlab.analysis.estimates import Estimates
 from flashlab.benchmarks.model import Benchmark
 from flashlab.devices import find_device, known_devices
-from flashlab.findings.ceilings import read_ceilings
-from flashlab.findings.ratios import Estimates
 from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Cell, Environment, Row, Table
 from flashlab.sweep import DIRTY
@@ -83,13 +82,8 @@ def render_environment(data: ReportData) -> Environment:
         notices.append(
             say("environment.of_claims", count=len(of_claims), total=total, protocols=protocols)
         )
-    notices += _sittings(data)
-    notices += [
-        say(sentence, **{name: str(value) for name, value in finding.params.items()})
-        for finding in data.findings
-        if finding.kind == "counters"
-        for sentence in finding.sentences
-    ]
+    for kind in ("sittings", "counters"):
+        notices += [t for f in data.findings if f.kind == kind for t in f.statements]
     return Environment(
         facts=list(_facts(data, FACTS)),
         peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data),
@@ -101,29 +95,6 @@ def render_environment(data: ReportData) -> Environment:
         anomalies=_anomalies(data),
         failures=_failures(data),
     )
-
-
-def _minute(started: str) -> str:
-    """A time to the minute: ``2026-11-20 16:33 UTC``."""
-    return f"{datetime.fromisoformat(started).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _sittings(data: ReportData) -> Iterator[Tellable]:
-    """A line for each sitting in which the dataset was measured."""
-    for finding in data.findings:
-        if finding.kind == "sittings":
-            for sitting in finding.estimates:
-                gpu = f" ({sitting['gpu']})" if sitting["gpu"] else ""
-                at_once = sitting["gpus_at_once"] or 1
-                yield say(
-                    "environment.sitting_beside" if at_once > 1 else "environment.sitting",
-                    gpus=at_once,
-                    number=sitting["sitting"],
-                    device=f"{sitting['device']}{gpu}",
-                    count=sitting["records"],
-                    first=_minute(sitting["first"]),
-                    last=_minute(sitting["last"]),
-                )
 
 
 def agreement(data: ReportData) -> str:
@@ -274,15 +245,15 @@ def _anomalies(data: ReportData) -> Table | None:
     for finding in data.findings:
         if finding.kind != "anomaly" or finding.verdict == "none":
             continue
-        params, sweep = finding.params, data.sweep(finding.experiment or "")
+        facts, sweep = finding.facts, data.sweep(finding.experiment or "")
         name = finding.subject["implementation"]
-        run = sweep.run_at(name, finding.variant or (), params["value"])
+        run = sweep.run_at(name, finding.variant or (), facts["value"])
         assert run is not None
-        figure = params.get("ratio") or params["half_width"]
+        figure = facts.get("ratio") or facts["half_width"]
         cells: list[Cell | Tellable] = [
             *_run_cells(data, run),
             Label(data.benchmark.metric(finding.subject["metric"]).labels),
-            say(ANOMALIES[params.get("sign", "outlier")], figure=data.number(figure, 3)),
+            say(ANOMALIES[facts.get("sign", "outlier")], figure=data.number(figure, 3)),
         ]
         rows.setdefault(str(cells), Row(cells, implementation=name))
     keys = ("column.run", "column.shape", "column.metric", "column.anomaly")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
-from flashlab.findings.model import Finding
 from flashlab.glyphs import legible
 from flashlab.report.compact import printed_value, ratio_cell
 from flashlab.report.conclusions import render_conclusion
@@ -199,13 +199,13 @@ def _with_runs(
     return replace(shown, runs=tuple(runs))
 
 
-def _rare(data: ReportData, params: Mapping[str, Any], columns: Sequence[str]) -> Tellable | None:
+def _rare(data: ReportData, facts: Mapping[str, Any], columns: Sequence[str]) -> Tellable | None:
     """The places beyond the maps, each with its cell in every map."""
     listed = []
-    for entries in zip(*(chart["rare"] for chart in params["charts"]), strict=True):
+    for entries in zip(*(chart["rare"] for chart in facts["charts"]), strict=True):
         cells = [_map_cell(data, entry) for entry in entries]
         given = dict(zip(columns, entries[0]["column"], strict=True))
-        given |= {params["row"]: entries[0]["row"]}
+        given |= {facts["row"]: entries[0]["row"]}
         listed.append(
             say(
                 "conclusion.map.rare.each",
@@ -217,14 +217,14 @@ def _rare(data: ReportData, params: Mapping[str, Any], columns: Sequence[str]) -
 
 
 def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -> ChoiceMap:
-    benchmark, params = data.benchmark, finding.params
-    row = benchmark.parameter(params["row"])
+    benchmark, facts = data.benchmark, finding.facts
+    row = benchmark.parameter(facts["row"])
     columns = [*benchmark.derived_parameters, *benchmark.variants]
     names = [parameter.name for parameter in columns]
-    places = [dict(zip(names, each, strict=True)) for each in params["columns"]]
+    places = [dict(zip(names, each, strict=True)) for each in facts["columns"]]
     headings = [Listed(settings(benchmark, place), "line.break") for place in places]
     charts = []
-    for chart in params["charts"]:
+    for chart in facts["charts"]:
         metric = benchmark.metric(chart["metric"])
         use = say("use", metric.name, metric=heading(metric.labels))
         rows = [
@@ -235,11 +235,11 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
                     for settings, cell in zip(places, cells, strict=True)
                 ],
             )
-            for value, cells in zip(params["rows"], chart["cells"], strict=True)
+            for value, cells in zip(facts["rows"], chart["cells"], strict=True)
         ]
         charts.append(ChoiceChart(use, metric.name, row.symbol, headings, rows))
     notes = [renderer.sentences(finding)[0]]
-    if rare := _rare(data, params, names):
+    if rare := _rare(data, facts, names):
         notes.append(say("conclusion.map.rare", rare=rare))
     return ChoiceMap(charts, in_turn(notes))
 
@@ -262,13 +262,13 @@ def _comparison(data: ReportData, implementation: str, metric: Metric) -> Findin
     kind = "exact_comparison" if metric.exact else "comparison"
     about = {"implementation": implementation, "metric": metric.name}
     found = data.find(data.summary, kind, **about)
-    return found if found and found.params["count"] else None
+    return found if found and found.facts["count"] else None
 
 
 def _ratio_in_short(data: ReportData, finding: Finding) -> str:
     """The verdict's sign and the ratio: ``▲ 4.00×``."""
     sign, _ = sign_of(data, finding)
-    return f"{sign} {data.ratio(finding.params['low'])}×"
+    return f"{sign} {data.ratio(finding.facts['low'])}×"
 
 
 def _by_implementation(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
@@ -310,7 +310,7 @@ def _with_ratios(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
         found = [_comparison(data, name, metric) for metric in metrics]
         if any(found):
             ratios = [
-                ratio_cell(data, finding.params["low"], finding.verdict) if finding else Cell("")
+                ratio_cell(data, finding.facts["low"], finding.verdict) if finding else Cell("")
                 for finding in found
             ]
             label = say("headline.ratio", name=name, baseline=data.baseline)
@@ -388,7 +388,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         notices.append(say("no_gpu", *data.implementations))
     if any(f.kind == "environment" and f.verdict == "differs" for f in data.findings):
         notices.append(say("disagree"))
-    ranked = sorted((f for f in data.findings if f.front is not None), key=lambda f: f.front or 0)
+    ranked = sorted((f for f in data.findings if f.rank is not None), key=lambda f: f.rank or 0)
     by_topic: dict[str, list[Finding]] = {}
     for finding in ranked:
         by_topic.setdefault(finding.subject["topic"], []).append(finding)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from flashlab.findings.model import Finding
-from flashlab.report.claim_words import (
-    word_claim,
-    word_figure,
-    word_figure_in_short,
-    word_wanted,
-)
+from flashlab.analysis.finding import Finding
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Ledger, Row, Table
-from flashlab.report.finding_words import FindingWords
-from flashlab.telling.values import Label, Listed, Tellable, in_turn, say
+from flashlab.report.statements import told_reasons
+from flashlab.telling.values import Listed, Tellable, in_turn, say
 
 ORDER = ("confirmed", "contradicted", "ambiguous", "inconclusive", "other_device", "not_tested")
 DECIDED = ("confirmed", "contradicted", "ambiguous")
@@ -38,7 +31,7 @@ def render_ledger(data: ReportData) -> Ledger | None:
     renderer = _LedgerRenderer(data, sources)
     if not data.on_cpu:
         return renderer.ledger(claims)
-    shown = [claim for claim in claims if claim.params["count"]]
+    shown = [claim for claim in claims if "figure" in claim.facts]
     count = len(claims) - len(shown)
     left_out = say("ledger.left_out", count=count)
     if not shown:
@@ -58,8 +51,8 @@ class _LedgerRenderer:
 
     def ledger(self, claims: Sequence[Finding]) -> Ledger:
         ordered = sorted(claims, key=lambda claim: ORDER.index(claim.verdict))
-        shown = [claim for claim in ordered if claim.params["count"]]
-        others = [claim for claim in ordered if not claim.params["count"]]
+        shown = [claim for claim in ordered if "figure" in claim.facts]
+        others = [claim for claim in ordered if "figure" not in claim.facts]
         keys = ("column.claim", "column.published", "column.ours", "column.verdict", "column.run")
         table = Table([*map(say, keys)], [self._row(claim) for claim in shown]) if shown else None
         note = [say("ledger.note"), self._sources(claims)]
@@ -79,9 +72,9 @@ class _LedgerRenderer:
             if claim.verdict not in DECIDED:
                 continue
             sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
-            figure = word_figure_in_short(self.data.benchmark, claim)
-            formula = word_claim(self.data.benchmark, claim)["formula"]
-            rows.append(Row([self._claim(claim), formula, figure, Cell(sign)], tone=tone))
+            facts = claim.facts
+            cells = [self._claim(claim), facts["compared"], facts["in_short"], Cell(sign)]
+            rows.append(Row(cells, tone=tone))
         keys = ("column.claim", "column.compared", "column.ours", "column.verdict")
         return Table([*map(say, keys)], rows) if rows else None
 
@@ -107,24 +100,11 @@ class _LedgerRenderer:
             told.append(say("ledger.other_device", count=elsewhere))
         return in_turn(told)
 
-    def _published(self, claim: Finding) -> Tellable:
-        """The published figure with its unit; what the claim calls for where it gives none."""
-        params = claim.params
-        if params["published"] is None:
-            return say("ledger.wanted", wanted=word_wanted(claim))
-        figure = self.data.number(params["published"])
-        unit = "" if params["unit"] == "ratio" else f" {params['unit']}"
-        return say(
-            "ledger.published",
-            figure=figure + unit,
-            device=params["published_device"] or say("unknown"),
-        )
-
     def _claim(self, claim: Finding) -> Tellable:
         """What is claimed, with the number of its source and the place in it."""
         number = self.sources.index(claim.subject["source"]) + 1
-        place = Label(claim.params["place"])
-        return Listed([Label(claim.params["says"]), f" [{number}, ", place, "]"], "")
+        facts = claim.facts
+        return Listed([facts["says"], f" [{number}, ", facts["place"], "]"], "")
 
     def _row(self, claim: Finding) -> Row:
         sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
@@ -134,8 +114,8 @@ class _LedgerRenderer:
         return Row(
             [
                 self._claim(claim),
-                self._published(claim),
-                word_figure(self.data.benchmark, claim),
+                claim.facts["published"],
+                claim.facts["figure"],
                 Listed([f"{sign} ", verdict], ""),
                 Cell(str(runs[0]) + (" …" if len(runs) > 1 else ""), target=f"run-{runs[0]}")
                 if runs
@@ -147,7 +127,6 @@ class _LedgerRenderer:
 
     def _others(self, claims: Sequence[Finding]) -> list[tuple[Tellable, list[Tellable]]]:
         """The claims without a figure of ours, grouped by the verdict and what it is for."""
-        finding_words = FindingWords(self.data.benchmark)
         groups: dict[str, list[Finding]] = {}
         for claim in claims:
             groups.setdefault(f"{claim.verdict} {claim.reasons}", []).append(claim)
@@ -156,18 +135,18 @@ class _LedgerRenderer:
             verdict, reasons = members[0].verdict, members[0].reasons
             heading: Tellable = say(f"verdict.{verdict}")
             if reasons:
-                why = in_turn(finding_words.reasons(reasons))
+                why = in_turn(told_reasons(self.data.benchmark, reasons))
                 heading = say("ledger.heading", verdict=heading, why=why)
             found.append((heading, [self._claim(claim) for claim in members]))
         return found
 
     def _sources(self, claims: Sequence[Finding]) -> Tellable:
         """The documents that make the claims, by the numbers that the claims name."""
-        titles: dict[str, Mapping[str, Any]] = {}
+        titles: dict[str, Tellable] = {}
         for claim in claims:
-            titles.setdefault(claim.subject["source"], claim.params["source_title"])
+            titles.setdefault(claim.subject["source"], claim.facts["source"])
         named = [
-            say("ledger.source", number=number, title=Label(titles[source]))
+            say("ledger.source", number=number, title=titles[source])
             for number, source in enumerate(self.sources, start=1)
             if source in titles
         ]

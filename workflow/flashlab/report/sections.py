@@ -8,9 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.select import PROSE_KINDS
 from flashlab.benchmarks.model import Curve, Metric, Parameter
-from flashlab.findings.model import Finding
-from flashlab.findings.selection import PROSE_KINDS
 from flashlab.remarks import Remark
 from flashlab.report.data import BETTER, ReportData, with_unit
 from flashlab.report.document import Cell, FigureEntry, Row, Section, Table
@@ -239,10 +239,10 @@ def _data(data: ReportData, sweep: Sweep, number: int) -> Table:
 
 def _ratio_cell(data: ReportData, finding: Finding | None) -> Cell:
     """A finding about ratios in short: the verdict's sign, and the range."""
-    if finding is None or finding.params.get("low") is None:
+    if finding is None or finding.facts.get("low") is None:
         return Cell("–")
     sign, tone = sign_of(data, finding)
-    low, high = (data.ratio(finding.params[key]) for key in ("low", "high"))
+    low, high = (data.ratio(finding.facts[key]) for key in ("low", "high"))
     text = low if low == high else f"{low} – {high}"
     return Cell(f"{sign} {text}".strip(), tone=tone)
 
@@ -251,15 +251,15 @@ def _growth_cell(data: ReportData, finding: Finding | None) -> Cell | Tellable:
     """A finding about growth in short: the exponent, or how the local one runs."""
     if finding is None:
         return Cell("–")
-    params = finding.params
+    facts = finding.facts
     match finding.verdict:
         case "power_law" | "flat":
-            return Cell(data.number(params["exponent"]))
+            return Cell(data.number(facts["exponent"]))
         case "curved":
-            local = params["local"]
+            local = facts["local"]
             return Cell(f"{data.number(local[0])} → {data.number(local[-1])}")
         case "covaried":
-            return say("growth.covaried", times=data.ratio(params["times"]))
+            return say("growth.covaried", times=data.ratio(facts["times"]))
         case "too_few_sizes":
             return say("growth.too_few_sizes")
     return Cell("○")

@@ -9,7 +9,7 @@ from babel import Locale
 from babel.numbers import NumberPattern, parse_pattern
 
 from flashlab import statistics
-from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter
 from flashlab.catalogs import message, messages
 from flashlab.telling.values import Tellable, Value
 
@@ -69,3 +69,8 @@ class Teller:
         """A parameter of the benchmark that is told about."""
         assert self._benchmark is not None
         return self._benchmark.parameter(name)
+
+    def metric(self, name: str) -> Metric:
+        """A metric of the benchmark that is told about."""
+        assert self._benchmark is not None
+        return self._benchmark.metric(name)

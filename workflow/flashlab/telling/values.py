@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter
 
 LEAST_DIGITS = 3
 """The fewest significant digits of a measured number, as in 4.00: it was rounded to these."""
@@ -40,6 +40,9 @@ class Narrator(Protocol):
 
     def parameter(self, name: str) -> Parameter:
         """A parameter of the benchmark that is told about."""
+
+    def metric(self, name: str) -> Metric:
+        """A metric of the benchmark that is told about."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,11 @@ class Short(Value):
     value: float
 
     def printed(self, narrator: Narrator) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """The number, which every language prints alike."""
         if self.value >= 1000:
             return f"{float(f'{self.value:.3g}'):,.0f}"
         if self.value >= 9.95:
@@ -217,23 +225,35 @@ class Range(Value):
         return low if low == high else f"{low}–{high}"
 
 
+SPANS = {
+    "times": ("span.times.one", "span.times.range"),
+    "percent": ("span.percent.one", "span.percent.range"),
+    "microseconds": ("span.microseconds.one", "span.microseconds.range"),
+    "gigabytes": ("span.gigabytes.one", "span.gigabytes.range"),
+    "megabytes": ("span.megabytes.one", "span.megabytes.range"),
+    "kernels": ("span.kernels.one", "span.kernels.range"),
+    "operators": ("span.operators.one", "span.operators.range"),
+}
+"""The messages for one number of a unit, and for two ends."""
+
+
 @dataclass(frozen=True)
 class Span(Value):
-    """Two ends in a sentence: ``4.00 to 4.63``, by the message `key`; one of them if alike.
-
-    `unit` follows each number that stands alone.
-    """
+    """Two ends with their unit, in a sentence: ``4.00 to 4.63``; one number if they are alike."""
 
     low: Tellable
     high: Tellable
-    key: str = "span"
-    unit: str = ""
+    unit: str
 
     def printed(self, narrator: Narrator) -> str:
+        one, several = SPANS[self.unit]
         low, high = narrator.tell(self.low), narrator.tell(self.high)
-        if low == high:
-            return low + self.unit
-        return narrator.text(self.key, (), {"low": low, "high": high}) + self.unit
+        return narrator.text(one if low == high else several, (), {"low": low, "high": high})
+
+
+def span(low: float, high: float, unit: str = "times") -> Span:
+    """Two measured ends in a sentence."""
+    return Span(Measured(low), Measured(high), unit)
 
 
 # What a benchmark declares
@@ -282,6 +302,33 @@ class ParameterName(Value):
 
 
 @dataclass(frozen=True)
+class MetricName(Value):
+    """A metric within a sentence; `part` is what sets it apart within its quantity, if it has that.
+
+    So that ``Forward`` stands for the forward time beside the backward time.
+    """
+
+    metric: str
+    part: bool = False
+
+    def printed(self, narrator: Narrator) -> str:
+        metric = narrator.metric(self.metric)
+        return ((self.part and metric.part) or metric.labels)[narrator.language]
+
+
+@dataclass(frozen=True)
+class InBrackets(Value):
+    """Settings in brackets, as they follow a name; nothing for none."""
+
+    settings: Sequence[Tellable]
+
+    def printed(self, narrator: Narrator) -> str:
+        if not self.settings:
+            return ""
+        return narrator.text("variant", (), {"settings": Listed(self.settings)})
+
+
+@dataclass(frozen=True)
 class Run(Value):
     """An implementation and its settings: ``Flash2 [N = 128, causal]``, of what there is of it."""
 
@@ -300,7 +347,7 @@ KINDS: Mapping[str, type[Value]] = {
     kind.__name__: kind
     for kind in (
         *(Statement, Label, Heading, Within, Listed, Sentences, Number, Measured, Short, Range),
-        *(Span, Setting, ParameterName, Run),
+        *(Span, Setting, ParameterName, MetricName, InBrackets, Run),
     )
 }
 """The values by the name that they have in JSON."""

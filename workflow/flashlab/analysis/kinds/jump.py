@@ -1,0 +1,97 @@
+"""A rate that changes between neighbours for one implementation and for none of the others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.rates import rate_metrics, rates_of
+from flashlab.analysis.ratios import INTERVALS, Ratio, interval_json, rounded
+from flashlab.analysis.series import Series, build_finding, quoted
+from flashlab.sweep import Sweep
+from flashlab.telling.values import Measured, say, span
+
+JUMP = 1.5
+"""Least factor between neighbours that is a jump of the rate."""
+
+METHOD = (
+    f"rate over that at the value before: beyond a factor of {JUMP} with its whole interval, while "
+    f"that of every other implementation is within it, {INTERVALS}"
+)
+
+MESSAGES = {"rises": "jump.rises", "falls": "jump.falls"}
+
+
+def _jumps(step: Ratio) -> bool:
+    """Whether a step's whole interval lies beyond the factor of a jump."""
+    if step.low is None or step.high is None:
+        return False
+    return step.low > JUMP or step.high < 1 / JUMP
+
+
+def _is_calm(step: Ratio) -> bool:
+    """Whether a step's whole interval lies within the factor of a jump."""
+    if step.low is None or step.high is None:
+        return False
+    return step.low >= 1 / JUMP and step.high <= JUMP
+
+
+def jumps(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+    """A rate that changes between neighbours for one implementation and for none of the others."""
+    checks = hits = 0
+    names = sorted(sweep.implementations)
+    for variant, metric in itertools.product(sweep.variants, rate_metrics(sweep)):
+        of = {name: rates_of(Series(sweep, name, variant, metric), estimates) for name in names}
+        for before, value in itertools.pairwise(sweep.values):
+            steps = {
+                name: rates.over(value, before)
+                for name, rates in of.items()
+                if {before, value} <= rates.estimates.keys()
+            }
+            if len(steps) < 2:
+                continue
+            checks += len(steps)
+            for name, step in steps.items():
+                others = [other for key, other in steps.items() if key != name]
+                if not _jumps(step) or not all(map(_is_calm, others)):
+                    continue
+                hits += 1
+                rest = [other.ratio for other in others]
+                verdict = "rises" if step.ratio > 1 else "falls"
+                yield build_finding(
+                    "jump",
+                    [of[name].series],
+                    verdict,
+                    statements=[
+                        say(
+                            MESSAGES[verdict],
+                            **quoted([of[name].series], before=before, value=value),
+                            ratio=Measured(rounded(step.ratio)),
+                            factors=span(rounded(min(rest)), rounded(max(rest))),
+                        )
+                    ],
+                    facts={"ratio": rounded(step.ratio)},
+                    method=METHOD,
+                    n=min(other.samples for other in steps.values()),
+                    estimates=[
+                        {"implementation": key, "value": value, **interval_json(other)}
+                        for key, other in steps.items()
+                    ],
+                    values=[before, value],
+                )
+    if checks > hits:
+        yield Finding(
+            kind="jump",
+            experiment=sweep.name,
+            device=sweep.device,
+            subject={},
+            verdict="none",
+            evidence=Evidence(
+                table=f"tables/{sweep.name}/samples.csv",
+                rows={"implementation": names},
+                method=METHOD,
+                n=checks,
+            ),
+        )
