@@ -2,49 +2,30 @@
 
 What is on page one is decided with the conclusions (`front_conclusions`).
 
-A section tells its comparisons and growth in full, and of each of the `BRIEF_KINDS` at most one
+A section tells its comparisons and growth in full, and of each of the brief kinds at most one
 finding, at most `MOST_BRIEF` in all, choices first. What is told so of one implementation and
 metric is told once, in the section where it is strongest.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.scaling import SCALING
+from flashlab.analysis.registry import KINDS
 from flashlab.files import canonical
 from flashlab.sweep import Sweep
 from flashlab.telling.values import to_json
 
-NOTHING_FOUND = frozenset({"none", "none_in_range", "monotone"})
-"""Verdicts of checks that found nothing: counted, not told."""
-
-UNDECIDED = NOTHING_FOUND | {
-    *("inconclusive", "imprecise", "too_few_sizes", "withheld", "unexplained"),
-}
-
 MIN_CHOICES = 3
 """Fewest implementations among which choosing is more than a comparison with the baseline."""
 
-BRIEF_KINDS = ("jump", "exact_account", "launch_bound", "saturation", "balance")
-"""Kinds of which a section tells the strongest finding alone, the foremost ones first."""
-
 MOST_BRIEF = 3
 
-DATASET_KINDS = ("variant_gain", "derived_size", "worse_than_naive")
-"""Kinds about the dataset as a whole of which one finding each is told beside the roofline."""
-
-RULE_BROKEN = frozenset({"limit_found", "broken"})
-"""Verdicts that are told of every implementation: something that should hold does not."""
-
-PROSE_KINDS = frozenset(
-    {"variant_effect", "comparison", "crossover", "exact_comparison", "out_of_memory", "scaling"}
-    | {"monotonicity", "choice", "balance", "exact_account", "launch_bound", "saturation", "jump"}
-    | {"cause"}
-)
-"""What an experiment's section tells in prose; the other kinds have sections of their own."""
+BRIEFLY = ("jump", "exact_account", "launch_bound", "saturation", "balance")
+"""Kinds of which a section tells the strongest finding alone, the foremost ones first."""
 
 
 def _share_of_matrix_product(finding: Finding) -> float:
@@ -52,19 +33,16 @@ def _share_of_matrix_product(finding: Finding) -> float:
     return share
 
 
-def is_told(finding: Finding, headline: Collection[str], tabulated: bool) -> bool:
-    """Whether a section tells a finding in a sentence: one about the headline's implementations.
+def _is_told(finding: Finding, headline: Collection[str], tabulated: bool) -> bool:
+    """Whether a section tells a finding in full: one about the headline's implementations.
 
     What breaks a rule that should hold is told of every implementation. Growth is not told where
     it is `tabulated`: where a table gives it for all implementations.
     """
-    if tabulated and finding.kind == "scaling":
+    kind = KINDS[finding.kind]
+    if kind.told != "in full" or not finding.statements or (tabulated and kind is SCALING):
         return False
-    if finding.kind not in PROSE_KINDS or finding.kind in (*BRIEF_KINDS, "choice"):
-        return False
-    if finding.verdict in NOTHING_FOUND:
-        return False
-    return finding.verdict in RULE_BROKEN or finding.implementations <= set(headline)
+    return finding.verdict in kind.alarming or finding.implementations <= set(headline)
 
 
 def _content(finding: Finding, sweep: Sweep) -> str:
@@ -83,7 +61,7 @@ def _told(
             continue  # every check says the same: that there are no numbers
         tabulated = not set(sweep.implementations) <= set(headline)
         for finding in findings:
-            if finding.experiment != sweep.name or not is_told(finding, headline, tabulated):
+            if finding.experiment != sweep.name or not _is_told(finding, headline, tabulated):
                 continue
             key = _content(finding, sweep)
             if key not in known:
@@ -91,29 +69,10 @@ def _told(
                 yield finding
 
 
-def _brief_strength(finding: Finding) -> float:
+def _strength(finding: Finding) -> float:
     """How much a finding of a brief kind has to tell, within its kind; 0 for nothing."""
-    if finding.verdict in UNDECIDED:
-        return 0.0
-    facts = finding.facts
-    match finding.kind:
-        case "jump":
-            return abs(math.log2(facts["ratio"]))
-        case "exact_account":  # before all others where a run did not fit into memory
-            ran_out = any(reason.status == "oom" for reason in finding.reasons)
-            return float(facts["share"]) + 100 * ran_out
-        case "launch_bound":
-            return math.log2(facts["times_work"])
-        case "saturation" if finding.verdict == "falls":
-            return float(100 / facts["share"])
-        case "saturation" if finding.verdict == "reached":
-            return float(facts["from"] != facts["first"])
-        case "balance":
-            return max(
-                abs(math.log2(estimate["estimate"] / facts["ideal"]))
-                for estimate in finding.estimates
-            )
-    return 0.0
+    strength = KINDS[finding.kind].strength
+    return strength(finding) if strength and finding.statements else 0.0
 
 
 def _decisive(findings: Iterable[Finding]) -> set[str | None]:
@@ -132,7 +91,7 @@ def _told_choices(findings: Iterable[Finding], decisive: Collection[str | None])
         if finding.kind == "choice"
         and finding.metric in decisive
         and finding.facts["of"] >= MIN_CHOICES
-        and finding.verdict not in UNDECIDED
+        and finding.statements
     ][:MOST_BRIEF]
 
 
@@ -144,28 +103,26 @@ def _told_briefly(
     order = {sweep.name: position for position, sweep in enumerate(sweeps)}
     strongest: dict[tuple[str, ...], Finding] = {}
     for finding in sorted(findings, key=lambda f: order.get(f.experiment or "", len(order))):
-        if finding.kind not in BRIEF_KINDS or finding.experiment not in order:
+        if finding.kind not in BRIEFLY or finding.experiment not in order:
             continue
         if finding.kind != "jump" and not finding.implementations <= set(headline):
             continue
         best = strongest.setdefault(_brief_topic(finding), finding)
-        strongest[_brief_topic(finding)] = max(best, finding, key=_brief_strength)
+        strongest[_brief_topic(finding)] = max(best, finding, key=_strength)
     known: set[str] = set()
     for sweep in sweeps:
         mine = [finding for finding in findings if finding.experiment == sweep.name]
         choices = {_content(finding, sweep): finding for finding in _told_choices(mine, decisive)}
         told = [finding for content, finding in choices.items() if content not in known]
         known |= choices.keys()
-        for kind in BRIEF_KINDS:
+        for kind in BRIEFLY:
             candidates = [
                 finding
                 for finding in strongest.values()
-                if finding.experiment == sweep.name
-                and finding.kind == kind
-                and _brief_strength(finding)
+                if finding.experiment == sweep.name and finding.kind == kind and _strength(finding)
             ]
             if candidates and len(told) < MOST_BRIEF:
-                told.append(max(candidates, key=_brief_strength))
+                told.append(max(candidates, key=_strength))
         yield from told
 
 
@@ -182,17 +139,17 @@ def _told_of_dataset(findings: Sequence[Finding], headline: Collection[str]) -> 
     found: dict[str, Finding] = {}
     decisive = _decisive(findings)
     for finding in findings:
-        kind = finding.kind
-        if kind not in DATASET_KINDS or finding.verdict in UNDECIDED:
+        kind = KINDS[finding.kind]
+        if kind.told != "of the dataset" or not finding.statements:
             continue
-        if kind == "worse_than_naive":
+        if kind.alarming:
             if finding.metric not in decisive:
                 continue
         elif not finding.implementations <= set(headline):
             continue
-        best = found.get(kind)
+        best = found.get(kind.name)
         if best is None or finding.facts["count"] > best.facts["count"]:
-            found[kind] = finding
+            found[kind.name] = finding
     return list(found.values())
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from markupsafe import Markup
 
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.select import PROSE_KINDS
 from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.remarks import Remark
 from flashlab.report.data import BETTER, ReportData, with_unit
@@ -36,6 +35,9 @@ SIGNS = {
     **{"equivalent": ("=", ""), "equal": ("=", ""), "mixed": ("◆", ""), "inconclusive": ("○", "")},
 }
 """The sign of a verdict in a table, and whether it is good news, where less is better."""
+
+ELSEWHERE = frozenset({"conclusion", "roofline"})
+"""Kinds of finding about an experiment that its section does not list."""
 
 _logger = logging.getLogger(__name__)
 
@@ -393,7 +395,7 @@ def render_section(
         title=Listed([ordinal, title], ""),
         question=_question(data, sweep),
         setting=_setting(data, sweep),
-        statements=renderer.render([f for f in mine if f.told and f.kind in PROSE_KINDS]),
+        statements=renderer.render([f for f in mine if f.told and f.kind not in ELSEWHERE]),
         figures=[_figure(data, renderer, sweep, figure) for figure in sweep.plan["figures"]],
         others=_others(data, sweep),
         silent=silent,

@@ -12,6 +12,7 @@ import numpy as np
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import EXPERIMENTS, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.scaling import bends
 from flashlab.analysis.ratios import (
     INTERVALS,
@@ -143,11 +144,11 @@ def _signs(series: Series, estimates: Estimates) -> dict[int, _Sign | None]:
     }
 
 
-def unstable(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def unstable(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """Runs that drifted by more than the margin, or whose median is not known to within it."""
     checks = hits = 0
     for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
-        signs = _signs(series, estimates)
+        signs = _signs(series, given.estimates)
         checks += len(signs)
         for value, sign in signs.items():
             if sign:
@@ -178,7 +179,7 @@ def _is_checked(
     return bends([sizes[j] for j in others], [found[j] for j in others]) == "straight"
 
 
-def outliers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def outliers(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """Records that their neighbours, which agree with one another, contradict.
 
     A size between two others is checked where those within two steps of it, at least three of
@@ -186,9 +187,9 @@ def outliers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     """
     checks = hits = 0
     for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
-        by_size = estimates.along(series)
+        by_size = given.estimates.along(series)
         sizes, found = list(by_size), list(by_size.values())
-        unstable_sizes = {size for size, sign in _signs(series, estimates).items() if sign}
+        unstable_sizes = {size for size, sign in _signs(series, given.estimates).items() if sign}
         for i in range(1, len(sizes) - 1):
             if not _is_checked(i, sizes, found, unstable_sizes):
                 continue
@@ -209,3 +210,11 @@ def outliers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                     sizes[max(0, i - 2) : i + 3],
                 )
     yield from _clean_checks(sweep, "outlier", checks, hits, NEIGHBOURS)
+
+
+ANOMALY = Kind(
+    name="anomaly",
+    label="kind.anomaly",
+    verdicts=("unstable", "outlier", "none"),
+    of_experiment=[(EXPERIMENTS, unstable), (SWEEPS, outliers)],
+)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
 from flashlab.analysis.rates import operations, timed_metrics
 from flashlab.analysis.ratio_pairs import over_ideal, times_ideal
@@ -38,7 +39,7 @@ def verdict_of(shares: Sequence[Ratio]) -> str:
     return AGAINST_IDEAL.get(shared, shared)
 
 
-def balances(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def balances(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """How each time stands to the one before it, where their operations have the same ratio."""
     names = sorted(sweep.implementations)
     for first, second in itertools.pairwise(timed_metrics(sweep.benchmark)):
@@ -48,7 +49,7 @@ def balances(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             if len({rounded(ideal) for ideal in ideals}) != 1:
                 continue
             ideal = ideals.pop()
-            below, above = estimates.along(base), estimates.along(series)
+            below, above = given.estimates.along(base), given.estimates.along(series)
             shares = [over_ideal(value, ideal, above[value], below[value]) for value in below]
             found = [times_ideal(share, ideal) for share in shares]
             verdict, facts = verdict_of(shares), describe_range(found) | {"ideal": rounded(ideal)}
@@ -75,3 +76,19 @@ def balances(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                 subject={"other_metric": first.name},
                 each_alone=True,
             )
+
+
+def _strength(finding: Finding) -> float:
+    """How far the ratio lies from that of the operations, at most, as a power of two."""
+    ideal = finding.facts["ideal"]
+    return max(abs(math.log2(each["estimate"] / ideal)) for each in finding.estimates)
+
+
+BALANCE = Kind(
+    name="balance",
+    label="kind.balance",
+    verdicts=("as_operations", "above", "below", "mixed", "inconclusive"),
+    of_experiment=[(SWEEPS, balances)],
+    told="briefly",
+    strength=_strength,
+)

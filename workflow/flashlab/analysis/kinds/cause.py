@@ -10,28 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.counted_passes import CountedPass, spans_of
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.finding import Evidence, Finding
-from flashlab.analysis.kernel_causes import counted_kernels
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kernel_causes import CountedKernels, counted_kernels
+from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.operator_causes import counted_operators
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
-from flashlab.sweep import Row, Sweep, device_of
+from flashlab.sweep import Row, Sweep
 from flashlab.telling.values import Listed, Statement, say
-
-COUNTERS = {
-    "counted": "counters.counted",
-    "partly": "counters.partly",
-    "uncounted": "counters.uncounted",
-}
-OPERATORS = {
-    "counted": "counters.counted.operators",
-    "partly": "counters.partly.operators",
-    "uncounted": "counters.uncounted.operators",
-}
 
 
 def _statements(series: Series, verdict: str, group: Sequence[CountedPass]) -> list[Statement]:
@@ -80,46 +69,22 @@ def _counted(
     return None
 
 
-def causes(sweep: Sweep, estimates: Estimates, ceilings: Ceilings | None) -> Iterator[Finding]:
+def causes(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """What was counted of a sweep's runs tells of their times; a finding for each verdict."""
     timed = [metric for metric in sweep.benchmark.measured if metric.work]
     for series in each_series(sweep, timed):
         groups: dict[str, list[CountedPass]] = {}
         for row in series.measured_rows:
-            if found := _counted(series, row, estimates, ceilings):
+            if found := _counted(series, row, given.estimates, given.ceilings):
                 groups.setdefault(found.verdict, []).append(found)
         for verdict, group in sorted(groups.items()):
             yield _finding(series, verdict, group)
 
 
-def counted_runs(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
-    """Of how many runs the counters were read: ``counted``, ``partly`` or ``uncounted``."""
-    statuses: dict[tuple[Any, ...], set[str]] = {}
-    kinds = sorted({row["device"] for sweep in sweeps for row in sweep.runs})
-    for sweep in sweeps:
-        declared = (sweep.benchmark.all_counters(kind) for kind in kinds)
-        names = {metric.name for metrics in declared for metric in metrics}
-        for row in sweep.metrics:
-            if row["metric"] in names:
-                statuses.setdefault(sweep.key_of(row), set()).add(row["status"])
-    if not any(sweep.benchmark.counters for sweep in sweeps):
-        return
-    count = sum(found == {"ok"} for found in statuses.values())
-    failed = len(statuses) - count
-    verdict = "partly" if failed else "counted" if count else "uncounted"
-    yield Finding(
-        kind="counters",
-        experiment=None,
-        device=device_of(run for sweep in sweeps for run in sweep.runs),
-        subject={},
-        verdict=verdict,
-        statements=[
-            say((OPERATORS if kinds == ["cpu"] else COUNTERS)[verdict], count=count, failed=failed)
-        ],
-        evidence=Evidence(
-            table="tables/*/metrics.csv",
-            rows={},
-            method="runs with rows of counters",
-            n=count,
-        ),
-    )
+CAUSE = Kind(
+    name="cause",
+    label="kind.cause",
+    verdicts=(*CountedKernels.MESSAGES, "elementwise", "products", "fused", "none"),
+    of_experiment=[(EXPERIMENTS, causes)],
+    told="in full",
+)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import CHOICES, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
 from flashlab.analysis.ratios import (
     INTERVALS,
@@ -156,14 +156,14 @@ def _statements(
     yield say(MESSAGES[verdict], series[0].metric.quantity.name, **values)
 
 
-def choices(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def choices(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """Who is best along a sweep, in each variant and by each metric."""
     metrics = chosen_metrics(sweep.benchmark)
     for variant, metric in itertools.product(sweep.variants, metrics):
         series = [Series(sweep, name, variant, metric) for name in sorted(sweep.implementations)]
         if len(series) < 2:
             return
-        along = {each.implementation: estimates.along(each) for each in series}
+        along = {each.implementation: given.estimates.along(each) for each in series}
         places: dict[int, Place] = {}
         for value in sweep.values:
             by_name = {name: found[value] for name, found in along.items() if value in found}
@@ -244,7 +244,7 @@ def _wrong_choice(benchmark: Benchmark, places: Places) -> dict[str, Any]:
     }
 
 
-def overall_choice(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Finding]:
+def overall_choice(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
     """Who is best over all distinct settings, and what the wrong choice costs: one finding."""
     benchmark, settings = sweeps[0].benchmark, settings_of(sweeps)
     metrics = chosen_metrics(benchmark)
@@ -255,7 +255,9 @@ def overall_choice(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Fi
             continue
         chosen.append(setting)
         for metric in metrics:
-            by_name = {name: setting.estimate(estimates, name, metric) for name in setting.runs}
+            by_name = {
+                name: setting.estimate(given.estimates, name, metric) for name in setting.runs
+            }
             found = place(0, by_name, metric.higher_is_better)
             assert found is not None
             places[metric.name][setting.key] = found
@@ -290,3 +292,12 @@ def overall_choice(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Fi
         ],
         compared=[[row for _, row in setting.runs.values()] for setting in chosen],
     )
+
+
+CHOICE = Kind(
+    name="choice",
+    label="kind.choice",
+    verdicts=(*MESSAGES, "inconclusive"),
+    of_experiment=[(SWEEPS, choices)],
+    of_dataset=[(CHOICES, overall_choice)],
+)

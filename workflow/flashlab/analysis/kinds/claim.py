@@ -22,6 +22,7 @@ import numpy as np
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import (
     EVIDENCE_DIGITS,
     INTERVALS,
@@ -515,15 +516,14 @@ def _facts(
     return facts | {"compared": compared, **_told_readings(claim, readings, verdict, benchmark)}
 
 
-def claims(
-    document: Mapping[str, Any], sweeps: Sequence[Sweep], estimates: Estimates
-) -> Iterator[Finding]:
+def claims(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
     """One finding a published claim, whether it could be tested here or not."""
+    document = given.published
     benchmark = find_benchmark(document["benchmark"])
     sweeps = [sweep for sweep in sweeps if sweep.benchmark.name == benchmark.name]
     if not sweeps:
         return
-    dataset = _read_dataset(sweeps, benchmark, estimates)
+    dataset = _read_dataset(sweeps, benchmark, given.estimates)
     for claim in document["claims"]:
         source = document["sources"][claim["source"]]
         verdict, readings, reasons = _decide(document, claim, dataset)
@@ -574,3 +574,11 @@ def _warnings(dataset: _Dataset, readings: Readings) -> list[str]:
             measured = dataset.benchmark.measured_behind(comparison.metric)
             found.update(warning_codes(rows, *measured), sitting_doubts([rows]))
     return sorted(found)
+
+
+CLAIM = Kind(
+    name="claim",
+    label="kind.claim",
+    verdicts=(*DECIDED, "ambiguous", "inconclusive", "other_device", "not_tested"),
+    of_dataset=[(MEASURED, claims)],
+)

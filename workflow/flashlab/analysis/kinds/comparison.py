@@ -1,7 +1,7 @@
-"""Ratios along a sweep: an implementation against the baseline, and a variant against its absence.
+"""How many times as good as the baseline each implementation is, by each sampled metric.
 
-Both are one ratio of medians at each value of the sweep, judged by the margin and told alike; steps
-(`step`) are judged so too.
+The ratio of two medians at each value of the sweep, judged by the margin. Other kinds of finding
+about such ratios are built and told alike (`ratio_finding`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.ratios import (
     INTERVALS,
     Ratio,
@@ -24,15 +24,15 @@ from flashlab.analysis.ratios import (
 )
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.benchmarks.model import Metric
-from flashlab.sweep import Sweep, Variant, metrics_of
-from flashlab.telling.values import Label, Listed, Measured, Statement, Tellable, say, span
+from flashlab.sweep import Sweep, metrics_of
+from flashlab.telling.values import Listed, Measured, Statement, Tellable, say, span
 
 VERDICTS = {"above": "better", "below": "worse", "equal": "equivalent"}
 
 Messages = Mapping[str, tuple[str, ...]]
 """The messages of a verdict: for several values of the sweep, for one, and for none."""
 
-COMPARISON: Messages = {
+MESSAGES: Messages = {
     "better": ("comparison.better", "comparison.better.one"),
     "worse": ("comparison.worse", "comparison.worse.one"),
     "equivalent": ("comparison.equivalent", "comparison.equivalent.one"),
@@ -42,17 +42,6 @@ COMPARISON: Messages = {
         "comparison.inconclusive.missing",
     ),
     "mixed": ("comparison.mixed",),
-}
-VARIANT_EFFECT: Messages = {
-    "better": ("variant_effect.better", "variant_effect.better.one"),
-    "worse": ("variant_effect.worse", "variant_effect.worse.one"),
-    "equivalent": ("variant_effect.equivalent", "variant_effect.equivalent.one"),
-    "inconclusive": (
-        "variant_effect.inconclusive",
-        "variant_effect.inconclusive.one",
-        "variant_effect.inconclusive.missing",
-    ),
-    "mixed": ("variant_effect.mixed",),
 }
 TRENDS = {
     "widens": "comparison.trend.widens",
@@ -157,7 +146,7 @@ def trend_of(found: Sequence[Ratio]) -> str:
     return "none"
 
 
-def _build_finding(
+def ratio_finding(
     kind: str,
     messages: Messages,
     pair: Sequence[Series],
@@ -216,7 +205,7 @@ def _compared_metrics(sweep: Sweep) -> list[Metric]:
     return [*measured, *totals] if sweep.is_summary else measured
 
 
-def comparisons(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def comparisons(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """How many times as good as the baseline each implementation is, by each sampled metric."""
     if sweep.baseline not in sweep.implementations:
         return
@@ -224,11 +213,11 @@ def comparisons(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
     metrics = _compared_metrics(sweep)
     for name, variant, metric in itertools.product(others, sweep.variants, metrics):
         pair = [Series(sweep, who, variant, metric) for who in (name, sweep.baseline)]
-        mine, theirs = map(estimates.along, pair)
+        mine, theirs = map(given.estimates.along, pair)
         over = "over that of" if metric.higher_is_better else "under that of"
-        yield _build_finding(
+        yield ratio_finding(
             "comparison",
-            COMPARISON,
+            MESSAGES,
             pair,
             advantages(mine, theirs, metric.higher_is_better),
             f"{over} the baseline, as a factor above 1 where better",
@@ -237,32 +226,10 @@ def comparisons(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
         )
 
 
-def _variant_pairs(sweep: Sweep) -> Iterator[tuple[str, Variant, Variant]]:
-    """Pairs of variants that differ in one boolean parameter alone: off, and on."""
-    for parameter in sweep.benchmark.variants:
-        if parameter.kind is not bool:
-            continue
-        for off in sweep.variants:
-            on = tuple((key, key == parameter.name or value) for key, value in off)
-            if dict(off)[parameter.name] is False and on in sweep.variants:
-                yield parameter.name, off, on
-
-
-def variant_effects(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
-    """What switching a variant on does to each sampled metric."""
-    names, metrics = sorted(sweep.implementations), metrics_of(sweep.benchmark, exact=False)
-    for switched, off, on in _variant_pairs(sweep):
-        label = Label(sweep.benchmark.parameter(switched).labels)
-        for name, metric in itertools.product(names, metrics):
-            pair = [Series(sweep, name, variant, metric) for variant in (off, on)]
-            before, after = map(estimates.along, pair)
-            sides = ("with", "without") if metric.higher_is_better else ("without", "with")
-            yield _build_finding(
-                "variant_effect",
-                VARIANT_EFFECT,
-                pair,
-                advantages(after, before, metric.higher_is_better),
-                f"{sides[0]} {switched} over that {sides[1]}, as a factor above 1 where better",
-                {"switched": switched},
-                {"switched": label},
-            )
+COMPARISON = Kind(
+    name="comparison",
+    label="kind.comparison",
+    verdicts=("better", "worse", "equivalent", "inconclusive", "mixed"),
+    of_experiment=[(COMPARED, comparisons)],
+    told="in full",
+)

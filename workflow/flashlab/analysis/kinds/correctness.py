@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.settings import dataset_finding, distinct_runs, given_parameters
 from flashlab.sweep import Row, Sweep
@@ -72,7 +73,7 @@ def _wrong(sweeps: Sequence[Sweep], name: str, mine: Sequence[tuple[Sweep, Row]]
     )
 
 
-def correctness(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
+def correctness(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
     """A finding for each implementation that was wrong, and one on the runs that were not."""
     runs = distinct_runs(sweeps)
     names = sorted({row["implementation"] for _, row in runs if row["status"] == "incorrect"})
@@ -89,3 +90,11 @@ def correctness(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
             n=len(right),
             estimates=[],
         )
+
+
+CORRECTNESS = Kind(
+    name="correctness",
+    label="kind.correctness",
+    verdicts=("wrong", "none"),
+    of_dataset=[(EVERY, correctness)],
+)

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import INTERVALS, Ratio, advantages, without_samples
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.sweep import Sweep, metrics_of
@@ -51,7 +51,7 @@ def _verdicts(
         yield "none_in_range", [], {}
 
 
-def crossovers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def crossovers(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """Between which measured values the better of two implementations changes: a finding each."""
     if len(sweep.values) < 2:
         return
@@ -60,7 +60,7 @@ def crossovers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
         for variant, metric in itertools.product(sweep.variants, metrics):
             # Above 1 the first of the two is the better one.
             pair = [Series(sweep, name, variant, metric) for name in names]
-            first, second = map(estimates.along, pair)
+            first, second = map(given.estimates.along, pair)
             found = advantages(first, second, metric.higher_is_better)
             for verdict, told, facts in _verdicts(pair, found):
                 yield build_finding(
@@ -76,3 +76,12 @@ def crossovers(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                     reasons=without_samples(found),
                     subject={"other": names[1]},
                 )
+
+
+CROSSOVER = Kind(
+    name="crossover",
+    label="kind.crossover",
+    verdicts=("crosses", "none_in_range", "inconclusive"),
+    of_experiment=[(SWEEPS, crossovers)],
+    told="in full",
+)

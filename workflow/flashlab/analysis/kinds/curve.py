@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.model import Benchmark, Curve
 from flashlab.sweep import Row, Sweep, device_of
@@ -71,7 +71,7 @@ def _references(
     return found
 
 
-def curve_differences(sweeps: Sequence[Sweep], _: Estimates) -> Iterator[Finding]:
+def curve_differences(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
     """A finding for each run that has a curve, but the naive ones that it is compared with."""
     if not sweeps:
         return
@@ -131,3 +131,11 @@ def _finding(
             estimates=[{"value": sweep.value_of(run), "estimate": facts["distance"]}],
         ),
     )
+
+
+CURVE = Kind(
+    name="curve",
+    label="kind.curve",
+    verdicts=("within", "differs", "withheld"),
+    of_dataset=[(MEASURED, curve_differences)],
+)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.comparison import VERDICTS
 from flashlab.analysis.rates import operations, timed_metrics
 from flashlab.analysis.ratio_pairs import (
@@ -48,7 +48,7 @@ def _steps(
     return steps
 
 
-def derived_sizes(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Finding]:
+def derived_sizes(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
     """For each step of a derived size: its factor in each time of each implementation."""
     benchmark, settings = sweeps[0].benchmark, settings_of(sweeps)
     for parameter in benchmark.derived_parameters:
@@ -67,7 +67,7 @@ def derived_sizes(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Fin
                 ]
                 if not mine:
                     continue
-                shares = shares_of(mine, name, metric, 1.0, estimates)
+                shares = shares_of(mine, name, metric, 1.0, given.estimates)
                 shared = shared_verdict(shares)
                 yield pair_finding(
                     "derived_size",
@@ -87,3 +87,12 @@ def derived_sizes(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Fin
                     method=f"median {metric.labels['en']} at the smaller {parameter.name} over "
                     "that at the larger, at equal operations and all else equal",
                 )
+
+
+DERIVED_SIZE = Kind(
+    name="derived_size",
+    label="kind.derived_size",
+    verdicts=(*MESSAGES, "inconclusive"),
+    of_dataset=[(CHOICES, derived_sizes)],
+    told="of the dataset",
+)

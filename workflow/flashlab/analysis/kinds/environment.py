@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.sweep import Row, Sweep, device_of
 
 MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
@@ -19,7 +20,7 @@ def _runs(sweeps: Sequence[Sweep]) -> list[Row]:
     return [found[record] for record in sorted(found)]
 
 
-def environments(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
+def environments(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
     """One finding for each field: ``agrees``, ``unstated`` by some records, or ``differs``."""
     runs = _runs(sweeps)
     # A run that failed may have ended before it was known who would run it.
@@ -63,3 +64,11 @@ def _finding(subject: dict[str, str], rows: Sequence[Row], device: str) -> Findi
             estimates=estimates,
         ),
     )
+
+
+ENVIRONMENT = Kind(
+    name="environment",
+    label="kind.environment",
+    verdicts=("agrees", "unstated", "differs"),
+    of_dataset=[(EVERY, environments)],
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.kinds.exact_comparison import modelled_value
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
@@ -142,7 +143,7 @@ def _finding(series: Series, account: Account) -> Finding | None:
     )
 
 
-def accounts(sweep: Sweep, _: object) -> Iterator[Finding]:
+def accounts(sweep: Sweep, _: Given) -> Iterator[Finding]:
     """What an exact metric consists of, for each series whose values its model gives."""
     metrics = [m for m in metrics_of(sweep.benchmark, exact=True) if m.account]
     for series in each_series(sweep, metrics):
@@ -150,3 +151,19 @@ def accounts(sweep: Sweep, _: object) -> Iterator[Finding]:
         found = _finding(series, series.metric.account)
         if found is not None:
             yield found
+
+
+def _strength(finding: Finding) -> float:
+    """The largest part's share; before all others where a run did not fit into memory."""
+    ran_out = any(reason.status == "oom" for reason in finding.reasons)
+    return float(finding.facts["share"]) + 100 * ran_out
+
+
+EXACT_ACCOUNT = Kind(
+    name="exact_account",
+    label="kind.exact_account",
+    verdicts=("explained", "unexplained"),
+    of_experiment=[(SWEEPS, accounts)],
+    told="briefly",
+    strength=_strength,
+)

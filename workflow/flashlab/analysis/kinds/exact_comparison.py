@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.kinds.comparison import Messages, message_for, quoted_range
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.series import Series, build_finding, quoted
@@ -139,7 +139,7 @@ def _statements(
     return told
 
 
-def exact_comparisons(sweep: Sweep, _: Estimates) -> Iterator[Finding]:
+def exact_comparisons(sweep: Sweep, _: Given) -> Iterator[Finding]:
     """An exact metric as a share of the baseline's; exact, so without interval and margin.
 
     Where it is less at some values and more at others, each side is a finding of its own.
@@ -167,3 +167,12 @@ def exact_comparisons(sweep: Sweep, _: Estimates) -> Iterator[Finding]:
                 estimates=[share.to_json() for share in found],
                 subject={"baseline": sweep.baseline},
             )
+
+
+EXACT_COMPARISON = Kind(
+    name="exact_comparison",
+    label="kind.exact_comparison",
+    verdicts=("less", "more", "equal", "withheld"),
+    of_experiment=[(COMPARED, exact_comparisons)],
+    told="in full",
+)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rate_metrics, rates_of
 from flashlab.analysis.ratios import INTERVALS, Ratio, interval_json, rounded
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.sweep import Sweep
 from flashlab.telling.values import Measured, say, span
 
-JUMP = 1.5
+LEAST_JUMP = 1.5
 """Least factor between neighbours that is a jump of the rate."""
 
 METHOD = (
-    f"rate over that at the value before: beyond a factor of {JUMP} with its whole interval, while "
-    f"that of every other implementation is within it, {INTERVALS}"
+    f"rate over that at the value before: beyond a factor of {LEAST_JUMP} with its whole interval, "
+    f"while that of every other implementation is within it, {INTERVALS}"
 )
 
 MESSAGES = {"rises": "jump.rises", "falls": "jump.falls"}
@@ -28,22 +29,24 @@ def _jumps(step: Ratio) -> bool:
     """Whether a step's whole interval lies beyond the factor of a jump."""
     if step.low is None or step.high is None:
         return False
-    return step.low > JUMP or step.high < 1 / JUMP
+    return step.low > LEAST_JUMP or step.high < 1 / LEAST_JUMP
 
 
 def _is_calm(step: Ratio) -> bool:
     """Whether a step's whole interval lies within the factor of a jump."""
     if step.low is None or step.high is None:
         return False
-    return step.low >= 1 / JUMP and step.high <= JUMP
+    return step.low >= 1 / LEAST_JUMP and step.high <= LEAST_JUMP
 
 
-def jumps(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def jumps(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """A rate that changes between neighbours for one implementation and for none of the others."""
     checks = hits = 0
     names = sorted(sweep.implementations)
     for variant, metric in itertools.product(sweep.variants, rate_metrics(sweep)):
-        of = {name: rates_of(Series(sweep, name, variant, metric), estimates) for name in names}
+        of = {
+            name: rates_of(Series(sweep, name, variant, metric), given.estimates) for name in names
+        }
         for before, value in itertools.pairwise(sweep.values):
             steps = {
                 name: rates.over(value, before)
@@ -95,3 +98,18 @@ def jumps(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
                 n=checks,
             ),
         )
+
+
+def _strength(finding: Finding) -> float:
+    """The factor of the jump, either way, as a power of two."""
+    return abs(math.log2(finding.facts["ratio"]))
+
+
+JUMP = Kind(
+    name="jump",
+    label="kind.jump",
+    verdicts=("rises", "falls", "none"),
+    of_experiment=[(SWEEPS, jumps)],
+    told="briefly",
+    strength=_strength,
+)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rates_of, timed_metrics
 from flashlab.analysis.ratios import INTERVALS, Ratio, ratio, rounded, without_samples
 from flashlab.analysis.series import build_finding, each_series, quoted
@@ -21,10 +22,10 @@ METHOD = (
 )
 
 
-def launch_bounds(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def launch_bounds(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """For each timed series how far its time is level, from the least operations on."""
     for series in each_series(sweep, timed_metrics(sweep.benchmark)):
-        rates = rates_of(series, estimates)
+        rates = rates_of(series, given.estimates)
         values = sorted(rates.estimates, key=lambda value: (rates.operations[value], value))
         if len(values) < 2:
             continue
@@ -55,3 +56,18 @@ def launch_bounds(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             estimates=[step.to_json() for step in found],
             reasons=without_samples(found),
         )
+
+
+def _strength(finding: Finding) -> float:
+    """By how much the operations grow while the time stays level, as a power of two."""
+    return math.log2(finding.facts["times_work"])
+
+
+LAUNCH_BOUND = Kind(
+    name="launch_bound",
+    label="kind.launch_bound",
+    verdicts=("level", "none", "inconclusive"),
+    of_experiment=[(SWEEPS, launch_bounds)],
+    told="briefly",
+    strength=_strength,
+)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import INTERVALS, Ratio, ratio, rounded, without_samples
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.statistics import Estimate
@@ -101,12 +101,12 @@ def _statements(
         yield say("covaried", symbol=series.sweep.parameter.symbol, covaried=Listed(names))
 
 
-def monotonicities(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def monotonicities(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """Whether each metric goes one way, for each implementation and variant."""
     if len(sweep.values) < 2:
         return
     for series in each_series(sweep, sweep.benchmark.compared):
-        medians, metric = estimates.along(series), series.metric
+        medians, metric = given.estimates.along(series), series.metric
         values = list(medians)
         if metric.exact:
             steps = _exact_steps({value: found.median for value, found in medians.items()})
@@ -129,3 +129,13 @@ def monotonicities(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             ],
             reasons=without_samples(found),
         )
+
+
+MONOTONICITY = Kind(
+    name="monotonicity",
+    label="kind.monotonicity",
+    verdicts=("monotone", "broken", "inconclusive"),
+    of_experiment=[(SWEEPS, monotonicities)],
+    told="in full",
+    alarming=frozenset({"broken"}),
+)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.series import excluded_runs
 from flashlab.sweep import Sweep, Variant
 from flashlab.telling.values import InBrackets, Listed, Statement, Tellable, say, settings
@@ -26,7 +26,7 @@ def _statement(
     return say("out_of_memory.limit_found", largest=max(fitted), **values)
 
 
-def memory_limits(sweep: Sweep, _: Estimates) -> Iterator[Finding]:
+def memory_limits(sweep: Sweep, _: Given) -> Iterator[Finding]:
     """Where each implementation ran out of memory.
 
     A run that ended before its memory was measured, such as an incorrect one, has neither fitted
@@ -55,3 +55,13 @@ def memory_limits(sweep: Sweep, _: Estimates) -> Iterator[Finding]:
             ),
             reasons=excluded_runs(sweep, (row for row in rows if row["status"] != "oom")),
         )
+
+
+OUT_OF_MEMORY = Kind(
+    name="out_of_memory",
+    label="kind.out_of_memory",
+    verdicts=("limit_found", "none"),
+    of_experiment=[(EXPERIMENTS, memory_limits)],
+    told="in full",
+    alarming=frozenset({"limit_found"}),
+)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.analysis.ratios import rounded
 from flashlab.sweep import Row, Sweep, device_of, metrics_of
 from flashlab.telling.values import Statement, Tellable, say
@@ -31,7 +32,7 @@ def _statement(verdict: str, counts: Collection[int], known: Sequence[Row]) -> S
     )
 
 
-def processes(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
+def processes(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
     """``single``; ``repeated`` where all runs have the same number of processes; else ``varied``.
 
     The spread is the standard deviation between processes by which intervals were computed: its
@@ -64,3 +65,11 @@ def processes(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
             n=len(rows),
         ),
     )
+
+
+PROCESSES = Kind(
+    name="processes",
+    label="kind.processes",
+    verdicts=("single", "repeated", "varied"),
+    of_dataset=[(EVERY, processes)],
+)

@@ -18,6 +18,7 @@ from typing import Any
 from flashlab.analysis.ceilings import COPY, Ceiling, Ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.ratios import INTERVALS, Ratio, function_of, interval_json, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.devices import find_device
@@ -184,26 +185,28 @@ def _facts(found: Sequence[_Standing], dtype: str, ceilings: Ceilings) -> dict[s
     }
 
 
-def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterator[Finding]:
-    """How near each timed metric comes to the ceilings; a finding for each verdict.
+def rooflines(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """How near each timed metric comes to the given.ceilings; a finding for each verdict.
 
     Where an interval reaches across the limit between two verdicts, nothing is stated of the value
     but that. A run that has no samples has no interval, and is left out.
 
-    Nothing is stated of another device than the one that the ceilings were measured on.
+    Nothing is stated of another device than the one that the given.ceilings were measured on.
     """
-    devices = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
-    if devices != {ceilings.device_name}:
+    if given.ceilings is None:
         return
-    dtypes = [row["dtype"] for row in sweep.runs if row["dtype"] in ceilings.matrix]
+    devices = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
+    if devices != {given.ceilings.device_name}:
+        return
+    dtypes = [row["dtype"] for row in sweep.runs if row["dtype"] in given.ceilings.matrix]
     if not dtypes:
         return
     dtype = dtypes[0]
-    drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & ceilings.drifted else []
+    drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & given.ceilings.drifted else []
     timed = [metric for metric in sweep.benchmark.measured if metric.work]
     for series in each_series(sweep, timed):
         groups: dict[tuple[str, bool], list[_Standing]] = {}
-        along = _standings(series, ceilings, estimates)
+        along = _standings(series, given.ceilings, given.estimates)
         for standing in along:
             if standing.verdict is not None:
                 key = standing.verdict, standing.bytes_counted
@@ -215,8 +218,8 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
                 "roofline",
                 [series],
                 verdict,
-                statements=list(_statements(series, verdict, found, along, dtype, ceilings)),
-                facts=_facts(found, dtype, ceilings),
+                statements=list(_statements(series, verdict, found, along, dtype, given.ceilings)),
+                facts=_facts(found, dtype, given.ceilings),
                 method="operations over median time as a percentage of the measured "
                 "matrix-product rate, the bytes counted in DRAM or, where none were, the fewest "
                 f"that it is known to move over median time as one of the measured copy bandwidth, "
@@ -226,3 +229,11 @@ def rooflines(sweep: Sweep, estimates: Estimates, ceilings: Ceilings) -> Iterato
                 reasons=[*above, *drifted],
                 each_alone=True,
             )
+
+
+ROOFLINE = Kind(
+    name="roofline",
+    label="kind.roofline",
+    verdicts=tuple(MESSAGES),
+    of_experiment=[(EXPERIMENTS, rooflines)],
+)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rate_metrics, rates_of
 from flashlab.analysis.ratios import INTERVALS, Ratio, rounded, without_samples
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
@@ -51,10 +51,10 @@ def _statements(
         yield say("saturation.falls", **quoted([series], best=best, last=last.value, share=share))
 
 
-def saturations(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def saturations(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """Where the rate of each series is at its highest."""
     for series in each_series(sweep, rate_metrics(sweep)):
-        rates = rates_of(series, estimates)
+        rates = rates_of(series, given.estimates)
         if len(rates.estimates) < FEWEST_SIZES:
             continue
         best = max(rates.estimates, key=rates.median)
@@ -73,3 +73,20 @@ def saturations(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             estimates=[entry.to_json() for entry in found.values()],
             reasons=without_samples(entry for v, entry in found.items() if v != best),
         )
+
+
+def _strength(finding: Finding) -> float:
+    """How far a rate falls; else whether it is at its highest from some value on."""
+    if finding.verdict == "falls":
+        return float(100 / finding.facts["share"])
+    return float(finding.facts["from"] != finding.facts["first"])
+
+
+SATURATION = Kind(
+    name="saturation",
+    label="kind.saturation",
+    verdicts=("reached", "rising", "uneven", "falls", "inconclusive"),
+    of_experiment=[(SWEEPS, saturations)],
+    told="briefly",
+    strength=_strength,
+)

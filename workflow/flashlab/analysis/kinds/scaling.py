@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, INTERVALS, Ratio, ratio, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
@@ -228,12 +228,12 @@ def _method(growth: _Growth, exact: bool) -> str:
     )
 
 
-def scalings(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def scalings(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """How each metric grows along the sweep, for each implementation and variant."""
     if len(sweep.values) < 2:
         return
     for series in each_series(sweep, sweep.benchmark.compared):
-        by_size, exact = estimates.along(series), series.metric.exact
+        by_size, exact = given.estimates.along(series), series.metric.exact
         growth = _growth(by_size, exact, varies_alone=not sweep.covaried)
         decided = exact or growth.verdict == "covaried"
         imprecise = not decided and any(found.quantiles is None for found in by_size.values())
@@ -248,3 +248,12 @@ def scalings(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
             estimates=_estimates(growth, by_size),
             reasons=[Reason("no_samples")] if imprecise else [],
         )
+
+
+SCALING = Kind(
+    name="scaling",
+    label="kind.scaling",
+    verdicts=tuple(MESSAGES),
+    of_experiment=[(SWEEPS, scalings)],
+    told="in full",
+)

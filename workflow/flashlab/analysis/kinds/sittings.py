@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.sweep import SITTING, Row, Sweep, device_of
 from flashlab.telling.values import Statement, Tellable, say
 
@@ -127,7 +128,7 @@ def _statement(sitting: Mapping[str, Any]) -> Statement:
     return say("environment.sitting", **told)
 
 
-def sittings(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
+def sittings(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
     """The sittings of the dataset: ``one``, ``several``, or ``unknown`` of imported runs alone."""
     records = [record for sweep in sweeps for record in _records_of(sweep)]
     found = find_sittings(records)
@@ -162,3 +163,11 @@ def sittings(sweeps: Sequence[Sweep]) -> Iterator[Finding]:
             estimates=estimates,
         ),
     )
+
+
+SITTINGS = Kind(
+    name="sittings",
+    label="kind.sittings",
+    verdicts=("unknown", "one", "several"),
+    of_dataset=[(EVERY, sittings)],
+)

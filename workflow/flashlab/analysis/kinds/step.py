@@ -13,6 +13,7 @@ from typing import Any
 
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range
 from flashlab.analysis.ratios import (
     INTERVALS,
@@ -107,13 +108,13 @@ def _described(moved: Moved, value: int) -> dict[str, Any]:
     }
 
 
-def steps(sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def steps(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """How many times as good as the step before each step is, by each sampled metric."""
     for variant in sweep.variants:
         for before, name in sweep.steps:
             for metric in metrics_of(sweep.benchmark, exact=False):
                 pair = [Series(sweep, who, variant, metric) for who in (name, before)]
-                yield _step(sweep, pair, estimates)
+                yield _step(sweep, pair, given.estimates)
 
 
 def _step(sweep: Sweep, pair: list[Series], estimates: Estimates) -> Finding:
@@ -149,3 +150,11 @@ def _step(sweep: Sweep, pair: list[Series], estimates: Estimates) -> Finding:
         reasons=without_samples(found),
         subject={"other": theirs.implementation},
     )
+
+
+STEP = Kind(
+    name="step",
+    label="kind.step",
+    verdicts=("helps", "hurts", "no_difference", "mixed", "inconclusive"),
+    of_experiment=[(EXPERIMENTS, steps)],
+)

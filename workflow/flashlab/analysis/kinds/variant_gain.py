@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.balance import verdict_of
 from flashlab.analysis.rates import operations, timed_metrics
 from flashlab.analysis.ratio_pairs import implementations_of, pair_finding, pairs_of, shares_of
@@ -23,7 +23,7 @@ MESSAGES = {
 }
 
 
-def variant_gains(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Finding]:
+def variant_gains(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
     """For each variant that saves operations: its factor in each time of each implementation."""
     benchmark, settings = sweeps[0].benchmark, settings_of(sweeps)
     for parameter in benchmark.variants:
@@ -42,7 +42,7 @@ def variant_gains(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Fin
             }
             if len(ideals) != 1 or (ideal := ideals.pop()) <= 1:
                 continue
-            shares = shares_of(mine, name, metric, ideal, estimates)
+            shares = shares_of(mine, name, metric, ideal, given.estimates)
             yield pair_finding(
                 "variant_gain",
                 sweeps,
@@ -57,3 +57,12 @@ def variant_gains(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Fin
                 method=f"median {metric.labels['en']} without {parameter.name} over that with it, "
                 "all else equal, judged as a share of the ratio of the operations",
             )
+
+
+VARIANT_GAIN = Kind(
+    name="variant_gain",
+    label="kind.variant_gain",
+    verdicts=(*MESSAGES, "inconclusive"),
+    of_dataset=[(CHOICES, variant_gains)],
+    told="of the dataset",
+)

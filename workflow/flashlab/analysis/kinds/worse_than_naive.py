@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import (
     INTERVALS,
     advantages,
@@ -37,7 +37,7 @@ def _statement(name: str, naive: str, metric: Metric, facts: Mapping[str, Any]) 
     )
 
 
-def worse_than_naive(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[Finding]:
+def worse_than_naive(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
     """For each other implementation and sampled metric: where it is worse than the naive one.
 
     Only where the plan's baseline is the one that the benchmark declares as naive.
@@ -50,7 +50,7 @@ def worse_than_naive(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[
     for name, metric in itertools.product(others, chosen_metrics(benchmark)):
         mine = [setting for setting in settings if name in setting.runs]
         own, of_naive = (
-            {i: setting.estimate(estimates, who, metric) for i, setting in enumerate(mine)}
+            {i: setting.estimate(given.estimates, who, metric) for i, setting in enumerate(mine)}
             for who in (name, naive)
         )
         found = advantages(own, of_naive, metric.higher_is_better)
@@ -89,3 +89,13 @@ def worse_than_naive(sweeps: Sequence[Sweep], estimates: Estimates) -> Iterator[
             compared=[[setting.runs[who][1] for who in (name, naive)] for setting in mine],
             reasons=[*places, *without_samples(found)],
         )
+
+
+WORSE_THAN_NAIVE = Kind(
+    name="worse_than_naive",
+    label="kind.worse_than_naive",
+    verdicts=("worse", "none", "inconclusive"),
+    of_dataset=[(MEASURED, worse_than_naive)],
+    told="of the dataset",
+    alarming=frozenset({"worse"}),
+)
