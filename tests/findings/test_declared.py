@@ -15,7 +15,7 @@ from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.analysis.kinds.anomaly import outliers, unstable
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.kinds.comparison import comparisons, crossovers, variant_effects
-from flashlab.findings.exact import exact_comparisons
+from flashlab.analysis.kinds.exact_comparison import exact_comparisons
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.monotonicity import monotonicities
 from flashlab.analysis.estimates import Estimates

@@ -9,7 +9,8 @@ from findings.lookups import SHAPE, excluded_run
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
-from flashlab.findings.exact import exact_comparisons, memory_limits
+from flashlab.analysis.kinds.exact_comparison import exact_comparisons
+from flashlab.analysis.kinds.out_of_memory import memory_limits
 from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 

@@ -9,7 +9,9 @@ import pytest
 from findings.lookups import the_one
 
 from flashlab.analysis.finding import Finding
-from flashlab.findings.operations import balances, derived_sizes, variant_gains
+from flashlab.analysis.kinds.balance import balances
+from flashlab.analysis.kinds.derived_size import derived_sizes
+from flashlab.analysis.kinds.variant_gain import variant_gains
 from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 

@@ -15,7 +15,7 @@ from flashlab.analysis.kinds.anomaly import unstable
 from flashlab.analysis.kinds.comparison import comparisons
 from flashlab.analysis.doubts import with_doubts
 from flashlab.analysis.kinds.environment import environments
-from flashlab.findings.exact import exact_comparisons
+from flashlab.analysis.kinds.exact_comparison import exact_comparisons
 from flashlab.analysis.kinds.processes import processes
 from flashlab.analysis.estimates import Estimates
 from flashlab.records import Measurement, Record

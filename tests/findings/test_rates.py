@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from findings.lookups import the_one
 
-from flashlab.findings.rates import jumps, launch_bounds, saturations
+from flashlab.analysis.kinds.jump import jumps
+from flashlab.analysis.kinds.launch_bound import launch_bounds
+from flashlab.analysis.kinds.saturation import saturations
 from flashlab.analysis.estimates import Estimates
 from flashlab.sweep import Sweep
 

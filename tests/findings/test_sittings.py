@@ -14,7 +14,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab.analysis.kinds.comparison import comparisons
 from flashlab.analysis.kinds.worse_than_naive import worse_than_naive
-from flashlab.findings.operations import balances
+from flashlab.analysis.kinds.balance import balances
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.kinds.scaling import scalings
 from flashlab.analysis.kinds.sittings import find_sittings, sittings, with_sittings

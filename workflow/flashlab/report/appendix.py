@@ -6,9 +6,10 @@ import string
 from collections import Counter
 from pathlib import Path
 
+from flashlab.analysis.registry import KINDS
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
-from flashlab.telling.codes import WARNINGS
+from flashlab.telling.codes import VERDICTS, WARNINGS
 from flashlab.telling.values import Label, Listed, Tellable, in_turn, say
 
 SIGNS = {"▲ ▼": "symbol.better", "= ◆ ○": "symbol.undecided", "×": "symbol.empty"}
@@ -44,18 +45,22 @@ def list_symbols(data: ReportData) -> Table:
 
 
 def count_checks(data: ReportData) -> Table:
-    """How often each kind of finding came to each verdict, those that found nothing too."""
+    """How often each kind of finding came to each verdict, those that found nothing too.
+
+    Conclusions only quote them.
+    """
     counts: dict[str, Counter[str]] = {}
     for finding in data.findings:
-        counts.setdefault(finding.kind, Counter())[finding.verdict] += 1
+        if finding.kind in KINDS:
+            counts.setdefault(finding.kind, Counter())[finding.verdict] += 1
     rows = []
     for kind, verdicts in counts.items():
         listed = [
-            say("check.verdict", verdict=say(f"verdict.{verdict}"), count=count)
+            say("check.verdict", verdict=say(VERDICTS[verdict]), count=count)
             for verdict, count in verdicts.most_common()
         ]
         total = sum(verdicts.values())
-        rows.append(Row([say(f"kind.{kind}"), Cell(str(total)), Listed(listed)]))
+        rows.append(Row([say(KINDS[kind].label), Cell(str(total)), Listed(listed)]))
     columns = [*map(say, ("column.check", "column.count", "column.verdicts"))]
     return Table(columns, rows, numeric=range(1, 2))
 

@@ -10,6 +10,7 @@ from flashlab.analysis.finding import Finding
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Ledger, Row, Table
 from flashlab.report.statements import told_reasons
+from flashlab.telling.codes import VERDICTS
 from flashlab.telling.values import Listed, Tellable, in_turn, say
 
 ORDER = ("confirmed", "contradicted", "ambiguous", "inconclusive", "other_device", "not_tested")
@@ -89,7 +90,7 @@ class _LedgerRenderer:
             say(
                 "ledger.outcome",
                 sign=SIGNS.get(verdict, UNDECIDED)[0],
-                verdict=say(f"verdict.{verdict}"),
+                verdict=say(VERDICTS[verdict]),
                 count=count,
             )
             for verdict in ORDER
@@ -108,7 +109,7 @@ class _LedgerRenderer:
 
     def _row(self, claim: Finding) -> Row:
         sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
-        verdict = say(f"verdict.{claim.verdict}")
+        verdict = say(VERDICTS[claim.verdict])
         records = claim.evidence.rows["record"]
         runs = sorted(self.data.number_of({"record": record}) for record in records)
         return Row(
@@ -133,7 +134,7 @@ class _LedgerRenderer:
         found = []
         for members in groups.values():
             verdict, reasons = members[0].verdict, members[0].reasons
-            heading: Tellable = say(f"verdict.{verdict}")
+            heading: Tellable = say(VERDICTS[verdict])
             if reasons:
                 why = in_turn(told_reasons(self.data.benchmark, reasons))
                 heading = say("ledger.heading", verdict=heading, why=why)
