@@ -18,22 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.estimates import SampledRun, bases_of, combine_runs
 from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import canonical, json_text, open_atomically, read_json, sha256_of
 from flashlab.plan_files import process_files
 from flashlab.records import Record, parse_record, read_record
-from flashlab.replication import Replicated, Spread, combine_processes, geometric_mean
+from flashlab.replication import Replicated, Spread, geometric_mean
 from flashlab.runs import Run
-from flashlab.statistics import (
-    Estimate,
-    Floats,
-    estimate_median,
-    function_estimate,
-    function_interval,
-    median_interval,
-)
+from flashlab.statistics import Floats, function_interval, median_interval
 from flashlab.sweep import (
     ABSENT,
     DIRTY,
@@ -104,6 +98,14 @@ class _Measured:
         """The records that the run's numbers come from."""
         return [f.record for f in self.files if f.record.status == self.status == "ok"]
 
+    def sampled(self, metric: Metric) -> SampledRun:
+        """The samples behind a metric."""
+        samples = {
+            base: [record.metrics[base].samples for record in self.with_numbers]
+            for base in bases_of(metric)
+        }
+        return SampledRun((self.run,), self.run, samples)
+
 
 @dataclass(frozen=True)
 class _Estimate:
@@ -131,14 +133,9 @@ def _estimates(benchmark: Benchmark, metric: Metric, runs: Sequence[_Measured]) 
             run: _transformed(partial(metric.derived.compute, run), found)
             for run, found in _estimates(benchmark, base, runs).items()
         }
-    bases = [metric.name] if metric.derived is None else metric.derived.of
-    sampled = {
-        each.run: [_process_estimate(metric, record, bases) for record in each.with_numbers]
-        for each in runs
-        if not metric.exact
-        and all(record.metrics[base].samples for record in each.with_numbers for base in bases)
-    }
-    combined = dict(zip(sampled, combine_processes(list(sampled.values())), strict=True))
+    sampled = {} if metric.exact else {each.run: each.sampled(metric) for each in runs}
+    sampled = {run: each for run, each in sampled.items() if each.has_samples}
+    combined = dict(zip(sampled, combine_runs(metric, [*sampled.values()], {}), strict=True))
     return {
         each.run: _sampled_estimate(metric, each, combined[each.run])
         if each.run in combined
@@ -177,14 +174,6 @@ def _plain_estimate(metric: Metric, measured: _Measured) -> _Estimate:
     worst = min(values) if metric.higher_is_better else max(values)
     low, high = (min(values), max(values)) if len(set(values)) > 1 else (None, None)
     return _Estimate(worst, low, high, 0, stopped)
-
-
-def _process_estimate(metric: Metric, record: Record, bases: Sequence[str]) -> Estimate:
-    """A sampled metric, measured or following from several, of one process."""
-    estimates = [estimate_median(record.metrics[base].samples) for base in bases]
-    if metric.derived is None:
-        return estimates[0]
-    return function_estimate(partial(metric.derived.compute, record.run), estimates)
 
 
 def _sampled_estimate(metric: Metric, measured: _Measured, found: Replicated) -> _Estimate:

@@ -1,35 +1,94 @@
-"""The one estimator: medians of runs with their distributions, the processes of each combined."""
+"""The one estimator: medians of runs with their distributions, the processes of each combined.
+
+Tables and findings get theirs from here. The processes of the runs of one implementation, in one
+experiment and by one metric, share what is known of the spread between processes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
-from flashlab.replication import combine_processes
+from flashlab.replication import Replicated, combine_processes
 from flashlab.statistics import Estimate, estimate_median, function_estimate
 from flashlab.sweep import Row, Sweep
+
+Known = dict[tuple[Hashable, ...], Estimate]
+"""Estimates by what tells their samples from all others."""
+
+
+@dataclass(frozen=True)
+class SampledRun:
+    """A run with its samples: of each metric those of each process, in order.
+
+    `key` tells it from all others; `parameters` are those that a metric may follow from.
+    """
+
+    key: tuple[Hashable, ...]
+    parameters: Mapping[str, Any]
+    samples: Mapping[str, Sequence[Sequence[float]]]
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether every process has samples of every metric."""
+        return all(each and all(each) for each in self.samples.values())
+
+
+def bases_of(metric: Metric) -> tuple[str, ...]:
+    """The measured metrics that a metric's samples are of."""
+    return (metric.name,) if metric.derived is None else metric.derived.of
+
+
+def combine_runs(metric: Metric, runs: Sequence[SampledRun], known: Known) -> list[Replicated]:
+    """A sampled metric, measured or following from several, of runs of one implementation.
+
+    What was estimated before is taken from `known`, where what is estimated here is kept.
+    """
+    processes = []
+    for run in runs:
+        measured = [
+            [
+                _kept(known, (*run.key, base, i), partial(estimate_median, samples))
+                for i, samples in enumerate(run.samples[base])
+            ]
+            for base in bases_of(metric)
+        ]
+        if metric.derived is None:
+            processes.append(measured[0])
+            continue
+        compute = partial(metric.derived.compute, run.parameters)
+        processes.append(
+            [
+                _kept(known, (*run.key, metric.name, i), partial(function_estimate, compute, each))
+                for i, each in enumerate(zip(*measured, strict=True))
+            ]
+        )
+    return combine_processes(processes)
+
+
+def _kept(known: Known, key: tuple[Hashable, ...], estimate: Callable[[], Estimate]) -> Estimate:
+    if key not in known:
+        known[key] = estimate()
+    return known[key]
 
 
 class Estimates:
     """Medians with their distributions: of each metric of each run once an experiment.
 
-    So the same run on both sides of a function is the same median, and varies as one. The processes
-    of runs are combined as in the tables: those of one implementation, in one experiment and by one
-    metric, share what is known of the spread between processes.
+    So the same run on both sides of a function is the same median, and varies as one.
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Any, ...], Estimate] = {}
+        self._known: Known = {}
         self._kinds: dict[tuple[str, str, str], dict[tuple[Any, ...], Estimate]] = {}
 
     def of(self, key: tuple[Any, ...], samples: Sequence[float]) -> Estimate:
         """The estimate of these samples; `key` is what tells them from all others."""
-        if key not in self._found:
-            self._found[key] = estimate_median(samples)
-        return self._found[key]
+        return _kept(self._known, key, partial(estimate_median, samples))
 
     def of_row(self, sweep: Sweep, row: Row) -> Estimate:
         """The estimate of a row of the metric table, in the metric's unit.
@@ -47,45 +106,23 @@ class Estimates:
         """A sampled metric of all runs of one implementation that are ok, by their keys."""
         kind = (sweep.name, implementation, metric.name)
         if kind not in self._kinds:
-            bases = (metric.name,) if metric.derived is None else metric.derived.of
-            runs = {
-                sweep.key_of(row): row
+            every = [
+                SampledRun(
+                    sweep.key_of(row),
+                    row,
+                    {base: sweep.samples_of({**row, "metric": base}) for base in bases_of(metric)},
+                )
                 for row in sweep.metrics
                 if row["implementation"] == implementation
                 and row["metric"] == metric.name
                 and row["status"] == "ok"
-                and all(sweep.samples_of({**row, "metric": base}) for base in bases)
-            }
-            processes = [self._of_processes(sweep, row, metric, bases) for row in runs.values()]
-            combined = combine_processes(processes)
+            ]
+            runs = [run for run in every if run.has_samples]
+            combined = combine_runs(metric, runs, self._known)
             self._kinds[kind] = {
-                key: found.estimate for key, found in zip(runs, combined, strict=True)
+                run.key: found.estimate for run, found in zip(runs, combined, strict=True)
             }
         return self._kinds[kind]
-
-    def _of_processes(
-        self, sweep: Sweep, row: Row, metric: Metric, bases: Sequence[str]
-    ) -> list[Estimate]:
-        """A sampled metric, measured or following from several, of each process of a run."""
-        key = sweep.key_of(row)
-        measured = [
-            [
-                self.of((*key, base, process), samples)
-                for process, samples in enumerate(sweep.samples_of({**row, "metric": base}))
-            ]
-            for base in bases
-        ]
-        if metric.derived is None:
-            return measured[0]
-        parameters = {p.name: row[p.name] for p in sweep.benchmark.given}
-        compute = partial(metric.derived.compute, parameters)
-        found = []
-        for process, estimates in enumerate(zip(*measured, strict=True)):
-            place = (*key, metric.name, process)
-            if place not in self._found:
-                self._found[place] = function_estimate(compute, estimates)
-            found.append(self._found[place])
-        return found
 
     def of_metric(self, sweep: Sweep, run: Row, name: str) -> Estimate:
         """The estimate of any metric of a run, one that follows from others by computing it."""
@@ -102,9 +139,7 @@ class Estimates:
         if any(base.quantiles is None for base in bases):
             return function_estimate(compute, bases)  # of means, which are another record's
         key = (sweep.name, *sweep.key_of(run), name)
-        if key not in self._found:
-            self._found[key] = function_estimate(compute, bases)
-        return self._found[key]
+        return _kept(self._known, key, partial(function_estimate, compute, bases))
 
     def along(self, series: Series) -> dict[int, Estimate]:
         """A series by sweep value. Only runs that are ok are in it."""
