@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from flashlab import clocks
+from flashlab.calls import clocks
 
 HOUR = 3600 * 10**9
 

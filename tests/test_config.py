@@ -13,7 +13,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab import plan
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
@@ -28,8 +27,9 @@ from flashlab.config import (
     resolve_config,
 )
 from flashlab.files import canonical
-from flashlab.implementations import Implementations
-from flashlab.replicates import MAX_PROCESSES
+from flashlab.plan import planning as plan
+from flashlab.plan.implementations import Implementations
+from flashlab.plan.replicates import MAX_PROCESSES
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2")
 FILE = Path(__file__).parents[1] / "config" / "config.yaml"

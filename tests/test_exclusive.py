@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from flashlab import exclusive
-from flashlab.exclusive import FolderClaim
+from flashlab.calls import exclusive
+from flashlab.calls.exclusive import FolderClaim
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,7 +35,7 @@ def snakemake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def another_call(snakemake: Path, root: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A second, living process that holds the claim on the folder."""
     code = (
-        "import sys; from pathlib import Path; from flashlab.exclusive import FolderClaim\n"
+        "import sys; from pathlib import Path; from flashlab.calls.exclusive import FolderClaim\n"
         f"claim = FolderClaim(Path({str(snakemake)!r})); claim.take()\n"
         "print(claim.held, flush=True); sys.stdin.read()"
     )
@@ -117,7 +117,7 @@ def test_only_records_that_were_written_whole_lose_their_mark_as_unfinished(
 TWO_HOSTS = """
 import fcntl, sys, time
 from pathlib import Path
-from flashlab import exclusive
+from flashlab.calls import exclusive
 fcntl.flock = lambda *_: None  # a filesystem that passes no lock from host to host
 exclusive.BEAT_SECONDS, exclusive.SILENCE_SECONDS = 0.1, 1.0
 claim = exclusive.FolderClaim(Path(sys.argv[1]))

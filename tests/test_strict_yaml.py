@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab.strict_yaml import StrictYamlError, parse_yaml, read_yaml
+from flashlab.config.strict_yaml import StrictYamlError, parse_yaml, read_yaml
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 

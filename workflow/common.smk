@@ -9,23 +9,26 @@ import sys
 import time
 from pathlib import Path
 
-from flashlab import allocations, call, clocks, exclusive
+from flashlab.calls import allocations
+from flashlab.calls import call
+from flashlab.calls import clocks
+from flashlab.calls import exclusive
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError
-from flashlab.datasets import DatasetError, dataset_folder, refuse_overlap
-from flashlab.implementations import ImplementationError
+from flashlab.plan.datasets import DatasetError, dataset_folder, refuse_overlap
+from flashlab.plan.implementations import ImplementationError
 from flashlab.machine import MachineError
-from flashlab.plan import PlanError
-from flashlab.plan_files import shown_file
+from flashlab.plan.planning import PlanError
+from flashlab.plan.plan_files import shown_file
 from flashlab.measuring.start import start_warm_parent
-from flashlab.prepare import DATA, LOCAL, REPORTS, prepare, prepare_description
-from flashlab.published import ClaimsError
+from flashlab.plan.prepare import DATA, LOCAL, REPORTS, prepare, prepare_description
+from flashlab.plan.published import ClaimsError
 from flashlab.records import COUNTERS
-from flashlab.remaking import ASKED_FOR, MISSING
-from flashlab.replicates import MAX_PROCESSES
+from flashlab.plan.remaking import ASKED_FOR, MISSING
+from flashlab.plan.replicates import MAX_PROCESSES
 from flashlab.runs import Run
 from flashlab.sources import sources_of
-from flashlab.sweep import TABLES
+from flashlab.analysis.experiment import TABLES
 from snakemake.exceptions import WorkflowError
 
 # What the call's preparation raises with one message for the user.

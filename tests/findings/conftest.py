@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from findings.lookups import SHAPE
 
+from flashlab.analysis.experiment import Sweep, read_planned_sweep
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.files import write_json
 from flashlab.records import Measurement, Record
-from flashlab.sweep import Sweep, read_planned_sweep
-from flashlab.tables import write_tables
 
 Planted = Mapping[tuple[str, bool, int], Mapping[str, Any] | str]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from findings.planted import UNSTEADY, Key, Planted, sweep_shape, true_median
 
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.analysis.finding import Finding
 
 MARGIN, BEND, OUTLIER = 0.05, 0.2, 1.25
 MEMORY = "peak_memory"

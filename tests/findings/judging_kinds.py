@@ -9,11 +9,10 @@ from typing import Any
 from findings.judging import MARGIN, Judge
 from findings.planted import sweep_shape
 
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.launch_bound import LEVEL_WORK
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.analysis.finding import Finding
-from flashlab.analysis.kinds.jump import LEAST_JUMP
-from flashlab.analysis.kinds.launch_bound import LEVEL_WORK
 
 PLAIN = (1 + MARGIN) ** 2
 LEAST = 1 / (1 + MARGIN)

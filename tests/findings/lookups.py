@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.analysis.finding import Finding, Reason
+from flashlab.benchmarks.attention.shape import Shape
 
 SHAPE = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
 

@@ -17,7 +17,7 @@ import scipy.signal
 import scipy.stats
 from findings.planted import SLOW, SLOW_SHARE, mixture_median
 
-from flashlab.analysis.ratios import (Ratio, ratio)
+from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.measuring.protocols import BATCH, ENOUGH_CALLS, GROWTH
 from flashlab.statistics import (
     MARGIN,

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from findings.noise import NOISES, Draw, lognormal
 
-from flashlab.analysis.ratios import (ratio)
-from flashlab.replicates import MOST_ADDED
-from flashlab.replication import Replicated, combine_processes
+from flashlab.analysis.ratios import ratio
+from flashlab.analysis.replication import Replicated, combine_processes
+from flashlab.plan.replicates import MOST_ADDED
 from flashlab.statistics import MARGIN, Estimate, Floats, estimate_median, function_interval
 
 RUNS = 8

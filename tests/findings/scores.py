@@ -19,14 +19,14 @@ from findings.judging_kinds import JUDGES
 from findings.judging_kinds import differences as chosen_differences
 from findings.planted import DEVICE, PLANTS, lab, plant_ceilings, true_median, write_dataset
 
-from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.analysis.ceilings import read_ceilings
-from flashlab.analysis.kinds.claim import claims
 from flashlab.analysis.derive import derive
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.estimates import Estimates
-from flashlab.published import claims_of, read_claims
-from flashlab.sweep import read_planned_sweep
+from flashlab.analysis.experiment import read_planned_sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.claim import claims
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.plan.published import claims_of, read_claims
 
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from findings.lookups import SHAPE
 
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.exact_account import accounts
 from flashlab.benchmarks.attention.declaration import (
     attention_run,
     exact_peak_memory,
     memory_capacity,
     memory_parts,
 )
-from flashlab.analysis.kinds.exact_account import accounts
-from flashlab.analysis.finding import Finding
-from flashlab.analysis.estimates import Estimates
-from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 DEVICE = "NVIDIA H200"

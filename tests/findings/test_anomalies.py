@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flashlab.analysis.kinds.anomaly import outliers, unstable
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.estimates import Estimates
-from flashlab.sweep import Sweep
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.anomaly import outliers, unstable
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flashlab.report.finding_words import FindingWords
+from flashlab.report.wording import Words
 
+from flashlab.analysis.ceilings import Ceiling, Ceilings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep, read_sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.cause import causes, counted_runs
+from flashlab.analysis.kinds.roofline import rooflines
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab.analysis.kinds.cause import causes, counted_runs
-from flashlab.analysis.ceilings import Ceiling, Ceilings
-from flashlab.analysis.finding import Finding
-from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.kinds.roofline import rooflines
 from flashlab.records import Record
-from flashlab.report.finding_words import FindingWords
-from flashlab.report.wording import Words
-from flashlab.sweep import Sweep, read_sweep
-from flashlab.tables import write_tables
 
 NAIVE, FUSED, SHORT = (
     Shape(16, 1024, 32, 2048, False),

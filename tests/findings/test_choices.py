@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from findings.lookups import excluded_run, the_one
 
-from flashlab.analysis.kinds.choice import choices, overall_choice
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.estimates import Estimates
-from flashlab.sweep import Sweep
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.choice import choices, overall_choice
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab.analysis.kinds.claim import claims, wanted_range
-from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.estimates import Estimates
-from flashlab.published import ClaimsError, read_claims
-from flashlab.sweep import Sweep
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kinds.claim import claims, wanted_range
+from flashlab.plan.published import ClaimsError, read_claims
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

@@ -9,11 +9,11 @@ from findings.lookups import excluded_run, the_one
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from flashlab.analysis.kinds.comparison import comparisons, crossovers, variant_effects
-from flashlab.analysis.finding import Reason
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.ratios import (Ratio, rounded, rounded_off_margin)
-from flashlab.sweep import Sweep
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Reason
+from flashlab.analysis.kinds.comparison import comparisons, crossovers, variant_effects
+from flashlab.analysis.ratios import Ratio, rounded, rounded_off_margin
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

@@ -8,11 +8,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from flashlab.files import read_json
 from flashlab.analysis.derive import SCHEMA, derive
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.estimates import Estimates
-from flashlab.sweep import Sweep, sections_of
+from flashlab.analysis.experiment import Sweep, sections_of
+from flashlab.analysis.finding import Finding
+from flashlab.files import read_json
 
 Times = Mapping[str, Sequence[Any]]
 Conclude = Callable[..., list[Finding]]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from findings.lookups import SHAPE
 
-from flashlab.benchmarks.attention.declaration import attention_run
-from flashlab.analysis.kinds.correctness import correctness
+from flashlab.analysis.experiment import Sweep, read_planned_sweep
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.correctness import correctness
+from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.records import Record
-from flashlab.sweep import Sweep, read_planned_sweep
 
 Gates = Mapping[tuple[str, int], Mapping[str, Any] | str | None]
 

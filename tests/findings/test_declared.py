@@ -10,20 +10,20 @@ import pytest
 from findings import toy
 from findings.lookups import the_one
 
-from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.analysis.kinds.anomaly import outliers, unstable
 from flashlab.analysis.ceilings import Ceiling, Ceilings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep, read_planned_sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.anomaly import outliers, unstable
 from flashlab.analysis.kinds.comparison import comparisons, crossovers, variant_effects
 from flashlab.analysis.kinds.exact_comparison import exact_comparisons
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.monotonicity import monotonicities
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.kinds.roofline import rooflines
 from flashlab.analysis.kinds.scaling import scalings
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.records import Record
 from flashlab.statistics import Estimate
-from flashlab.sweep import Sweep, read_planned_sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

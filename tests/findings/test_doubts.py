@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from flashlab.analysis.kinds.comparison import comparisons
 from flashlab.analysis.doubts import HALVES_DIFFER, with_doubts
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.kinds.comparison import comparisons
 from flashlab.analysis.kinds.scaling import scalings
-from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flashlab.analysis.kinds.environment import MUST_AGREE, environments
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
-from flashlab.sweep import Sweep
+from flashlab.analysis.kinds.environment import MUST_AGREE, environments
 
 Plant = Callable[..., Sweep]
 HERE = {"device_name": "Abacus", "driver": "1.0", "provider": "beads 3", "packages": {"torch": "2"}}

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from findings.lookups import SHAPE, excluded_run
 
-from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.kinds.exact_comparison import exact_comparisons
 from flashlab.analysis.kinds.out_of_memory import memory_limits
-from flashlab.analysis.estimates import Estimates
-from flashlab.sweep import Sweep
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
 
 Plant = Callable[..., Sweep]
 SIZES = (128, 256, 512, 1024)

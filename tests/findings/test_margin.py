@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from findings.lookups import the_one
 
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.anomaly import unstable
 from flashlab.analysis.kinds.comparison import comparisons, crossovers
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.monotonicity import monotonicities
-from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.ratios import (Ratio)
+from flashlab.analysis.ratios import Ratio
 from flashlab.statistics import MARGIN
-from flashlab.sweep import Sweep
 
 SOURCES = Path(__file__).parents[2] / "workflow" / "flashlab" / "findings"
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from findings.lookups import excluded_run, the_one
 
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.monotonicity import monotonicities
-from flashlab.analysis.estimates import Estimates
-from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

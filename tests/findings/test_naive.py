@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from findings.lookups import the_one
 
-from flashlab.analysis.kinds.worse_than_naive import worse_than_naive
 from flashlab.analysis.estimates import Estimates
-from flashlab.sweep import Sweep
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.kinds.worse_than_naive import worse_than_naive
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

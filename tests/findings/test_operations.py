@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from findings.lookups import the_one
 
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.balance import balances
 from flashlab.analysis.kinds.derived_size import derived_sizes
 from flashlab.analysis.kinds.variant_gain import variant_gains
-from flashlab.analysis.estimates import Estimates
-from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

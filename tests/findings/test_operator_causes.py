@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flashlab.report.finding_words import FindingWords
+from flashlab.report.wording import Words
 
+from flashlab.analysis.conclusions.quoting import Known, tell_cause
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep, read_sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.cause import causes, counted_runs
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab.analysis.kinds.cause import causes, counted_runs
-from flashlab.analysis.conclusions.quoting import Known, tell_cause
-from flashlab.analysis.finding import Finding
-from flashlab.analysis.estimates import Estimates
 from flashlab.records import Record
-from flashlab.report.finding_words import FindingWords
-from flashlab.report.wording import Words
-from flashlab.sweep import Sweep, read_sweep
-from flashlab.tables import write_tables
 
 SHAPE = Shape(1, 512, 8, 512, True)
 """Any implementation must move 4.19 MB in its forward pass."""

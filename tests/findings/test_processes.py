@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from findings.lookups import SHAPE, the_one
 
-from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.analysis.doubts import with_doubts
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import PROCESSES_DIFFER, Sweep, read_planned_sweep
 from flashlab.analysis.kinds.anomaly import unstable
 from flashlab.analysis.kinds.comparison import comparisons
-from flashlab.analysis.doubts import with_doubts
 from flashlab.analysis.kinds.environment import environments
 from flashlab.analysis.kinds.exact_comparison import exact_comparisons
 from flashlab.analysis.kinds.processes import processes
-from flashlab.analysis.estimates import Estimates
+from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.records import Measurement, Record
-from flashlab.sweep import PROCESSES_DIFFER, Sweep, read_planned_sweep
 
 Offsets = Mapping[tuple[str, int], Sequence[float]]
 SIZES = (128, 256, 512, 1024)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from findings.lookups import the_one
 
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.kinds.jump import jumps
 from flashlab.analysis.kinds.launch_bound import launch_bounds
 from flashlab.analysis.kinds.saturation import saturations
-from flashlab.analysis.estimates import Estimates
-from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flashlab.report.finding_words import FindingWords
+from flashlab.report.wording import Words
 
+from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kinds.roofline import rooflines
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.analysis.ceilings import Ceilings, read_ceilings
-from flashlab.analysis.finding import Finding, Reason
-from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.kinds.roofline import rooflines
-from flashlab.report.finding_words import FindingWords
-from flashlab.report.wording import Words
-from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

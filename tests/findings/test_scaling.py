@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from findings.lookups import excluded_run, the_one
 
-from flashlab.files import canonical
-from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kinds.scaling import scalings
-from flashlab.sweep import Sweep
+from flashlab.files import canonical
 
 Plant = Callable[..., Sweep]
 Noisy = Callable[..., list[float]]

@@ -12,12 +12,12 @@ import pytest
 from findings import planted
 from findings.judging import Judge
 from findings.scores import Scores, score
-
-from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.analysis.derive import SCHEMA
-from flashlab.analysis.finding import Evidence, Finding
 from flashlab.report.finding_words import FindingWords
 from flashlab.report.wording import Words
+
+from flashlab.analysis.derive import SCHEMA
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.benchmarks.attention.declaration import ATTENTION
 
 MISSABLE_TIMED = (
     *("comparison", "variant_effect", "crossover", "scaling", "monotonicity", "roofline"),

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.select import (
     is_told,
     select,
 )
-from flashlab.sweep import Sweep
 
 Plant = Callable[..., Sweep]
 

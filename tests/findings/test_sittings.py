@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import SITTING, SITTINGS_DIFFER, Sweep, read_sweep, sitting_doubts
+from flashlab.analysis.kinds.balance import balances
+from flashlab.analysis.kinds.comparison import comparisons
+from flashlab.analysis.kinds.scaling import scalings
+from flashlab.analysis.kinds.sittings import find_sittings, sittings, with_sittings
+from flashlab.analysis.kinds.worse_than_naive import worse_than_naive
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab.analysis.kinds.comparison import comparisons
-from flashlab.analysis.kinds.worse_than_naive import worse_than_naive
-from flashlab.analysis.kinds.balance import balances
-from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.kinds.scaling import scalings
-from flashlab.analysis.kinds.sittings import find_sittings, sittings, with_sittings
 from flashlab.records import Record
-from flashlab.sweep import SITTING, SITTINGS_DIFFER, Sweep, read_sweep, sitting_doubts
-from flashlab.tables import write_tables
 
 Plant = Callable[..., Sweep]
 SIZES = (128, 256, 512, 1024)

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from flashlab.__main__ import main
-from flashlab.plan_files import experiment_file
+from flashlab.plan.plan_files import experiment_file
 
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="40">'

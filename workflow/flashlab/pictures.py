@@ -20,7 +20,7 @@ from xml.parsers import expat
 
 from PIL import Image, ImageFile
 
-from flashlab.glyphs import legible
+from flashlab.telling.glyphs import legible
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".svg")
 MAX_BYTES = 5 * 1024**2

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from flashlab.glyphs import legible
 from flashlab.remarks import Remark, image_names, lines_of, markdown
+from flashlab.telling.glyphs import legible
 
 _logger = logging.getLogger(__name__)
 

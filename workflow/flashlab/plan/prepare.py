@@ -1,7 +1,7 @@
 """From the configuration to the files that the rules depend on, at each Snakemake call.
 
 Nothing is written here: the plan's files are returned as documents (`Prepared.documents`), which
-`flashlab.call` writes.
+`flashlab.calls.call` writes.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flashlab import datasets, identity, plan, remaking
+from flashlab.analysis.experiment import TABLES
 from flashlab.anonymity import anonymous_text
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.files import read_json
-from flashlab.implementations import Implementations, implementations_of
-from flashlab.machines import HERE, Machine, machine_file, machine_of
-from flashlab.plan_files import (
+from flashlab.plan import datasets, identity, remaking
+from flashlab.plan import planning as plan
+from flashlab.plan.implementations import Implementations, implementations_of
+from flashlab.plan.machines import HERE, Machine, machine_file, machine_of
+from flashlab.plan.plan_files import (
     counters_file,
     experiment_file,
     processes_file,
@@ -29,13 +31,12 @@ from flashlab.plan_files import (
     results_of,
     shown_file,
 )
-from flashlab.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
-from flashlab.replicates import read_replicates, runs_to_decide
+from flashlab.plan.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
+from flashlab.plan.replicates import read_replicates, runs_to_decide
 from flashlab.runs import Run
-from flashlab.sweep import TABLES
 
 DATA = Path("data")
-BUNDLED = Path(__file__).parents[2] / "data"
+BUNDLED = Path(__file__).parents[3] / "data"
 """The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
 
 INTACT = Path(".snakemake", "flashlab-intact.json")
