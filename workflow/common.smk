@@ -21,7 +21,8 @@ from flashlab.machine import MachineError
 from flashlab.plan.planning import PlanError
 from flashlab.plan.plan_files import shown_file
 from flashlab.measuring.start import start_warm_parent
-from flashlab.plan.prepare import DATA, LOCAL, REPORTS, prepare, prepare_description
+from flashlab.plan.prepare import REPORTS, prepare, prepare_description
+from flashlab.plan.source import DATA, LOCAL
 from flashlab.plan.published import ClaimsError
 from flashlab.records import COUNTERS
 from flashlab.plan.remaking import ASKED_FOR, MISSING

@@ -21,7 +21,7 @@ from flashlab.files import read_json
 from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
 from flashlab.plan.implementations import find_implementations
 from flashlab.plan.plan_files import planned_records, process_files, results_of
-from flashlab.plan.prepare import BUNDLED, DATA, LOCAL
+from flashlab.plan.source import BUNDLED, DATA, LOCAL
 from flashlab.records import Record, RecordError, parse_record, read_record
 from flashlab.runs import Run
 

@@ -33,8 +33,8 @@ from flashlab.plan import planning as plan
 from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.implementations import implementations_of
 from flashlab.plan.plan_files import experiment_file, records_file, results_of
-from flashlab.plan.prepare import LOCAL
 from flashlab.plan.published import CLAIMS, claimed_runs, claims_of, read_claims
+from flashlab.plan.source import LOCAL
 from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report import write_report
 from flashlab.report.attachments import Given, lines_of_records, record_paths

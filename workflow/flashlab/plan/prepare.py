@@ -6,8 +6,6 @@ Nothing is written here: the plan's files are returned as documents (`Prepared.d
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,41 +13,38 @@ from typing import Any
 
 from flashlab.analysis.experiment import TABLES
 from flashlab.anonymity import anonymous_text
-from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.files import read_json
-from flashlab.plan import datasets, identity, remaking
-from flashlab.plan import planning as plan
-from flashlab.plan.implementations import Implementations, implementations_of
-from flashlab.plan.machines import HERE, Machine, machine_file, machine_of
+from flashlab.plan import datasets, identity, planning, remaking
+from flashlab.plan.counting import Counting, counting_of
+from flashlab.plan.implementations import implementations_of
+from flashlab.plan.machines import HERE, machine_file
 from flashlab.plan.plan_files import (
-    counters_file,
     experiment_file,
     processes_file,
     records_file,
     results_of,
     shown_file,
 )
-from flashlab.plan.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
+from flashlab.plan.published import (
+    CLAIMS,
+    claimed_protocols,
+    claimed_runs,
+    claims_of,
+    read_claims,
+)
 from flashlab.plan.replicates import read_replicates, runs_to_decide
+from flashlab.plan.source import LOCAL, Source, source_of
 from flashlab.runs import Run
-
-DATA = Path("data")
-BUNDLED = Path(__file__).parents[3] / "data"
-"""The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
 
 INTACT = Path(".snakemake", "flashlab-intact.json")
 """The records that a call found intact, kept for the next one; it may be deleted at any time."""
 
-LOCAL = "local"
-UNWANTED = ("no", False)
-"""What `counters` may be where none are to be read; YAML takes a bare ``no`` for false."""
 REPORTS = ("pdf", "html")
-NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 
-
-Planning = tuple[plan.Experiment, Mapping[Run, plan.PlannedRun]]
+PlannedRuns = Mapping[Run, planning.PlannedRun]
+Planning = tuple[planning.Experiment, PlannedRuns]
 """An experiment with the file of each of its runs' records."""
 
 
@@ -85,55 +80,200 @@ class Prepared:
     intact: Mapping[str, Any] = field(repr=False)
 
 
-def _imported(
-    config: Mapping[str, Any],
-) -> tuple[str, datasets.Dataset, dict[str, dict[str, Any]]]:
-    """Name, dataset and orders of the folder that ``import`` names."""
-    folder = Path(config["import"])
-    name = config.get("name") or folder.resolve().name
-    if not NAME.fullmatch(name):
-        raise ConfigError(
-            f"--config: import: the folder's name {name!r} cannot name a dataset: use "
-            "letters, digits, - and _; give one with name=NAME"
-        )
-    if config["benchmark"] != DEFAULT.name:
-        raise ConfigError(
-            f"--config: import: takes results of the course's script, which measures "
-            f"{DEFAULT.name}; leave it out, or leave out benchmark={config['benchmark']}"
-        )
-    if name == LOCAL or any((data / name).exists() for data in (DATA, BUNDLED)):
-        raise ConfigError(
-            f"--config: import: the name {name} is taken; give another one with name=NAME"
-        )
-    manifest = datasets.import_plan(folder, name)
-    home = results_of(name, DEFAULT)
-    entries = tuple(
-        datasets.Entry(datasets.run_of(entry), entry["protocol"], home / entry["file"], "")
-        for entry in manifest["records"]
+def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
+    """Check the configuration and plan its runs.
+
+    Nothing is written, except that records of an older naming scheme are kept under their new
+    names (`identity.adopt`).
+
+    Args:
+        base: the configuration file of the benchmark's report (`config.config_file`), or what
+            another workflow gives as this one's configuration.
+        own: what this call itself gives: its ``--configfile`` files and ``--config``, in order.
+            They are merged into the experiments of a recorded dataset, which replace `base`'s.
+
+    Raises:
+        ClaimsError, ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each
+            with one message: what is wrong, where, and what to do.
+    """
+    source = source_of(base, own)
+    protocol = planning.protocol_of(source.config, source.device)
+    experiments = planning.experiments(source.config, source.benchmark, source.device)
+    planned, replicates = _planned_records(source, experiments, protocol)
+    counting = counting_of(source, experiments)
+    counters = counting.planned
+    if source.recorded:
+        counters = planning.recorded_counters(planned, source.recorded)
+    every = _with_claims(source, experiments, planning.with_counters(planned, counters))
+    ceilings = _ceilings(source)
+    remade, intact = _remade(source, every, counters, protocol, ceilings)
+    return Prepared(
+        dataset=source.dataset,
+        home=source.home.as_posix(),
+        report=source.benchmark.report,
+        device=source.device,
+        protocol=protocol["name"],
+        experiments=tuple(experiment.name for experiment, _ in every),
+        drawn=tuple(experiment.name for experiment in experiments if experiment.figures),
+        records={
+            experiment.name: [
+                path.as_posix()
+                for path in planning.record_files(
+                    found[run] for run in experiment.runs(*source.kind)
+                )
+            ]
+            for experiment, found in every
+        },
+        counters=[entry.path.as_posix() for entry in counters.values()],
+        ceilings=None if ceilings is None else ceilings.as_posix(),
+        orders=_orders(source, planned, protocol, counting),
+        imports=source.imports,
+        remarks=_remark_files(source.config),
+        remade=remade,
+        machine=None
+        if source.machine is HERE
+        else machine_file(source.config["machine"]).as_posix(),
+        config=source.config,
+        documents={**_documents(source, every), **replicates, **counting.kept},
+        intact=intact.to_json(),
     )
-    orders = {Path(entry["file"]).name: entry for entry in manifest["records"]}
-    dataset = datasets.Dataset(
-        name=name,
-        device=manifest["device"],
-        dtype=manifest["dtype"],
-        protocol=manifest["protocol"],
-        config={},
-        ceilings=None,
-        entries=entries,
-    )
-    return name, dataset, orders
 
 
-def _recorded(name: str, benchmark: Benchmark) -> datasets.Dataset:
-    """The recorded dataset of this name, from the working directory or the project's own."""
-    here, bundled = (datasets.dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED))
-    if not here.is_dir() and bundled.is_dir():
-        return datasets.read_recorded(Path(os.path.relpath(BUNDLED)), name, benchmark)
-    return datasets.read_recorded(DATA, name, benchmark)
+# What is planned
+
+
+def _planned_records(
+    source: Source, experiments: Sequence[planning.Experiment], protocol: Mapping[str, Any]
+) -> tuple[PlannedRuns, dict[str, Any]]:
+    """The file of each run's records, and the document of the processes that were added."""
+    runs = [run for experiment in experiments for run in experiment.runs(*source.kind)]
+    if source.recorded:
+        recorded = planning.plan_recorded(runs, protocol["name"], source.recorded, source.dataset)
+        if source.imports:
+            recorded = {run: planning.PlannedRun(run, e.path) for run, e in recorded.items()}
+        return recorded, {}
+    local = (source.benchmark, runs, protocol, source.implementations, source.records)
+    replicates = read_replicates(source.config, source.device, processes_file(source.home))
+    planned = planning.plan_local(*local, replicates.of, source.machine)
+    if source.config["decide"]:
+        findings = source.home / "findings.json"
+        undecided = runs_to_decide(findings, experiments, planned, source.kind)
+        replicates = replicates.with_one_more(undecided)
+        planned = planning.plan_local(*local, replicates.of, source.machine)
+    _adopt_older(source, planned, protocol)
+    added = dict(replicates.added)
+    return planned, {processes_file(source.home).as_posix(): added} if added else {}
+
+
+def _adopt_older(source: Source, planned: PlannedRuns, protocol: Mapping[str, Any]) -> None:
+    """Keep the records of an older naming scheme under their new names."""
+    older = identity.records_by_run(source.records)
+    for run, every in planned.items():
+        for entry in every.processes:
+            if not entry.path.exists():
+                identity.adopt(
+                    entry.path,
+                    *(source.benchmark, run, protocol),
+                    *(source.implementations[run.implementation], entry.process),
+                    *(source.machine, older),
+                )
+
+
+def _with_claims(
+    source: Source, experiments: Sequence[planning.Experiment], planned: PlannedRuns
+) -> list[Planning]:
+    """The experiments, and of a recorded dataset the records that claims alone are about.
+
+    Raises:
+        PlanError: records of a dataset are missing, or not those of its manifest.
+    """
+    every: list[Planning] = [(experiment, planned) for experiment in experiments]
+    if source.recorded:
+        every += _claims_planning(source, source.recorded, planned)
+    if source.is_vouched_for:
+        entries = {entry.path: entry for _, found in every for entry in found.values()}
+        planning.check_recorded(entries.values(), source.dataset)
+    return every
+
+
+def _claims_planning(
+    source: Source, recorded: datasets.Dataset, planned: PlannedRuns
+) -> list[Planning]:
+    """The records of a dataset that published claims are about and no experiment plans.
+
+    An implementation that is no longer in `kernels/` has no table, so its records are left out.
+    """
+    document = claims_of(read_claims(CLAIMS), source.benchmark)
+    protocols = claimed_protocols(document)
+    held = [
+        (
+            entry.protocol["name"],
+            planning.PlannedRun(
+                entry.run,
+                entry.path,
+                entry.sha256 if source.is_vouched_for else None,
+                process=entry.process,
+            ),
+        )
+        for entry in recorded.entries
+        if entry.run.implementation in source.implementations
+        and entry.protocol["name"] in protocols
+    ]
+    return [*planning.plan_claims(source.benchmark, claimed_runs(document), held, planned)]
+
+
+def _ceilings(source: Source) -> Path | None:
+    """The file of the device's ceilings; None if a dataset has none."""
+    if source.recorded:
+        return source.recorded.ceilings
+    return source.records / identity.ceilings_name(source.device, source.machine)
+
+
+def _orders(
+    source: Source, planned: PlannedRuns, protocol: Mapping[str, Any], counting: Counting
+) -> dict[str, dict[str, Any]]:
+    """What to measure, by record file name; nothing of a recorded dataset."""
+    if source.recorded:
+        return {}
+    return {
+        entry.path.name: planning.measuring_order(source.benchmark, entry, by)
+        for runs, by in ((planned, protocol), (counting.planned, counting.protocol))
+        for every in runs.values()
+        for entry in every.processes
+    }
+
+
+# What must be made again
+
+
+def _remade(
+    source: Source,
+    every: Sequence[Planning],
+    counters: PlannedRuns,
+    protocol: Mapping[str, Any],
+    ceilings: Path | None,
+) -> tuple[dict[str, str], remaking.IntactRecords]:
+    """The planned files that must be made again, each with the reason; and the intact records."""
+    intact = remaking.IntactRecords(_known_intact())
+    experiments = [experiment for experiment, _ in every]
+    remade = _stage_damages(source.home, source.benchmark.report, experiments)
+    if not source.is_vouched_for:
+        for found in [*{id(found): found for _, found in every}.values(), counters]:
+            remade |= _record_damages(found, protocol, intact)
+    is_local = source.recorded is None
+    if ceilings and is_local and (damage := remaking.damage(ceilings)):
+        remade[ceilings.as_posix()] = damage
+    if again := source.config["again"]:
+        both = (*every[0][1].values(), *counters.values()) if is_local else ()
+        measured = {e.path.as_posix(): e.run for entry in both for e in entry.processes}
+        remade |= remaking.runs_asked_for(again, measured)
+        if ceilings and is_local and again == remaking.ALL:
+            remade[ceilings.as_posix()] = remaking.ASKED_FOR
+    return remade, intact
 
 
 def _record_damages(
-    planned: Mapping[Run, plan.PlannedRun],
+    planned: PlannedRuns,
     protocol: Mapping[str, Any],
     intact: remaking.IntactRecords,
 ) -> dict[str, str]:
@@ -155,79 +295,8 @@ def _known_intact() -> Any:
         return None
 
 
-def _counters_version(config: Mapping[str, Any], kept: Path, on: Machine) -> str | None:
-    """The version of Nsight Compute by which a GPU's counters are read; None if none are.
-
-    `auto` is resolved once: what it was found to be on a kind of device is read from `kept`, so
-    that installing ncu later reruns nothing. Counters that were read stay where ncu is gone.
-
-    Raises:
-        ConfigError: counters were asked for where they cannot be read.
-    """
-    version = on.ncu_version()
-    try:
-        before = read_json(kept)
-    except (OSError, ValueError):
-        before = {}
-    is_resolved = before.get("device") == "cuda"
-    was = before["version"] if is_resolved else None
-    if config["counters"] != "auto":
-        if version is None and was is None:
-            raise ConfigError(
-                "config: counters: yes needs Nsight Compute on a GPU, but ncu is not on PATH; "
-                "install it, or give counters: auto"
-            )
-        return version or was
-    if is_resolved:
-        return (version or was) if was else None
-    return version
-
-
-def _plan_counters(
-    config: Mapping[str, Any],
-    experiments: Sequence[plan.Experiment],
-    implementations: Implementations,
-    kind: tuple[str, str],
-    version: str | None,
-    records: Path,
-    on: Machine,
-) -> tuple[dict[Run, plan.PlannedRun], dict[str, Any]]:
-    """The counters to read here, and their protocol: a GPU's by this version of Nsight Compute.
-
-    Where ncu is gone, those that were read before. On a CPU there is nothing to install.
-    """
-    timeout_s = config["measure"]["timeout_s"]
-    if version is None:
-        protocol = plan.operators_protocol(timeout_s)
-    else:
-        protocol = plan.counters_protocol(experiments[0].benchmark, version, timeout_s)
-    runs = [
-        run
-        for experiment in experiments
-        if experiment.sweep
-        for run in experiment.counted_runs(config["counted"], *kind)
-    ]
-    planned = plan.plan_local(
-        experiments[0].benchmark, runs, protocol, implementations, records, on=on
-    )
-    if version is not None and on.ncu_version() is None:
-        planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
-    return planned, protocol
-
-
-def _orders(
-    benchmark: Benchmark, planned: Mapping[Run, plan.PlannedRun], protocol: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """What to measure, by record file name."""
-    return {
-        entry.path.name: plan.measuring_order(benchmark, entry, protocol)
-        for every in planned.values()
-        for entry in every.processes
-    }
-
-
 def _stage_damages(
-    home: Path, report: str, experiments: Sequence[plan.Experiment]
+    home: Path, report: str, experiments: Sequence[planning.Experiment]
 ) -> dict[str, str]:
     """Outputs of the stages after the records that must be made again, each with the reason."""
     paths = [home / "findings.json", home / "overview"]
@@ -251,31 +320,7 @@ def _stage_damages(
     return found
 
 
-def _claims_planning(
-    benchmark: Benchmark,
-    recorded: datasets.Dataset,
-    planned: Mapping[Run, plan.PlannedRun],
-    implementations: Implementations,
-    vouched: bool,
-) -> list[Planning]:
-    """The records of a dataset that published claims are about and no experiment plans.
-
-    `vouched` says whether the manifest has the records' hashes. An implementation that is no longer
-    in `kernels/` has no table, so its records are left out.
-    """
-    document = claims_of(read_claims(CLAIMS), benchmark)
-    protocols = claimed_protocols(document)
-    held = [
-        (
-            entry.protocol["name"],
-            plan.PlannedRun(
-                entry.run, entry.path, entry.sha256 if vouched else None, process=entry.process
-            ),
-        )
-        for entry in recorded.entries
-        if entry.run.implementation in implementations and entry.protocol["name"] in protocols
-    ]
-    return [*plan.plan_claims(benchmark, claimed_runs(document), held, planned)]
+# The documents
 
 
 def _as_recorded(resolved: Mapping[str, Any], recorded: datasets.Dataset) -> dict[str, Any]:
@@ -290,32 +335,25 @@ def _as_recorded(resolved: Mapping[str, Any], recorded: datasets.Dataset) -> dic
     return {**resolved, "measure": {**measure, **changed}}
 
 
-def _documents(
-    home: Path,
-    dataset: str,
-    report: str,
-    resolved: Mapping[str, Any],
-    planning: Sequence[Planning],
-    implementations: Implementations,
-    kind: tuple[str, str],
-) -> dict[str, Any]:
+def _documents(source: Source, every: Sequence[Planning]) -> dict[str, Any]:
     """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
-    folder = home / "plan"
-    config = {**reported_config(resolved), "dataset": dataset}
+    home, folder = source.home, source.home / "plan"
+    resolved = _as_recorded(source.config, source.recorded) if source.recorded else source.config
+    config = {**reported_config(resolved), "dataset": source.dataset}
     if resolved["anonymous"] and "import" in config:
         config["import"] = anonymous_text(config["import"])
     documents: dict[Path, Any] = {
         folder / "config.json": config,
         folder / "languages.json": resolved["languages"],
-        folder / "experiments.json": [experiment.name for experiment, _ in planning],
-        shown_file(report): {"dataset": dataset},
+        folder / "experiments.json": [experiment.name for experiment, _ in every],
+        shown_file(source.benchmark.report): {"dataset": source.dataset},
     }
-    for experiment, planned in planning:
-        documents[experiment_file(home, experiment.name)] = plan.experiment_document(
-            experiment, implementations, resolved, *kind
+    for experiment, planned in every:
+        documents[experiment_file(home, experiment.name)] = planning.experiment_document(
+            experiment, source.implementations, resolved, *source.kind
         )
-        documents[records_file(home, experiment.name)] = plan.records_document(
-            experiment, planned, implementations, *kind, resolved["anonymous"]
+        documents[records_file(home, experiment.name)] = planning.records_document(
+            experiment, planned, source.implementations, *source.kind, resolved["anonymous"]
         )
     return {path.as_posix(): document for path, document in documents.items()}
 
@@ -335,244 +373,6 @@ def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
         return remark_files(config)
     except RemarkError as error:
         raise ConfigError(str(error)) from None
-
-
-def _with_dataset(base: Layer, dataset: datasets.Dataset) -> list[Layer]:
-    """The experiments of a recorded dataset, in place of those of the configuration at the base."""
-    kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
-    return [Layer(base.origin, kept), Layer(f"dataset {dataset.name}", dataset.config)]
-
-
-def _named_dataset(layers: Sequence[Layer]) -> str:
-    """The dataset that the configuration names: `LOCAL` if it names none, or no valid name."""
-    named = [layer.keys["dataset"] for layer in layers if "dataset" in layer.keys]
-    name = named[-1] if named else LOCAL
-    return name if isinstance(name, str) and NAME.fullmatch(name) else LOCAL
-
-
-def _with_settings_file(layers: list[Layer], benchmark: Benchmark) -> list[Layer]:
-    """The layers with the one that the file of the last ``hyper_param`` makes, before the last."""
-    named = [layer.keys["hyper_param"] for layer in layers if "hyper_param" in layer.keys]
-    if not named:
-        return layers
-    if benchmark.settings_file is None:
-        raise ConfigError(f"config: hyper_param: {benchmark.name} has no such file; leave it out")
-    items = [layer.keys["experiments"] for layer in layers if "experiments" in layer.keys]
-    last = items[-1] if items and isinstance(items[-1], list) else []
-    names = [e if isinstance(e, str) else e.get("name", e.get("use")) for e in last]
-    try:
-        keys = benchmark.settings_file(Path(str(named[-1])), names)
-    except ValueError as error:
-        raise ConfigError(f"config: hyper_param: {error}") from error
-    return [*layers[:-1], Layer(str(named[-1]), keys), layers[-1]]
-
-
-@dataclass(frozen=True)
-class _Source:
-    """Where the records come from: the dataset, and the configuration that holds for it.
-
-    `recorded` is the dataset whose records are there already, None where they are measured here;
-    `imports` is what to convert for it. `kind` is the dtype and the device of every run, and
-    `machine` the one that they are planned for.
-    """
-
-    dataset: str
-    recorded: datasets.Dataset | None
-    imports: Mapping[str, dict[str, Any]]
-    config: dict[str, Any]
-    kind: tuple[str, str]
-    machine: Machine = HERE
-
-
-def _source(
-    base: Layer, own: Sequence[Layer], benchmark: Benchmark, implementations: Implementations
-) -> _Source:
-    """What the layers ask for: local records, a recorded dataset, or an imported folder."""
-    layers = [base, *own]
-    imports: dict[str, dict[str, Any]] = {}
-    recorded: datasets.Dataset | None = None
-    dataset = _named_dataset(layers)
-    importing = any("import" in layer.keys for layer in layers)
-    if dataset != LOCAL and not importing:
-        recorded = _recorded(dataset, benchmark)
-        layers = [*_with_dataset(base, recorded), *own]
-    layers = _with_settings_file(layers, benchmark)
-    resolved = resolve_config(layers, implementations)
-    if importing:
-        dataset, recorded, imports = _imported(resolved)
-    machine = HERE
-    if recorded:
-        kind = recorded.dtype, recorded.device
-    else:
-        machine = machine_of(resolved)
-        device = machine.detect_device(resolved["device"])
-        auto = resolved["dtype"] == "auto"
-        kind = benchmark.dtypes[device] if auto else resolved["dtype"], device
-    return _Source(dataset, recorded, imports, resolved, kind, machine)
-
-
-@dataclass(frozen=True)
-class _Counting:
-    """What is counted here: the file of each run's counters, and by which protocol.
-
-    `kept` are the documents that keep what `counters: auto` was found to be.
-    """
-
-    planned: Mapping[Run, plan.PlannedRun] = field(default_factory=dict)
-    protocol: Mapping[str, Any] = field(default_factory=dict)
-    kept: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _counting(
-    source: _Source,
-    experiments: Sequence[plan.Experiment],
-    implementations: Implementations,
-    home: Path,
-) -> _Counting:
-    """The counters to read here; none of a recorded dataset, or where none are wanted."""
-    _, device = source.kind
-    counted = experiments[0].benchmark.counters_on(device)
-    if source.recorded or not counted or source.config["counters"] in UNWANTED:
-        return _Counting()
-    version, kept = None, {}
-    if device == "cuda":
-        file = counters_file(home)
-        version = _counters_version(source.config, file, source.machine)
-        kept = {file.as_posix(): {"device": device, "version": version}}
-        if version is None:
-            return _Counting(kept=kept)
-    planned, protocol = _plan_counters(
-        *(source.config, experiments, implementations, source.kind, version),
-        *(home / "records", source.machine),
-    )
-    return _Counting(planned, protocol, kept)
-
-
-def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
-    """Check the configuration and plan its runs.
-
-    Nothing is written, except that records of an older naming scheme are kept under their new
-    names (`identity.adopt`).
-
-    Args:
-        base: the configuration file of the benchmark's report (`config.config_file`), or what
-            another workflow gives as this one's configuration.
-        own: what this call itself gives: its ``--configfile`` files and ``--config``, in order.
-            They are merged into the experiments of a recorded dataset, which replace `base`'s.
-
-    Raises:
-        ClaimsError, ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each
-            with one message: what is wrong, where, and what to do.
-    """
-    benchmark = find_benchmark(named_benchmark([base, *own]))
-    implementations = implementations_of(benchmark)
-    source = _source(base, own, benchmark, implementations)
-    dataset, recorded, imports = source.dataset, source.recorded, source.imports
-    resolved, (dtype, device) = source.config, source.kind
-    protocol = plan.protocol_of(resolved, device)
-    experiments = plan.experiments(resolved, benchmark, device)
-    runs = [run for experiment in experiments for run in experiment.runs(dtype, device)]
-    home = results_of(dataset, benchmark)
-    ceilings = (
-        recorded.ceilings
-        if recorded
-        else home / "records" / identity.ceilings_name(device, source.machine)
-    )
-    added: dict[str, Any] = {}
-    if recorded and resolved["decide"]:
-        raise ConfigError(
-            "--config: decide: nothing is measured here: the records are recorded ones; leave it "
-            "out, or leave out dataset= and import="
-        )
-    if recorded:
-        planned = plan.plan_recorded(runs, protocol["name"], recorded, dataset)
-        if imports:
-            planned = {run: plan.PlannedRun(run, entry.path) for run, entry in planned.items()}
-    else:
-        replicates = read_replicates(resolved, device, processes_file(home))
-        local = (benchmark, runs, protocol, implementations, home / "records")
-        planned = plan.plan_local(*local, replicates.of, source.machine)
-        if resolved["decide"]:
-            undecided = runs_to_decide(home / "findings.json", experiments, planned, source.kind)
-            replicates = replicates.with_one_more(undecided)
-            planned = plan.plan_local(*local, replicates.of, source.machine)
-        if replicates.added:
-            added[processes_file(home).as_posix()] = dict(replicates.added)
-        older = identity.records_by_run(home / "records")
-        for run, every in planned.items():
-            for entry in every.processes:
-                if not entry.path.exists():
-                    identity.adopt(
-                        entry.path,
-                        *(benchmark, run, protocol, implementations[run.implementation]),
-                        *(entry.process, source.machine, older),
-                    )
-    counting = _counting(source, experiments, implementations, home)
-    counters = plan.recorded_counters(planned, recorded) if recorded else counting.planned
-    planned = plan.with_counters(planned, counters)
-    orders = {}
-    if not recorded:
-        orders = _orders(benchmark, planned, protocol)
-        orders |= _orders(benchmark, counters, counting.protocol)
-    planning: list[Planning] = [(experiment, planned) for experiment in experiments]
-    if recorded:
-        vouched = not imports
-        planning += _claims_planning(benchmark, recorded, planned, implementations, vouched)
-    intact = remaking.IntactRecords(_known_intact())
-    remade = _stage_damages(home, benchmark.report, [experiment for experiment, _ in planning])
-    if recorded and not imports:
-        entries = {entry.path: entry for _, found in planning for entry in found.values()}
-        plan.check_recorded(entries.values(), dataset)
-    else:
-        for found in {id(found): found for _, found in planning}.values():
-            remade |= _record_damages(found, protocol, intact)
-        remade |= _record_damages(counters, protocol, intact)
-    if ceilings and not recorded and (damage := remaking.damage(ceilings)):
-        remade[ceilings.as_posix()] = damage
-    if resolved["again"]:
-        both = () if recorded else (*planned.values(), *counters.values())
-        measured = {e.path.as_posix(): e.run for every in both for e in every.processes}
-        remade |= remaking.runs_asked_for(resolved["again"], measured)
-        if ceilings and not recorded and resolved["again"] == remaking.ALL:
-            remade[ceilings.as_posix()] = remaking.ASKED_FOR
-    return Prepared(
-        dataset=dataset,
-        home=home.as_posix(),
-        report=benchmark.report,
-        device=device,
-        protocol=protocol["name"],
-        experiments=tuple(experiment.name for experiment, _ in planning),
-        drawn=tuple(experiment.name for experiment in experiments if experiment.figures),
-        records={
-            experiment.name: [
-                path.as_posix()
-                for path in plan.record_files(found[run] for run in experiment.runs(dtype, device))
-            ]
-            for experiment, found in planning
-        },
-        counters=[entry.path.as_posix() for entry in counters.values()],
-        ceilings=None if ceilings is None else ceilings.as_posix(),
-        orders=orders,
-        imports=imports,
-        remarks=_remark_files(resolved),
-        remade=remade,
-        machine=None if source.machine is HERE else machine_file(resolved["machine"]).as_posix(),
-        config=resolved,
-        documents={
-            **_documents(
-                home,
-                dataset,
-                benchmark.report,
-                _as_recorded(resolved, recorded) if recorded else resolved,
-                planning,
-                implementations,
-                (dtype, device),
-            ),
-            **added,
-            **counting.kept,
-        },
-        intact=intact.to_json(),
-    )
 
 
 def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
