@@ -506,7 +506,7 @@ def test_a_key_on_the_command_line_has_the_value_that_a_file_would_give_it(
     [
         ("languages", "--config: languages: write KEY=VALUE, such as device=cpu"),
         ("measure.sampled.max_seconds=1", "write 'measure={sampled: {max_seconds: 1}}'"),
-        ("measure={sampled: {max_seconds: 1}", "line 1, column 1: this { is not closed"),
+        ("measure={sampled: {max_seconds: 1}", "line 1, column 27: expected ',' or '}'"),
         ("measure={lab5: ]}", 'for example {"sampled": {"max_seconds": 1}}'),
     ],
 )

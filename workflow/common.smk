@@ -9,10 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from flashlab.calls import allocations
-from flashlab.calls import call
-from flashlab.calls import clocks
-from flashlab.calls import exclusive
+from flashlab.calls import allocations, call, exclusive
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError
 from flashlab.plan.datasets import DatasetError, dataset_folder, refuse_overlap
@@ -48,7 +45,6 @@ FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
 CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
 DEVICES = str(ROOT.joinpath("data", "devices.csv"))
 PUBLISHED = sorted(map(str, ROOT.joinpath("data", "published").glob("*.csv")))
-RESULTS_FOLDERS = (Path("results"), Path("report"))
 LOCALES = ROOT.joinpath("templates", "locale")
 
 # Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches
@@ -91,12 +87,6 @@ if workflow.is_main_process:
         ) from None
     if not workflow.output_settings.dryrun:
         CLAIM.take()
-    if CLAIM.held and clocks.pull_back(RESULTS_FOLDERS, clocks.filesystem_now(Path(".snakemake"))):
-        print(
-            "The clock was set back since the last call: what was made in the meantime counts as "
-            "made just now.",
-            file=sys.stderr,
-        )
     PREPARED, PLAN_ROOT, PLAN_FILES = prepare_call()
 else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE

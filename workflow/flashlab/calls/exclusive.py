@@ -4,8 +4,8 @@ Snakemake's own lock is a file that a killed call leaves behind. Ours is an oper
 which is released with its process; whoever holds it knows that Snakemake's is stale.
 
 Not every shared filesystem passes such a lock from host to host. So the call that holds it makes a
-file beside it, which only one host succeeds in, and counts up there; a call on another host watches
-whether that goes on. No clock is asked, and no process of another host is looked for.
+file beside it that names its host, by a hard link, which one host alone succeeds in. A call on
+another host is refused until that file is gone.
 """
 
 from __future__ import annotations
@@ -13,27 +13,17 @@ from __future__ import annotations
 import atexit
 import base64
 import binascii
-import contextlib
 import errno
 import fcntl
-import itertools
 import os
 import shutil
 import socket
 import sys
-import threading
 import time
 from pathlib import Path
 
 WAIT_SECONDS = 3.0
 """How long to wait for the folder; a call that only reads it (`--lint`) is gone by then."""
-
-
-BEAT_SECONDS = 3.0
-"""How often a call that works in the folder shows that it is alive."""
-
-SILENCE_SECONDS = 15.0
-"""How long a call on another host is watched before it counts as dead."""
 
 
 def _clear_killed_call(snakemake: Path) -> None:
@@ -55,13 +45,13 @@ class FolderClaim:
         snakemake.mkdir(exist_ok=True)
         self._snakemake = snakemake.absolute()  # Snakemake changes the working directory
         self._file = (snakemake / "flashlab.lock").open("a+")
-        self._alive = self._snakemake / "flashlab.alive"
+        self._claim = self._snakemake / "flashlab.host"
         self._host = socket.gethostname()
         self._has_lock = True
         self.held = False
 
     def _lock(self) -> bool:
-        """Take the operating system's lock; where the filesystem has none, the count decides."""
+        """Take the operating system's lock; where the filesystem has none, the claim decides."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -72,83 +62,29 @@ class FolderClaim:
             self._has_lock = False
         return True
 
-    def _read_alive(self) -> str | None:
-        """The last sign of life: host, process and count; None where there is none.
-
-        The file is opened anew each time: then NFS asks the server whether it has changed.
-        """
-        try:
-            return self._alive.read_text()
-        except FileNotFoundError:
-            return None
-
-    def _next_sign(self, seen: str) -> str | None:
-        """What the call that left this sign of life shows next; None where it shows no more."""
-        deadline = time.monotonic() + SILENCE_SECONDS
-        while time.monotonic() < deadline:
-            now = self._read_alive()
-            if now is None:
-                return None
-            if now not in ("", seen):  # empty while it is written
-                return now
-            time.sleep(0.1)
-        return None
-
-    def _remove_dead(self, seen: str) -> None:
-        """Remove a dead call's sign of life, and no other one that is in its place by now."""
-        aside = self._alive.with_name(f"{self._alive.name}-{self._host}-{os.getpid()}")
-        with contextlib.suppress(FileNotFoundError):
-            self._alive.rename(aside)  # of several hosts, one succeeds
-            if aside.read_text() != seen:
-                with contextlib.suppress(OSError):
-                    self._alive.hardlink_to(aside)
-            aside.unlink()
-
     def _other_host(self) -> str | None:
-        """The host on which another call is alive in this folder; None once this one shows life.
+        """The host that has claimed the folder; None once this one has.
 
-        The first sign of life is a file made exclusively, which one host alone succeeds in.
+        A claim of this host is a killed call's where there is a lock, since that is ours.
         """
-        while True:
-            try:
-                with self._alive.open("x") as file:
-                    file.write(f"{self._host} {os.getpid()} 0\n")
-                return None
-            except FileExistsError:
-                seen = self._read_alive()
-            if seen is None:  # removed since then, or made since this host's cache was filled
-                time.sleep(0.1)
-                continue
-            # On this host the lock has decided, where the filesystem has one.
-            is_decided = self._has_lock and seen.startswith(f"{self._host} ")
-            if not is_decided and (sign := self._next_sign(seen)):
-                return sign.partition(" ")[0]
-            self._remove_dead(seen)
-
-    def _show_life(self) -> None:
-        for count in itertools.count(1):
-            if self._ended.wait(BEAT_SECONDS):
-                self._alive.unlink(missing_ok=True)
-                return
-            with contextlib.suppress(OSError):  # a server that is away for a moment
-                self._alive.write_text(f"{self._host} {os.getpid()} {count}\n")
-
-    def _hold(self) -> None:
-        self._file.truncate(0)
-        self._file.write(f"{os.getpid()} {self._host}\n")
-        self._file.flush()
-        self.held = True
-        self._ended = threading.Event()
-        self._beating = threading.Thread(target=self._show_life, daemon=True)
-        self._beating.start()
-        atexit.register(self.release)
+        mine = self._claim.with_name(f"{self._claim.name}-{self._host}-{os.getpid()}")
+        mine.write_text(self._host)
+        try:
+            self._claim.hardlink_to(mine)
+        except FileExistsError:
+            # Opened anew: then NFS asks the server what it holds.
+            host = self._claim.read_text() if self._claim.exists() else ""
+            is_left = self._has_lock and host == self._host
+            return None if is_left else host or "of a call that has just ended"
+        finally:
+            mine.unlink()
+        return None
 
     def release(self) -> None:
         """Leave the folder to other calls; nothing if it is not held."""
         if self.held:
             self.held = False
-            self._ended.set()
-            self._beating.join()
+            self._claim.unlink(missing_ok=True)
             self._file.close()
             atexit.unregister(self.release)
 
@@ -163,20 +99,25 @@ class FolderClaim:
                 self._file.seek(0)
                 process, _, on = self._file.read().strip().partition(" ")
                 elsewhere = f" on the host {on}" if on != self._host else ""
-                self._refuse(f"process {process}{elsewhere}")
+                self._refuse(f"process {process}{elsewhere}", "wait for that one to end")
                 return
             time.sleep(0.1)
         if host := self._other_host():
             if self._has_lock:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
-            self._refuse(f"on the host {host}")
+            remedy = f"wait for that one to end; if it was killed, remove {self._claim}"
+            self._refuse(f"on the host {host}", remedy)
             return
-        self._hold()
+        self._file.truncate(0)
+        self._file.write(f"{os.getpid()} {self._host}\n")
+        self._file.flush()
+        self.held = True
+        atexit.register(self.release)
         _clear_killed_call(self._snakemake)
 
-    def _refuse(self, which: str) -> None:
+    def _refuse(self, which: str, remedy: str) -> None:
         print(
             f"Another snakemake call ({which}) is working in this folder; if this one is refused, "
-            "wait for that one to end.",
+            f"{remedy}.",
             file=sys.stderr,
         )
