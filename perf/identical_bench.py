@@ -17,8 +17,8 @@ from flashlab.bench.command import DEFAULT_SHAPE, DTYPE
 from flashlab.bench.interleave import Measured, Progress, measure_in_turns
 from flashlab.bench.targets import Target, find_targets
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.implementations import KERNELS
 from flashlab.measuring.devices import claimed
+from flashlab.plan.implementations import KERNELS
 from flashlab.statistics import MARGIN
 
 PASS = "forward_time"

@@ -25,7 +25,7 @@ COMMANDS = {
     name
     for name in MODULES
     if name.startswith(
-        ("flashlab.checking", "flashlab.bench.", "flashlab.profiling", "flashlab.hw4")
+        ("flashlab.checking", "flashlab.bench.", "flashlab.checking.profiling", "flashlab.hw4")
     )
 }
 """What measures without a plan: the commands of a kernel's author and of the assignment."""
@@ -90,7 +90,9 @@ def test_what_measures_depends_on_no_declaration_and_no_reader_of_records(module
     """So that an edited label, cost or reader moves no record's digest."""
     used = names_of(module) | names_of("flashlab.measuring.child")
     assert not {name for name in used if name.endswith((".declaration", ".costs", ".records"))}
-    assert not {"flashlab.runs", "flashlab.benchmarks.registry", "flashlab.sweep"} & used
+    assert (
+        not {"flashlab.runs", "flashlab.benchmarks.registry", "flashlab.analysis.experiment"} & used
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from babel.messages import pofile
 from babel.messages.catalog import Catalog
+from flashlab.report.finding_words import CLAUSES
 
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.catalogs import LOCALES, MissingMessageError, in_all, message, messages
 from flashlab.records import STATUSES
-from flashlab.report.finding_words import CLAUSES
+from flashlab.telling.catalogs import LOCALES, MissingMessageError, in_all, message, messages
 
 LANGUAGES = ("zh_TW", "en")
 FILES = sorted(LOCALES.glob("*/LC_MESSAGES/*.po"))

@@ -13,7 +13,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab import plan
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
@@ -28,8 +27,9 @@ from flashlab.config import (
     resolve_config,
 )
 from flashlab.files import canonical
-from flashlab.implementations import Implementations
-from flashlab.replicates import MAX_PROCESSES
+from flashlab.plan import planning as plan
+from flashlab.plan.implementations import Implementations
+from flashlab.plan.replicates import MAX_PROCESSES
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2")
 FILE = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -506,7 +506,7 @@ def test_a_key_on_the_command_line_has_the_value_that_a_file_would_give_it(
     [
         ("languages", "--config: languages: write KEY=VALUE, such as device=cpu"),
         ("measure.sampled.max_seconds=1", "write 'measure={sampled: {max_seconds: 1}}'"),
-        ("measure={sampled: {max_seconds: 1}", "line 1, column 1: this { is not closed"),
+        ("measure={sampled: {max_seconds: 1}", "line 1, column 27: expected ',' or '}'"),
         ("measure={lab5: ]}", 'for example {"sampled": {"max_seconds": 1}}'),
     ],
 )

@@ -12,7 +12,7 @@ import yaml
 from flashlab import machine, nsight
 from flashlab.config import ConfigError, Layer
 from flashlab.files import write_json
-from flashlab.prepare import Prepared, prepare
+from flashlab.plan.prepare import Prepared, prepare
 from flashlab.records import COUNTERS
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"

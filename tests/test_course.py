@@ -16,10 +16,10 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import PASSES
-from flashlab.datasets import DatasetError, import_plan, import_record
 from flashlab.grading.arithmetic import check_arithmetic
 from flashlab.grading.submissions import read_submission
 from flashlab.grading.wording import sentence
+from flashlab.plan.datasets import DatasetError, import_plan, import_record
 from flashlab.records import read_record
 from flashlab.runs import Run
 

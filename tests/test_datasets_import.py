@@ -14,7 +14,7 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import PASSES
-from flashlab.datasets import DatasetError, import_plan, import_record
+from flashlab.plan.datasets import DatasetError, import_plan, import_record
 from flashlab.records import read_record
 
 Build = Callable[..., dict[str, Any]]

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from flashlab import plan
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.finding import Finding, read_findings
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.ladder.costs import flops
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import write_json
-from flashlab.analysis.derive import write_findings
-from flashlab.analysis.finding import Finding, read_findings
-from flashlab.implementations import implementations_of
-from flashlab.plan_files import experiment_file, records_file
-from flashlab.published import CLAIMS
+from flashlab.plan import planning as plan
+from flashlab.plan.implementations import implementations_of
+from flashlab.plan.plan_files import experiment_file, records_file
+from flashlab.plan.published import CLAIMS
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report.content import compose
 from flashlab.report.document import Report
 from flashlab.runs import Run
-from flashlab.tables import write_tables
 
 STEPS = ["Sequential", "GlobalMemory", "SharedTiles", "Padded", "Coalesced"]
 RATES = {"Sequential": 0.001, "GlobalMemory": 1.0, "SharedTiles": 2.0, "Padded": 2.02}

@@ -6,7 +6,8 @@ import argparse
 
 import pytest
 
-from flashlab import __main__, tables
+from flashlab import __main__
+from flashlab.analysis import tables
 
 
 def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(

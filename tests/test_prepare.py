@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from flashlab.config import ConfigError, Layer, read_layer
-from flashlab.prepare import Prepared, prepare
+from flashlab.plan.prepare import Prepared, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 

@@ -10,7 +10,7 @@ import yaml
 from analysis.planting import claims_document
 
 from flashlab.analysis.kinds.claim import wanted_range
-from flashlab.published import CLAIMS, ClaimsError, read_claims
+from flashlab.plan.published import CLAIMS, ClaimsError, read_claims
 
 TEST = {
     "metrics": ["forward_rate"],

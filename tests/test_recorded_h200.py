@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from flashlab.benchmarks.attention.declaration import exact_peak_memory
-from flashlab.benchmarks.attention.shape import Shape
-from flashlab.datasets import read_dataset
-from flashlab.files import write_json
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import read_sweep
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.choice import overall_choice
 from flashlab.analysis.kinds.correctness import correctness
-from flashlab.analysis.finding import Finding
-from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.tables import write_tables
+from flashlab.benchmarks.attention.declaration import exact_peak_memory
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.files import write_json
+from flashlab.plan.datasets import read_dataset
 from flashlab.records import read_record
-from flashlab.sweep import read_sweep
-from flashlab.tables import write_tables
 
 H200 = read_dataset(Path(__file__).parents[1] / "data" / "h200")
 TIMED = [entry for entry in H200.entries if not entry.has_counters]

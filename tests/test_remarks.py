@@ -68,7 +68,7 @@ def test_everything_that_cannot_be_shown_is_one_message(folder: Path) -> None:
         "broken.jpg": "cannot be read as PNG or JPEG",
         "large.png": "5.0 MiB, and the most is 5 MiB; scale it down",
         "folder.png": "is not a file",
-        "a.gif": "only .png, .jpg, .jpeg, .svg can be shown",
+        "a.gif": "only .png, .jpg, .jpeg can be shown",
         "https://example.org/a.png": "it is no file beside the remark",
         "//example.org/a.png": "it is no file beside the remark",
         "file:///etc/a.png": "it is no file beside the remark",

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab import plan
-from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.analysis.finding import Evidence, Finding
-from flashlab.replicates import (
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.plan import planning as plan
+from flashlab.plan.replicates import (
     MOST_ADDED,
     Replicates,
     open_runs,

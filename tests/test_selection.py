@@ -9,7 +9,7 @@ import pytest
 
 from flashlab.benchmarks import registry
 from flashlab.config import ConfigError, Layer
-from flashlab.selection import asked_benchmark, names_a_target, refuse_unknown_report
+from flashlab.plan.selection import asked_benchmark, names_a_target, refuse_unknown_report
 
 
 @pytest.fixture(autouse=True)

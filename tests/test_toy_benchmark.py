@@ -13,21 +13,21 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab import plan
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.finding import Finding, read_findings
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks import registry
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity, UnknownNameError
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
-from flashlab.analysis.derive import write_findings
-from flashlab.analysis.finding import Finding, read_findings
-from flashlab.implementations import Implementation
-from flashlab.plan_files import experiment_file, records_file
+from flashlab.plan import planning as plan
+from flashlab.plan.implementations import Implementation
+from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report import write_page, write_report
 from flashlab.report.content import compose
 from flashlab.report.document import Cell, Table
 from flashlab.runs import Run
-from flashlab.tables import write_tables
 
 SORTING = Benchmark(
     name="sorting",

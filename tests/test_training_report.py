@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from flashlab import plan
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.finding import Finding, read_findings
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.config import read_layer, resolve_config
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import write_json
-from flashlab.analysis.derive import write_findings
-from flashlab.analysis.finding import Finding, read_findings
-from flashlab.implementations import implementations_of
-from flashlab.plan_files import experiment_file, records_file
-from flashlab.published import CLAIMS, read_figures
+from flashlab.plan import planning as plan
+from flashlab.plan.implementations import implementations_of
+from flashlab.plan.plan_files import experiment_file, records_file
+from flashlab.plan.published import CLAIMS, read_figures
 from flashlab.records import Measurement, Record, read_record, write_record
 from flashlab.report.content import compose
 from flashlab.report.document import Cell, Report
 from flashlab.runs import Run
-from flashlab.tables import write_tables
 
 ROOT = Path(__file__).parents[1]
 DEVICE = "A100 40GB"

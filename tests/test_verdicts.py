@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.files import write_json
 from flashlab.analysis.finding import Evidence, Finding
-from flashlab.plan_files import records_file
-from flashlab.verdicts import KEPT, compare_verdicts
+from flashlab.analysis.verdict_changes import KEPT, compare_verdicts
+from flashlab.files import write_json
+from flashlab.plan.plan_files import records_file
 
 
 def finding(implementation: str, verdict: str, kind: str = "comparison") -> Finding:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-from flashlab import statistics
-from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
-from flashlab.catalogs import messages
-from flashlab.analysis.finding import Evidence, Finding, Reason
 from flashlab.report.claim_words import word_wanted
 from flashlab.report.finding_words import MOST_NAMED, FindingWords
 from flashlab.report.wording import Words
+
+from flashlab import statistics
+from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
+from flashlab.telling.catalogs import messages
 
 LANGUAGES = ("zh_TW", "en")
 WORDS = Words(LANGUAGES)

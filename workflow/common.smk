@@ -9,23 +9,24 @@ import sys
 import time
 from pathlib import Path
 
-from flashlab import allocations, call, clocks, exclusive
+from flashlab.calls import allocations, call, exclusive
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError
-from flashlab.datasets import DatasetError, dataset_folder, refuse_overlap
-from flashlab.implementations import ImplementationError
+from flashlab.plan.datasets import DatasetError, dataset_folder, refuse_overlap
+from flashlab.plan.implementations import ImplementationError
 from flashlab.machine import MachineError
-from flashlab.plan import PlanError
-from flashlab.plan_files import shown_file
+from flashlab.plan.planning import PlanError
+from flashlab.plan.plan_files import shown_file
 from flashlab.measuring.start import start_warm_parent
-from flashlab.prepare import DATA, LOCAL, REPORTS, prepare, prepare_description
-from flashlab.published import ClaimsError
+from flashlab.plan.prepare import REPORTS, prepare, prepare_description
+from flashlab.plan.source import DATA, LOCAL
+from flashlab.plan.published import ClaimsError
 from flashlab.records import COUNTERS
-from flashlab.remaking import ASKED_FOR, MISSING
-from flashlab.replicates import MAX_PROCESSES
+from flashlab.plan.remaking import ASKED_FOR, MISSING
+from flashlab.plan.replicates import MAX_PROCESSES
 from flashlab.runs import Run
 from flashlab.sources import sources_of
-from flashlab.sweep import TABLES
+from flashlab.analysis.experiment import TABLES
 from snakemake.exceptions import WorkflowError
 
 # What the call's preparation raises with one message for the user.
@@ -44,7 +45,6 @@ FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
 CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
 DEVICES = str(ROOT.joinpath("data", "devices.csv"))
 PUBLISHED = sorted(map(str, ROOT.joinpath("data", "published").glob("*.csv")))
-RESULTS_FOLDERS = (Path("results"), Path("report"))
 LOCALES = ROOT.joinpath("templates", "locale")
 
 # Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches
@@ -87,12 +87,6 @@ if workflow.is_main_process:
         ) from None
     if not workflow.output_settings.dryrun:
         CLAIM.take()
-    if CLAIM.held and clocks.pull_back(RESULTS_FOLDERS, clocks.filesystem_now(Path(".snakemake"))):
-        print(
-            "The clock was set back since the last call: what was made in the meantime counts as "
-            "made just now.",
-            file=sys.stderr,
-        )
     PREPARED, PLAN_ROOT, PLAN_FILES = prepare_call()
 else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE

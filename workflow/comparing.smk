@@ -7,9 +7,9 @@ import sys
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.comparing.sides import Side, SideError, find_side, planned_side
 from flashlab.files import read_json
-from flashlab.plan_files import planned_documents
+from flashlab.plan.plan_files import planned_documents
 from flashlab.records import RecordError
-from flashlab.selection import names_a_target
+from flashlab.plan.selection import names_a_target
 
 COMPARED = PREPARED.config.get("compare")
 COMPARED_BENCHMARK = find_benchmark(PREPARED.config["benchmark"])

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from analysis.planting import SHAPE, SIZES, Plant
 
+from flashlab.analysis.experiment import read_planned_sweep
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.files import write_json
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
-from flashlab.sweep import read_planned_sweep
-from flashlab.tables import write_tables
 
 Noisy = Callable[..., list[float]]
 

@@ -13,6 +13,7 @@ from analysis import toy
 from analysis.planting import Plant, derived, keys, the_one, verdicts
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
+from flashlab.analysis.experiment import read_planned_sweep
 from flashlab.analysis.kinds.anomaly import ANOMALY
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.crossover import CROSSOVER
@@ -23,7 +24,6 @@ from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.statistics import Estimate
-from flashlab.sweep import read_planned_sweep
 
 WIDTHS = (8, 16, 32, 64, 128)
 

@@ -15,7 +15,7 @@ from analysis.planting import SIZES, check, excluded_run
 from flashlab.analysis.derive import write_findings
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.published import CLAIMS
+from flashlab.plan.published import CLAIMS
 
 Write = Callable[..., Path]
 

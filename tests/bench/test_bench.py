@@ -20,10 +20,10 @@ from flashlab.__main__ import main
 from flashlab.bench.command import shapes_of
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.identity import MEASURING_PROCESS, measuring_digest
+from flashlab.checking.shapes import ShapeError
 from flashlab.measuring import start
+from flashlab.plan.identity import MEASURING_PROCESS, measuring_digest
 from flashlab.records import Record, RecordError, parse_record, read_record
-from flashlab.shapes import ShapeError
 
 KERNEL = """
 import os, time

@@ -16,9 +16,9 @@ from waiting import wait_until
 
 from flashlab.__main__ import main
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.calls.watching import has_ended
 from flashlab.checking import cases, command
 from flashlab.checking.cases import Case, Outcome
-from flashlab.processes import has_ended
 
 KERNEL = """
 import ctypes, os, sys, time

@@ -9,7 +9,7 @@ from comparing.recordings import record, runs
 
 from flashlab.comparing.sides import Side, SideError, find_side
 from flashlab.files import read_json, sha256_of, write_json
-from flashlab.implementations import find_implementations
+from flashlab.plan.implementations import find_implementations
 from flashlab.records import Record, write_record
 
 KERNEL = """

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.sweep import Sweep
 
 SVG = "{http://www.w3.org/2000/svg}"
 

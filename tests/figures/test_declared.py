@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.figures import draw_figures, draw_overview
-from flashlab.analysis.derive import write_findings
 from flashlab.records import Measurement
 from flashlab.runs import Run
-from flashlab.tables import write_tables
 
 SVG = "{http://www.w3.org/2000/svg}"
 SPEED = Quantity(

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from figures.drawn import SVG, texts, width_mm
 
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures import draw_overview
 from flashlab.figures.comparisons import Comparisons, compare
@@ -25,10 +28,7 @@ from flashlab.figures.heat_map import (
 )
 from flashlab.figures.roofline import read_roofs
 from flashlab.figures.style import drawing
-from flashlab.analysis.finding import Evidence, Finding
 from flashlab.runs import Run
-from flashlab.sweep import Sweep
-from flashlab.tables import write_tables
 
 Build = Callable[..., Any]
 SIZES = (128, 256, 512, 1024)

@@ -10,12 +10,12 @@ from figures.drawn import clipped, overlapping, sweep_of, text_boxes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Evidence, Finding
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures import rows, summary, sweeps
 from flashlab.figures.placement import sparse, spread, text_inches, wrap_texts
 from flashlab.figures.style import drawing
-from flashlab.analysis.finding import Evidence, Finding
-from flashlab.sweep import Sweep
 
 NAMES = ("Pytorch", "Flash2", "SdpaMath", "SdpaEfficient", "SdpaCudnn", "Flex", "Flash4", "Own")
 STATUSES = ("oom", "unsupported", "incorrect", "error")

@@ -21,14 +21,14 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
+from flashlab.analysis.experiment import Sweep, read_sweep
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import UnknownNameError
 from flashlab.figures import draw_figures, rows, sweeps
 from flashlab.figures.style import COLOURS, FAINT, MARKERS, colour, drawing, marker, text_colour
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
-from flashlab.sweep import Sweep, read_sweep
-from flashlab.tables import write_tables
 
 Build = Callable[..., Any]
 QUANTITIES = tuple(ATTENTION.quantities)

@@ -20,17 +20,17 @@ from typing import Any
 
 from markupsafe import Markup
 
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.tables import write_tables
 from flashlab.config import Layer, read_layer
 from flashlab.files import write_json
-from flashlab.analysis.derive import write_findings
-from flashlab.plan_files import experiment_file, records_file
-from flashlab.prepare import Prepared, prepare
-from flashlab.published import CLAIMS
+from flashlab.plan.plan_files import experiment_file, records_file
+from flashlab.plan.prepare import Prepared, prepare
+from flashlab.plan.published import CLAIMS
 from flashlab.report.content import compose
 from flashlab.report.document import FigureEntry
 from flashlab.report.page import LANGUAGE_TAGS, Page
 from flashlab.report.render import to_html
-from flashlab.tables import write_tables
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent

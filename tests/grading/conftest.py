@@ -16,10 +16,10 @@ import pytest
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import PASSES, RUNS_CSV_COLUMNS
-from flashlab.datasets import read_dataset
 from flashlab.grading.grade import Grades, grade
 from flashlab.grading.model import Line
 from flashlab.grading.submissions import read_submissions
+from flashlab.plan.datasets import read_dataset
 from flashlab.records import read_record
 from flashlab.runs import Run
 

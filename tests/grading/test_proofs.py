@@ -10,7 +10,7 @@ import pytest
 
 from flashlab.grading.grade import check_alone
 from flashlab.grading.submissions import read_submission
-from flashlab.plan import protocol_of
+from flashlab.plan.planning import protocol_of
 from flashlab.proof import seal_of
 
 WORD = "2026-11-21 lab5"

@@ -19,7 +19,6 @@ import yaml
 from grading import tampering
 from PIL import Image
 
-from flashlab import plan
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import Layer, reported_config, resolve_config
@@ -35,7 +34,8 @@ from flashlab.grading.attachments import (
 from flashlab.grading.rebuild import Rebuilt, rebuild
 from flashlab.grading.strict_pdf import UnsoundPdfError
 from flashlab.grading.verification import check_report, verify
-from flashlab.implementations import find_implementations
+from flashlab.plan import planning as plan
+from flashlab.plan.implementations import find_implementations
 from flashlab.records import Record
 from flashlab.report.attachments import manifest_of
 from flashlab.report.software import differing_parts, software

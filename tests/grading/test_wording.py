@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from flashlab import course, grading, untrusted
-from flashlab.catalogs import messages
 from flashlab.grading.model import BADGES, CHECKS, VERDICTS
 from flashlab.grading.wording import DOMAIN, domain_of
+from flashlab.telling.catalogs import messages
 
 FILES = [*Path(grading.__file__).parent.glob("*.py"), course.__file__, untrusted.__file__]
 SOURCE = "".join(Path(path).read_text(encoding="utf-8") for path in FILES)

@@ -19,13 +19,13 @@ import jinja2
 import pikepdf
 import pytest
 
-from flashlab.catalogs import messages
 from flashlab.figures import draw_figures
-from flashlab.plan_files import experiment_file
+from flashlab.plan.plan_files import experiment_file
 from flashlab.remarks import RemarkError, read_remarks
 from flashlab.report import render
 from flashlab.report.attachments import attached_files
 from flashlab.report.render import ProjectFetcher, RenderError, on_one_page
+from flashlab.telling.catalogs import messages
 
 SHORT_TEMPLATE = Path(__file__).parents[1] / "short_report.html.j2"
 CHINESE = re.compile(r"[\u3400-\u9fff]")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import ImplementationError
-from flashlab.processes import end_with_workflow
-from flashlab.shapes import FORM, ShapeError
+from flashlab.calls.watching import end_with_workflow
+from flashlab.checking.shapes import FORM, ShapeError
+from flashlab.plan.implementations import ImplementationError
 
 Arguments = argparse.Namespace
 
@@ -32,10 +32,11 @@ def _require(package: str) -> None:
 
 
 def _measure(arguments: Arguments) -> None:
-    from flashlab import identity, implementations, plan
     from flashlab.benchmarks.registry import find_benchmark
-    from flashlab.machines import check_described
     from flashlab.measuring import supervise
+    from flashlab.plan import identity, implementations
+    from flashlab.plan import planning as plan
+    from flashlab.plan.machines import check_described
     from flashlab.runs import Run
 
     _require("torch")
@@ -61,8 +62,8 @@ def _measure(arguments: Arguments) -> None:
 
 
 def _ceilings(arguments: Arguments) -> None:
-    from flashlab.machines import check_described
     from flashlab.measuring import supervise
+    from flashlab.plan.machines import check_described
 
     _require("torch")
     if arguments.machine:
@@ -71,9 +72,9 @@ def _ceilings(arguments: Arguments) -> None:
 
 
 def _describe_machine(arguments: Arguments) -> None:
-    from flashlab import machines
     from flashlab.benchmarks.registry import BENCHMARKS
-    from flashlab.implementations import implementations_of
+    from flashlab.plan import machines
+    from flashlab.plan.implementations import implementations_of
 
     known = [one for each in BENCHMARKS.values() for one in implementations_of(each).values()]
     packages = {"torch", *(package for one in known for package in one.packages)}
@@ -175,19 +176,19 @@ def _profile(arguments: Arguments) -> None:
 
 
 def _clean(arguments: Arguments) -> None:
-    from flashlab.cleaning import clean
+    from flashlab.calls.cleaning import clean
 
     print("\n".join(clean(Path(), arguments.yes, arguments.records)))
 
 
 def _import(arguments: Arguments) -> None:
-    from flashlab.datasets import import_record
+    from flashlab.plan.datasets import import_record
 
     import_record(arguments.entry, arguments.output)
 
 
 def _freeze(arguments: Arguments) -> None:
-    from flashlab.datasets import freeze
+    from flashlab.plan.datasets import freeze
 
     folder = freeze(
         arguments.name, arguments.config, arguments.plans, arguments.ceilings, arguments.data
@@ -196,14 +197,14 @@ def _freeze(arguments: Arguments) -> None:
 
 
 def _freeze_counters(arguments: Arguments) -> None:
-    from flashlab.datasets import freeze_counters
+    from flashlab.plan.datasets import freeze_counters
 
     count = freeze_counters(arguments.name, arguments.plans, arguments.data)
     print(f"{arguments.data / arguments.name} now holds {count} more records of counters")
 
 
 def _tables(arguments: Arguments) -> None:
-    from flashlab.tables import write_tables
+    from flashlab.analysis.tables import write_tables
 
     write_tables(arguments.plan, arguments.output)
 
@@ -248,7 +249,7 @@ def _page(arguments: Arguments) -> None:
 
 
 def _verdicts(arguments: Arguments) -> None:
-    from flashlab.verdicts import CHANGED, compare_verdicts
+    from flashlab.analysis.verdict_changes import CHANGED, compare_verdicts
 
     for line in compare_verdicts(arguments.results):
         print(f"{CHANGED}{line}")

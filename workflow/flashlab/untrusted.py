@@ -38,7 +38,7 @@ class UnsoundFileError(Exception):
         self.params = params
 
     def __str__(self) -> str:
-        from flashlab.catalogs import message  # not needed where every file is sound
+        from flashlab.telling.catalogs import message  # not needed where every file is sound
 
         return message("en", "course", self.code).format_map(self.params)
 

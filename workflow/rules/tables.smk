@@ -5,7 +5,7 @@ rule tables:
     input:
         plan=f"{PLAN}/records/{{experiment}}.json",
         records=experiment_records,
-        sources=sources("flashlab.tables"),
+        sources=sources("flashlab.analysis.tables"),
         remade=remade(*(f"{HOME}/tables/{{experiment}}/{t}.csv" for t in TABLES)),
     output:
         runs=f"{HOME}/tables/{{experiment}}/runs.csv",

@@ -10,8 +10,8 @@ from analysis.planting import NO_CLAIMS, Plant, check, keys
 
 from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import sections_of
 from flashlab.analysis.finding import Finding
-from flashlab.sweep import sections_of
 from flashlab.telling.values import Range
 
 NAIVE = (30, 60, 120, 240)

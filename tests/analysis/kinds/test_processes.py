@@ -9,12 +9,12 @@ from analysis.planting import Plant, derived, quoted, the_one, verdicts
 
 from flashlab.analysis.doubts import HALVES_DIFFER, with_doubts
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import PROCESSES_DIFFER
 from flashlab.analysis.kinds.anomaly import ANOMALY
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.environment import ENVIRONMENT
 from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
 from flashlab.analysis.kinds.processes import PROCESSES
-from flashlab.sweep import PROCESSES_DIFFER
 
 NOISE = {"spread": 0.001}
 NEAR = [1.0, 1.01, 1.02]

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from analysis.planting import SIZES, Plant, derived
 
+from flashlab.analysis.experiment import SITTING, SITTINGS_DIFFER, sitting_doubts
 from flashlab.analysis.kinds.balance import BALANCE
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.kinds.sittings import SITTINGS, find_sittings, with_sittings
 from flashlab.analysis.kinds.worse_than_naive import WORSE_THAN_NAIVE
-from flashlab.sweep import SITTING, SITTINGS_DIFFER, sitting_doubts
 
 
 def at(time: str, gpu: str | None = None, boot: str | None = None, cost: int = 1) -> Any:

@@ -18,13 +18,19 @@ import numpy as np
 import scipy.optimize
 import scipy.stats
 
+from flashlab.analysis.experiment import (
+    METRIC_COLUMNS,
+    RUN_COLUMNS,
+    SAMPLE_COLUMNS,
+    parameter_columns,
+    run_keys,
+)
+from flashlab.analysis.tables import write_csv
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab.statistics import median_interval
-from flashlab.sweep import METRIC_COLUMNS, RUN_COLUMNS, SAMPLE_COLUMNS, parameter_columns, run_keys
-from flashlab.tables import write_csv
 
 NAMES = ("Pytorch", "Flash2")
 DEVICE = "NVIDIA H200"

@@ -2,7 +2,7 @@
 
 Implementations are drawn that are all the same code: each is a kind of runs, each run is measured
 in several processes, and each process is off as a whole. By hand:
-PYTHONPATH=workflow:tests python -m findings.replicated [PAIRS] [SEED]
+PYTHONPATH=workflow:tests python -m analysis.study.replicated [PAIRS] [SEED]
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from findings.noise import NOISES, Draw, lognormal
+from analysis.study.noise import NOISES, Draw, lognormal
 
 from flashlab.analysis.ratios import ratio
-from flashlab.replicates import MOST_ADDED
-from flashlab.replication import Replicated, combine_processes
+from flashlab.analysis.replication import Replicated, combine_processes
+from flashlab.plan.replicates import MOST_ADDED
 from flashlab.statistics import MARGIN, Estimate, Floats, estimate_median, function_interval
 
 RUNS = 8

@@ -1,7 +1,7 @@
 """How often the findings are right: scores over datasets whose truth is planted.
 
 The findings of each dataset are derived from its tables as from any other's, and each is compared
-with what was planted. By hand: PYTHONPATH=tests python -m findings.scores [DATASETS] [SEED]
+with what was planted. By hand: PYTHONPATH=tests python -m analysis.study.scores [DATASETS] [SEED]
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from findings.judging import Judge, anomalies, differences, judge_claim
-from findings.judging_kinds import JUDGES
-from findings.judging_kinds import differences as chosen_differences
-from findings.planted import DEVICE, PLANTS, lab, plant_ceilings, true_median, write_dataset
+from analysis.study.judging import Judge, anomalies, differences, judge_claim
+from analysis.study.judging_kinds import JUDGES
+from analysis.study.judging_kinds import differences as chosen_differences
+from analysis.study.planted import DEVICE, PLANTS, lab, plant_ceilings, true_median, write_dataset
 
 from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import read_planned_sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.claim import claims
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.published import claims_of, read_claims
-from flashlab.sweep import read_planned_sweep
+from flashlab.plan.published import claims_of, read_claims
 
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 

@@ -10,14 +10,14 @@ from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.conclusions.conclude import conclude
 from flashlab.analysis.doubts import with_doubts
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep, read_planned_sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import Given, Place, Whole
 from flashlab.analysis.kinds.sittings import with_sittings
 from flashlab.analysis.registry import KINDS
 from flashlab.analysis.select import select
 from flashlab.files import read_json, write_json
-from flashlab.published import claims_of, read_claims
-from flashlab.sweep import Sweep, read_planned_sweep
+from flashlab.plan.published import claims_of, read_claims
 
 
 def derive(

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row, Sweep, metrics_of
 from flashlab.analysis.kinds.anomaly import drift
 from flashlab.analysis.series import each_series
-from flashlab.sweep import Row, Sweep, metrics_of
 
 HALVES_DIFFER = "halves_differ"
 """The code of the warning on a metric of a run whose samples changed decidedly halfway."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.replication import Replicated, combine_processes
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
-from flashlab.replication import Replicated, combine_processes
 from flashlab.statistics import Estimate, estimate_median, function_estimate
-from flashlab.sweep import Row, Sweep
 
 Known = dict[tuple[Hashable, ...], Estimate]
 """Estimates by what tells their samples from all others."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.experiment import Variant
 from flashlab.files import read_json
-from flashlab.sweep import Variant
 from flashlab.telling.values import Statement, from_json, to_json
 
 

@@ -21,10 +21,10 @@ from typing import ClassVar
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.counted_passes import CountedPass
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row
 from flashlab.analysis.kinds.roofline import BOUND_SHARE
 from flashlab.analysis.limits import EXCESS, IDLE, Limits
 from flashlab.analysis.series import Series
-from flashlab.sweep import Row
 
 BUSY = Limits(40.0, BOUND_SHARE)
 """Percent of the time in which matrix units are active; of the copy bandwidth that DRAM reaches."""

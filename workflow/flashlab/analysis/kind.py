@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
-from flashlab.sweep import Sweep
 
 
 @dataclass(frozen=True)

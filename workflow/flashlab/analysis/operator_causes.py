@@ -20,9 +20,9 @@ from typing import ClassVar
 
 from flashlab.analysis.counted_passes import CountedPass
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row
 from flashlab.analysis.limits import EXCESS, IDLE, Limits
 from flashlab.analysis.series import Series
-from flashlab.sweep import Row
 
 MOST = Limits(40.0, 60.0)
 """Percent of the time in operators. Two kinds of operator may share the time, and a call's shares

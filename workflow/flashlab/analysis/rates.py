@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep, metrics_of
 from flashlab.analysis.ratios import Ratio, function_of, ratio
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.statistics import Estimate, Floats
-from flashlab.sweep import Sweep, metrics_of
 
 
 def timed_metrics(benchmark: Benchmark) -> list[Metric]:

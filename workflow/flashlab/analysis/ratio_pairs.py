@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import (
     INTERVALS,
@@ -23,7 +24,6 @@ from flashlab.analysis.ratios import (
 from flashlab.analysis.settings import Setting, dataset_finding, in_short
 from flashlab.benchmarks.model import Metric
 from flashlab.statistics import Estimate, Floats
-from flashlab.sweep import Sweep
 from flashlab.telling.values import (
     Heading,
     InBrackets,

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.registry import KINDS
 from flashlab.files import canonical
-from flashlab.sweep import Sweep
 from flashlab.telling.values import to_json
 
 MIN_CHOICES = 3

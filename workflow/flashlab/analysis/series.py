@@ -7,9 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.finding import Evidence, Finding, Reason
-from flashlab.benchmarks.model import Metric
-from flashlab.sweep import (
+from flashlab.analysis.experiment import (
     Row,
     Sweep,
     Variant,
@@ -17,6 +15,8 @@ from flashlab.sweep import (
     sitting_doubts,
     warning_codes,
 )
+from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.benchmarks.model import Metric
 from flashlab.telling.values import (
     Heading,
     InBrackets,

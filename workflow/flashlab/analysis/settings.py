@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import (
+    Row,
+    Sweep,
+    device_of,
+    run_keys,
+    sitting_doubts,
+    warning_codes,
+)
 from flashlab.analysis.finding import Evidence, Finding, Reason
 from flashlab.benchmarks.model import Benchmark, Metric, Value
 from flashlab.statistics import Estimate
-from flashlab.sweep import Row, Sweep, device_of, run_keys, sitting_doubts, warning_codes
 from flashlab.telling.values import Statement
 
 

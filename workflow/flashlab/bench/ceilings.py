@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flashlab.devices import find_device
 from flashlab.files import read_json
-from flashlab.identity import ceilings_name
+from flashlab.plan.identity import ceilings_name
 
 RECORDS = Path("results", "local", "records")
 """Where a report's call keeps the ceilings that it has measured."""

@@ -22,9 +22,9 @@ from flashlab.bench.targets import SavedError, Target, find_targets
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.checking.command import claimed_with_notice
-from flashlab.implementations import ImplementationError
-from flashlab.profiling import count_run, counters_table, print_profile
-from flashlab.shapes import ShapeError, parse_shapes, shape_text
+from flashlab.checking.profiling import count_run, counters_table, print_profile
+from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
+from flashlab.plan.implementations import ImplementationError
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
 """The shape measured if none is given, by kind of device; a size left out is taken from it too."""

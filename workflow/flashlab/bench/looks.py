@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from flashlab.replication import Spread, combine_processes, combine_with_spread
+from flashlab.analysis.replication import Spread, combine_processes, combine_with_spread
 from flashlab.statistics import DRAWS, MIN_SAMPLES, Estimate, estimate_median
 
 PROCESSES = 4

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab import identity
 from flashlab.bench.interleave import Measured
 from flashlab.benchmarks.model import Benchmark
+from flashlab.plan import identity
 from flashlab.records import INTERLEAVED, Measurement, Record, read_metrics, write_record
 
 FOLDER = Path("results", "bench")

@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from flashlab.analysis.replication import combine_processes
 from flashlab.bench.ceilings import Ceiling
 from flashlab.bench.interleave import Batches, Measured, Progress
 from flashlab.bench.looks import MIN_PAIRS, PROCESSES, Ratio
 from flashlab.benchmarks.model import Benchmark
-from flashlab.replication import combine_processes
 from flashlab.statistics import estimate_median, function_interval
 
 PLAIN_WIDTH = 120

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashlab.archives import unpack
-from flashlab.implementations import (
+from flashlab.plan.implementations import (
     Implementation,
     ImplementationError,
     find_implementations,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.shapes import parse_shapes, shape_text
+from flashlab.checking.shapes import parse_shapes, shape_text
 
 DTYPES = {"cuda": ("float16", "bfloat16"), "cpu": ("float32", "bfloat16")}
 HEAD_DIMS = (32, 64, 128, 256)

@@ -14,9 +14,9 @@ from pathlib import Path
 from flashlab import machine
 from flashlab.checking.cases import Case, Outcome
 from flashlab.checking.process import check
-from flashlab.implementations import ImplementationError, find_implementations
+from flashlab.checking.shapes import shape_text
 from flashlab.measuring.devices import claimed
-from flashlab.shapes import shape_text
+from flashlab.plan.implementations import ImplementationError, find_implementations
 
 NOTICE_SECONDS = 2.0
 """How long to wait for the device before printing a notice."""

@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from flashlab.calls.watching import has_ended
 from flashlab.checking.cases import Case, Outcome
 from flashlab.measuring.start import (
     POLL_SECONDS,
@@ -29,7 +30,6 @@ from flashlab.measuring.start import (
     read_message,
     send_message,
 )
-from flashlab.processes import has_ended
 
 END_SECONDS = 5.0
 """How long a process that has closed its connection may take to exit."""

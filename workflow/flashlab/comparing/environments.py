@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flashlab.files import canonical
-from flashlab.identity import DIGITS, WITHOUT_EFFECT
+from flashlab.plan.identity import DIGITS, WITHOUT_EFFECT
 from flashlab.records import Record
 from flashlab.runs import Run
 

@@ -17,11 +17,11 @@ from typing import Any
 from flashlab.archives import unpack
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
-from flashlab.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
 from flashlab.files import read_json
-from flashlab.implementations import find_implementations
-from flashlab.plan_files import planned_records, process_files, results_of
-from flashlab.prepare import BUNDLED, DATA, LOCAL
+from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
+from flashlab.plan.implementations import find_implementations
+from flashlab.plan.plan_files import planned_records, process_files, results_of
+from flashlab.plan.source import BUNDLED, DATA, LOCAL
 from flashlab.records import Record, RecordError, parse_record, read_record
 from flashlab.runs import Run
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from flashlab.analysis.experiment import status_of
 from flashlab.analysis.ratios import Ratio, function_of, quotient
+from flashlab.analysis.replication import Spread, combine_processes, geometric_mean
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.records import Measurement, Record
-from flashlab.replication import Spread, combine_processes, geometric_mean
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, estimate_median
-from flashlab.sweep import status_of
 
 UNREPLICATED = Spread(0.03, 1e6)
 """The spread that is assumed between processes where none was measured. By it, the least difference

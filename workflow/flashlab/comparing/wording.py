@@ -11,10 +11,10 @@ from typing import Any
 from flashlab.analysis.ratios import counted, rounded, rounded_off_margin
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.catalogs import message
 from flashlab.comparing.environments import AGREES, CODE
 from flashlab.comparing.verdicts import EQUAL, FAILED, INCONCLUSIVE, MENDED, UNREPLICATED
 from flashlab.report.typography import spaced
+from flashlab.telling.catalogs import message
 
 DOMAIN = "comparison"
 SHOWN_SHAPES = 3

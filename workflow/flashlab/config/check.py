@@ -21,8 +21,8 @@ from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_bench
 from flashlab.config.messages import KeyPath, example_text, nearest, schema_problems
 from flashlab.config.parameters import block_problems, block_schema, sweep_problems
 from flashlab.config.problems import choose_problems, problems_of
-from flashlab.implementations import describe_unknown
-from flashlab.strict_yaml import StrictYamlError, parse_yaml
+from flashlab.config.strict_yaml import StrictYamlError, parse_yaml
+from flashlab.plan.implementations import describe_unknown
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "config.schema.json"
 RESERVED_EXPERIMENT_NAMES = ("summary", "claims-lab5", "claims-sampled")

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.benchmarks.model import Metric
-from flashlab.catalogs import in_all
 from flashlab.figures.labels import label_variant, title_lines
 from flashlab.figures.lines import LINE_POINTS, line_frame, write_title
 from flashlab.figures.placement import POINTS, text_inches
@@ -32,7 +32,7 @@ from flashlab.figures.style import (
     place_panels,
     text_colour,
 )
-from flashlab.sweep import Sweep
+from flashlab.telling.catalogs import in_all
 
 BAR_INCHES = 0.115
 GROUP_GAP = 0.5

@@ -12,9 +12,9 @@ from typing import Any
 
 import pandas as pd
 
+from flashlab.analysis.experiment import Sweep, Variant, variants_of
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
-from flashlab.sweep import Sweep, Variant, variants_of
 
 KINDS = ("comparison", "exact_comparison")
 

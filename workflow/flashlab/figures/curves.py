@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.benchmarks.model import Curve
-from flashlab.catalogs import message
 from flashlab.figures.labels import capitalised, in_languages, label_variant
 from flashlab.figures.lines import LINE_POINTS, write_title
 from flashlab.figures.placement import POINTS, wrap_texts
@@ -28,7 +28,7 @@ from flashlab.figures.style import (
     tick_inches,
     variant_style,
 )
-from flashlab.sweep import Sweep
+from flashlab.telling.catalogs import message
 
 UPPER_INCHES, LOWER_INCHES = 1.0, 0.7
 

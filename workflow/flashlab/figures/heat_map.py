@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
+from flashlab.analysis.experiment import Sweep, Variant
 from flashlab.figures.comparisons import Comparisons, block_name
 from flashlab.figures.labels import label_covaried, label_variant, title_experiment, title_metric
 from flashlab.figures.placement import POINTS, text_inches
@@ -28,7 +29,6 @@ from flashlab.figures.style import (
     place_panels,
     text_colour,
 )
-from flashlab.sweep import Sweep, Variant
 
 ROWS_OF_A_PAGE = 60
 DOUBLINGS = 3.0

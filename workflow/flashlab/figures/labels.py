@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from flashlab.analysis.experiment import Sweep, Variant
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Texts
-from flashlab.catalogs import message
 from flashlab.figures.placement import text_inches, wrap_texts
-from flashlab.sweep import Sweep, Variant
+from flashlab.telling.catalogs import message
 
 
 def in_languages(texts: Texts, languages: Sequence[str], between: str = " ") -> str:

@@ -16,8 +16,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from flashlab.analysis.experiment import Sweep, Variant
 from flashlab.benchmarks.model import Metric
-from flashlab.catalogs import in_all
 from flashlab.figures.labels import label_variant
 from flashlab.figures.placement import (
     POINTS,
@@ -35,7 +35,7 @@ from flashlab.figures.style import (
     name_artists,
     text_colour,
 )
-from flashlab.sweep import Sweep, Variant
+from flashlab.telling.catalogs import in_all
 
 LINE = ["implementation", "variant"]
 """The columns that tell a line from the others."""

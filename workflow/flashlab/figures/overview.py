@@ -7,6 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from flashlab.analysis.experiment import read_sweep
 from flashlab.analysis.finding import read_findings
 from flashlab.figures.comparisons import compare
 from flashlab.figures.heat_map import draw_heat_map, heat_map_pages
@@ -15,8 +16,7 @@ from flashlab.figures.steps import draw_split, draw_steps
 from flashlab.figures.style import drawing, save
 from flashlab.figures.summary import draw_summary, emphasised_in
 from flashlab.files import read_json, write_json
-from flashlab.glyphs import legible_plan
-from flashlab.sweep import read_sweep
+from flashlab.telling.glyphs import legible_plan
 
 HEAT_MAP_IMPLEMENTATIONS = 3
 """From how many compared implementations on a heat map says more than lines."""

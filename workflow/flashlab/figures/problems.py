@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import title_lines
 from flashlab.figures.lines import write_title
@@ -29,7 +30,6 @@ from flashlab.figures.style import (
     name_artists,
     place_panels,
 )
-from flashlab.sweep import Sweep
 
 ROW_INCHES = 0.16
 HEAD_INCHES = 0.16

@@ -21,8 +21,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep, variants_of
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.catalogs import in_all
 from flashlab.figures.labels import label_variant, title_metric
 from flashlab.figures.lines import MOST_LINES
 from flashlab.figures.placement import POINTS
@@ -41,7 +41,7 @@ from flashlab.figures.style import (
     shades_of,
     tick_inches,
 )
-from flashlab.sweep import Sweep, variants_of
+from flashlab.telling.catalogs import in_all
 
 PANEL_INCHES = 1.75
 

@@ -12,8 +12,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from flashlab.analysis.experiment import Sweep, metrics_of
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.catalogs import message
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.labels import title_lines
 from flashlab.figures.lines import (
@@ -46,7 +46,7 @@ from flashlab.figures.style import (
     shades_of,
     tick_inches,
 )
-from flashlab.sweep import Sweep, metrics_of
+from flashlab.telling.catalogs import message
 
 WIDTH_INCHES = 52 / 25.4
 HEIGHT_INCHES = 30 / 25.4

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from flashlab.analysis.experiment import Row, Sweep, step_metric
 from flashlab.analysis.finding import Finding
-from flashlab.catalogs import in_all
 from flashlab.figures.labels import capitalised, in_languages, title_lines
 from flashlab.figures.placement import text_inches
 from flashlab.figures.style import (
@@ -30,7 +30,7 @@ from flashlab.figures.style import (
     name_artists,
     place_panels,
 )
-from flashlab.sweep import Row, Sweep, step_metric
+from flashlab.telling.catalogs import in_all
 
 BAR_INCHES = 0.17
 """Height of a row."""

@@ -32,7 +32,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from flashlab.figures.placement import FONT, sparse, text_inches
 from flashlab.files import open_atomically
-from flashlab.glyphs import FONTS
+from flashlab.telling.glyphs import FONTS
 
 COLOURS = (
     *("#AB1700", "#0061E0", "#6A8549", "#E880DC", "#29A385", "#D9BA77", "#240A66", "#750C59"),

@@ -14,9 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from flashlab.analysis.experiment import Row, Sweep, Variant, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.catalogs import in_all
 from flashlab.figures.labels import label_briefly, label_fixed, title_lines
 from flashlab.figures.lines import (
     LINE_POINTS,
@@ -47,7 +47,7 @@ from flashlab.figures.style import (
     shades_of,
     tick_inches,
 )
-from flashlab.sweep import Row, Sweep, Variant, metrics_of
+from flashlab.telling.catalogs import in_all
 from flashlab.telling.values import to_json
 
 HEIGHT_INCHES = 46 / 25.4

@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib import ticker
 from matplotlib.figure import Figure
 
+from flashlab.analysis.experiment import Sweep, read_sweep
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
@@ -50,8 +51,7 @@ from flashlab.figures.style import (
     tick_inches,
 )
 from flashlab.files import read_json
-from flashlab.glyphs import legible_plan
-from flashlab.sweep import Sweep, read_sweep
+from flashlab.telling.glyphs import legible_plan
 
 HEIGHT_INCHES = 52 / 25.4
 """Height of a figure without marks, and with no more labels than fit beside its panels."""

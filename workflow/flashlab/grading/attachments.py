@@ -26,9 +26,9 @@ from flashlab.grading.declared import of_record
 from flashlab.grading.model import Result
 from flashlab.grading.pdf_comparison import read_attachments
 from flashlab.grading.strict_pdf import MAX_PDF_BYTES, StrictPdf, UnsoundPdfError
-from flashlab.implementations import implementations_of
-from flashlab.pictures import Picture, PictureError, picture_of, suffix_of
-from flashlab.plan import protocol_of
+from flashlab.pictures import Picture, PictureError, picture_of
+from flashlab.plan.implementations import implementations_of
+from flashlab.plan.planning import protocol_of
 from flashlab.records import SCHEMAS, parse_record
 from flashlab.remarks import (
     Remark,
@@ -155,7 +155,7 @@ def attached_remarks(attachments: Mapping[str, bytes], config: Mapping[str, Any]
                 name = names[address]
                 if name not in attachments:
                     raise PictureError(f"{name} is not attached")
-                return picture_of(attachments[name], suffix_of(name))
+                return picture_of(attachments[name])
 
             try:
                 found.append(remark_of(experiment, language, file, content, picture))

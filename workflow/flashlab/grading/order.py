@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flashlab import plan
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
@@ -35,8 +34,9 @@ from flashlab.grading.reproduction import (
 )
 from flashlab.grading.shown import escaped
 from flashlab.grading.submissions import find_submissions
-from flashlab.implementations import Implementation, find_implementations
-from flashlab.machines import machine_of
+from flashlab.plan import planning as plan
+from flashlab.plan.implementations import Implementation, find_implementations
+from flashlab.plan.machines import machine_of
 from flashlab.runs import Run
 
 HOME = Path("results") / "grading"

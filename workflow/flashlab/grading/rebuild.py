@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashlab import plan
 from flashlab.analysis.derive import write_findings
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.datasets import dataset_folder
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.grading.attachments import (
@@ -30,16 +29,17 @@ from flashlab.grading.attachments import (
     open_pdf,
 )
 from flashlab.grading.strict_pdf import UnsoundPdfError
-from flashlab.implementations import implementations_of
-from flashlab.plan_files import experiment_file, records_file, results_of
-from flashlab.prepare import LOCAL
-from flashlab.published import CLAIMS, claimed_runs, claims_of, read_claims
+from flashlab.plan import planning as plan
+from flashlab.plan.datasets import dataset_folder
+from flashlab.plan.implementations import implementations_of
+from flashlab.plan.plan_files import experiment_file, records_file, results_of
+from flashlab.plan.published import CLAIMS, claimed_runs, claims_of, read_claims
+from flashlab.plan.source import LOCAL
 from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report import write_report
 from flashlab.report.attachments import Given, lines_of_records, record_paths
 from flashlab.report.software import is_software, software
 from flashlab.runs import Run
-from flashlab.tables import write_tables
 
 LANGUAGES = Path("plan", "languages.json")
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from flashlab.course import NotMeasuredError, read_result
-from flashlab.datasets import DatasetError, read_dataset
 from flashlab.grading import declared
 from flashlab.grading.model import Declaration, Result
+from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError
 
 DATA = Path(__file__).parents[3] / "data"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 
-from flashlab.glyphs import covered
+from flashlab.telling.glyphs import covered
 
 MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 """The sign of each verdict."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flashlab.catalogs import message, messages
 from flashlab.grading.causes import Cause
 from flashlab.grading.model import Line
+from flashlab.telling.catalogs import message, messages
 
 DOMAIN = "grades"
 TRANSLATED = ("pass", "experiment")

@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.catalogs import message
 from flashlab.comparing.pages import browser_style
 from flashlab.comparing.verdicts import VERDICTS
 from flashlab.comparing.wording import VALUE_DIGITS, percentage
@@ -20,6 +19,7 @@ from flashlab.files import json_text
 from flashlab.report.page import LANGUAGE_TAGS
 from flashlab.report.render import TEMPLATES, templates
 from flashlab.report.typography import spaced
+from flashlab.telling.catalogs import message
 
 FORMATS = ("text", "markdown", "json", "html")
 DOMAIN = "history"

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.ratios import Ratio
+from flashlab.analysis.replication import geometric_mean
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.comparing.sides import read_records
 from flashlab.comparing.verdicts import Measured, verdict_on
 from flashlab.files import canonical
 from flashlab.history.change_points import Change, find_changes
-from flashlab.identity import WITHOUT_EFFECT
+from flashlab.plan.identity import WITHOUT_EFFECT
 from flashlab.records import Record
-from flashlab.replication import geometric_mean
 from flashlab.runs import Run
 
 

@@ -6,8 +6,8 @@ import difflib
 from types import ModuleType
 
 from flashlab.hw4 import Hw4Error
-from flashlab.implementations import KERNELS, Implementation, find_implementations
 from flashlab.measuring.kernel import load_kernel
+from flashlab.plan.implementations import KERNELS, Implementation, find_implementations
 
 LADDER = KERNELS / "ladder"
 

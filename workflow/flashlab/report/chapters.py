@@ -7,13 +7,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from flashlab.analysis.experiment import Sweep, sections_of
 from flashlab.analysis.finding import Finding
 from flashlab.report.compact import compact_table, records_of
 from flashlab.report.conclusions import render_conclusion
 from flashlab.report.data import BETTER, ReportData
 from flashlab.report.document import Chapter, FigureEntry, Section, Table
 from flashlab.report.statements import FindingRenderer, printed_figures
-from flashlab.sweep import Sweep, sections_of
 from flashlab.telling.values import (
     Heading,
     Label,

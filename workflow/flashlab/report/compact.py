@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.experiment import Sweep, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric, Parameter
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
-from flashlab.sweep import Row as RunRow
-from flashlab.sweep import Sweep, Variant, chosen_metrics, metrics_of
 from flashlab.telling.values import (
     Label,
     Listed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flashlab.analysis.experiment import chosen_metrics
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.choice import ends_of_stretch
 from flashlab.analysis.select import MIN_CHOICES
@@ -10,7 +11,6 @@ from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table
 from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
 from flashlab.report.statements import FindingRenderer
-from flashlab.sweep import chosen_metrics
 from flashlab.telling.values import Label, Tellable, heading, say
 
 BOUNDS = ("compute_bound", "memory_bound", "neither", "model_error")

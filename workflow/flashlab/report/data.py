@@ -13,15 +13,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.experiment import Row, Sweep, Variant, read_planned_sweep
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.model import Metric
-from flashlab.catalogs import messages
 from flashlab.files import read_json
-from flashlab.glyphs import legible, legible_plan
-from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, planned_experiments
+from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, planned_experiments
 from flashlab.report.document import Cell, Link
-from flashlab.sweep import Row, Sweep, Variant, read_planned_sweep
+from flashlab.telling.catalogs import messages
 from flashlab.telling.codes import STATUSES
+from flashlab.telling.glyphs import legible, legible_plan
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import (
     Label,

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import DIRTY
+from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import Benchmark
 from flashlab.devices import find_device, known_devices
 from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Cell, Environment, Row, Table
-from flashlab.sweep import DIRTY
-from flashlab.sweep import Row as RunRow
 from flashlab.telling.codes import STATUSES, WARNINGS
 from flashlab.telling.values import Label, Listed, Tellable, say
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from flashlab.analysis.experiment import Row, Sweep
 from flashlab.benchmarks.model import Metric
-from flashlab.catalogs import messages
 from flashlab.report.data import EXACT_DIGITS, SAMPLED_DIGITS, ReportData
 from flashlab.report.document import (
     Chart,
@@ -20,7 +20,7 @@ from flashlab.report.document import (
     Exploration,
     Section,
 )
-from flashlab.sweep import Row, Sweep
+from flashlab.telling.catalogs import messages
 from flashlab.telling.values import Label, Tellable, heading
 
 FIGURE_MESSAGES = "figures"

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
-from flashlab.glyphs import legible
 from flashlab.report.compact import printed_value, ratio_cell
 from flashlab.report.conclusions import render_conclusion
 from flashlab.report.data import ReportData
@@ -28,7 +28,7 @@ from flashlab.report.document import (
 )
 from flashlab.report.sections import sign_of
 from flashlab.report.statements import FRONT_MARK, FindingRenderer
-from flashlab.sweep import Row as RunRow
+from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
     Label,
     Listed,

@@ -16,9 +16,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from flashlab.catalogs import messages
 from flashlab.report.document import FigureEntry, Report
 from flashlab.report.inline_svg import FigureLanguages, FigureStyles, inline
+from flashlab.telling.catalogs import messages
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Tellable, Value, say
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flashlab.published import PublishedFigure, read_figures
+from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.experiment import Sweep
+from flashlab.plan.published import PublishedFigure, read_figures
 from flashlab.report.compact import printed_value
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
-from flashlab.sweep import Row as RunRow
-from flashlab.sweep import Sweep
 from flashlab.telling.values import Tellable, heading, say, setting
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.experiment import Sweep, Variant, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.remarks import Remark
@@ -15,8 +17,6 @@ from flashlab.report.data import BETTER, ReportData, with_unit
 from flashlab.report.document import Cell, FigureEntry, Row, Section, Table
 from flashlab.report.remarks import rendered
 from flashlab.report.statements import FindingRenderer, row_id
-from flashlab.sweep import Row as RunRow
-from flashlab.sweep import Sweep, Variant, metrics_of
 from flashlab.telling.values import (
     Heading,
     Label,

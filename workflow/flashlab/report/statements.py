@@ -6,11 +6,11 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from flashlab.analysis.experiment import Row, Sweep, sections_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.benchmarks.model import Benchmark
 from flashlab.report.data import ReportData
 from flashlab.report.document import Link, Statement, Statements
-from flashlab.sweep import Row, Sweep, sections_of
 from flashlab.telling.codes import STATUSES, WARNINGS
 from flashlab.telling.values import (
     Label,

@@ -10,7 +10,7 @@ from babel.numbers import NumberPattern, parse_pattern
 
 from flashlab import statistics
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter
-from flashlab.catalogs import message, messages
+from flashlab.telling.catalogs import message, messages
 from flashlab.telling.values import Tellable, Value
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion, in_units, tell
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row, Sweep, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import ratio, rounded
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.statistics import Estimate
-from flashlab.sweep import Row, Sweep, metrics_of
 from flashlab.telling.values import (
     Listed,
     Measured,

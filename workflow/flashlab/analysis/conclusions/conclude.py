@@ -14,8 +14,8 @@ from flashlab.analysis.conclusions.quoting import Known
 from flashlab.analysis.conclusions.section_conclusions import section_conclusions
 from flashlab.analysis.conclusions.step_conclusions import ladder_of, step_conclusions
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
-from flashlab.sweep import Sweep
 
 
 def conclude(

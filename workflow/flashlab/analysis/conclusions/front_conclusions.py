@@ -28,12 +28,12 @@ from flashlab.analysis.conclusions.quoting import (
     told_winners,
 )
 from flashlab.analysis.conclusions.section_conclusions import PAIR_VERDICTS
+from flashlab.analysis.experiment import Sweep, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.comparison import describe_range
 from flashlab.analysis.ratios import Ratio, rounded, shared_verdict
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.benchmarks.model import Metric
-from flashlab.sweep import Sweep, metrics_of
 from flashlab.telling.values import (
     Heading,
     Listed,

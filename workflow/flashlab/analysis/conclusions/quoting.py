@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashlab.analysis.experiment import Row, Sweep, Variant, chosen_metrics, device_of, metrics_of
 from flashlab.analysis.finding import Evidence, Finding, Reason
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.sweep import Row, Sweep, Variant, chosen_metrics, device_of, metrics_of
 from flashlab.telling.values import (
     Listed,
     Measured,

@@ -1,9 +1,9 @@
 """What a reader should take from each section: one conclusion, quoted from its findings.
 
 A section is an experiment, or neighbouring ones that differ in one fixed parameter
-(`flashlab.sweep.sections_of`). Its conclusion begins with a heading and goes on with how much, the
-measured cause, and what was looked for and not found. Which heading it gets depends on what was
-compared:
+(`flashlab.analysis.experiment.sections_of`). Its conclusion begins with a heading and goes on with
+how much, the measured cause, and what was looked for and not found. Which heading it gets depends
+on what was compared:
 
 - one implementation: how its decisive metric changes along the sweep;
 - a variant switched on and off: whom it helps;
@@ -38,12 +38,12 @@ from flashlab.analysis.conclusions.quoting import (
     told_winners,
 )
 from flashlab.analysis.conclusions.step_conclusions import section_steps, without_times
+from flashlab.analysis.experiment import Sweep, Variant, metrics_of, sections_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kinds.comparison import clauses_of, describe_range, trend_of
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
 from flashlab.benchmarks.model import Metric
 from flashlab.files import canonical
-from flashlab.sweep import Sweep, Variant, metrics_of, sections_of
 from flashlab.telling.values import (
     Label,
     Listed,

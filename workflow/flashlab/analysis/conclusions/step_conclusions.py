@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion, median_at, tell
+from flashlab.analysis.experiment import Sweep, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import rounded
 from flashlab.devices import find_device
-from flashlab.sweep import Sweep, step_metric
 from flashlab.telling.values import (
     Label,
     Listed,

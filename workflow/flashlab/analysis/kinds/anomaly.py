@@ -11,6 +11,7 @@ import numpy as np
 
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row, Sweep, metrics_of
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.kind import EXPERIMENTS, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.scaling import bends
@@ -25,7 +26,6 @@ from flashlab.analysis.ratios import (
 )
 from flashlab.analysis.series import Series, build_finding, each_series
 from flashlab.statistics import MIN_SAMPLES, Estimate, Floats
-from flashlab.sweep import Row, Sweep, metrics_of
 
 OUTLIER_FACTOR = 1.25
 """Least factor between a record and the power law of its neighbours that makes it an outlier."""

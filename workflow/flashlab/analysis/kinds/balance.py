@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
@@ -20,7 +21,6 @@ from flashlab.analysis.ratios import (
     without_samples,
 )
 from flashlab.analysis.series import Series, build_finding, quoted
-from flashlab.sweep import Sweep
 from flashlab.telling.values import MetricName, Number, say
 
 AGAINST_IDEAL = {"equal": "as_operations", "above": "above", "below": "below"}

@@ -14,12 +14,12 @@ from dataclasses import replace
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.counted_passes import CountedPass, spans_of
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row, Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kernel_causes import CountedKernels, counted_kernels
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.operator_causes import counted_operators
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
-from flashlab.sweep import Row, Sweep
 from flashlab.telling.values import Listed, Statement, say
 
 

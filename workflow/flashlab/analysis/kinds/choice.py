@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashlab.analysis.experiment import Sweep, chosen_metrics
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
@@ -23,7 +24,6 @@ from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.analysis.settings import Setting, dataset_finding, settings_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.statistics import Estimate
-from flashlab.sweep import Sweep, chosen_metrics
 from flashlab.telling.values import Label, Listed, Statement, clauses, say
 
 METHOD = (

@@ -21,6 +21,7 @@ import numpy as np
 
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row, Sweep, device_of, sitting_doubts, warning_codes
 from flashlab.analysis.finding import Evidence, Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import (
@@ -32,10 +33,9 @@ from flashlab.analysis.ratios import (
 )
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.published import SAMPLED, asked_comparisons, claim_protocols
+from flashlab.plan.published import SAMPLED, asked_comparisons, claim_protocols
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats, function_interval
-from flashlab.sweep import Row, Sweep, device_of, sitting_doubts, warning_codes
 from flashlab.telling.values import (
     Heading,
     Label,

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from flashlab.analysis.experiment import Sweep, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.ratios import (
@@ -24,7 +25,6 @@ from flashlab.analysis.ratios import (
 )
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.benchmarks.model import Metric
-from flashlab.sweep import Sweep, metrics_of
 from flashlab.telling.values import Listed, Measured, Statement, Tellable, say, span
 
 VERDICTS = {"above": "better", "below": "worse", "equal": "equivalent"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flashlab.analysis.experiment import Row, Sweep
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.settings import dataset_finding, distinct_runs, given_parameters
-from flashlab.sweep import Row, Sweep
 from flashlab.telling.values import Label, Measured, Tellable, say
 
 METHOD = "status of each run; the gate's relative errors against its reference, and its tolerance"

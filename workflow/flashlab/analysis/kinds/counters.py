@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flashlab.analysis.experiment import Sweep, device_of
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
-from flashlab.sweep import Sweep, device_of
 from flashlab.telling.values import say
 
 KERNELS = {

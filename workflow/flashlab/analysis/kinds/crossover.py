@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flashlab.analysis.experiment import Sweep, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import INTERVALS, Ratio, advantages, without_samples
 from flashlab.analysis.series import Series, build_finding, quoted
-from flashlab.sweep import Sweep, metrics_of
 from flashlab.telling.values import Statement, say
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from flashlab.analysis.experiment import Row, Sweep, device_of
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.model import Benchmark, Curve
-from flashlab.sweep import Row, Sweep, device_of
 from flashlab.telling.values import Label
 
 FEWEST = 3

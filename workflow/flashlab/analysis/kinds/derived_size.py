@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.comparison import VERDICTS
@@ -19,7 +20,6 @@ from flashlab.analysis.ratio_pairs import (
 from flashlab.analysis.ratios import shared_verdict
 from flashlab.analysis.settings import Setting, settings_of
 from flashlab.benchmarks.model import Benchmark, Parameter
-from flashlab.sweep import Sweep
 
 MESSAGES = {
     "better": "derived_size.better",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flashlab.analysis.experiment import Row, Sweep, device_of
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
-from flashlab.sweep import Row, Sweep, device_of
 
 MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
 """Columns of the run table in which the records of one dataset must not differ; nor must the

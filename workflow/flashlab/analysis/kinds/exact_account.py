@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flashlab.analysis.experiment import TABLE_DIGITS, Row, Sweep, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.kinds.exact_comparison import modelled_value
@@ -11,7 +12,6 @@ from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.benchmarks.model import Account
 from flashlab.runs import Run
-from flashlab.sweep import TABLE_DIGITS, Row, Sweep, metrics_of
 from flashlab.telling.values import Label, Listed, Measured, Number, say
 
 METHOD = (

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashlab.analysis.experiment import TABLE_DIGITS, Row, Sweep, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.kinds.comparison import Messages, message_for, quoted_range
@@ -14,7 +15,6 @@ from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.benchmarks.model import Metric
 from flashlab.runs import Run
-from flashlab.sweep import TABLE_DIGITS, Row, Sweep, metrics_of
 from flashlab.telling.values import Listed, Statement, say
 
 Pair = tuple[Row, Row]

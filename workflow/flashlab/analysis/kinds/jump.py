@@ -6,12 +6,12 @@ import itertools
 import math
 from collections.abc import Iterator
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rate_metrics, rates_of
 from flashlab.analysis.ratios import INTERVALS, Ratio, interval_json, rounded
 from flashlab.analysis.series import Series, build_finding, quoted
-from flashlab.sweep import Sweep
 from flashlab.telling.values import Measured, say, span
 
 LEAST_JUMP = 1.5

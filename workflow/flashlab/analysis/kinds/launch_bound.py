@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rates_of, timed_metrics
 from flashlab.analysis.ratios import INTERVALS, Ratio, ratio, rounded, without_samples
 from flashlab.analysis.series import build_finding, each_series, quoted
-from flashlab.sweep import Sweep
 from flashlab.telling.values import Number, say
 
 LEVEL_WORK = 1.5

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import INTERVALS, Ratio, ratio, rounded, without_samples
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.statistics import Estimate
-from flashlab.sweep import Sweep
 from flashlab.telling.values import Listed, Measured, ParameterName, Statement, say
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from flashlab.analysis.experiment import Sweep, Variant
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.series import excluded_runs
-from flashlab.sweep import Sweep, Variant
 from flashlab.telling.values import InBrackets, Listed, Statement, Tellable, say, settings
 
 

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from flashlab.analysis.experiment import Row, Sweep, device_of, metrics_of
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.analysis.ratios import rounded
-from flashlab.sweep import Row, Sweep, device_of, metrics_of
 from flashlab.telling.values import Statement, Tellable, say
 
 

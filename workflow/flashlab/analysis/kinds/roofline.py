@@ -17,6 +17,7 @@ from typing import Any
 
 from flashlab.analysis.ceilings import COPY, Ceiling, Ceilings
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.ratios import INTERVALS, Ratio, function_of, interval_json, rounded
@@ -24,7 +25,6 @@ from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.devices import find_device
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats
-from flashlab.sweep import Sweep
 from flashlab.telling.values import Listed, Measured, Span, Statement, say, span
 
 BOUND_SHARE = 50.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rate_metrics, rates_of
 from flashlab.analysis.ratios import INTERVALS, Ratio, rounded, without_samples
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
-from flashlab.sweep import Sweep
 from flashlab.telling.values import Measured, Statement, say
 
 FEWEST_SIZES = 3

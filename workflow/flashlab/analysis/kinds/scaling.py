@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, INTERVALS, Ratio, ratio, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
-from flashlab.sweep import Sweep
 from flashlab.telling.values import Listed, Measured, Number, ParameterName, Statement, say
 
 MIN_SIZES = 4

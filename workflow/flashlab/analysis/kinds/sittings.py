@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from flashlab.analysis.experiment import SITTING, Row, Sweep, device_of
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
-from flashlab.sweep import SITTING, Row, Sweep, device_of
 from flashlab.telling.values import Statement, Tellable, say
 
 GAP = timedelta(hours=1)

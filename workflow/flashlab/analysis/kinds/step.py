@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range
@@ -25,7 +26,6 @@ from flashlab.analysis.ratios import (
 )
 from flashlab.analysis.series import Series, build_finding
 from flashlab.benchmarks.model import Metric
-from flashlab.sweep import Sweep, metrics_of
 from flashlab.telling.values import Label
 
 VERDICTS = {"above": "helps", "below": "hurts", "equal": "no_difference"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from flashlab.analysis.experiment import Sweep, Variant, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.kinds.comparison import Messages, ratio_finding
 from flashlab.analysis.ratios import advantages
 from flashlab.analysis.series import Series
-from flashlab.sweep import Sweep, Variant, metrics_of
 from flashlab.telling.values import Label
 
 MESSAGES: Messages = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.balance import verdict_of
@@ -12,7 +13,6 @@ from flashlab.analysis.rates import operations, timed_metrics
 from flashlab.analysis.ratio_pairs import implementations_of, pair_finding, pairs_of, shares_of
 from flashlab.analysis.ratios import rounded
 from flashlab.analysis.settings import settings_of
-from flashlab.sweep import Sweep
 from flashlab.telling.values import Label, Number
 
 MESSAGES = {

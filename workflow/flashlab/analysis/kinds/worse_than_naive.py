@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from flashlab.analysis.experiment import Sweep, chosen_metrics
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import (
@@ -18,7 +19,6 @@ from flashlab.analysis.ratios import (
 )
 from flashlab.analysis.settings import dataset_finding, in_short, settings_of
 from flashlab.benchmarks.model import Metric
-from flashlab.sweep import Sweep, chosen_metrics
 from flashlab.telling.values import Heading, MetricName, Statement, say, span
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
-from flashlab.prepare import INTACT, Prepared
+from flashlab.plan.prepare import INTACT, Prepared
 
 IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")

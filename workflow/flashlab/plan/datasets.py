@@ -35,7 +35,7 @@ from flashlab.course import (
     read_runs_csv,
 )
 from flashlab.files import read_json, sha256_of, write_json
-from flashlab.plan_files import process_files
+from flashlab.plan.plan_files import process_files
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, read_record, write_record
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_bounded, read_within

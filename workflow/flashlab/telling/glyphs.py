@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-FONTS = Path(__file__).parents[2] / "templates" / "fonts"
+FONTS = Path(__file__).parents[3] / "templates" / "fonts"
 STAND_IN = "〓"
 """The geta mark, which Chinese and Japanese typesetters use for a missing character."""
 

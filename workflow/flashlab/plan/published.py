@@ -18,8 +18,8 @@ from flashlab.benchmarks.model import Benchmark, UnknownNameError, Value
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.runs import Run
 
-CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
-SCHEMA = Path(__file__).parents[1] / "schemas" / "claims.schema.json"
+CLAIMS = Path(__file__).parents[3] / "data" / "published" / "claims.yaml"
+SCHEMA = Path(__file__).parents[2] / "schemas" / "claims.schema.json"
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, at every call
 

@@ -58,53 +58,17 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _syntax_mistake(error: yaml.MarkedYAMLError, text: str) -> StrictYamlError:
-    """The parser's error, without its internal names of tokens."""
-    mark = error.problem_mark or error.context_mark
-    if mark is None:
+def _syntax_mistake(error: yaml.MarkedYAMLError) -> StrictYamlError:
+    """The parser's error, and where what it belongs to begins, if that is on another line."""
+    at = error.problem_mark or error.context_mark
+    if at is None:
         return StrictYamlError(str(error))
-    context, problem = error.context or "", error.problem or ""
-    at, opened = (mark.line, mark.column), error.context_mark or mark
-    lines = text.splitlines()
-    here = lines[mark.line][mark.column :][:1] if mark.line < len(lines) else ""
-    if "'\\t'" in problem:
-        return _mistake(*at, "a tab; replace it with spaces")
-    if "flow sequence" in context or "flow mapping" in context:
-        opener, closer = "[]" if "sequence" in context else "{}"
-        message = (
-            f"this {opener} is not closed before line {mark.line + 1}, column {mark.column + 1}"
-        )
-        remedy = f"add the missing {closer} or comma, or put text that contains : in quotes"
-        return _mistake(opened.line, opened.column, f"{message}; {remedy}")
-    if "quoted scalar" in context and "end of stream" in problem:
-        message = "the text that this quotation mark opens is not closed; add the second mark"
-        return _mistake(opened.line, opened.column, message)
-    if "escape" in problem:
-        return _mistake(*at, "not an escape sequence; put text that contains \\ in single quotes")
-    if "mapping values are not allowed" in problem:
-        message = "a colon is not expected here; put text that contains it in quotes, or check"
-        return _mistake(*at, f"{message} the indentation and the line before")
-    if "cannot start any token" in problem:
-        return _mistake(*at, f"text that begins with {here} needs quotes")
-    if here in ("]", "}", ","):
-        message = f"this {here} is not expected; remove it, or add what is missing before it"
-        return _mistake(*at, message)
-    if "found '<scalar>'" in problem:
-        return _mistake(*at, "text after the end of quoted text; put all of it in quotes")
-    if "expected the node content" in problem:
-        return _mistake(*at, "a value is missing here; add it")
-    if "expected <block end>" in problem:
-        message = "the indentation is not that of its neighbours"
-        return _mistake(
-            *at, f"{message}, which begin on line {opened.line + 1}, column {opened.column + 1}"
-        )
-    if "undefined alias" in problem:
-        return _mistake(*at, "text that begins with * needs quotes")
-    if "constructor for the tag" in problem:
-        return _mistake(*at, "text that begins with ! needs quotes")
-    if "another document" in problem:
-        return _mistake(*at, "a second document begins here; remove the ---")
-    return _mistake(*at, problem)
+    message = error.problem or error.context or "not YAML"
+    begun = error.context_mark
+    if error.problem and error.context and begun and begun.line != at.line:
+        message += f" ({error.context} that begins on line {begun.line + 1})"
+    remedy = "put text that holds : # * & ! or quotation marks in quotes, or check the indentation"
+    return _mistake(at.line, at.column, f"{message}; {remedy}")
 
 
 def _place(before: str) -> tuple[int, int]:
@@ -125,7 +89,7 @@ def parse_yaml(text: str) -> Any:
         message = "a control character that YAML does not allow; remove it"
         raise _mistake(*_place(text[: error.position]), message) from error
     except yaml.MarkedYAMLError as error:
-        raise _syntax_mistake(error, text) from error
+        raise _syntax_mistake(error) from error
     except RecursionError as error:
         raise StrictYamlError("lists or mappings are nested too deeply") from error
 

@@ -1,7 +1,7 @@
 """The plan: which runs the configuration asks for, and the file that holds each one's record.
 
-A local record carries its identity in its name (`flashlab.identity`). A recorded dataset is looked
-up in its manifest instead.
+A local record carries its identity in its name (`flashlab.plan.identity`). A recorded dataset is
+looked up in its manifest instead.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab import identity, nsight
+from flashlab import nsight
 from flashlab.benchmarks.model import Benchmark
-from flashlab.datasets import Dataset
-from flashlab.implementations import Implementation
-from flashlab.machines import HERE, Machine
-from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY
+from flashlab.plan import identity
+from flashlab.plan.datasets import Dataset
+from flashlab.plan.implementations import Implementation
+from flashlab.plan.machines import HERE, Machine
+from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY
 from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run

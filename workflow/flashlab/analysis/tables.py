@@ -1,11 +1,11 @@
 """Records to tidy CSV: for each experiment a row a record, a row a metric, and a row a sample.
 
 The columns are those that the benchmark declares. A run has a record for each process that
-measured it, and its metrics are those of all processes together (`flashlab.replication`). Each row
-of the metric table states its unit, which is also that of the metric's samples; after a run's
-metrics come its counters, if they were read. The sample table holds a run's curves too, a row for
-each step. A run that is not ``ok`` has its status and empty
-cells, never a zero. Numbers are rounded to `TABLE_DIGITS` before they are written.
+measured it, and its metrics are those of all processes together (`flashlab.analysis.replication`).
+Each row of the metric table states its unit, which is also that of the metric's samples; after a
+run's metrics come its counters, if they were read. The sample table holds a run's curves too, a row
+for each step. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
+rounded to `TABLE_DIGITS` before they are written.
 """
 
 from __future__ import annotations
@@ -19,16 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.estimates import SampledRun, bases_of, combine_runs
-from flashlab.anonymity import anonymous
-from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.benchmarks.registry import find_benchmark
-from flashlab.files import canonical, json_text, open_atomically, read_json, sha256_of
-from flashlab.plan_files import process_files
-from flashlab.records import Record, parse_record, read_record
-from flashlab.replication import Replicated, Spread, geometric_mean
-from flashlab.runs import Run
-from flashlab.statistics import Floats, function_interval, median_interval
-from flashlab.sweep import (
+from flashlab.analysis.experiment import (
     ABSENT,
     DIRTY,
     METRIC_COLUMNS,
@@ -40,6 +31,15 @@ from flashlab.sweep import (
     run_keys,
     status_of,
 )
+from flashlab.analysis.replication import Replicated, Spread, geometric_mean
+from flashlab.anonymity import anonymous
+from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.files import canonical, json_text, open_atomically, read_json, sha256_of
+from flashlab.plan.plan_files import process_files
+from flashlab.records import Record, parse_record, read_record
+from flashlab.runs import Run
+from flashlab.statistics import Floats, function_interval, median_interval
 
 
 @dataclass(frozen=True)

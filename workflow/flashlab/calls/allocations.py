@@ -12,7 +12,7 @@ import socket
 
 import psutil
 
-from flashlab.processes import WORKFLOW_PID, has_ended
+from flashlab.calls.watching import WORKFLOW_PID, has_ended
 
 SLURM_JOB = "SLURM_JOB_ID"
 ALLOCATION = "FLASHLAB_ALLOCATION"

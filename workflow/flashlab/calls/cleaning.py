@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.exclusive import FolderClaim
-from flashlab.plan_files import results_of
+from flashlab.calls.exclusive import FolderClaim
+from flashlab.plan.plan_files import results_of
 
 MEASURED = tuple(
     results_of("local", benchmark) / part

@@ -9,7 +9,7 @@ from typing import Any
 
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.files import read_json
-from flashlab.plan import Experiment, PlannedRun, value_on
+from flashlab.plan.planning import Experiment, PlannedRun, value_on
 from flashlab.runs import Run
 
 MAX_PROCESSES = 20

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.files import canonical, read_json, write_json
-from flashlab.plan_files import planned_records, record_paths
+from flashlab.plan.plan_files import planned_records, record_paths
 
 CHANGED = "changed: "
 """Prefix of a line about a changed verdict."""

@@ -1,7 +1,7 @@
 """Where the plan's files are, and what the stages after it read from them.
 
-The stages after the records import this module rather than `flashlab.plan`, which depends on the
-machine, the kernels and the recorded datasets: an edit to those reruns no stage.
+The stages after the records import this module rather than `flashlab.plan.planning`, which depends
+on the machine, the kernels and the recorded datasets: an edit to those reruns no stage.
 """
 
 from __future__ import annotations

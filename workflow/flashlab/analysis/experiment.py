@@ -13,7 +13,7 @@ from typing import Any
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Value
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
-from flashlab.plan_files import CLAIMS_PREFIX
+from flashlab.plan.plan_files import CLAIMS_PREFIX
 
 TABLES = ("runs", "metrics", "samples")
 

@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 from flashlab.benchmarks.model import Benchmark
 from flashlab.kernel_sources import KernelSourceError, kernel_digest
 
-KERNELS = Path(__file__).parents[2] / "kernels"
+KERNELS = Path(__file__).parents[3] / "kernels"
 ENTRY_POINT = "attention(qkv, causal)"
 
 

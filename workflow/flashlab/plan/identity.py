@@ -25,8 +25,8 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.model import Benchmark
 from flashlab.files import canonical, open_atomically
-from flashlab.implementations import Implementation
-from flashlab.machines import HERE, Machine
+from flashlab.plan.implementations import Implementation
+from flashlab.plan.machines import HERE, Machine
 from flashlab.records import COUNTERS, INTERLEAVED, Record, RecordError, read_record
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of

@@ -21,7 +21,7 @@ from flashlab.files import read_json, write_json
 from flashlab.machine import MachineError
 
 FOLDER = Path("config", "machines")
-SCHEMA = Path(__file__).parents[1] / "schemas" / "machine.schema.json"
+SCHEMA = Path(__file__).parents[2] / "schemas" / "machine.schema.json"
 VERSION = 1
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from babel.messages import pofile
 
-LOCALES = Path(__file__).parents[2] / "templates" / "locale"
+LOCALES = Path(__file__).parents[3] / "templates" / "locale"
 
 
 class MissingMessageError(Exception):

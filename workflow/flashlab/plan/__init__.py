@@ -1,0 +1,1 @@
+"""From the configuration to what is planned: runs, records, datasets, what must be made again."""
