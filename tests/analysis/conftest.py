@@ -85,9 +85,8 @@ def write_sweep(
     mapping from values to cells. A cell is a time in units of 10 µs; a pair of them, forward and
     backward; the status of a run that failed; a list of cells, one for each process of the run; or
     what the record holds: `forward` and `backward` as such a time or as samples in seconds, `peak`
-    in MiB, `means` for means alone, `counters` of a pass where they are
-    not the usual, or the message of a failure to read them, or any field of the record. `sizes` gives
-    the sizes that a value stands for.
+    in MiB, `means` for means alone, `counters` of a pass (the unusual ones, or the message of a
+    failure to read them), or any field of the record. `sizes` gives the sizes that a value is of.
     """
 
     def record(run: Run, process: int, content: dict[str, Any], noise: Mapping[str, Any]) -> Record:

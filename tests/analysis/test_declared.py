@@ -67,7 +67,7 @@ def test_a_sweep_knows_what_varies_along_with_its_parameter(
     varying: list[str],
     covaried: list[str],
 ) -> None:
-    runs = {"Flash2": dict.fromkeys((8, 16, 32), {})}
+    runs = {"Flash2": {8: {}, 16: {}, 32: {}}}
     found = sweep(runs, "swept", parameter, sizes=sizes)
     assert found.values == [8, 16, 32]
     assert [each.name for each in found.varying] == varying

@@ -148,7 +148,7 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(write_sweep: Write, deri
 def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(
     write_sweep: Write, derive: Derive, tmp_path: Path, ceilings: Path
 ) -> None:
-    plan = write_sweep({"Flash2": {**dict.fromkeys(SIZES, {}), 4096: "error"}})
+    plan = write_sweep({"Flash2": {**dict.fromkeys(SIZES, 1), 4096: "error"}})
 
     def forget(rows: list[dict[str, str]]) -> list[dict[str, str]]:
         return [row | ({} if row["status"] == "ok" else {"device_name": ""}) for row in rows]

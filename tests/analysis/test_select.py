@@ -26,7 +26,7 @@ def finding(
     estimates: Any = (),
     **subject: Any,
 ) -> Finding:
-    """A finding about Flash2 beside Pytorch that has something to tell, unless it says otherwise."""
+    """A finding about Flash2 beside Pytorch, which has something to tell but where it has not."""
     usual = {"implementation": "Flash2", "baseline": "Pytorch", "metric": "forward_time"}
     return Finding(
         kind=kind,

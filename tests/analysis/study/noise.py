@@ -1,7 +1,7 @@
 """How intervals and verdicts hold under noise of known kinds: the statistics by themselves.
 
 Runs of identical code are drawn by a model of noise and compared pair by pair. By hand:
-PYTHONPATH=workflow:tests python -m findings.noise [RUNS] [SEED]
+PYTHONPATH=workflow:tests python -m analysis.study.noise [RUNS] [SEED]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import scipy.optimize
 import scipy.signal
 import scipy.stats
-from findings.planted import SLOW, SLOW_SHARE, mixture_median
+from analysis.study.planted import SLOW, SLOW_SHARE, mixture_median
 
 from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.measuring.protocols import BATCH, ENOUGH_CALLS, GROWTH

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from findings.noise import NOISES, score_noise
+from analysis.study.noise import NOISES, score_noise
 
 ONE_PROCESS = [name for name in NOISES if not name.startswith(("process", "states"))]
 RUNS = 60

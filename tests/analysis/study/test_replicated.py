@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from findings.replicated import SHORT, UNEQUAL, score_adaptive, score_fixed
+from analysis.study.replicated import SHORT, UNEQUAL, score_adaptive, score_fixed
 
 PAIRS = 500
 
