@@ -23,7 +23,7 @@ from flashlab.plan.source import DATA, LOCAL
 from flashlab.plan.published import ClaimsError
 from flashlab.records import COUNTERS
 from flashlab.plan.remaking import ASKED_FOR, MISSING
-from flashlab.plan.replicates import MAX_PROCESSES
+from flashlab.config.model import MAX_PROCESSES
 from flashlab.runs import Run
 from flashlab.sources import sources_of
 from flashlab.analysis.experiment import TABLES

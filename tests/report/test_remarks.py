@@ -20,6 +20,7 @@ from PIL import Image
 from flashlab.__main__ import main
 from flashlab.plan.plan_files import experiment_file
 
+
 def pictured(folder: Path) -> None:
     """A remark with a screenshot wider than the page, and one taller."""
     shots = folder / "remarks" / "shots"

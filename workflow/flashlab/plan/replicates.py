@@ -12,9 +12,6 @@ from flashlab.files import read_json
 from flashlab.plan.planning import Experiment, PlannedRun, value_on
 from flashlab.runs import Run
 
-MAX_PROCESSES = 20
-"""Most processes of a run that can be asked for."""
-
 MOST_ADDED = 8
 """Processes of a run from which on none is added to decide a verdict."""
 
