@@ -32,16 +32,20 @@ def test_a_package_stands_on_the_modules_that_it_gathers() -> None:
 
 
 def test_figures_do_not_stand_on_findings_nor_findings_on_figures() -> None:
-    used = {name for name in names("flashlab.figures") if name.startswith("flashlab.findings")}
-    shared = {f"flashlab.findings.{name}" for name in ("model", "ceilings", "ratios", "series")}
-    assert used <= shared  # the states of the ceilings, which the roofline draws
+    used = {name for name in names("flashlab.figures") if name.startswith("flashlab.analysis.")}
+    assert not any(name.startswith("flashlab.analysis.kinds.") for name in used)
+    assert "flashlab.analysis.derive" not in used
     assert "flashlab.figures" not in names("flashlab.analysis.derive")
 
 
-@pytest.mark.parametrize("stage", ["tables", "findings.derive", "figures", "report", "verdicts"])
+@pytest.mark.parametrize(
+    "stage",
+    ["analysis.tables", "analysis.derive", "figures", "report", "analysis.verdict_changes"],
+)
 def test_no_stage_after_the_records_depends_on_what_decides_their_names(stage: str) -> None:
-    deciding = {"plan", "identity", "machine", "datasets", "implementations", "config"}
-    assert names(f"flashlab.{stage}").isdisjoint(f"flashlab.{name}" for name in deciding)
+    plan = {f"flashlab.plan.{name}" for name in ("planning", "identity", "datasets", "prepare")}
+    deciding = plan | {"flashlab.machine", "flashlab.config", "flashlab.config.check"}
+    assert names(f"flashlab.{stage}").isdisjoint(deciding)
 
 
 @pytest.mark.parametrize("module", ["flashlab.no_such_stage", "json", "flashlabels"])

@@ -21,8 +21,6 @@ def finding(implementation: str, verdict: str, kind: str = "comparison") -> Find
         subject={"implementation": implementation, "baseline": "Pytorch"}
         | {"metric": "forward_time", "variant": {"causal": False}},
         verdict=verdict,
-        sentences=[],
-        params={},
         evidence=Evidence("tables/seq_len/samples.csv", {}, "planted", 12),
     )
 

@@ -61,8 +61,6 @@ def comparison(
         device="Abacus",
         subject={**subject, "variant": {"causal": False}},
         verdict="mixed",
-        sentences=[],
-        params={},
         evidence=Evidence("tables/seq_len/samples.csv", {}, "by hand", 12, estimates),
     )
 

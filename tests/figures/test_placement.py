@@ -99,9 +99,9 @@ def test_texts_are_parted_only_where_they_do_not_fit() -> None:
         assert text_inches("", 6.5) == 0.0
 
 
-def finding(kind: str, front: int | None, params: dict[str, Any], **subject: Any) -> Finding:
+def finding(kind: str, rank: int | None, facts: dict[str, Any], **subject: Any) -> Finding:
     evidence = Evidence("", {}, "by hand", 12)
-    return Finding(kind, None, "Abacus", subject, "x", [], params, evidence, front=front)
+    return Finding(kind, None, "Abacus", subject, "x", evidence, facts=facts, rank=rank)
 
 
 def test_what_page_one_names_is_in_colour() -> None:

@@ -32,6 +32,14 @@ from flashlab.telling.values import (
 
 METHOD = "quoted from the findings listed, and from the tables' medians and exact values"
 
+VERDICTS = (
+    *("no_numbers", "alone", "better", "worse", "equivalent", "mixed", "inconclusive", "missing"),
+    *("gains", "loses", "level", "one_best", "one_suffices", "changes"),
+    *("map", "always", "most", "by_size", "varies", "naive", "limit", "avoid"),
+    *("climb", "steps", "top", "start", "simulated", "best", "alternatives"),
+)
+"""What a conclusion may come to."""
+
 KERNEL_CAUSES = {
     "unfused": "conclusion.cause.unfused",
     "memory_bound": "conclusion.cause.memory_bound",
