@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 import yaml
+from PIL import Image
 
 from flashlab.config import ConfigError, Layer, read_layer
 from flashlab.plan.prepare import Prepared, prepare
