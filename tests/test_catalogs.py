@@ -9,7 +9,7 @@ from babel.messages import pofile
 from babel.messages.catalog import Catalog
 
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.catalogs import LOCALES, MissingMessageError, in_all, message, messages
+from flashlab.catalogs import LOCALES, MissingMessageError, message, messages
 from flashlab.records import STATUSES
 from flashlab.report.finding_words import CLAUSES
 
@@ -84,12 +84,6 @@ def test_a_figure_can_name_every_status_but_ok() -> None:
 def test_a_message_that_a_catalog_lacks_is_an_error_that_names_the_catalog() -> None:
     with pytest.raises(MissingMessageError, match=r"en/LC_MESSAGES/figures\.po .* 'colour'"):
         message("en", "figures", "colour")
-
-
-def test_a_text_in_all_languages_is_said_once_where_they_agree() -> None:
-    assert in_all(["zh_TW", "en"], "figures", "oom") == "記憶體不足 out of memory"
-    assert in_all(["en"], "figures", "oom") == "out of memory"
-    assert in_all(["en", "en"], "figures", "oom") == "out of memory"
 
 
 # Findings
