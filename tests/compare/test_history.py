@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from comparing.recordings import record, runs
+from compare.recordings import record, runs
 
 from flashlab.__main__ import main
 from flashlab.history.series import HistoryError, histories, read_history

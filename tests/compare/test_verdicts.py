@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from comparing.recordings import record, runs
+from compare.recordings import record, runs
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.comparing.verdicts import Pair, compare_runs

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from comparing.recordings import record, runs
+from compare.recordings import record, runs
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.comparing.comparison import compare_records

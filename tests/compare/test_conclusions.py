@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from comparing.recordings import SIZES, Recording, record, runs
+from compare.recordings import SIZES, Recording, record, runs
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.comparing.comparison import compare_records

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench.planted import World, score
+from compare.planted_benches import World, score
 
 from flashlab.bench.looks import (
     FINAL_ERROR,

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from comparing.recordings import Recording, record, runs
+from compare.recordings import Recording, record, runs
 
 from flashlab.__main__ import main
 from flashlab.records import write_record

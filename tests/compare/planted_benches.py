@@ -1,6 +1,6 @@
 """Planted data for the looks of a bench, and how often its verdicts are right on it.
 
-`python tests/bench/planted.py` prints the tables of docs/bench.md.
+`python tests/compare/planted_benches.py` prints the tables of docs/bench.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from comparing.recordings import record, runs
+from compare.recordings import record, runs
 
 from flashlab.comparing.sides import Side, SideError, find_side
 from flashlab.files import read_json, sha256_of, write_json

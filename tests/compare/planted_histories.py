@@ -1,4 +1,4 @@
-"""How often change points are right on planted histories: `python tests/history/scores.py`.
+"""How often change points are right: `python tests/compare/planted_histories.py`.
 
 Each history of 100 commits is watched as it grows: after every commit the changes are found anew,
 and one that was not there before (within two commits) is an alarm. An alarm is false unless a step
