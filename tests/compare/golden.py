@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from compare.recordings import Recording, record, runs
-from rich.console import Console
 
 from flashlab.__main__ import main
-from flashlab.bench.ceilings import Ceiling
-from flashlab.bench.command import PASSES
-from flashlab.bench.interleave import Measured, pair_ratios
-from flashlab.bench.looks import PROCESSES, ratio_at_look
-from flashlab.bench.table import PLAIN_WIDTH, table_of
-from flashlab.bench.targets import Target
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.compare.bench import PASSES
+from flashlab.compare.bench_table import blocks, describe
+from flashlab.compare.ceilings import Ceiling
+from flashlab.compare.interleave import Candidate, pair_ratios
+from flashlab.compare.looks import PROCESSES, look_at
+from flashlab.compare.printing import as_text
+from flashlab.compare.targets import Target
 from flashlab.files import write_json
 from flashlab.implementations import find_implementations
 from flashlab.records import Record, write_record
@@ -126,10 +126,10 @@ def history() -> list[Record]:
     return found
 
 
-def bench() -> str:
+def bench() -> tuple[str, list[dict[str, Any]]]:
     """A bench with a kernel that is slower forward, one that is undecided, and one that is wrong.
 
-    Once after the first process, and once at the end.
+    The text after the first process and at the end, and the data at the end.
     """
     drawn = random.Random(1)
 
@@ -138,26 +138,28 @@ def bench() -> str:
 
     kernel = find_implementations()["Flash2"]
     run = attention_run("Flash2", Shape(1, 512, 8, 512, True), "float32", "cpu")
-    measured = [
-        Measured(Target(label, kernel), run)
+    candidates = [
+        Candidate(Target(label, kernel), run)
         for label in ("Flash2", "HEAD~1:kernels/mine.py", "loud.py", "wrong.py", "wide.py")
     ]
-    measured[3].end_with({"status": "incorrect", "message": "relative error: out 1.8, dqkv 0.9"})
-    measured[4].end_with({"status": "unsupported", "message": "head_dim 64 is not supported"})
-    for each in measured[:3]:
+    candidates[3].end_with({"status": "incorrect", "message": "relative error: out 1.8, dqkv 0.9"})
+    candidates[4].end_with({"status": "unsupported", "message": "head_dim 64 is not supported"})
+    candidates[1].warnings = [(), ({"code": "throttled"},)]
+    for each in candidates[:3]:
         each.metrics = {"peak_memory": {"unit": "MiB", "value": 644.0}}
-    console = Console(file=io.StringIO(), width=PLAIN_WIDTH)
+    ceiling, printed = Ceiling(1.5, "of ceiling"), []
     for process in range(PROCESSES):
-        for each, forward, offset in zip(measured, (2.0, 2.5, 2.02), (0, 0, 0.08), strict=False):
+        for each, forward, offset in zip(candidates, (2.0, 2.5, 2.02), (0, 0, 0.08), strict=False):
             drift = 1 + offset * (process - 1.5)
             for name, time in (("forward_time", forward * drift), ("backward_time", 6.0)):
                 each.batches.setdefault(name, []).append(batches(time, 20))
-                ratio = ratio_at_look(pair_ratios(each, measured[0], name))
-                if ratio is not None and each is not measured[0]:
-                    each.ratios[name] = ratio
+                look = look_at(pair_ratios(each, candidates[0], name))
+                if look is not None and each is not candidates[0]:
+                    each.looks[name] = look
         if process in (0, PROCESSES - 1):
-            console.print(table_of(ATTENTION, measured, PASSES, 0.05, Ceiling(1.5, "of ceiling")))
-    return str(console.file.getvalue())  # type: ignore[attr-defined]
+            described = describe(ATTENTION, candidates, PASSES, 0.05, ceiling)
+            printed.append(as_text(blocks(described, ceiling)))
+    return "\n".join(printed), described
 
 
 def _keep(folder: Path, records: Iterator[Record]) -> None:
@@ -219,7 +221,8 @@ def texts() -> dict[str, str]:
         found["history.md"] = _printed(*asked, "--format", "markdown", "--language", "en")
         found["history.json"] = _rounded(_printed(*asked, "--format", "json"))
         found["history.html"] = _page(_printed(*asked, "--format", "html"))
-    found["bench.txt"] = bench()
+    found["bench.txt"], described = bench()
+    found["bench.json"] = _rounded(json.dumps(described))
     return found
 
 

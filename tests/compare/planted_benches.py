@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flashlab.bench.looks import LOOK_IN_FIRST, PROCESSES, Ratio, ratio_at_look
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.compare.looks import LOOK_IN_FIRST, PROCESSES, Look, look_at
 
 PAIRS = (25, 58, 58, 58)
 """Pairs of batches in each process: about those of a pass by default, with two implementations."""
 
+PASS = ATTENTION.metric("forward_time")
 BATCH_DEVIATION = 0.01
 """Standard deviation of the logarithm of a batch's median."""
 
@@ -64,15 +66,14 @@ def planted_ratios(world: World, generator: np.random.Generator) -> list[list[fl
     return processes
 
 
-def looks_at(processes: list[list[float]]) -> Iterator[Ratio]:
+def looks_at(processes: list[list[float]]) -> Iterator[Look]:
     """The ratio at every look, in order of time."""
     first = processes[0]
     parts = [[first[: round(LOOK_IN_FIRST * len(first))]]]
     parts += [processes[:count] for count in range(1, PROCESSES + 1)]
     for part in parts:
-        ratio = ratio_at_look(part)
-        if ratio is not None:
-            yield ratio
+        if look := look_at(part):
+            yield look
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def score(world: World, margin: float, benches: int, seed: int = 0) -> Score:
     first, final, ever = Counter[str](), Counter[str](), Counter[str]()
     for _ in range(benches):
         looks = list(looks_at(planted_ratios(world, generator)))
-        verdicts = [look.verdict(margin) for look in looks]
+        verdicts = [look.ratio.verdict(PASS, margin) for look in looks]
         first[verdicts[-PROCESSES]] += 1
         final[verdicts[-1]] += 1
         ever.update(set(verdicts))

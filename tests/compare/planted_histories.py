@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flashlab.history.change_points import find_changes
+from flashlab.compare.change_points import find_changes
 
 COMMITS = 100
 NEAR = 3
@@ -50,10 +50,10 @@ def alarms(values: list[float]) -> Iterator[tuple[int, int]]:
     """Each new alarm: after how many commits it was given, and where it says the change was."""
     known: list[int] = []
     for count in range(1, len(values) + 1):
-        for change in find_changes(values[:count]):
-            if all(abs(change.at - other) > SAME for other in known):
-                yield count, change.at
-            known.append(change.at)
+        for at, _ in find_changes(values[:count]):
+            if all(abs(at - other) > SAME for other in known):
+                yield count, at
+            known.append(at)
 
 
 KINDS = (

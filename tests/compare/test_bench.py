@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from flashlab.__main__ import main
-from flashlab.bench.command import shapes_of
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.compare.bench import shapes_of
 from flashlab.identity import MEASURING_PROCESS, measuring_digest
 from flashlab.measuring import start
 from flashlab.records import Record, RecordError, parse_record, read_record

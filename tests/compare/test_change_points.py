@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from flashlab.history.change_points import find_changes
+from flashlab.compare.change_points import find_changes
 
 
 def planted(
@@ -21,9 +21,9 @@ def planted(
 @pytest.mark.parametrize("step", [1.1, 1 / 1.1, 1.2])
 def test_a_step_of_a_tenth_is_found_once_three_commits_have_it(step: float) -> None:
     for seed in range(20):
-        (change,) = find_changes(planted(seed, {60: step}, count=63))
-        assert abs(change.at - 60) <= 1
-        assert change.low < step < change.high or abs(change.ratio / step - 1) < 0.02
+        ((at, ratio),) = find_changes(planted(seed, {60: step}, count=63))
+        assert abs(at - 60) <= 1
+        assert ratio.low < step < ratio.high or abs(ratio.value / step - 1) < 0.02
         assert find_changes(planted(seed, {60: step}, count=61)) == []
 
 
@@ -55,8 +55,8 @@ def test_a_slow_drift_is_no_step() -> None:
 
 def test_several_steps_do_not_hide_one_another() -> None:
     changes = find_changes(planted(1, {30: 1.2, 60: 1.0, 80: 0.8}))
-    assert [change.at for change in changes] == [30, 60, 80]
-    assert [change.ratio > 1 for change in changes] == [True, False, False]
+    assert [at for at, _ in changes] == [30, 60, 80]
+    assert [ratio.value > 1 for _, ratio in changes] == [True, False, False]
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
@@ -65,5 +65,5 @@ def test_a_short_series_has_no_change(count: int) -> None:
 
 
 def test_exact_values_change_where_they_change() -> None:
-    (change,) = find_changes([10.0] * 5 + [12.0] * 3)
-    assert (change.at, change.ratio) == (5, pytest.approx(1.2))
+    ((at, ratio),) = find_changes([10.0] * 5 + [12.0] * 3)
+    assert (at, ratio.value) == (5, pytest.approx(1.2))

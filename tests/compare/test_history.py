@@ -11,7 +11,7 @@ import pytest
 from compare.recordings import record, runs
 
 from flashlab.__main__ import main
-from flashlab.history.series import HistoryError, histories, read_history
+from flashlab.compare.history import HistoryError, histories, read_history
 from flashlab.records import Record, write_record
 
 COMMITS = [f"{number:040x}" for number in range(12)]
@@ -45,7 +45,7 @@ ORDER = {commit: position for position, commit in enumerate(COMMITS)}
 def changes(records: Sequence[Record], order: dict[str, int]) -> dict[str, list[tuple[str, str]]]:
     """The commits around each change, by metric."""
     return {
-        line.metric.name: [(c["after"], c["by"]) for c in line.to_json()["changes"]]
+        line.metric: [(change.after, change.by) for change in line.changes]
         for line in histories(records, order)
     }
 
@@ -103,9 +103,9 @@ def test_the_command_prints_the_changes_and_writes_the_page(
     folder = str(keep(tmp_path, planted()))
     assert main(["history", folder, "--language", "en"]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[0] == "1 of 3 benchmarks changed over 12 commits."
-    assert told[1].startswith("Flash2 B1 N256 H8 E512 full, Forward time: slower, ")
-    assert told[1].endswith(f"% up, in {COMMITS[5][:10]}..{COMMITS[6][:10]}")
+    assert told[1] == "1 of 3 benchmarks changed over 12 commits."
+    assert told[4].startswith("Flash2 B1 N256 H8 E512 full  Forward time  slower, ")
+    assert told[4].endswith(f"% up, in {COMMITS[5][:10]}..{COMMITS[6][:10]}")
     assert main(["history", folder, "--format", "markdown", "--language", "zh_TW"]) == 0
     assert "| Flash2 B1 N256 H8 E512 full | 前向時間 | 較慢，增加" in capsys.readouterr().out
     assert main(["history", folder, "--format", "json"]) == 0

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from compare.planted_benches import World, score
+from compare.planted_benches import PASS, World, score
 
-from flashlab.bench.looks import (
+from flashlab.compare.looks import (
     FINAL_ERROR,
     MIN_PAIRS,
     PROCESSES,
     PROVISIONAL_ERROR,
-    Ratio,
-    ratio_at_look,
+    look_at,
 )
+from flashlab.compare.rule import Ratio
 
 MARGIN = 0.05
 
@@ -28,38 +28,38 @@ def test_all_looks_together_are_wrong_in_five_percent_at_most() -> None:
         (1.06, 1.2, "slower"),
         (0.8, 0.94, "faster"),
         (0.97, 1.04, "equal"),
-        (1.04, 1.2, "undecided"),
-        (0.9, 1.2, "undecided"),
+        (1.04, 1.2, "inconclusive"),
+        (0.9, 1.2, "inconclusive"),
     ],
 )
 def test_a_verdict_needs_the_whole_interval(low: float, high: float, verdict: str) -> None:
     opposite = {"slower": "faster", "faster": "slower"}
-    assert Ratio(1.0, low, high, 4).verdict(MARGIN) == verdict
+    assert Ratio(1.0, low, high).verdict(PASS) == verdict
     # Exchanging the two implementations exchanges the verdict.
-    exchanged = Ratio(1.0, 1 / high, 1 / low, 4)
-    assert exchanged.verdict(MARGIN) == opposite.get(verdict, verdict)
+    exchanged = Ratio(1.0, 1 / high, 1 / low)
+    assert exchanged.verdict(PASS) == opposite.get(verdict, verdict)
 
 
 def test_there_is_no_ratio_of_too_few_batches() -> None:
-    assert ratio_at_look([[1.0] * (MIN_PAIRS - 1)]) is None
+    assert look_at([[1.0] * (MIN_PAIRS - 1)]) is None
 
 
 def test_one_process_is_never_surer_than_processes_differ() -> None:
-    ratio = ratio_at_look([[1.0] * 50])
-    assert ratio is not None
-    assert ratio.low < 0.975
-    assert ratio.high > 1.025
-    assert not ratio.is_final
+    look = look_at([[1.0] * 50])
+    assert look is not None
+    assert look.ratio.low < 0.975
+    assert look.ratio.high > 1.025
+    assert not look.is_final
 
 
 def test_the_final_interval_is_as_wide_as_the_processes_differ() -> None:
-    alike = ratio_at_look([[ratio] * 50 for ratio in (1.0, 1.001, 0.999, 1.0)])
-    apart = ratio_at_look([[ratio] * 50 for ratio in (1.0, 1.04, 0.96, 1.0)])
+    alike = look_at([[ratio] * 50 for ratio in (1.0, 1.001, 0.999, 1.0)])
+    apart = look_at([[ratio] * 50 for ratio in (1.0, 1.04, 0.96, 1.0)])
     assert alike is not None
     assert apart is not None
     assert alike.is_final
-    assert alike.verdict(MARGIN) == "equal"
-    assert apart.verdict(MARGIN) == "undecided"
+    assert alike.ratio.verdict(PASS) == "equal"
+    assert apart.ratio.verdict(PASS) == "inconclusive"
 
 
 def test_identical_code_never_differs_and_a_tenth_is_found() -> None:

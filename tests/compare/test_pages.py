@@ -8,9 +8,9 @@ import pytest
 from compare.recordings import record, runs
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.comparing.comparison import compare_records
-from flashlab.comparing.figures import draw_comparison
-from flashlab.comparing.pages import write_page, write_pdf
+from flashlab.compare.dumbbells import draw_comparison
+from flashlab.compare.rendered import write_page, write_pdf
+from flashlab.compare.two_sides import compare_records
 from flashlab.files import write_json
 
 

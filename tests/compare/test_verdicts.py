@@ -6,11 +6,11 @@ from dataclasses import replace
 from compare.recordings import record, runs
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.comparing.verdicts import Pair, compare_runs
+from flashlab.compare.pairs import Pair, compare_runs
 
 
 def verdicts(pairs: list[Pair], metric: str | None = "forward_time") -> Counter[str]:
-    return Counter(pair.verdict for pair in pairs if pair.metric_name == metric)
+    return Counter(pair.verdict for pair in pairs if pair.metric == metric)
 
 
 def test_two_recordings_of_identical_code_never_differ() -> None:

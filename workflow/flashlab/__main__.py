@@ -132,27 +132,24 @@ def _bench(arguments: Arguments) -> None:
 
     _require("torch")
     start_own_parent()  # before the imports below, which take a while too
-    from flashlab.bench import command
+    from flashlab.compare import bench
 
-    passes = tuple(
-        name
-        for name in command.PASSES
-        if not arguments.passes or name.removesuffix("_time") in arguments.passes
-    )
-    order = command.Order(
-        tuple(arguments.implementations),
-        tuple(arguments.shape),
-        arguments.sweep,
-        arguments.dtype,
-        passes,
-        arguments.seconds,
-        arguments.margin,
-        arguments.counters,
+    order = bench.Order(
+        implementations=tuple(arguments.implementations),
+        shapes=tuple(arguments.shape),
+        sweep=arguments.sweep,
+        dtype=arguments.dtype,
+        passes=bench.passes_of(arguments.passes),
+        seconds=arguments.seconds,
+        margin=arguments.margin,
+        counters=arguments.counters,
+        timeout_s=arguments.timeout,
+        output=arguments.json,
     )
     try:
         if arguments.watch:
-            command.watch_bench(order)
-        elif not command.run_bench(order):
+            bench.watch_bench(order)
+        elif not bench.run_bench(order):
             raise SystemExit(1)
     except (ImplementationError, ShapeError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -160,11 +157,11 @@ def _bench(arguments: Arguments) -> None:
 
 
 def _profile(arguments: Arguments) -> None:
-    from flashlab.bench import command
+    from flashlab.compare import bench
 
     _require("torch")
     try:
-        ended = command.profile(
+        ended = bench.profile(
             arguments.name, tuple(arguments.shape), arguments.dtype, arguments.timeout
         )
     except (ImplementationError, ShapeError) as error:
@@ -331,53 +328,53 @@ def _hw4_judge(arguments: Arguments) -> None:
 def _compare(arguments: Arguments) -> None:
     """Print a comparison; exit status 1 where a verdict stands that the call is to fail on."""
     from flashlab.benchmarks.registry import find_benchmark
-    from flashlab.comparing.comparison import compare
-    from flashlab.comparing.formats import formatted
-    from flashlab.comparing.sides import find_side
+    from flashlab.compare.listing import blocks
+    from flashlab.compare.printing import publish
+    from flashlab.compare.sides import find_side
+    from flashlab.compare.two_sides import compare
 
-    benchmark = find_benchmark(arguments.benchmark)
+    benchmark, form = find_benchmark(arguments.benchmark), arguments.format
     document = compare(*(find_side(n, benchmark) for n in (arguments.one, arguments.other)))
-    print(formatted(document, arguments.format, arguments.language), end="")
+    publish(form, document, blocks(document, arguments.language, markdown=form == "markdown"))
     if {pair["verdict"] for pair in document["pairs"]} & set(arguments.fail_on):
         raise SystemExit(1)
 
 
 def _comparison(arguments: Arguments) -> None:
-    from flashlab.comparing.comparison import write_comparison
+    from flashlab.compare.two_sides import write_comparison
 
     write_comparison(arguments.plan, arguments.output)
 
 
 def _comparison_figures(arguments: Arguments) -> None:
-    from flashlab.comparing.figures import draw_comparison
+    from flashlab.compare.dumbbells import draw_comparison
 
     draw_comparison(arguments.comparison, arguments.output)
 
 
 def _comparison_pdf(arguments: Arguments) -> None:
-    from flashlab.comparing.pages import write_pdf
+    from flashlab.compare.rendered import write_pdf
 
     write_pdf(arguments.comparison, arguments.figures, arguments.output)
 
 
 def _comparison_page(arguments: Arguments) -> None:
-    from flashlab.comparing.pages import write_page
+    from flashlab.compare.rendered import write_page
 
     write_page(arguments.comparison, arguments.figures, arguments.output)
 
 
 def _history(arguments: Arguments) -> None:
-    from flashlab.files import open_atomically
-    from flashlab.history.formats import formatted
-    from flashlab.history.series import read_history
+    from flashlab.compare.history import read_history
+    from flashlab.compare.history_pages import blocks, to_html
+    from flashlab.compare.printing import publish, write_text
 
     document = read_history(arguments.folders, arguments.repository)
-    text = formatted(document, arguments.format, arguments.language)
-    if arguments.output is None:
-        print(text, end="")
-        return
-    with open_atomically(arguments.output) as file:
-        file.write(text)
+    if arguments.format == "html":
+        write_text(to_html(document), arguments.output)
+    else:
+        parts = blocks(document, arguments.language)
+        publish(arguments.format, document, parts, arguments.output)
 
 
 def _check_call(arguments: Arguments) -> None:
@@ -492,6 +489,16 @@ def _parser() -> argparse.ArgumentParser:
         type=_share,
         default=0.05,
         help="difference up to which two times are equal (5%%)",
+    )
+    bench.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="time limit of a kernel's import, its check and each further step (60, or ten times "
+        "what the slowest of the others took)",
+    )
+    bench.add_argument(
+        "--json", type=Path, metavar="FILE", help="write what the table says to a file, too"
     )
     bench.add_argument(
         "--counters", action="store_true", help="count each pass too, as the command profile does"

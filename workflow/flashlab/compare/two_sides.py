@@ -1,39 +1,33 @@
-"""From two sides to comparison.json: environments, verdicts, conclusions, what one side lacks."""
+"""From two sides to comparison.json: circumstances, verdicts, differences, what one side lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from flashlab import statistics
 from flashlab.benchmarks.model import Benchmark
-from flashlab.comparing.conclusions import conclude, count_verdicts
-from flashlab.comparing.environments import compare_environments, describe_side
-from flashlab.comparing.sides import Side, SideError
-from flashlab.comparing.verdicts import compare_runs
+from flashlab.compare.circumstances import compare_circumstances, describe_side
+from flashlab.compare.differences import count_verdicts, find_differences
+from flashlab.compare.pairs import compare_runs
+from flashlab.compare.sides import Records, Side, SideError
 from flashlab.files import read_json, write_json
-from flashlab.records import Record
-from flashlab.runs import Run
-
-Records = Mapping[Run, Sequence[Record]]
-"""The records of each run, one for each process."""
 
 
-def _only(mine: Records, theirs: Records) -> list[dict[str, Any]]:
-    """The runs that one side alone has, by implementation, dtype and device."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for run in sorted(mine.keys() - theirs.keys()):
+def _only(one: Records, other: Records) -> list[dict[str, Any]]:
+    """The runs that the first of two sides alone has, by implementation, dtype and device."""
+    shapes: dict[tuple[str, str, str], list[str]] = {}
+    for run in sorted(one.keys() - other.keys()):
         key = (run.implementation, run.dtype, run.device)
-        found.setdefault(key, []).append(" ".join(run.words))
+        shapes.setdefault(key, []).append(" ".join(run.words))
     return [
-        {"implementation": name, "dtype": dtype, "device": device, "shapes": shapes}
-        for (name, dtype, device), shapes in found.items()
+        {"implementation": name, "dtype": dtype, "device": device, "shapes": of_these}
+        for (name, dtype, device), of_these in shapes.items()
     ]
 
 
 def _kinds(side: Side) -> str:
-    return " and ".join(sorted({f"{run.dtype} on {run.device}" for run in side.files}))
+    return " and ".join(sorted({f"{run.dtype} on {run.device}" for run in side.runs}))
 
 
 def compare(one: Side, other: Side) -> dict[str, Any]:
@@ -43,7 +37,7 @@ def compare(one: Side, other: Side) -> dict[str, Any]:
         SideError: the sides have no run in common.
         RecordError: a record is missing or damaged.
     """
-    if not one.files.keys() & other.files.keys():
+    if not {*one.runs} & {*other.runs}:
         raise SideError(
             f"compare: {one.name} ({_kinds(one)}) and {other.name} ({_kinds(other)}) have no run "
             "in common: none has the same implementation, shape, dtype and kind of device. Measure "
@@ -63,10 +57,10 @@ def compare_records(
         "margin": statistics.MARGIN,
         "sides": [describe_side(*one), describe_side(*other)],
         "shared": len(first.keys() & second.keys()),
-        "environments": compare_environments(first, second),
-        "conclusions": [found.to_json() for found in conclude(benchmark, pairs)],
+        "environments": compare_circumstances(first, second),
+        "conclusions": [vars(difference) for difference in find_differences(benchmark, pairs)],
         "counts": count_verdicts(pairs),
-        "pairs": [pair.to_json(benchmark) for pair in pairs],
+        "pairs": [vars(pair) for pair in pairs],
         "only": [_only(first, second), _only(second, first)],
     }
 

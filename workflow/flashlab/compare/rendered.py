@@ -10,14 +10,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from flashlab.comparing.verdicts import EQUAL, VERDICTS
-from flashlab.comparing.wording import Wording
+from flashlab.compare.listing import cells, sorted_pairs
+from flashlab.compare.rule import EQUAL, VERDICTS
+from flashlab.compare.sentences import Sentences, name_metric
 from flashlab.files import json_text, open_atomically, read_json
 from flashlab.report.attachments import AttachedFile
 from flashlab.report.page import LANGUAGE_TAGS
 from flashlab.report.render import TEMPLATES, templates, to_pdf
 
-TEMPLATE = "compare.html.j2"
 STYLES = ("report.css", "compare.css", "compare-screen.css")
 DATA = "comparison.json"
 """The name under which the PDF carries the comparison's data."""
@@ -44,20 +44,22 @@ def _svg(path: Path) -> Markup:
     return Markup(own)
 
 
-def to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: bool) -> str:
+def _to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: bool) -> str:
     """The comparison as HTML: for WeasyPrint, or for a browser with everything inside it."""
-    pairs = sorted(document["pairs"], key=lambda pair: VERDICTS.index(pair["verdict"]))
-    if not in_browser:  # where one reads, not looks up
-        pairs = [pair for pair in pairs if pair["verdict"] != EQUAL]
+    languages = document["languages"]
+    # The PDF is for reading, the page for looking up too.
+    verdicts = [verdict for verdict in VERDICTS if in_browser or verdict != EQUAL]
     return (
         templates(TEMPLATES)
-        .get_template(TEMPLATE)
+        .get_template("compare.html.j2")
         .render(
             document=document,
-            pairs=pairs,
-            languages=document["languages"],
+            pairs=sorted_pairs(document, verdicts),
+            languages=languages,
             tags=LANGUAGE_TAGS,
-            words={language: Wording(document, language) for language in document["languages"]},
+            words={language: Sentences(document, language) for language in languages},
+            cells=cells,
+            name_metric=name_metric,
             figures=[(path.stem.rpartition("-")[0], path) for path in figures],
             in_browser=in_browser,
             style=browser_style,
@@ -69,7 +71,7 @@ def to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: bo
 def _read(comparison_file: Path, folder: Path) -> tuple[dict[str, Any], list[Path]]:
     document: dict[str, Any] = read_json(comparison_file)
     numbered = {path: path.stem.rpartition("-") for path in folder.glob("*.svg")}
-    return document, sorted(numbered, key=lambda p: (numbered[p][0], int(numbered[p][2])))
+    return document, sorted(numbered, key=lambda path: (numbered[path][0], int(numbered[path][2])))
 
 
 def write_pdf(comparison_file: Path, figures: Path, output: Path) -> None:
@@ -78,7 +80,7 @@ def write_pdf(comparison_file: Path, figures: Path, output: Path) -> None:
     ended = max((side["ended"] for side in document["sides"] if side["ended"]), default=None)
     created = datetime.fromisoformat(ended) if ended else datetime.fromtimestamp(0, UTC)
     data = AttachedFile(DATA, json_text(document).encode(), "Data")
-    html = to_html(document, drawn, in_browser=False)
+    html = _to_html(document, drawn, in_browser=False)
     pdf = to_pdf(html, figures, [data], created.astimezone(UTC))
     with open_atomically(output, binary=True) as file:
         file.write(pdf)
@@ -88,4 +90,4 @@ def write_page(comparison_file: Path, figures: Path, output: Path) -> None:
     """Write the same as one HTML file, atomically."""
     document, drawn = _read(comparison_file, figures)
     with open_atomically(output) as file:
-        file.write(to_html(document, drawn, in_browser=True))
+        file.write(_to_html(document, drawn, in_browser=True))

@@ -25,11 +25,30 @@ from flashlab.runs import Run
 
 WORKER = "flashlab.measuring.turns"
 
-COMMAND_SECONDS = 300.0
-"""How long the import of a kernel, its check or a batch may take: some are compiled then."""
+LEAST_SECONDS = 60.0
+"""How long each step of a process may take at least: some kernels are compiled in it."""
+
+TIMES_OTHERS = 10
+"""How many times as long as the slowest of the others took for the same, if that is more."""
 
 END_SECONDS = 10.0
 """How long a process may take to answer after its last command."""
+
+
+class Patience:
+    """How long to wait for each step: as long as was asked for, or by what the others took."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._longest: dict[str, float] = {}
+
+    def limit(self, step: str) -> float:
+        """The seconds that a step may take."""
+        return self._seconds or max(LEAST_SECONDS, TIMES_OTHERS * self._longest.get(step, 0.0))
+
+    def note(self, step: str, seconds: float) -> None:
+        """Take into account how long a step took."""
+        self._longest[step] = max(seconds, self._longest.get(step, 0.0))
 
 
 class EndedError(Exception):
@@ -38,6 +57,11 @@ class EndedError(Exception):
     def __init__(self, found: Mapping[str, Any]) -> None:
         super().__init__(found["message"])
         self.found = found
+
+
+def _timed_out(seconds: float) -> dict[str, Any]:
+    message = f"{time_out_message(seconds)}; --timeout SECONDS allows more"
+    return {"status": "error", "message": message}
 
 
 class Worker:
@@ -49,7 +73,9 @@ class Worker:
         run: Run,
         implementation: Implementation,
         variables: Mapping[str, str],
+        patience: Patience,
     ) -> None:
+        self._patience = patience
         self._folder = tempfile.TemporaryDirectory(prefix="flashlab-bench-")
         folder = Path(self._folder.name)
         self._answer, self._errors = folder / "answer.json", folder / "errors"
@@ -72,48 +98,52 @@ class Worker:
 
     def connect(self) -> None:
         """Wait until the kernel is imported. Raises EndedError if it cannot be."""
-        deadline = time.monotonic() + START_SECONDS + COMMAND_SECONDS
+        limit = self._patience.limit("import")
+        deadline = time.monotonic() + START_SECONDS + limit
         self._listener.settimeout(POLL_SECONDS)
         while self._connection is None:
             with suppress(TimeoutError):
                 self._connection = self._listener.accept()[0]
                 break
-            if self._started.wait(0.001) is not None or time.monotonic() > deadline:
-                raise EndedError(self._ending())
-        self._connection.settimeout(COMMAND_SECONDS)
+            if self._started.wait(0.001) is not None:
+                raise EndedError(self._ending(limit))
+            if time.monotonic() > deadline:
+                raise EndedError(_timed_out(limit))
         self._replies = self._connection.makefile("r", encoding="utf-8")
-        self._reply()
+        self._reply(limit)
 
     def command(self, do: str, **parts: Any) -> dict[str, Any]:
         """Its reply to a command (`flashlab.measuring.turns`). Raises EndedError if it ended."""
         assert self._connection is not None
-        try:
+        limit, begun = self._patience.limit(do), time.monotonic()
+        with suppress(OSError):  # then there is no reply
             send_message(self._connection, {"do": do, **parts})
-        except OSError as error:
-            raise EndedError(self._ending()) from error
-        return self._reply()
+        reply = self._reply(limit)
+        self._patience.note(do, time.monotonic() - begun)
+        return reply
 
-    def _reply(self) -> dict[str, Any]:
+    def _reply(self, limit: float) -> dict[str, Any]:
+        assert self._connection is not None
+        self._connection.settimeout(limit)
         try:
             line = self._replies.readline()
         except TimeoutError as error:
-            message = time_out_message(COMMAND_SECONDS)
-            raise EndedError({"status": "error", "message": message}) from error
+            raise EndedError(_timed_out(limit)) from error
         except OSError:
             line = ""
         if not line:
-            raise EndedError(self._ending())
+            raise EndedError(self._ending(limit))
         reply: dict[str, Any] = json.loads(line)
         return reply
 
-    def _ending(self) -> dict[str, Any]:
+    def _ending(self, limit: float) -> dict[str, Any]:
         """What the process answered as it ended, or how it ended without an answer."""
         returncode = self._started.wait(END_SECONDS)
         if self._answer.exists():
             found: dict[str, Any] = json.loads(self._answer.read_text(encoding="utf-8"))
             return found
         if returncode is None:
-            return {"status": "error", "message": time_out_message(COMMAND_SECONDS)}
+            return _timed_out(limit)
         return ended_without_answer(returncode, count_oom_kills() - self._oom_kills, self._errors)
 
     def end(self) -> dict[str, Any]:
@@ -121,7 +151,7 @@ class Worker:
         assert self._connection is not None
         with suppress(OSError):
             send_message(self._connection, {"do": "end"})
-        found = self._ending()
+        found = self._ending(END_SECONDS)
         if found["status"] != "ok":
             raise EndedError(found)
         return found

@@ -6,17 +6,16 @@ a git revision, whose kernels' records are looked up among those that this machi
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from flashlab.archives import unpack
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.compare.revisions import RevisionError, find_commit, unpack_folder
 from flashlab.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
 from flashlab.files import read_json
 from flashlab.implementations import find_implementations
@@ -25,74 +24,65 @@ from flashlab.prepare import BUNDLED, DATA, LOCAL
 from flashlab.records import Record, RecordError, parse_record, read_record
 from flashlab.runs import Run
 
+Records = Mapping[Run, Sequence[Record]]
+"""The records of each run, one for each process."""
+
 
 class SideError(Exception):
     """A name without records, or with records that cannot be compared."""
 
 
-@dataclass(frozen=True)
-class File:
-    """A record's file; its hash where a manifest vouches for it."""
+class File(NamedTuple):
+    """The record of one process of a run; its hash where a manifest vouches for it."""
 
+    run: Run
     path: Path
     sha256: str | None = None
 
 
 @dataclass(frozen=True)
 class Side:
-    """The records of one side: of each run, the file of each process."""
+    """The records of one side, at least one."""
 
     name: str
     benchmark: Benchmark
-    files: Mapping[Run, Sequence[File]]
+    files: tuple[File, ...]
+
+    def __post_init__(self) -> None:
+        if not self.files:
+            raise SideError(
+                f"compare: {self.name} has no records of the benchmark {self.benchmark.name}"
+            )
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every run once."""
+        return list(dict.fromkeys(file.run for file in self.files))
+
+    def read(self) -> Records:
+        """The records of each run; RecordError for one that is missing or damaged."""
+        records: dict[Run, list[Record]] = {run: [] for run in self.runs}
+        for file in dict.fromkeys(self.files):
+            records[file.run].append(read_record(file.path, file.run, file.sha256))
+        return records
 
     def to_json(self) -> dict[str, Any]:
         """The side as it stands in the comparison's plan."""
-        return {
-            "name": self.name,
-            "benchmark": self.benchmark.name,
-            "runs": [
-                {
-                    "run": run.to_json(),
-                    "files": [{"path": f.path.as_posix(), "sha256": f.sha256} for f in files],
-                }
-                for run, files in sorted(self.files.items())
-            ],
-        }
+        files = [
+            {"run": file.run.to_json(), "path": file.path.as_posix(), "sha256": file.sha256}
+            for file in self.files
+        ]
+        return {"name": self.name, "benchmark": self.benchmark.name, "files": files}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Side:
         """Inverse of `to_json`."""
         benchmark = find_benchmark(document["benchmark"])
-        files = {
-            Run.of(benchmark, entry["run"]): [
-                File(Path(file["path"]), file["sha256"]) for file in entry["files"]
-            ]
-            for entry in document["runs"]
-        }
-        return cls(document["name"], benchmark, files)
-
-    @property
-    def paths(self) -> list[Path]:
-        """Every record's file."""
-        return [file.path for files in self.files.values() for file in files]
-
-    def read(self) -> dict[Run, list[Record]]:
-        """The records of each run; RecordError for one that is missing or damaged."""
-        return {
-            run: [read_record(file.path, run, file.sha256) for file in files]
-            for run, files in self.files.items()
-        }
-
-
-def _side(name: str, benchmark: Benchmark, found: Iterable[tuple[Run, File]]) -> Side:
-    files: dict[Run, list[File]] = {}
-    for run, file in found:
-        if file not in files.setdefault(run, []):
-            files[run].append(file)
-    if not files:
-        raise SideError(f"compare: {name} has no records of the benchmark {benchmark.name}")
-    return Side(name, benchmark, files)
+        files = (
+            File(Run.of(benchmark, file["run"]), Path(file["path"]), file["sha256"])
+            for file in document["files"]
+        )
+        return cls(document["name"], benchmark, tuple(files))
 
 
 def planned_side(
@@ -105,34 +95,26 @@ def planned_side(
 
     `folder` is where they are now, if not where the plan says.
     """
-    return _side(
-        name,
-        benchmark,
-        (
-            (
-                Run.of(benchmark, entry["run"]),
-                File(folder / Path(f["path"]).name if folder else Path(f["path"]), f["sha256"]),
-            )
-            for entry in entries
-            if entry["benchmark"] == benchmark.name
-            for f in process_files(entry)
-        ),
-    )
+    files = []
+    for entry in entries:
+        if entry["benchmark"] == benchmark.name:
+            run = Run.of(benchmark, entry["run"])
+            for process in process_files(entry):
+                path = Path(process["path"])
+                files.append(File(run, folder / path.name if folder else path, process["sha256"]))
+    return Side(name, benchmark, tuple(files))
 
 
 def _dataset_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
     """The records of a dataset that were measured by its own protocol."""
     dataset = read_dataset(folder)
     parameters = [parameter.name for parameter in benchmark.given]
-    return _side(
-        name,
-        benchmark,
-        (
-            (entry.run, File(entry.path, entry.sha256))
-            for entry in dataset.entries
-            if entry.protocol["name"] == dataset.protocol and list(entry.run) == parameters
-        ),
+    files = (
+        File(entry.run, entry.path, entry.sha256)
+        for entry in dataset.entries
+        if entry.protocol["name"] == dataset.protocol and list(entry.run) == parameters
     )
+    return Side(name, benchmark, tuple(files))
 
 
 def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
@@ -146,19 +128,17 @@ def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
             yield path, record
 
 
-def newest_side(name: str, benchmark: Benchmark, found: Iterable[tuple[Path, Record]]) -> Side:
+def _newest_side(name: str, benchmark: Benchmark, records: Iterable[tuple[Path, Record]]) -> Side:
     """Of each run and process the newest of these records, by the most frequent protocol."""
-    known = [(path, record) for path, record in found if record.benchmark == benchmark.name]
-    protocols = Counter(record.protocol["name"] for _, record in known)
-    newest: dict[tuple[Run, int], tuple[Path, Record]] = {}
-    for path, record in known:
-        if record.protocol["name"] != protocols.most_common(1)[0][0]:
-            continue
-        key = (record.run, record.process)
-        if key not in newest or newest[key][1].started <= record.started:
-            newest[key] = path, record
-    entries = sorted(newest.items(), key=lambda item: item[0])
-    return _side(name, benchmark, ((run, File(path)) for (run, _), (path, _) in entries))
+    ours = [(path, record) for path, record in records if record.benchmark == benchmark.name]
+    protocols = Counter(record.protocol["name"] for _, record in ours)
+    newest = {
+        (record.run, record.process): path
+        for path, record in sorted(ours, key=lambda item: item[1].started)
+        if record.protocol["name"] == max(protocols, key=protocols.__getitem__)
+    }
+    files = (File(run, path) for (run, _), path in sorted(newest.items()))
+    return Side(name, benchmark, tuple(files))
 
 
 def _folder_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
@@ -167,41 +147,25 @@ def _folder_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
     if (folder / "plan" / "experiments.json").is_file():
         return planned_side(name, benchmark, planned_records(folder), folder / "records")
     records = folder / "records" if (folder / "records").is_dir() else folder
-    return newest_side(name, benchmark, read_records(records))
-
-
-def _git(*arguments: str) -> bytes | None:
-    """What git prints, None where it is missing or fails."""
-    try:
-        done = subprocess.run(["git", *arguments], capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout
-
-
-def _digests_at(commit: str, benchmark: Benchmark) -> dict[str, str]:
-    """The digest of each implementation's kernel at a commit."""
-    packed = _git("archive", commit, "kernels")
-    if packed is None:
-        raise SideError(f"compare: git has no folder kernels/ at {commit}")
-    with tempfile.TemporaryDirectory() as folder:
-        unpack(packed, folder)
-        kernels = Path(folder, "kernels", benchmark.kernels)
-        found = find_implementations(kernels, benchmark.entry_point)
-        return {name: implementation.digest for name, implementation in found.items()}
+    return _newest_side(name, benchmark, read_records(records))
 
 
 def _revision_side(name: str, commit: str, results: Path, benchmark: Benchmark) -> Side:
     """The records here of the kernels as they were at a commit, the newest of each."""
-    digests = _digests_at(commit, benchmark)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            unpack_folder(commit, "kernels", Path(folder))
+        except RevisionError as error:
+            raise SideError(f"compare: git has no folder kernels/ at {commit}") from error
+        kernels = find_implementations(Path(folder, benchmark.kernels), benchmark.entry_point)
+    digests = {kernel.digest for kernel in kernels.values()}
     records = (
         (path, record)
         for path, record in read_records(results / "records")
-        if record.sources.get("implementation_digest")
-        == digests.get(record.run.implementation, "none")
+        if record.sources.get("implementation_digest") in digests
     )
     try:
-        return newest_side(name, benchmark, records)
+        return _newest_side(name, benchmark, records)
     except SideError:
         raise SideError(
             f"compare: {results / 'records'} has no records of the kernels at {name}; measure "
@@ -237,11 +201,10 @@ def find_side(name: str, benchmark: Benchmark = DEFAULT, results: Path | None = 
             return _dataset_side(name, folder, benchmark)
     if Path(name).is_dir():
         return _folder_side(name, Path(name), benchmark)
-    commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    if commit is not None:
-        return _revision_side(name, commit.decode().strip(), results, benchmark)
-    known = {each for data in (DATA, BUNDLED) for each in recorded_names(data, benchmark)}
-    datasets = ", ".join(sorted(known)) or "there is none"
+    if commit := find_commit(name):
+        return _revision_side(name, commit, results, benchmark)
+    recorded = {dataset for data in (DATA, BUNDLED) for dataset in recorded_names(data, benchmark)}
+    datasets = ", ".join(sorted(recorded)) or "there is none"
     raise SideError(
         f"compare: {name} is neither a recorded dataset ({datasets}) nor a folder nor a git "
         "revision; `local` stands for what is measured here"

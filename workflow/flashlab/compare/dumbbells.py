@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.comparing.verdicts import EQUAL, GAINS, INCONCLUSIVE, LOSSES
+from flashlab.compare.rule import EQUAL, GAINS, INCONCLUSIVE, LOSSES
 from flashlab.figures.labels import title_metric
 from flashlab.figures.placement import text_inches
 from flashlab.figures.style import (

@@ -10,12 +10,12 @@ how often the verdicts are right on planted data.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from flashlab.compare.rule import Ratio
 from flashlab.replication import Spread, combine_processes, combine_with_spread
-from flashlab.statistics import DRAWS, MIN_SAMPLES, Estimate, estimate_median
+from flashlab.statistics import DRAWS, MIN_SAMPLES, estimate_median
 
 PROCESSES = 4
 """In how many processes each implementation is measured: the first, and three restarts."""
@@ -42,15 +42,13 @@ MIN_PAIRS = MIN_SAMPLES
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """A ratio of times to the first implementation's, with its interval at a look.
+class Look:
+    """The ratio of times to the first implementation's at a look, after so many processes.
 
-    `processes` are how many it was measured in; a verdict by fewer than all of them is provisional.
+    A verdict by fewer processes than all is provisional.
     """
 
-    value: float
-    low: float
-    high: float
+    ratio: Ratio
     processes: int
 
     @property
@@ -58,22 +56,8 @@ class Ratio:
         """Whether no further look follows."""
         return self.processes == PROCESSES
 
-    def verdict(self, margin: float) -> str:
-        """``slower`` or ``faster`` than the first, ``equal`` to it, or ``undecided``.
 
-        By the rule of the findings: a difference lies wholly beyond 1 + `margin` or below its
-        inverse, and two times are equal if the interval lies within both.
-        """
-        limit = math.log1p(margin)
-        low, high = math.log(self.low), math.log(self.high)
-        if low > limit:
-            return "slower"
-        if high < -limit:
-            return "faster"
-        return "equal" if -limit < low and high < limit else "undecided"
-
-
-def ratio_at_look(processes: Sequence[Sequence[float]]) -> Ratio | None:
+def look_at(processes: Sequence[Sequence[float]]) -> Look | None:
     """The ratio from those of neighbouring batches; None while there are too few.
 
     Batches that follow one another share the state of the clock, and their ratio does not depend on
@@ -90,21 +74,10 @@ def ratio_at_look(processes: Sequence[Sequence[float]]) -> Ratio | None:
     (combined,) = combine_processes([estimates])
     estimate, error = combined.estimate, FINAL_ERROR
     if len(processes) < PROCESSES:
-        estimate = combine_with_spread(estimates, _provisional_spread(combined.spread))
-        error = PROVISIONAL_ERROR
-    return _ratio(estimate, error, len(processes))
-
-
-def _provisional_spread(found: Spread | None) -> Spread:
-    """The spread to judge by before the last look: the assumed one, or a greater one found."""
-    if found is None or found.deviation <= ASSUMED_SPREAD.deviation:
-        return ASSUMED_SPREAD
-    return replace(ASSUMED_SPREAD, deviation=found.deviation)
-
-
-def _ratio(estimate: Estimate, error: float, processes: int) -> Ratio:
-    """The interval that leaves out half of `error` on either side."""
+        found = combined.spread.deviation if combined.spread else 0.0
+        spread = replace(ASSUMED_SPREAD, deviation=max(found, ASSUMED_SPREAD.deviation))
+        estimate, error = combine_with_spread(estimates, spread), PROVISIONAL_ERROR
     assert estimate.quantiles is not None  # of at least MIN_PAIRS
-    outside = round((DRAWS + 1) * error / 2)
+    outside = round((DRAWS + 1) * error / 2)  # on either side
     low, high = estimate.quantiles[outside - 1], estimate.quantiles[-outside]
-    return Ratio(estimate.median, float(low), float(high), processes)
+    return Look(Ratio(estimate.median, float(low), float(high)), len(processes))

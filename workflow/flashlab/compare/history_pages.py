@@ -1,0 +1,149 @@
+"""A history in words, and as an HTML page with one line for each benchmark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from flashlab import statistics
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.compare.listing import number
+from flashlab.compare.printing import Block, Cell, Title, table_of, verdict_cell
+from flashlab.compare.rule import VERDICTS
+from flashlab.compare.sentences import NO_VALUE, name_metric, percentage, say
+
+LANGUAGES = ("zh_TW", "en")
+SHORT = 10
+"""Digits of a commit as they are printed."""
+
+WIDTH, HEIGHT, EDGE = 220, 30, 3
+"""Of a line's drawing, in pixels."""
+
+LEAST_RANGE = 0.2
+"""The drawing's least height in the logarithm of the value: noise must not look like a change."""
+
+
+def _metric(line: Mapping[str, Any], language: str) -> str:
+    return name_metric(find_benchmark(line["benchmark"]).metric(line["metric"]), language)
+
+
+def _name(line: Mapping[str, Any]) -> str:
+    return f"{line['run']['implementation']} {line['shape']}"
+
+
+def _change(change: Mapping[str, Any], language: str) -> str:
+    """A change in words: its verdict, by how much, and the commits between which it happened."""
+    return say(
+        "history.up" if change["ratio"] > 1 else "history.down",
+        language,
+        verdict=say(change["verdict"], language),
+        amount=percentage(abs(change["ratio"] - 1)),
+        range=f"{change['after'][:SHORT]}..{change['by'][:SHORT]}",
+    )
+
+
+def _sorted_lines(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lines, those with the most pressing change first."""
+
+    def place(line: Mapping[str, Any]) -> tuple[int, str]:
+        verdicts = [VERDICTS.index(change["verdict"]) for change in line["changes"]]
+        return min(verdicts, default=len(VERDICTS)), _name(line)
+
+    return sorted(document["lines"], key=place)
+
+
+def _summary(document: Mapping[str, Any], language: str) -> str:
+    lines = document["lines"]
+    return say(
+        "history.summary",
+        language,
+        lines=len(lines),
+        commits=len({commit for line in lines for commit in line["commits"]}),
+        changed=sum(bool(line["changes"]) for line in lines),
+    )
+
+
+def blocks(document: Mapping[str, Any], language: str) -> list[Block]:
+    """A history as text: the summary, and a table of the changes."""
+    columns = ("history.column.benchmark", "column.metric", "history.column.change")
+    rows: list[list[Cell]] = [
+        [
+            _name(line),
+            _metric(line, language),
+            verdict_cell(_change(change, language), change["verdict"]),
+        ]
+        for line in _sorted_lines(document)
+        for change in line["changes"]
+    ]
+    title = Title(say("history.title", language), _summary(document, language))
+    return [title, table_of([say(key, language) for key in columns], rows)] if rows else [title]
+
+
+def _drawing(line: Mapping[str, Any]) -> Markup:
+    """The line's values from commit to commit as SVG, logarithmic, with a bar at each change."""
+    logs = np.log(np.maximum(line["values"], 1e-300))
+    reach = max(np.ptp(logs), LEAST_RANGE)
+    down = HEIGHT / 2 - (logs - (logs.max() + logs.min()) / 2) / reach * (HEIGHT - 2 * EDGE)
+    across = np.linspace(EDGE, WIDTH - EDGE, len(logs)) if len(logs) > 1 else [WIDTH / 2]
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
+    bars = Markup("").join(
+        Markup('<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="0" y2="{}"/>').format(
+            change["verdict"],
+            *[(across[change["position"] - 1] + across[change["position"]]) / 2] * 2,
+            HEIGHT,
+        )
+        for change in line["changes"]
+    )
+    return Markup(
+        '<svg viewBox="0 0 {0} {1}" width="{0}" height="{1}" aria-hidden="true">{2}'
+        '<polyline points="{3}"/><circle cx="{4:.1f}" cy="{5:.1f}" r="2"/></svg>'
+    ).format(WIDTH, HEIGHT, bars, points, float(across[-1]), float(down[-1]))
+
+
+def _surroundings(line: Mapping[str, Any]) -> str:
+    """The device of a line, and the packages that its numbers depend on."""
+    stated = json.loads(line["surroundings"])
+    versions = [f"{name} {version}" for name, version in stated["versions"].items() if version]
+    return ", ".join([stated["device"] or NO_VALUE, *versions])
+
+
+def to_html(document: Mapping[str, Any], languages: Sequence[str] = LANGUAGES) -> str:
+    """One HTML file that loads nothing: a line for each metric of each run."""
+    # Text alone is printed without them.
+    from flashlab.compare.rendered import browser_style
+    from flashlab.report.page import LANGUAGE_TAGS
+    from flashlab.report.render import TEMPLATES, templates
+
+    lines = [
+        {
+            "name": _name(line),
+            "metric": [_metric(line, language) for language in languages],
+            "drawing": _drawing(line),
+            "value": number(line["values"][-1], line["unit"]),
+            "commits": f"{line['commits'][0][:SHORT]}..{line['commits'][-1][:SHORT]}",
+            "count": len(line["commits"]),
+            "surroundings": _surroundings(line),
+            "changes": [
+                (change["verdict"], [_change(change, language) for language in languages])
+                for change in line["changes"]
+            ],
+        }
+        for line in _sorted_lines(document)
+    ]
+    return (
+        templates(TEMPLATES)
+        .get_template("history.html.j2")
+        .render(
+            lines=lines,
+            languages=languages,
+            tags=LANGUAGE_TAGS,
+            say=say,
+            summary=[_summary(document, language) for language in languages],
+            margin=f"{percentage(statistics.MARGIN)}%",
+            style=browser_style("history.css"),
+        )
+    )
