@@ -45,7 +45,7 @@ ORDER = {commit: position for position, commit in enumerate(COMMITS)}
 def changes(records: Sequence[Record], order: dict[str, int]) -> dict[str, list[tuple[str, str]]]:
     """The commits around each change, by metric."""
     return {
-        line.metric: [(change.after, change.by) for change in line.changes]
+        line["metric"]: [(change["after"], change["by"]) for change in line["changes"]]
         for line in histories(records, order)
     }
 
@@ -65,15 +65,15 @@ def test_without_the_repository_the_time_of_measuring_gives_the_order() -> None:
 
 def test_a_value_is_that_of_all_processes_at_a_commit() -> None:
     line = histories(planted(), ORDER)[0]
-    assert len(line.values) == len(COMMITS)
-    assert line.values[0] == pytest.approx(1.0, rel=0.03)
+    assert len(line["values"]) == len(COMMITS)
+    assert line["values"][0] == pytest.approx(1.0, rel=0.03)
 
 
 def test_uncommitted_changes_and_other_machines_are_kept_apart() -> None:
     dirty = measured_at(COMMITS[0], 1, 9.0, dirty=True)
     elsewhere = measured_at(COMMITS[0], 1, 9.0, device_name="Slate")
     lines = histories([*planted(), *dirty, *elsewhere], ORDER)
-    assert sorted(len(line.values) for line in lines) == [1] * 3 + [len(COMMITS)] * 3
+    assert sorted(len(line["values"]) for line in lines) == [1] * 3 + [len(COMMITS)] * 3
     with pytest.raises(HistoryError, match="every record was measured with uncommitted changes"):
         histories(dirty, ORDER)
 

@@ -10,7 +10,7 @@ from flashlab.compare.pairs import Pair, compare_runs
 
 
 def verdicts(pairs: list[Pair], metric: str | None = "forward_time") -> Counter[str]:
-    return Counter(pair.verdict for pair in pairs if pair.metric == metric)
+    return Counter(pair["verdict"] for pair in pairs if pair["metric"] == metric)
 
 
 def test_two_recordings_of_identical_code_never_differ() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from flashlab.compare.sides import Records
@@ -25,8 +25,10 @@ def deciding_protocol(record: Record) -> dict[str, Any]:
 
 def _digest(record: Record, what: str) -> str | None:
     """The digest of a record's kernel or measuring code; older records hold another kind of it."""
-    kinds = (kind for kind in ("digest", "sha256") if record.sources.get(f"{what}_{kind}"))
-    return next((f"{kind} {record.sources[f'{what}_{kind}'][:DIGITS]}" for kind in kinds), None)
+    for kind in ("digest", "sha256"):
+        if digest := record.sources.get(f"{what}_{kind}"):
+            return f"{kind} {digest[:DIGITS]}"
+    return None
 
 
 FACTS: Mapping[str, Fact] = {
@@ -52,14 +54,21 @@ def _stated(records: Iterable[Record], fact: Fact) -> list[str]:
     return sorted({value for record in records if (value := fact(record))})
 
 
-def _verdict(one: Sequence[str], other: Sequence[str]) -> str:
-    if one == other:
-        return AGREES
-    kinds = [{value.partition(" ")[0] for value in side} for side in (one, other)]
-    digests = {"digest", "sha256"}
-    if not one or not other or (kinds[0] <= digests and kinds[0] != kinds[1]):
-        return UNSTATED  # digests of two kinds cannot be compared
-    return DIFFERS
+def _row(
+    field: str, fact: Fact, sides: Iterable[Iterable[Record]], implementation: str | None = None
+) -> dict[str, Any]:
+    one, other = (_stated(side, fact) for side in sides)
+    kinds = [{value.partition(" ")[0] for value in values} for values in (one, other)]
+    # Digests of two kinds cannot be compared.
+    incomparable = kinds[0] != kinds[1] and {"digest", "sha256"} >= kinds[0] | kinds[1]
+    verdict = UNSTATED if incomparable or not one or not other else DIFFERS
+    return {
+        "field": field,
+        "implementation": implementation,
+        "one": one,
+        "other": other,
+        "verdict": AGREES if one == other else verdict,
+    }
 
 
 def compare_circumstances(one: Records, other: Records) -> list[dict[str, Any]]:
@@ -69,27 +78,12 @@ def compare_circumstances(one: Records, other: Records) -> list[dict[str, Any]]:
     where one side states none.
     """
     sides = [[record for records in side.values() for record in records] for side in (one, other)]
-
-    def row(field: str, fact: Fact, name: str | None = None) -> dict[str, Any]:
-        first, second = (
-            _stated((r for r in side if name in (None, r.run.implementation)), fact)
-            for side in sides
-        )
-        verdict = _verdict(first, second)
-        return {
-            **{"field": field, "implementation": name},
-            **{"one": first, "other": second, "verdict": verdict},
-        }
-
+    rows = [_row(field, fact, sides) for field, fact in FACTS.items()]
     first, second = ({record.run.implementation for record in side} for side in sides)
-    return [
-        *(row(field, fact) for field, fact in FACTS.items()),
-        *(
-            row(field, fact, name)
-            for name in sorted(first & second)
-            for field, fact in FACTS_OF_IMPLEMENTATION.items()
-        ),
-    ]
+    for name in sorted(first & second):
+        of_it = [[r for r in side if r.run.implementation == name] for side in sides]
+        rows += [_row(field, fact, of_it, name) for field, fact in FACTS_OF_IMPLEMENTATION.items()]
+    return rows
 
 
 def _commit(record: Record) -> str | None:
@@ -100,13 +94,13 @@ def _commit(record: Record) -> str | None:
 def describe_side(name: str, runs: Records) -> dict[str, Any]:
     """What a side is: its name, how much it holds, when and at which commits it was measured."""
     records = [record for processes in runs.values() for record in processes]
-    days = sorted(record.started for record in records)
+    started = [record.started for record in records]
     return {
         "name": name,
         "runs": len(runs),
         "records": len(records),
         "devices": _stated(records, FACTS["device_name"]),
-        "begun": days[0] if days else None,
-        "ended": days[-1] if days else None,
+        "begun": min(started, default=None),
+        "ended": max(started, default=None),
         "commits": _stated(records, _commit),
     }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from flashlab.benchmarks.model import Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.change_points import find_changes
 from flashlab.compare.circumstances import deciding_protocol
-from flashlab.compare.pairs import Processes
+from flashlab.compare.pairs import status_in, values_in
 from flashlab.compare.revisions import commit_order
 from flashlab.compare.sides import read_records
 from flashlab.files import canonical
@@ -19,40 +18,16 @@ from flashlab.records import Record
 from flashlab.replication import geometric_mean
 from flashlab.runs import Run
 
+Line = Mapping[str, Any]
+"""One metric of one run along the commits that have a result of it, with its changes.
+
+``surroundings`` is what else a line has in common: the device, the packages and the protocol. A
+change has the commits between which it happened, and the position of the second in the line.
+"""
+
 
 class HistoryError(Exception):
     """Records from which no history can be read."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change between two commits; `position` is that of the second among the line's."""
-
-    after: str
-    by: str
-    position: int
-    ratio: float
-    low: float | None
-    high: float | None
-    verdict: str
-
-
-@dataclass(frozen=True)
-class Line:
-    """One metric of one run along the commits that have a result of it, with its changes.
-
-    `surroundings` is what else a line has in common: the device, the packages and the protocol.
-    """
-
-    benchmark: str
-    run: Mapping[str, Any]
-    shape: str
-    metric: str
-    unit: str
-    surroundings: str
-    commits: Sequence[str]
-    values: Sequence[float]
-    changes: Sequence[Change]
 
 
 def _surroundings(record: Record) -> str:
@@ -66,33 +41,45 @@ def _surroundings(record: Record) -> str:
     )
 
 
-def _changes(metric: Metric, commits: Sequence[str], values: Sequence[float]) -> Iterator[Change]:
-    for at, ratio in find_changes(values) if min(values) > 0 else ():
-        yield Change(
-            *(commits[at - 1], commits[at], at, ratio.value, ratio.low, ratio.high),
-            ratio.verdict(metric),
-        )
+def _changes(
+    metric: Metric, commits: Sequence[str], values: Sequence[float]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "after": commits[at - 1],
+            "by": commits[at],
+            "position": at,
+            "ratio": ratio.value,
+            "low": ratio.low,
+            "high": ratio.high,
+            "verdict": ratio.verdict(metric),
+        }
+        for at, ratio in (find_changes(values) if min(values) > 0 else ())
+    ]
 
 
 def _lines(
-    run: Run, surroundings: str, by_commit: Mapping[str, Sequence[Record]], commits: Sequence[str]
-) -> Iterator[Line]:
-    """The lines of a run: one for each metric that it has, over these commits in their order."""
-    benchmark = find_benchmark(by_commit[commits[0]][0].benchmark)
-    processes = {commit: Processes(by_commit[commit]) for commit in commits}
+    run: Run, surroundings: str, processes: Mapping[str, Sequence[Record]]
+) -> Iterable[Line]:
+    """A line for each metric that a run has, from its processes at each commit, in order."""
+    benchmark = find_benchmark(next(iter(processes.values()))[0].benchmark)
+    ok = {commit: at for commit, at in processes.items() if status_in(at) == "ok"}
     for metric in benchmark.measured:
-        values = {
-            commit: geometric_mean(found)
-            for commit, each in processes.items()
-            if each.status == "ok" and (found := each.values(metric))
-        }
-        if values:
-            along, series = list(values), list(values.values())
-            changes = list(_changes(metric, along, series))
-            yield Line(
-                *(benchmark.name, run.to_json(), " ".join(run.words), metric.name, metric.unit),
-                *(surroundings, along, series, changes),
-            )
+        measured = {commit: values_in(at, metric) for commit, at in ok.items()}
+        series = {commit: geometric_mean(values) for commit, values in measured.items() if values}
+        if series:
+            commits, values = list(series), list(series.values())
+            yield {
+                "benchmark": benchmark.name,
+                "run": run.to_json(),
+                "shape": " ".join(run.words),
+                "metric": metric.name,
+                "unit": metric.unit,
+                "surroundings": surroundings,
+                "commits": commits,
+                "values": values,
+                "changes": _changes(metric, commits, values),
+            }
 
 
 def histories(records: Iterable[Record], order: Mapping[str, int]) -> list[Line]:
@@ -120,18 +107,14 @@ def histories(records: Iterable[Record], order: Mapping[str, int]) -> list[Line]
             "history: every record was measured with uncommitted changes or outside git; commit, "
             "and measure in a git checkout"
         )
-    return [
-        line
-        for (run, surroundings), by_commit in sorted(series.items(), key=lambda item: item[0])
-        for line in _lines(
-            run,
-            surroundings,
-            by_commit,
-            sorted(by_commit, key=order.__getitem__)
-            if by_commit.keys() <= order.keys()
-            else list(by_commit),
-        )
-    ]
+    lines: list[Line] = []
+    for (run, surroundings), by_commit in sorted(series.items(), key=lambda item: item[0]):
+        if by_commit.keys() <= order.keys():
+            by_commit = {
+                commit: by_commit[commit] for commit in sorted(by_commit, key=order.__getitem__)
+            }
+        lines += _lines(run, surroundings, by_commit)
+    return lines
 
 
 def read_history(folders: Sequence[Path], repository: Path) -> dict[str, Any]:
@@ -146,5 +129,4 @@ def read_history(folders: Sequence[Path], repository: Path) -> dict[str, Any]:
             raise HistoryError(f"history: there is no folder {folder}")
         for place in (folder, folder / "records"):
             records |= {path.name: record for path, record in read_records(place)}
-    lines = histories(records.values(), commit_order(repository))
-    return {"lines": [asdict(line) for line in lines]}
+    return {"lines": histories(records.values(), commit_order(repository))}

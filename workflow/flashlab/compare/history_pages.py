@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from markupsafe import Markup
 
 from flashlab import statistics
 from flashlab.benchmarks.registry import find_benchmark
+from flashlab.compare.history import Line
 from flashlab.compare.listing import number
 from flashlab.compare.printing import Block, Cell, Title, table_of, verdict_cell
 from flashlab.compare.rule import VERDICTS
@@ -26,13 +28,19 @@ WIDTH, HEIGHT, EDGE = 220, 30, 3
 LEAST_RANGE = 0.2
 """The drawing's least height in the logarithm of the value: noise must not look like a change."""
 
+COLUMNS = ("history.column.benchmark", "column.metric", "history.column.change")
 
-def _metric(line: Mapping[str, Any], language: str) -> str:
+
+def _name(line: Line) -> str:
+    return f"{line['run']['implementation']} {line['shape']}"
+
+
+def _metric(line: Line, language: str) -> str:
     return name_metric(find_benchmark(line["benchmark"]).metric(line["metric"]), language)
 
 
-def _name(line: Mapping[str, Any]) -> str:
-    return f"{line['run']['implementation']} {line['shape']}"
+def _commits(first: str, last: str) -> str:
+    return f"{first[:SHORT]}..{last[:SHORT]}"
 
 
 def _change(change: Mapping[str, Any], language: str) -> str:
@@ -42,14 +50,14 @@ def _change(change: Mapping[str, Any], language: str) -> str:
         language,
         verdict=say(change["verdict"], language),
         amount=percentage(abs(change["ratio"] - 1)),
-        range=f"{change['after'][:SHORT]}..{change['by'][:SHORT]}",
+        range=_commits(change["after"], change["by"]),
     )
 
 
-def _sorted_lines(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _sorted_lines(document: Mapping[str, Any]) -> list[Line]:
     """The lines, those with the most pressing change first."""
 
-    def place(line: Mapping[str, Any]) -> tuple[int, str]:
+    def place(line: Line) -> tuple[int, str]:
         verdicts = [VERDICTS.index(change["verdict"]) for change in line["changes"]]
         return min(verdicts, default=len(VERDICTS)), _name(line)
 
@@ -69,21 +77,16 @@ def _summary(document: Mapping[str, Any], language: str) -> str:
 
 def blocks(document: Mapping[str, Any], language: str) -> list[Block]:
     """A history as text: the summary, and a table of the changes."""
-    columns = ("history.column.benchmark", "column.metric", "history.column.change")
-    rows: list[list[Cell]] = [
-        [
-            _name(line),
-            _metric(line, language),
-            verdict_cell(_change(change, language), change["verdict"]),
-        ]
-        for line in _sorted_lines(document)
-        for change in line["changes"]
-    ]
+    rows: list[list[Cell]] = []
+    for line in _sorted_lines(document):
+        for change in line["changes"]:
+            words = verdict_cell(_change(change, language), change["verdict"])
+            rows.append([_name(line), _metric(line, language), words])
     title = Title(say("history.title", language), _summary(document, language))
-    return [title, table_of([say(key, language) for key in columns], rows)] if rows else [title]
+    return [title, table_of([say(key, language) for key in COLUMNS], rows)] if rows else [title]
 
 
-def _drawing(line: Mapping[str, Any]) -> Markup:
+def _drawing(line: Line) -> Markup:
     """The line's values from commit to commit as SVG, logarithmic, with a bar at each change."""
     logs = np.log(np.maximum(line["values"], 1e-300))
     reach = max(np.ptp(logs), LEAST_RANGE)
@@ -91,9 +94,9 @@ def _drawing(line: Mapping[str, Any]) -> Markup:
     across = np.linspace(EDGE, WIDTH - EDGE, len(logs)) if len(logs) > 1 else [WIDTH / 2]
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
     bars = Markup("").join(
-        Markup('<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="0" y2="{}"/>').format(
+        Markup('<line class="{0}" x1="{1:.1f}" x2="{1:.1f}" y1="0" y2="{2}"/>').format(
             change["verdict"],
-            *[(across[change["position"] - 1] + across[change["position"]]) / 2] * 2,
+            (across[change["position"] - 1] + across[change["position"]]) / 2,
             HEIGHT,
         )
         for change in line["changes"]
@@ -104,7 +107,7 @@ def _drawing(line: Mapping[str, Any]) -> Markup:
     ).format(WIDTH, HEIGHT, bars, points, float(across[-1]), float(down[-1]))
 
 
-def _surroundings(line: Mapping[str, Any]) -> str:
+def _surroundings(line: Line) -> str:
     """The device of a line, and the packages that its numbers depend on."""
     stated = json.loads(line["surroundings"])
     versions = [f"{name} {version}" for name, version in stated["versions"].items() if version]
@@ -113,37 +116,28 @@ def _surroundings(line: Mapping[str, Any]) -> str:
 
 def to_html(document: Mapping[str, Any], languages: Sequence[str] = LANGUAGES) -> str:
     """One HTML file that loads nothing: a line for each metric of each run."""
-    # Text alone is printed without them.
+    # WeasyPrint, which text does not need, takes half a second.
     from flashlab.compare.rendered import browser_style
     from flashlab.report.page import LANGUAGE_TAGS
     from flashlab.report.render import TEMPLATES, templates
 
-    lines = [
-        {
-            "name": _name(line),
-            "metric": [_metric(line, language) for language in languages],
-            "drawing": _drawing(line),
-            "value": number(line["values"][-1], line["unit"]),
-            "commits": f"{line['commits'][0][:SHORT]}..{line['commits'][-1][:SHORT]}",
-            "count": len(line["commits"]),
-            "surroundings": _surroundings(line),
-            "changes": [
-                (change["verdict"], [_change(change, language) for language in languages])
-                for change in line["changes"]
-            ],
-        }
-        for line in _sorted_lines(document)
-    ]
     return (
         templates(TEMPLATES)
         .get_template("history.html.j2")
         .render(
-            lines=lines,
+            document=document,
+            lines=_sorted_lines(document),
             languages=languages,
             tags=LANGUAGE_TAGS,
-            say=say,
-            summary=[_summary(document, language) for language in languages],
-            margin=f"{percentage(statistics.MARGIN)}%",
+            say=partial(say, margin=f"{percentage(statistics.MARGIN)}%"),
+            summary=_summary,
+            name=_name,
+            metric=_metric,
+            told=_change,
+            drawing=_drawing,
+            number=number,
+            commits=_commits,
+            surroundings=_surroundings,
             style=browser_style("history.css"),
         )
     )

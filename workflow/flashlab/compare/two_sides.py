@@ -8,7 +8,7 @@ from typing import Any
 from flashlab import statistics
 from flashlab.benchmarks.model import Benchmark
 from flashlab.compare.circumstances import compare_circumstances, describe_side
-from flashlab.compare.differences import count_verdicts, find_differences
+from flashlab.compare.differences import conclude, count_verdicts
 from flashlab.compare.pairs import compare_runs
 from flashlab.compare.sides import Records, Side, SideError
 from flashlab.files import read_json, write_json
@@ -58,9 +58,9 @@ def compare_records(
         "sides": [describe_side(*one), describe_side(*other)],
         "shared": len(first.keys() & second.keys()),
         "environments": compare_circumstances(first, second),
-        "conclusions": [vars(difference) for difference in find_differences(benchmark, pairs)],
+        "conclusions": conclude(benchmark, pairs),
         "counts": count_verdicts(pairs),
-        "pairs": [vars(pair) for pair in pairs],
+        "pairs": pairs,
         "only": [_only(first, second), _only(second, first)],
     }
 
