@@ -35,7 +35,7 @@ def bench_copies(targets: list[Target], device: str, seconds: float) -> tuple[st
         for progress in measure_in_turns(
             ATTENTION, candidates, [PASS], seconds, variables, Patience(None)
         ):
-            if progress.measured and progress.process == 0 and PASS in copy.looks:
+            if progress.has_measured and progress.process == 0 and PASS in copy.looks:
                 provisional = copy.looks[PASS].ratio.verdict(ATTENTION.metric(PASS))
     return provisional, copy
 

@@ -23,8 +23,7 @@ from flashlab.__main__ import main
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.compare.bench import PASSES
-from flashlab.compare.bench_table import blocks, describe
-from flashlab.compare.ceilings import Ceiling
+from flashlab.compare.bench_table import Ceiling, blocks, describe
 from flashlab.compare.interleave import Candidate, pair_ratios
 from flashlab.compare.looks import PROCESSES, look_at
 from flashlab.compare.printing import as_text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,15 +19,14 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.checking.command import claimed_with_notice
 from flashlab.compare.bench_process import Patience
 from flashlab.compare.bench_records import FOLDER, write_records
-from flashlab.compare.bench_table import blocks, describe, show_progress
-from flashlab.compare.ceilings import find_ceiling
+from flashlab.compare.bench_table import blocks, describe, find_ceiling, show_progress
 from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.printing import Block, open_console
 from flashlab.compare.targets import SavedError, Target, find_targets
 from flashlab.files import write_json
 from flashlab.implementations import ImplementationError
 from flashlab.profiling import count_run, counters_table, print_profile
-from flashlab.shapes import ShapeError, parse_shapes, shape_text
+from flashlab.shapes import parse_shapes, shape_text, sweep_shape
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
 """The shape measured if none is given, by kind of device; a size left out is taken from it too."""
@@ -43,9 +41,6 @@ WATCH_SECONDS = 0.3
 """How often the watched files are looked at."""
 
 WAITING = "watching for the next save; Ctrl-C ends"
-
-_RANGE = re.compile(r"([1-9][0-9]*):([1-9][0-9]*)", re.ASCII)
-_LIST = re.compile(r"[1-9][0-9]*(,[1-9][0-9]*)*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -74,39 +69,12 @@ def passes_of(names: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(p for p in PASSES if not names or p.removesuffix("_time") in names)
 
 
-def _swept_sizes(sweep: str) -> list[str]:
-    """The sizes of a sweep as parts of a shape: ``N128``, ``N256``. Raises ShapeError."""
-    name, _, values = sweep.partition("=")
-    symbols = {p.name: p.symbol.upper() for p in ATTENTION.parameters if not p.is_variant}
-    if name not in symbols:
-        raise ShapeError(f"--sweep {sweep}: {name!r} is none of {', '.join(symbols)}")
-    sizes: list[int] = []
-    if bounds := _RANGE.fullmatch(values):
-        first, last = map(int, bounds.groups())
-        sizes = [first << doubled for doubled in range((last // first).bit_length())]
-    elif _LIST.fullmatch(values):
-        sizes = [int(value) for value in values.split(",")]
-    if not sizes:
-        raise ShapeError(
-            f"--sweep {sweep}: the form is {name}=128:8192 (doubled from the first to the last at "
-            f"most) or {name}=128,384,512"
-        )
-    return [f"{symbols[name]}{size}" for size in sizes]
-
-
-def _with_size(shape: str, size: str) -> str:
-    """A shape's text with a size in place of the one that it has, if any."""
-    replaced = "DE" if size[0] in "DE" else size[0]
-    parts = [part.strip() for part in shape.split(",")]
-    return ",".join([*(p for p in parts if p and p[0].upper() not in replaced), size])
-
-
 def shapes_of(texts: Sequence[str], sweep: str | None, device: str) -> list[Shape]:
     """The shapes to measure, each once, in order. Raises ShapeError."""
     default = DEFAULT_SHAPE[device]
     given = list(texts) or [shape_text(default)]
     if sweep is not None:
-        given = [_with_size(text, size) for text in given for size in _swept_sizes(sweep)]
+        given = [swept for text in given for swept in sweep_shape(text, sweep)]
     sizes = {
         name: [getattr(default, name)]
         for name in ("batch_size", "seq_len", "num_heads", "head_dim")

@@ -6,22 +6,52 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 
 from flashlab.benchmarks.model import Benchmark
-from flashlab.compare.ceilings import Ceiling
 from flashlab.compare.interleave import Batches, Candidate, Progress
 from flashlab.compare.looks import MIN_PAIRS, PROCESSES
 from flashlab.compare.printing import Block, Cell, renderable, show, table_of, verdict_cell
 from flashlab.compare.sentences import NO_VALUE, say
+from flashlab.devices import find_device
+from flashlab.files import read_json
+from flashlab.identity import ceilings_name
 from flashlab.replication import combine_processes
 from flashlab.statistics import estimate_median, function_interval
 
 REFRESH_SECONDS = 0.5
 """How often the table is renewed on a terminal while nothing but its numbers changes."""
+
+
+RECORDS = Path("results", "local", "records")
+"""Where a report's call keeps the ceilings that it has measured."""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A rate in TFLOP/s that no implementation is expected to exceed, and the column's heading."""
+
+    rate: float
+    heading: str
+
+
+def find_ceiling(device: str, device_name: str, dtype: str) -> Ceiling | None:
+    """The device's ceiling for a dtype; None where none was measured and none is stated.
+
+    That measured by a large matrix product (``./run report``), or the vendor's peak rate.
+    """
+    measured = RECORDS / ceilings_name(device)
+    if measured.is_file():
+        product = read_json(measured)["matrix_product"].get(dtype)
+        return Ceiling(product["rate(TFLOPs/s)"], "of ceiling") if product else None
+    known = find_device(device_name)
+    peak = known and known.peak_tflops.get("float16" if dtype == "bfloat16" else dtype)
+    return Ceiling(peak, "of peak") if peak else None
 
 
 def _time(processes: Sequence[Batches]) -> dict[str, Any] | None:
@@ -155,10 +185,10 @@ def show_progress(
         for progress in measuring:
             now = time.monotonic()
             if live is None:
-                if progress.process == 0 and progress.measured:
+                if progress.process == 0 and progress.has_measured:
                     show(console, *content(), f"provisional, after {now - begun:.1f} s")
                     console.print()
-            elif progress.looked or progress.doing != doing or now - refreshed >= REFRESH_SECONDS:
+            elif progress.doing != doing or now - refreshed >= REFRESH_SECONDS:
                 place = f"{progress.doing} (process {progress.process + 1} of {PROCESSES})"
                 live.update(renderable(*content(), place), refresh=True)
                 doing, refreshed = progress.doing, now

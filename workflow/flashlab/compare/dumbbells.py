@@ -7,29 +7,22 @@ run has no panel.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.rule import EQUAL, GAINS, INCONCLUSIVE, LOSSES
+from flashlab.figures import style
 from flashlab.figures.labels import title_metric
 from flashlab.figures.placement import text_inches
-from flashlab.figures.style import (
-    GREY,
-    PAGE_INCHES,
-    SMALL_POINTS,
-    as_number,
-    drawing,
-    place_panels,
-    save,
-)
 from flashlab.files import read_json
 
 COLOURS = {
@@ -49,80 +42,70 @@ MOST_SPAN = 10.0
 """An interval that goes farther is cut off at the panel's edge."""
 
 
-def _span(pairs: Sequence[Mapping[str, Any]]) -> float:
-    """How far the axis reaches from 1, as a factor."""
-    ends = [pair[end] for pair in pairs for end in ("ratio", "low", "high") if pair[end]]
-    widest = max((math.exp(abs(math.log(end))) for end in ends), default=1.0)
-    return min(max(1.06 * widest, LEAST_SPAN), MOST_SPAN)
-
-
-def _ticks(span: float) -> list[float]:
+def _scale(axes: Axes, ratios: pd.DataFrame) -> None:
+    """The logarithmic axis, as far from 1 as these ratios and their intervals go."""
+    widest = float(np.exp(np.nanmax(np.abs(np.log(ratios.to_numpy(dtype=float))))))
+    span = min(max(1.06 * widest, LEAST_SPAN), MOST_SPAN)
     steps = (1.1, 1.2) if span < 1.5 else (1.25, 1.5, 2.0) if span < 2.5 else (2.0, 5.0, 10.0)
-    above = [step for step in steps if step <= span]
-    return sorted([1.0, *above, *(1 / step for step in above)])
-
-
-def _draw_panel(axes: Axes, pairs: Sequence[Mapping[str, Any]], rows: Mapping[str, int]) -> None:
-    span = _span(pairs)
+    ticks = [tick for step in steps if step <= span for tick in (step, 1 / step)]
     axes.set_xscale("log")
     axes.set_xlim(1 / span, span)
-    axes.xaxis.set_major_locator(FixedLocator(_ticks(span)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: as_number(round(value, 2))))
+    axes.xaxis.set_major_locator(FixedLocator(sorted([1.0, *ticks])))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.as_number(round(value, 2))))
     axes.xaxis.set_minor_locator(NullLocator())
-    for pair in pairs:
-        row, shade = rows[pair["shape"]], COLOURS[pair["verdict"]]
-        axes.plot([1, pair["ratio"]], [row, row], color=shade, linewidth=1.4, zorder=2)
-        if pair["low"]:
-            axes.plot([pair["low"], pair["high"]], [row, row], color=shade, linewidth=0.6, zorder=2)
-        axes.plot(1, row, "o", markersize=3.2, color=GREY, markerfacecolor="white", zorder=3)
-        open_mark = pair["verdict"] == INCONCLUSIVE
-        axes.plot(
-            pair["ratio"],
-            row,
-            "D" if open_mark else "o",
-            markersize=2.6 if open_mark else 3.4,
-            color=shade,
-            markeredgewidth=0,
-            zorder=4,
+
+
+def _draw_panel(axes: Axes, pairs: pd.DataFrame) -> None:
+    _scale(axes, pairs[["ratio", "low", "high"]])
+    shades = [COLOURS[verdict] for verdict in pairs["verdict"]]
+    axes.hlines(pairs["row"], 1, pairs["ratio"], colors=shades, linewidth=1.4, zorder=2)
+    axes.hlines(pairs["row"], pairs["low"], pairs["high"], colors=shades, linewidth=0.6, zorder=2)
+    axes.plot([1] * len(pairs), pairs["row"], "o", ms=3.2, color=style.GREY, mfc="white", zorder=3)
+    for is_open, marker, size in ((True, "D", 2.6), (False, "o", 3.4)):
+        some = pairs[(pairs["verdict"] == INCONCLUSIVE) == is_open]
+        colours = [COLOURS[verdict] for verdict in some["verdict"]]
+        axes.scatter(
+            some["ratio"], some["row"], s=size**2, c=colours, marker=marker, lw=0, zorder=4
         )
 
 
 def _draw(
-    document: Mapping[str, Any], pairs: Sequence[Mapping[str, Any]], languages: Sequence[str]
+    pairs: pd.DataFrame, benchmark: Benchmark, margin: float, languages: Sequence[str]
 ) -> Figure:
     """One figure of an implementation's pairs, with a row for each shape."""
-    benchmark = find_benchmark(document["benchmark"])
-    shapes = list(dict.fromkeys(pair["shape"] for pair in pairs))
-    rows = {shape: position for position, shape in enumerate(shapes)}
-    compared = {pair["metric"] for pair in pairs}
-    changed = {pair["metric"] for pair in pairs if pair["ratio"] != 1}
-    metrics = [m for m in benchmark.measured if m.name in (changed or compared)]
+    shapes = list(pairs["shape"].unique())
+    pairs = pairs.assign(row=pairs["shape"].map(shapes.index))
+    compared = set(pairs["metric"][pairs["ratio"] != 1]) or set(pairs["metric"])
+    metrics = [metric for metric in benchmark.measured if metric.name in compared]
     figure, grid = plt.subplots(1, len(metrics), sharey=True, squeeze=False)
     for axes, metric in zip(grid[0], metrics, strict=True):
-        margin = 1 + document["margin"]
-        axes.axvspan(1 / margin, margin, color="#EEEEEE", zorder=0)
-        _draw_panel(axes, [p for p in pairs if p["metric"] == metric.name], rows)
-        axes.set_title(title_metric(metric, languages), fontsize=SMALL_POINTS)
+        axes.axvspan(1 / (1 + margin), 1 + margin, color="#EEEEEE", zorder=0)
+        _draw_panel(axes, pairs[pairs["metric"] == metric.name])
+        axes.set_title(title_metric(metric, languages), fontsize=style.SMALL_POINTS)
         axes.set_ylim(len(shapes) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
-    grid[0][0].set_yticks(list(rows.values()), shapes)
-    left = max(text_inches(shape, SMALL_POINTS) for shape in shapes) + 0.12
+    grid[0][0].set_yticks(range(len(shapes)), shapes)
+    left = max(text_inches(shape, style.SMALL_POINTS) for shape in shapes) + 0.12
     height = max(ROW_INCHES * len(shapes), 0.3)
-    place_panels(figure, PAGE_INCHES, height, (left, 0.06, 0.2, 0.22), wspace=0.08)
+    style.place_panels(figure, style.PAGE_INCHES, height, (left, 0.06, 0.2, 0.22), wspace=0.08)
     return figure
 
 
 def draw_comparison(comparison_file: Path, folder: Path) -> None:
     """Write the figures of a comparison into a folder: ``<implementation>-<number>.svg``."""
     document = read_json(comparison_file)
-    languages = document["languages"]
+    benchmark = find_benchmark(document["benchmark"])
     folder.mkdir(parents=True, exist_ok=True)
-    measured = [pair for pair in document["pairs"] if pair["metric"]]
-    with drawing():
-        for name in dict.fromkeys(pair["run"]["implementation"] for pair in measured):
-            mine = [pair for pair in measured if pair["run"]["implementation"] == name]
-            shapes = list(dict.fromkeys(pair["shape"] for pair in mine))
-            for begin in range(0, len(shapes), MOST_ROWS):
-                some = set(shapes[begin : begin + MOST_ROWS])
-                figure = _draw(document, [p for p in mine if p["shape"] in some], languages)
-                save(figure, folder / f"{name}-{begin // MOST_ROWS + 1}.svg")
+    pairs = pd.DataFrame(
+        {"implementation": pair["run"]["implementation"], **pair}
+        for pair in document["pairs"]
+        if pair["metric"]
+    )
+    with style.drawing():
+        for name in pairs["implementation"].unique() if len(pairs) else ():
+            of_it = pairs[pairs["implementation"] == name]
+            page = pd.factorize(of_it["shape"])[0] // MOST_ROWS
+            for number in range(page.max() + 1):
+                shown = of_it[page == number]
+                figure = _draw(shown, benchmark, document["margin"], document["languages"])
+                style.save(figure, folder / f"{name}-{number + 1}.svg")

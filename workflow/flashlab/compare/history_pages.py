@@ -82,8 +82,9 @@ def blocks(document: Mapping[str, Any], language: str) -> list[Block]:
         for change in line["changes"]:
             words = verdict_cell(_change(change, language), change["verdict"])
             rows.append([_name(line), _metric(line, language), words])
-    title = Title(say("history.title", language), _summary(document, language))
-    return [title, table_of([say(key, language) for key in COLUMNS], rows)] if rows else [title]
+    table = table_of([say(key, language) for key in COLUMNS], rows)
+    title = Title(say("history.title", language))
+    return [title, _summary(document, language), *([table] if rows else [])]
 
 
 def _drawing(line: Line) -> Markup:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.compare.bench_process import EndedError, Patience, Worker
@@ -23,6 +23,8 @@ from flashlab.runs import Run
 
 Batches = list[list[float]]
 """The batches of a process in order of time, each the times of its calls in seconds."""
+
+ENDING = "ending"
 
 
 @dataclass
@@ -62,17 +64,16 @@ class Candidate:
             worker.close()
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Where a bench is: what it does, in which process from 0, whether it has looked or measured.
-
-    `looked`: there are new ratios. `measured`: that was the last of this process.
-    """
+class Progress(NamedTuple):
+    """Where a bench is: what it does, and in which process from 0."""
 
     doing: str
     process: int
-    looked: bool = False
-    measured: bool = False
+
+    @property
+    def has_measured(self) -> bool:
+        """Whether all is measured in this process."""
+        return self.doing == ENDING
 
 
 class _Turns:
@@ -121,12 +122,11 @@ class _Turns:
             pairs, spent = pairs + 1, time.monotonic() - begun
             if not any(self._each()):
                 return
-            if looks := pairs >= MIN_PAIRS and spent >= look_after:
+            if pairs >= MIN_PAIRS and spent >= look_after:
                 look_after = math.inf
                 self._look(name)
-            yield Progress(doing, self._process, looked=looks)
+            yield Progress(doing, self._process)
         self._look(name)
-        yield Progress(doing, self._process, looked=True)
 
     def _look(self, name: str) -> None:
         """Look at the ratio of each implementation's neighbouring batches to the first one's."""
@@ -201,5 +201,5 @@ def measure_in_turns(
             for name in passes:
                 share = (later if process else first) / len(passes)
                 yield from turns.measure_pass(name, share)
-            yield Progress("ending", process, looked=True, measured=True)
+            yield Progress(ENDING, process)
             turns.end()

@@ -82,7 +82,8 @@ def blocks(document: Mapping[str, Any], language: str, markdown: bool) -> list[B
         for row in words.differing
     ]
     found: list[Block] = [
-        Title(words.say("title"), words.subtitle),
+        Title(words.say("title")),
+        words.subtitle,
         [first, differing, *further],
         [*words.conclusions],
     ]

@@ -28,12 +28,8 @@ PLAIN_WIDTH = 10_000
 """Columns of a text that goes to a file or a pipe: nothing is wrapped."""
 
 
-@dataclass(frozen=True)
-class Title:
-    """What a text is about, and a line below that."""
-
-    text: str
-    subtitle: str
+class Title(str):
+    """A line that says what follows."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +41,8 @@ class Folded:
 
 
 Cell = str | Text
-Block = str | list[str | list[str]] | Title | Table | Folded
-"""A line, a list (an inner list belongs to the item before it), a title or a table."""
+Block = str | list[str | list[str]] | Table | Folded
+"""A line, a list (an inner list belongs to the item before it) or a table."""
 
 
 def verdict_cell(words: str, verdict: str) -> Text:
@@ -87,15 +83,13 @@ def _markdown(table: Table) -> list[str]:
 def _lines(block: Block, markdown: bool) -> list[str]:
     match block:
         case str():
-            return [_escaped(block) if markdown else block]
+            mark = "### " if isinstance(block, Title) else ""
+            return [mark + _escaped(block) if markdown else block]
         case list():
             outer, inner = ("- ", "    - ") if markdown else ("", "  ")
             items = [[item] if isinstance(item, str) else item for item in block]
             marks = [outer if isinstance(item, str) else inner for item in block]
             return [mark + line for mark, item in zip(marks, items, strict=True) for line in item]
-        case Title():
-            heading = [f"### {block.text}", ""] if markdown else [block.text]
-            return [*heading, block.subtitle]
         case Folded():
             summary = f"<details><summary>{block.summary}</summary>"
             return [summary, "", *_lines(block.table, markdown), "", "</details>"]
