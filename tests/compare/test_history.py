@@ -103,9 +103,9 @@ def test_the_command_prints_the_changes_and_writes_the_page(
     folder = str(keep(tmp_path, planted()))
     assert main(["history", folder, "--language", "en"]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[1] == "1 of 3 benchmarks changed over 12 commits."
-    assert told[4].startswith("Flash2 B1 N256 H8 E512 full  Forward time  slower, ")
-    assert told[4].endswith(f"% up, in {COMMITS[5][:10]}..{COMMITS[6][:10]}")
+    assert told[2] == "1 of 3 benchmarks changed over 12 commits."
+    assert told[5].startswith("Flash2 B1 N256 H8 E512 full  Forward time  slower, ")
+    assert told[5].endswith(f"% up, in {COMMITS[5][:10]}..{COMMITS[6][:10]}")
     assert main(["history", folder, "--format", "markdown", "--language", "zh_TW"]) == 0
     assert "| Flash2 B1 N256 H8 E512 full | 前向時間 | 較慢，增加" in capsys.readouterr().out
     assert main(["history", folder, "--format", "json"]) == 0
