@@ -17,7 +17,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.compare.interleave import Batches, Candidate, Progress
 from flashlab.compare.looks import MIN_PAIRS, PROCESSES
 from flashlab.compare.printing import Block, Cell, renderable, show, table_of, verdict_cell
-from flashlab.compare.sentences import NO_VALUE, say
+from flashlab.compare.words import NO_VALUE, say
 from flashlab.devices import find_device
 from flashlab.files import read_json
 from flashlab.identity import ceilings_name

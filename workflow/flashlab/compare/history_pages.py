@@ -13,10 +13,9 @@ from markupsafe import Markup
 from flashlab import statistics
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.history import Line
-from flashlab.compare.listing import number
 from flashlab.compare.printing import Block, Cell, Title, table_of, verdict_cell
 from flashlab.compare.rule import VERDICTS
-from flashlab.compare.sentences import NO_VALUE, name_metric, percentage, say
+from flashlab.compare.words import NO_VALUE, name_metric, number, percentage, say
 
 LANGUAGES = ("zh_TW", "en")
 SHORT = 10

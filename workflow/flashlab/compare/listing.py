@@ -9,13 +9,12 @@ from rich.table import Table
 
 from flashlab.compare.printing import Block, Cell, Folded, Title, table_of, verdict_cell
 from flashlab.compare.rule import EQUAL, INCONCLUSIVE, STATED, VERDICTS
-from flashlab.compare.sentences import NO_VALUE, Sentences, name_metric
-from flashlab.findings.ratios import rounded, rounded_off_margin
+from flashlab.compare.sentences import Sentences
+from flashlab.compare.words import NO_VALUE, name_metric, number
+from flashlab.findings.ratios import rounded_off_margin
 
 DOUBT = " *"
 """Marks a run with warnings on it."""
-
-VALUE_DIGITS = 4
 
 FARTHEST = 100
 """The largest ratio that an interval's end is printed as; two processes bound nothing."""
@@ -25,11 +24,6 @@ COLUMNS = (
     *("column.ratio", "column.interval", "column.verdict"),
 )
 NUMERIC = range(3, 7)
-
-
-def number(value: float, unit: str) -> str:
-    """A measured value with its unit."""
-    return f"{rounded(value, VALUE_DIGITS):g} {unit}"
 
 
 def _end(ratio: float) -> str:

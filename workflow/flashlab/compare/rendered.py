@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from flashlab.compare.listing import cells, sorted_pairs
 from flashlab.compare.rule import EQUAL, VERDICTS
-from flashlab.compare.sentences import Sentences, name_metric
+from flashlab.compare.sentences import Sentences
+from flashlab.compare.words import name_metric
 from flashlab.files import json_text, open_atomically, read_json
 from flashlab.report.attachments import AttachedFile
 from flashlab.report.page import LANGUAGE_TAGS

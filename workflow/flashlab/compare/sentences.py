@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.catalogs import message
 from flashlab.compare.circumstances import AGREES, CODE
 from flashlab.compare.pairs import UNREPLICATED
 from flashlab.compare.rule import EQUAL, INCONCLUSIVE
-from flashlab.findings.ratios import rounded
-from flashlab.report.typography import spaced
+from flashlab.compare.words import percentage, say
 
 SHOWN_SHAPES = 3
 """Most shapes that a sentence lists where no condition describes them."""
 
-NO_VALUE = "–"
 RELATIONS = {"==": "=", "<=": "≤", ">=": "≥"}
 
 STATEMENTS = {
@@ -41,27 +39,6 @@ REST = {
     "undecided": ("rest.undecided.one", "rest.undecided"),
 }
 """What is said of one other run, and of several."""
-
-
-def say(key: str, language: str, /, **params: object) -> str:
-    """A message in a language, with its parameters filled in.
-
-    The codes of verdicts, of statuses and of the fields of circumstances are keys too.
-    """
-    text = message(language, "compare", key).format_map(params)
-    return spaced(text) if language == "zh_TW" else text
-
-
-def percentage(share: float) -> str:
-    """A share as a number of percent: 0.05234 is ``5.2``."""
-    value = rounded(100 * share, 2)
-    return f"{value:.0f}" if value >= 10 else f"{value:g}"
-
-
-def name_metric(metric: Metric, language: str) -> str:
-    """The name of a metric, as it begins a cell."""
-    text = metric.labels[language]
-    return text[:1].upper() + text[1:]
 
 
 def _stated(value: str) -> str:
