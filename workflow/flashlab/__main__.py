@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.implementations import ImplementationError
 from flashlab.processes import end_with_workflow
 from flashlab.shapes import FORM, ShapeError
@@ -80,15 +79,6 @@ def _describe_machine(arguments: Arguments) -> None:
     machines.describe_machine(arguments.device, packages, arguments.output)
 
 
-def _shapes(text: str) -> list[Shape]:
-    from flashlab.checking.cases import shapes_of
-
-    try:
-        return shapes_of(text)
-    except ShapeError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -103,15 +93,17 @@ def _check(arguments: Arguments) -> None:
     from flashlab import machine
     from flashlab.checking import cases, command
 
+    device = machine.detect_device("auto")
     try:
-        kernel = command.find_kernel(arguments.name)
-    except ImplementationError as error:
+        kernel, benchmark = command.find_kernel(arguments.name)
+        grid = cases.GRIDS[benchmark.name]
+        shapes = [shape for text in arguments.shape for shape in grid.parse(text, device)]
+    except (ImplementationError, ShapeError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from error
-    device = machine.detect_device("auto")
-    shapes = [shape for given in arguments.shape for shape in given] or cases.grid()
-    chosen = cases.cases_of(shapes, arguments.dtype or cases.DTYPES[device])
-    if not command.print_check(kernel, device, chosen, arguments.timeout, arguments.fail_fast):
+    chosen = cases.cases_of(shapes or grid.shapes(device), arguments.dtype or grid.dtypes[device])
+    limits = (arguments.timeout, arguments.fail_fast)
+    if not command.print_check(kernel, benchmark, device, chosen, *limits):
         raise SystemExit(1)
 
 
@@ -427,10 +419,13 @@ def _parser() -> argparse.ArgumentParser:
         "Exit status: 0 if every case is ok or unsupported, 1 if one is not or the kernel cannot "
         "be imported, 2 if the command line is wrong, 130 if it is interrupted."
     )
-    check.add_argument("name", metavar="NAME", help="its NAME in kernels/, or the path of a file")
+    check.add_argument(
+        "name",
+        metavar="NAME",
+        help="its NAME in kernels/ or kernels/ladder/, or the path of a file",
+    )
     check.add_argument(
         "--shape",
-        type=_shapes,
         action="append",
         default=[],
         help=f"check this shape and not the grid, such as {FORM}; E2048 (emb_dim) may be given in "
@@ -676,7 +671,11 @@ def _parser() -> argparse.ArgumentParser:
     hw4 = command("hw4", _hw4, "Homework 4's program: read Q, K, V from a file, write the output.")
     hw4.add_argument("input", type=Path, metavar="IN.bin", help="B, N, d, then Q, K, V by batch")
     hw4.add_argument("output", type=Path, metavar="OUT.bin", help="the output to write")
-    hw4.add_argument("--step", metavar="NAME", help="a step in kernels/ladder/ (the last one)")
+    hw4.add_argument(
+        "--step",
+        metavar="NAME",
+        help="a step in kernels/ladder/, in capitals or not (the last one)",
+    )
     hw4.add_argument("--json", action="store_true", help="print the times as JSON, in seconds")
 
     cases = command("hw4-cases", _hw4_cases, "Generate the input files of homework 4's cases.")
@@ -685,7 +684,7 @@ def _parser() -> argparse.ArgumentParser:
     judge.epilog = "Exit status: 0 if every case is within the tolerance, 1 if one is not."
     judge.add_argument(
         "--step", metavar="NAME", action="append", default=[],
-        help="a step in kernels/ladder/ (the last one); may be repeated",
+        help="a step in kernels/ladder/, in capitals or not (the last one); may be repeated",
     )  # fmt: skip
     for added in (cases, judge):
         added.add_argument("cases", metavar="CASE", nargs="*", help="t01 to t30 (all)")
