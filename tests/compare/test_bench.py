@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,6 +21,8 @@ from flashlab.__main__ import main
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.compare.bench import shapes_of
+from flashlab.compare.bench_process import Patience
+from flashlab.files import read_json
 from flashlab.identity import MEASURING_PROCESS, measuring_digest
 from flashlab.measuring import start
 from flashlab.records import Record, RecordError, parse_record, read_record
@@ -61,13 +64,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Bench:
-    """A bench that has ended: its exit status, what it printed, its records, its kernels' calls.
+    """A bench that has ended: its status, what it printed and wrote, its records, kernels' calls.
 
     The calls are in order of their ends.
     """
 
     status: int
     printed: str
+    document: dict[str, Any]
     records: list[Record]
     calls: list[Call]
 
@@ -95,7 +99,7 @@ def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
         subprocess.run([*git, "commit", "-qm", f"Pause as {version}"], check=True)
     (folder / "kernels" / "wrong.py").write_text(kernel(2.0))
     targets = ("kernels/mine.py", "HEAD~1:kernels/mine.py", "kernels/wrong.py")
-    order = ("--shape", SHAPE, "--pass", "forward", "--seconds", "0.4")
+    order = ("--shape", SHAPE, "--pass", "forward", "--seconds", "0.4", "--json", "said.json")
     ended = subprocess.run(
         [sys.executable, "-m", "flashlab", "bench", *targets, *order],
         cwd=folder,
@@ -117,7 +121,8 @@ def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
             str.split, (folder / "calls").read_text().splitlines()
         )
     ]
-    return Bench(ended.returncode, ended.stdout, records, calls)
+    document = read_json(folder / "said.json")
+    return Bench(ended.returncode, ended.stdout, document, records, calls)
 
 
 def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None:
@@ -142,6 +147,45 @@ def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(benc
 def test_a_provisional_verdict_is_marked_as_such(bench: Bench) -> None:
     provisional = bench.printed.partition("provisional, after")[0]
     assert re.search(r"^HEAD~1:kernels/mine.py +forward .*slower\? *$", provisional, re.MULTILINE)
+
+
+def test_its_data_hold_what_the_table_says(bench: Bench) -> None:
+    (shape,) = bench.document["shapes"]
+    assert (bench.document["benchmark"], shape["shape"]) == ("attention", SHAPE)
+    mine, then, wrong = shape["implementations"]
+    assert [entry["status"] for entry in (mine, then, wrong)] == ["ok", "ok", "incorrect"]
+    (timed,) = then["passes"]
+    assert (timed["pass"], timed["verdict"], timed["final"]) == ("forward", "slower", True)
+    assert timed["ratio"]["low"] < timed["ratio"]["value"] < timed["ratio"]["high"]
+    row = f"{timed['milliseconds']:.4g} ± "
+    final = bench.printed.rpartition("provisional")[2]
+    assert re.search(rf"^HEAD~1:kernels/mine.py +forward +{re.escape(row)}", final, re.MULTILINE)
+    assert "ratio" not in mine["passes"][0]
+    assert wrong["message"].startswith("relative error") and not wrong["passes"]
+
+
+def test_a_hanging_kernel_is_ended_at_its_time_limit(root: Path, tmp_path: Path) -> None:
+    hanging = "import time\n\n\ndef attention(qkv, causal):\n    time.sleep(600)\n"
+    (tmp_path / "hangs.py").write_text(hanging)
+    ended = subprocess.run(
+        [sys.executable, "-m", "flashlab", "bench", "hangs.py", "--shape", SHAPE, "--timeout", "2"],
+        cwd=tmp_path,
+        env=environment(root, tmp_path),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert ended.returncode == 1
+    assert "hangs.py: timed out after 2 s; --timeout SECONDS allows more" in ended.stdout
+
+
+def test_a_step_may_take_a_minute_or_ten_times_as_long_as_another_took() -> None:
+    patience = Patience(None)
+    patience.note("batch", 0.02)
+    assert patience.limit("batch") == 60
+    patience.note("prepare", 20.0)
+    patience.note("prepare", 5.0)
+    assert (patience.limit("prepare"), patience.limit("batch")) == (200, 60)
+    assert Patience(3.0).limit("prepare") == 3
 
 
 def test_implementations_take_turns_and_are_never_measured_at_once(bench: Bench) -> None:
