@@ -65,4 +65,4 @@ def compared_records(wildcards):
     if not COMPARED:
         return []
     plan = read_json(Path(COMPARISON_PLAN))
-    return sorted({file["path"] for side in plan["sides"] for file in side["files"]})
+    return sorted({path for side in plan["sides"] for path in side["files"]})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flashlab.compare.sides import Records
@@ -15,7 +15,10 @@ AGREES, DIFFERS, UNSTATED = "agrees", "differs", "unstated"
 CODE = ("kernel", "measuring")
 """The fields that tell whether the code was the same."""
 
-Fact = Callable[[Record], str | None]
+FIELDS = (
+    *("device_name", "driver", "cuda", "torch", "python", "platform", "protocol", "measuring"),
+)
+FIELDS_OF_IMPLEMENTATION = ("provider", "kernel")
 
 
 def deciding_protocol(record: Record) -> dict[str, Any]:
@@ -31,33 +34,32 @@ def _digest(record: Record, what: str) -> str | None:
     return None
 
 
-FACTS: Mapping[str, Fact] = {
-    "device_name": lambda record: record.environment.get("device_name"),
-    "driver": lambda record: record.environment.get("driver"),
-    "cuda": lambda record: record.environment.get("cuda"),
-    "torch": lambda record: record.environment.get("packages", {}).get("torch"),
-    "python": lambda record: record.environment.get("python"),
-    "platform": lambda record: record.environment.get("platform"),
-    "protocol": lambda record: canonical(deciding_protocol(record)),
-    "measuring": lambda record: _digest(record, "measuring"),
-}
-"""What a record states of its surroundings, by field."""
+def _fact(record: Record, field: str) -> str | None:
+    """What a record states of a field; None too for a run that failed before it was known."""
+    environment: Mapping[str, Any] = record.environment
+    found: str | None = environment.get(field)
+    match field:
+        case "torch":
+            found = environment.get("packages", {}).get("torch")
+        case "protocol":
+            found = canonical(deciding_protocol(record))
+        case "measuring":
+            found = _digest(record, "measuring")
+        case "kernel":
+            found = _digest(record, "implementation")
+        case "commit" if found:
+            found = f"{found[:12]}{'-dirty' if environment.get('dirty') else ''}"
+    return found
 
-FACTS_OF_IMPLEMENTATION: Mapping[str, Fact] = {
-    # A run that failed may have ended before it was known who would run it.
-    "provider": lambda record: record.environment.get("provider"),
-    "kernel": lambda record: _digest(record, "implementation"),
-}
 
-
-def _stated(records: Iterable[Record], fact: Fact) -> list[str]:
-    return sorted({value for record in records if (value := fact(record))})
+def _stated(records: Iterable[Record], field: str) -> list[str]:
+    return sorted({value for record in records if (value := _fact(record, field))})
 
 
 def _row(
-    field: str, fact: Fact, sides: Iterable[Iterable[Record]], implementation: str | None = None
+    field: str, sides: Iterable[Iterable[Record]], implementation: str | None = None
 ) -> dict[str, Any]:
-    one, other = (_stated(side, fact) for side in sides)
+    one, other = (_stated(side, field) for side in sides)
     kinds = [{value.partition(" ")[0] for value in values} for values in (one, other)]
     # Digests of two kinds cannot be compared.
     incomparable = kinds[0] != kinds[1] and {"digest", "sha256"} >= kinds[0] | kinds[1]
@@ -78,17 +80,12 @@ def compare_circumstances(one: Records, other: Records) -> list[dict[str, Any]]:
     where one side states none.
     """
     sides = [[record for records in side.values() for record in records] for side in (one, other)]
-    rows = [_row(field, fact, sides) for field, fact in FACTS.items()]
+    rows = [_row(field, sides) for field in FIELDS]
     first, second = ({record.run.implementation for record in side} for side in sides)
     for name in sorted(first & second):
         of_it = [[r for r in side if r.run.implementation == name] for side in sides]
-        rows += [_row(field, fact, of_it, name) for field, fact in FACTS_OF_IMPLEMENTATION.items()]
+        rows += [_row(field, of_it, name) for field in FIELDS_OF_IMPLEMENTATION]
     return rows
-
-
-def _commit(record: Record) -> str | None:
-    commit = record.environment.get("commit")
-    return commit and f"{commit[:12]}{'-dirty' if record.environment.get('dirty') else ''}"
 
 
 def describe_side(name: str, runs: Records) -> dict[str, Any]:
@@ -99,8 +96,8 @@ def describe_side(name: str, runs: Records) -> dict[str, Any]:
         "name": name,
         "runs": len(runs),
         "records": len(records),
-        "devices": _stated(records, FACTS["device_name"]),
+        "devices": _stated(records, "device_name"),
         "begun": min(started, default=None),
         "ended": max(started, default=None),
-        "commits": _stated(records, _commit),
+        "commits": _stated(records, "commit"),
     }

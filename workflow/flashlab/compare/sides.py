@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
@@ -32,21 +32,13 @@ class SideError(Exception):
     """A name without records, or with records that cannot be compared."""
 
 
-class File(NamedTuple):
-    """The record of one process of a run; its hash where a manifest vouches for it."""
-
-    run: Run
-    path: Path
-    sha256: str | None = None
-
-
 @dataclass(frozen=True)
 class Side:
-    """The records of one side, at least one."""
+    """The records of one side: their files, each with its hash where a manifest vouches for it."""
 
     name: str
     benchmark: Benchmark
-    files: tuple[File, ...]
+    files: Mapping[Path, str | None]
 
     def __post_init__(self) -> None:
         if not self.files:
@@ -54,67 +46,47 @@ class Side:
                 f"compare: {self.name} has no records of the benchmark {self.benchmark.name}"
             )
 
-    @property
-    def runs(self) -> list[Run]:
-        """Every run once."""
-        return list(dict.fromkeys(file.run for file in self.files))
-
     def read(self) -> Records:
         """The records of each run; RecordError for one that is missing or damaged."""
-        records: dict[Run, list[Record]] = {run: [] for run in self.runs}
-        for file in dict.fromkeys(self.files):
-            records[file.run].append(read_record(file.path, file.run, file.sha256))
+        records: dict[Run, list[Record]] = {}
+        for path, sha256 in self.files.items():
+            record = read_record(path, sha256=sha256)
+            records.setdefault(record.run, []).append(record)
         return records
 
     def to_json(self) -> dict[str, Any]:
         """The side as it stands in the comparison's plan."""
-        files = [
-            {"run": file.run.to_json(), "path": file.path.as_posix(), "sha256": file.sha256}
-            for file in self.files
-        ]
+        files = {path.as_posix(): sha256 for path, sha256 in self.files.items()}
         return {"name": self.name, "benchmark": self.benchmark.name, "files": files}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Side:
         """Inverse of `to_json`."""
-        benchmark = find_benchmark(document["benchmark"])
-        files = (
-            File(Run.of(benchmark, file["run"]), Path(file["path"]), file["sha256"])
-            for file in document["files"]
-        )
-        return cls(document["name"], benchmark, tuple(files))
+        files = {Path(path): sha256 for path, sha256 in document["files"].items()}
+        return cls(document["name"], find_benchmark(document["benchmark"]), files)
 
 
-def planned_side(
-    name: str,
-    benchmark: Benchmark,
-    entries: Iterable[Mapping[str, Any]],
-    folder: Path | None = None,
-) -> Side:
-    """The records of a benchmark that a plan names (`plan_files.planned_records`).
-
-    `folder` is where they are now, if not where the plan says.
-    """
-    files = []
-    for entry in entries:
-        if entry["benchmark"] == benchmark.name:
-            run = Run.of(benchmark, entry["run"])
-            for process in process_files(entry):
-                path = Path(process["path"])
-                files.append(File(run, folder / path.name if folder else path, process["sha256"]))
-    return Side(name, benchmark, tuple(files))
+def planned_side(name: str, benchmark: Benchmark, entries: Iterable[Mapping[str, Any]]) -> Side:
+    """The records of a benchmark that a plan names (`plan_files.planned_records`)."""
+    files = {
+        Path(file["path"]): file["sha256"]
+        for entry in entries
+        if entry["benchmark"] == benchmark.name
+        for file in process_files(entry)
+    }
+    return Side(name, benchmark, files)
 
 
 def _dataset_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
     """The records of a dataset that were measured by its own protocol."""
     dataset = read_dataset(folder)
     parameters = [parameter.name for parameter in benchmark.given]
-    files = (
-        File(entry.run, entry.path, entry.sha256)
+    files = {
+        entry.path: entry.sha256
         for entry in dataset.entries
         if entry.protocol["name"] == dataset.protocol and list(entry.run) == parameters
-    )
-    return Side(name, benchmark, tuple(files))
+    }
+    return Side(name, benchmark, files)
 
 
 def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
@@ -137,15 +109,17 @@ def _newest_side(name: str, benchmark: Benchmark, records: Iterable[tuple[Path, 
         for path, record in sorted(ours, key=lambda item: item[1].started)
         if record.protocol["name"] == max(protocols, key=protocols.__getitem__)
     }
-    files = (File(run, path) for (run, _), path in sorted(newest.items()))
-    return Side(name, benchmark, tuple(files))
+    return Side(name, benchmark, dict.fromkeys(newest.values()))
 
 
 def _folder_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
     if (folder / MANIFEST).is_file():
         return _dataset_side(name, folder, benchmark)
     if (folder / "plan" / "experiments.json").is_file():
-        return planned_side(name, benchmark, planned_records(folder), folder / "records")
+        # Where the plan says is where they were when it was made.
+        planned = planned_side(name, benchmark, planned_records(folder))
+        files = {folder / "records" / path.name: sha256 for path, sha256 in planned.files.items()}
+        return Side(name, benchmark, files)
     records = folder / "records" if (folder / "records").is_dir() else folder
     return _newest_side(name, benchmark, read_records(records))
 

@@ -26,8 +26,8 @@ def _only(one: Records, other: Records) -> list[dict[str, Any]]:
     ]
 
 
-def _kinds(side: Side) -> str:
-    return " and ".join(sorted({f"{run.dtype} on {run.device}" for run in side.runs}))
+def _kinds(records: Records) -> str:
+    return " and ".join(sorted({f"{run.dtype} on {run.device}" for run in records}))
 
 
 def compare(one: Side, other: Side) -> dict[str, Any]:
@@ -37,12 +37,6 @@ def compare(one: Side, other: Side) -> dict[str, Any]:
         SideError: the sides have no run in common.
         RecordError: a record is missing or damaged.
     """
-    if not {*one.runs} & {*other.runs}:
-        raise SideError(
-            f"compare: {one.name} ({_kinds(one)}) and {other.name} ({_kinds(other)}) have no run "
-            "in common: none has the same implementation, shape, dtype and kind of device. Measure "
-            "both with the same configuration."
-        )
     return compare_records(one.benchmark, (one.name, one.read()), (other.name, other.read()))
 
 
@@ -51,12 +45,19 @@ def compare_records(
 ) -> dict[str, Any]:
     """As `compare`, of two sides that are read already, each with its name."""
     first, second = one[1], other[1]
+    shared = first.keys() & second.keys()
+    if not shared:
+        raise SideError(
+            f"compare: {one[0]} ({_kinds(first)}) and {other[0]} ({_kinds(second)}) have no run "
+            "in common: none has the same implementation, shape, dtype and kind of device. Measure "
+            "both with the same configuration."
+        )
     pairs = compare_runs(benchmark, first, second)
     return {
         "benchmark": benchmark.name,
         "margin": statistics.MARGIN,
         "sides": [describe_side(*one), describe_side(*other)],
-        "shared": len(first.keys() & second.keys()),
+        "shared": len(shared),
         "environments": compare_circumstances(first, second),
         "conclusions": conclude(benchmark, pairs),
         "counts": count_verdicts(pairs),
