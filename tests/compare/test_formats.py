@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -40,26 +39,6 @@ def test_a_merge_request_fails_on_a_slower_run_and_its_comment_has_the_table(
     assert "<details><summary>11 more</summary>" in printed
     assert r"a\|b" in table[0]
     assert main([*call, "--fail-on", "failed"]) == 0
-
-
-def test_json_holds_every_run_with_its_interval(
-    sides: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", *sides, "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    (slower,) = (pair for pair in document["pairs"] if pair["verdict"] == "slower")
-    assert slower["parameters"]["seq_len"] == 8192
-    assert 1.05 < slower["low"] < slower["ratio"] < slower["high"]
-    assert len(document["pairs"]) == 12
-
-
-def test_text_is_in_the_language_asked_for(
-    sides: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", *sides, "--language", "zh_TW"]) == 0
-    assert "Flash2 在 N = 8192 的形狀（4 個中的 1 個）變慢" in capsys.readouterr().out
-    assert main(["compare", *sides[:1], *sides[:1], "--language", "en"]) == 0
-    assert "No difference can be claimed" in capsys.readouterr().out
 
 
 def test_sides_with_nothing_in_common_are_an_error(

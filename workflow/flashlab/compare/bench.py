@@ -191,7 +191,7 @@ def watch_bench(order: Order) -> None:
                 console.print(WAITING)
             except SavedError as error:
                 console.print(f"{error}; it is measured again", soft_wrap=True)
-            except ImplementationError as error:
+            except (ImplementationError, OSError) as error:
                 console.print(f"error: {error}", WAITING, sep="\n", soft_wrap=True)
         last = now = before
         while now == before or now != last:  # a file that is being written may be read half

@@ -53,10 +53,15 @@ def verdict_cell(words: str, verdict: str) -> Text:
 def table_of(
     headings: Sequence[str], rows: Iterable[Sequence[Cell]], numeric: Collection[int] = ()
 ) -> Table:
-    """A table; `numeric` columns, by position, are aligned on the right."""
+    """A table; `numeric` columns, by position, are aligned on the right.
+
+    On a narrow terminal the others are broken, but for the first, the name of the row.
+    """
     table = Table(box=None, pad_edge=False)
     for position, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if position in numeric else "left")
+        is_number = position in numeric
+        whole = is_number or position == 0
+        table.add_column(heading, justify="right" if is_number else "left", no_wrap=whole)
     for row in rows:
         table.add_row(*row)
     return table
