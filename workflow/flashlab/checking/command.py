@@ -35,10 +35,10 @@ MAX_NAMED = 10
 """Failed cases that the summary names."""
 
 
-def _arguments(entry_point: str) -> list[str] | None:
+def _arguments(source: str) -> list[str] | None:
     """The names of the arguments of a source's function ``attention``, None for no such source."""
     try:
-        body = ast.parse(entry_point).body
+        body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     functions = (node for node in body if isinstance(node, ast.FunctionDef))

@@ -1,1 +1,1 @@
-"""Compare: two recordings, a repository's history, and kernels measured in turns, by one rule."""
+"""Comparing: two recordings, a repository's history, and kernels measured in turns, by one rule."""

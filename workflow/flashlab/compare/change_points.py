@@ -44,9 +44,9 @@ def _energies(values: Floats) -> Floats:
     between = distances[at - 1, -1] - within_first
     within_second = distances[-1, -1] - within_first - 2 * between
     energy = 2 * between / (m * n) - within_first / (m * (m - 1)) - within_second / (n * (n - 1))
-    found: Floats = np.zeros(len(values))
-    found[at] = energy * m * n / (m + n)
-    return found
+    energies: Floats = np.zeros(len(values))
+    energies[at] = energy * m * n / (m + n)
+    return energies
 
 
 def _difference(before: Floats, after: Floats) -> tuple[float, float, int]:

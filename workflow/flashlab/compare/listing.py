@@ -75,7 +75,7 @@ def blocks(document: Mapping[str, Any], language: str, markdown: bool) -> list[B
         f"{words.field(row)}: {words.values(row['one'])} → {words.values(row['other'])}"
         for row in words.differing
     ]
-    found: list[Block] = [
+    parts: list[Block] = [
         Title(words.say("title")),
         words.subtitle,
         [first, differing, *further],
@@ -83,10 +83,10 @@ def blocks(document: Mapping[str, Any], language: str, markdown: bool) -> list[B
     ]
     shown = sorted_pairs(document, STATED)
     if shown:
-        found.append(_table(words, shown))
+        parts.append(_table(words, shown))
     others = sorted_pairs(document, (INCONCLUSIVE, EQUAL)) if markdown else []
     if others:
-        found.append(Folded(words.say("more", count=len(others)), _table(words, others)))
+        parts.append(Folded(words.say("more", count=len(others)), _table(words, others)))
     if any(pair["warnings"] for pair in (*shown, *others)):
-        found.append(words.say("doubt"))
-    return [*found, [*words.only]]
+        parts.append(words.say("doubt"))
+    return [*parts, [*words.only]]

@@ -78,29 +78,29 @@ def _compare_metric(
     metric: Metric, runs: Mapping[Run, Both]
 ) -> dict[Run, tuple[float, float, Ratio]]:
     """A metric of an implementation's runs that have it on both sides: two values, their ratio."""
-    found: dict[Run, tuple[float, float, Ratio]] = {}
+    compared: dict[Run, tuple[float, float, Ratio]] = {}
     sampled: dict[Run, list[list[Estimate]]] = {}
     for run, both in runs.items():
         one, other = (values_in(processes, metric) for processes in both)
         estimates = [_estimates(processes, metric) for processes in both]
         if both[0] == both[1]:  # as of a kernel that a revision did not change
             value = geometric_mean(one)
-            found[run] = value, value, Ratio(1.0, 1.0, 1.0)
+            compared[run] = value, value, Ratio(1.0, 1.0, 1.0)
         elif metric.exact:
-            found[run] = max(one), max(other), _exact_ratio(one, other)
+            compared[run] = max(one), max(other), _exact_ratio(one, other)
         elif all(estimates):
             sampled[run] = estimates
         else:  # means alone have no interval
             before, after = geometric_mean(one), geometric_mean(other)
-            found[run] = before, after, Ratio(after / before, None, None)
+            compared[run] = before, after, Ratio(after / before, None, None)
     processes = [estimates for run in sampled.values() for estimates in run]
     combined = iter(combine_processes(processes, UNREPLICATED))
     for run in sampled:
         first, second = next(combined).estimate, next(combined).estimate
         interval = function_interval(operator.truediv, (second, first)) or (None, None)
         ratio = Ratio(second.median / first.median, *interval)
-        found[run] = first.median, second.median, ratio
-    return found
+        compared[run] = first.median, second.median, ratio
+    return compared
 
 
 def _pair(

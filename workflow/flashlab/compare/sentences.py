@@ -160,7 +160,8 @@ class Sentences:
     def conclusions(self) -> list[str]:
         """Every difference that is stated, or that there is none; last, what limits them."""
         between = "" if self.language == "zh_TW" else " "
-        lines = [between.join(self._statement(found)) for found in self.document["conclusions"]]
+        differences = self.document["conclusions"]
+        lines = [between.join(self._statement(difference)) for difference in differences]
         verdicts = [pair["verdict"] for pair in self.document["pairs"]]
         if not lines:
             counts = {"equal": verdicts.count(EQUAL), "undecided": verdicts.count(INCONCLUSIVE)}
