@@ -25,7 +25,12 @@ COMMANDS = {
     name
     for name in MODULES
     if name.startswith(
-        ("flashlab.checking", "flashlab.bench.", "flashlab.checking.profiling", "flashlab.hw4")
+        (
+            "flashlab.checking",
+            "flashlab.compare.bench",
+            "flashlab.checking.profiling",
+            "flashlab.hw4",
+        )
     )
 }
 """What measures without a plan: the commands of a kernel's author and of the assignment."""

@@ -5,7 +5,7 @@
 import sys
 
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.comparing.sides import Side, SideError, find_side, planned_side
+from flashlab.compare.sides import SideError, find_side, planned_side
 from flashlab.files import read_json
 from flashlab.plan.plan_files import planned_documents
 from flashlab.records import RecordError
@@ -65,4 +65,4 @@ def compared_records(wildcards):
     if not COMPARED:
         return []
     plan = read_json(Path(COMPARISON_PLAN))
-    return sorted({str(path) for side in plan["sides"] for path in Side.from_json(side).paths})
+    return sorted({path for side in plan["sides"] for path in side["files"]})
