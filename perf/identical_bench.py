@@ -14,13 +14,13 @@ from pathlib import Path
 
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.implementations import KERNELS
 from flashlab.compare.bench import DEFAULT_SHAPE, DTYPE
 from flashlab.compare.bench_process import Patience
 from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.rule import INCONCLUSIVE
 from flashlab.compare.targets import Target, find_targets
 from flashlab.measuring.devices import claimed
-from flashlab.plan.implementations import KERNELS
 
 PASS = "forward_time"
 

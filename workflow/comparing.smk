@@ -9,7 +9,7 @@ from flashlab.compare.sides import SideError, find_side, planned_side
 from flashlab.files import read_json
 from flashlab.plan.plan_files import planned_documents
 from flashlab.records import RecordError
-from flashlab.plan.selection import names_a_target
+from flashlab.calls.selection import names_a_target
 
 COMPARED = PREPARED.config.get("compare")
 COMPARED_BENCHMARK = find_benchmark(PREPARED.config["benchmark"])

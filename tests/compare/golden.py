@@ -22,6 +22,7 @@ from compare.recordings import Recording, record, runs
 from flashlab.__main__ import main
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import find_implementations
 from flashlab.compare.bench import PASSES
 from flashlab.compare.bench_table import Ceiling, blocks, describe
 from flashlab.compare.interleave import Candidate, pair_ratios
@@ -29,7 +30,6 @@ from flashlab.compare.looks import PROCESSES, look_at
 from flashlab.compare.printing import as_text
 from flashlab.compare.targets import Target
 from flashlab.files import write_json
-from flashlab.plan.implementations import find_implementations
 from flashlab.records import Record, write_record
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from compare.recordings import record, runs
 
+from flashlab.benchmarks.implementations import find_implementations
 from flashlab.compare.sides import Side, SideError, find_side
 from flashlab.files import read_json, sha256_of, write_json
-from flashlab.plan.implementations import find_implementations
 from flashlab.records import Record, write_record
 
 KERNEL = """

@@ -7,8 +7,8 @@ from typing import Any
 
 from planted.results import PlantedReport, record_of, samples_around
 
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
-from flashlab.plan.implementations import Implementation
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from planted.results import PlantedReport, record_of, samples_around
 
+from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.config import read_layer, resolve_config
-from flashlab.plan.implementations import implementations_of
 from flashlab.plan.published import read_figures
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.calls.watching import end_with_workflow
 from flashlab.checking.shapes import FORM, ShapeError
-from flashlab.plan.implementations import ImplementationError
 
 Arguments = argparse.Namespace
 
@@ -31,9 +31,10 @@ def _require(package: str) -> None:
 
 
 def _measure(arguments: Arguments) -> None:
+    from flashlab.benchmarks import implementations
     from flashlab.benchmarks.registry import find_benchmark
     from flashlab.measuring import supervise
-    from flashlab.plan import identity, implementations
+    from flashlab.plan import identity
     from flashlab.plan import planning as plan
     from flashlab.plan.machines import check_described
     from flashlab.runs import Run
@@ -71,9 +72,9 @@ def _ceilings(arguments: Arguments) -> None:
 
 
 def _describe_machine(arguments: Arguments) -> None:
+    from flashlab.benchmarks.implementations import implementations_of
     from flashlab.benchmarks.registry import BENCHMARKS
     from flashlab.plan import machines
-    from flashlab.plan.implementations import implementations_of
 
     known = [one for each in BENCHMARKS.values() for one in implementations_of(each).values()]
     packages = {"torch", *(package for one in known for package in one.packages)}

@@ -15,18 +15,18 @@ from pathlib import Path
 
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.implementations import (
+    ImplementationError,
+    available,
+    describe_unknown,
+    implementations_of,
+)
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.model import Benchmark
 from flashlab.checking.cases import Case, Outcome
 from flashlab.checking.process import check
 from flashlab.checking.shapes import shape_text
 from flashlab.measuring.devices import claimed
-from flashlab.plan.implementations import (
-    ImplementationError,
-    available,
-    describe_unknown,
-    implementations_of,
-)
 
 NOTICE_SECONDS = 2.0
 """How long to wait for the device before printing a notice."""

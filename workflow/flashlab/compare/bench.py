@@ -16,6 +16,7 @@ from rich.console import Console
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.checking.command import claimed_with_notice
 from flashlab.checking.profiling import count_run, counters_table, print_profile
 from flashlab.checking.shapes import parse_shapes, shape_text, sweep_shape
@@ -26,7 +27,6 @@ from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.printing import Block, open_console
 from flashlab.compare.targets import SavedError, Target, find_targets
 from flashlab.files import write_json
-from flashlab.plan.implementations import ImplementationError
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
 """The shape measured if none is given, by kind of device; a size left out is taken from it too."""

@@ -16,10 +16,10 @@ from typing import Any
 
 import psutil
 
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.measuring.start import POLL_SECONDS, START_SECONDS, send_message, start
 from flashlab.measuring.supervise import count_oom_kills, ended_without_answer
-from flashlab.plan.implementations import Implementation
 from flashlab.records import time_out_message
 from flashlab.runs import Run
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.implementations import find_implementations
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.compare.revisions import RevisionError, find_commit, unpack_folder
 from flashlab.files import read_json
 from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
-from flashlab.plan.implementations import find_implementations
 from flashlab.plan.plan_files import planned_records, process_files, results_of
 from flashlab.plan.source import BUNDLED, DATA, LOCAL
 from flashlab.records import Record, RecordError, parse_record, read_record

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashlab.compare.revisions import RevisionError, has_file, unpack_folder
-from flashlab.plan.implementations import (
+from flashlab.benchmarks.implementations import (
     Implementation,
     ImplementationError,
     find_implementations,
     read_kernel_file,
 )
+from flashlab.compare.revisions import RevisionError, has_file, unpack_folder
 
 
 class SavedError(Exception):

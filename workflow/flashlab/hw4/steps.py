@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from types import ModuleType
 
+from flashlab.benchmarks.implementations import KERNELS, Implementation, find_implementations
 from flashlab.hw4 import Hw4Error
 from flashlab.measuring.kernel import load_kernel
-from flashlab.plan.implementations import KERNELS, Implementation, find_implementations
 
 LADDER = KERNELS / "ladder"
 

@@ -13,12 +13,14 @@ from typing import Any
 
 from flashlab.analysis.experiment import TABLES
 from flashlab.anonymity import anonymous_text
+from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
+from flashlab.calls import remaking
+from flashlab.calls.replicates import read_replicates, runs_to_decide
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.files import read_json
-from flashlab.plan import datasets, identity, planning, remaking
+from flashlab.plan import datasets, identity, planning
 from flashlab.plan.counting import Counting, counting_of
-from flashlab.plan.implementations import implementations_of
 from flashlab.plan.machines import HERE, machine_file
 from flashlab.plan.plan_files import (
     experiment_file,
@@ -34,7 +36,6 @@ from flashlab.plan.published import (
     claims_of,
     read_claims,
 )
-from flashlab.plan.replicates import read_replicates, runs_to_decide
 from flashlab.plan.source import LOCAL, Source, source_of
 from flashlab.runs import Run
 
