@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from analysis.planting import SIZES
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from planted.sweeps import SIZES
 
 from flashlab.analysis import ratios
 from flashlab.analysis.kinds.comparison import trend_of
