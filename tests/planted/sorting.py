@@ -88,10 +88,17 @@ CONFIG: dict[str, Any] = {
 def record(run: Run) -> Record:
     scratch = int(run["items"]) / 128 * (0.25 if run.implementation == "Radix" else 1)
     median = 8.0 * int(run["threads"]) * FACTORS[run.implementation]
+    # Bubble was measured elsewhere, and does not always say where.
+    elsewhere = {"device_name": "Difference engine", "driver": "2", "provider": "wheels 2.0"}
+    if run.implementation != "Bubble":
+        elsewhere = {"driver": "1", "provider": "beads 1.0"}
+    elif run["items"] == ITEMS[-1]:
+        elsewhere = {"device_name": None}
     return plain_record(
         run,
         NAME,
         metrics={"throughput": samples_around(median), "scratch": Measurement(scratch)},
+        environment={"device_name": "Abacus", "packages": {"torch": "2.0"}, **elsewhere},
         sources={"implementation_digest": "a" * 64},
     )
 
