@@ -1,4 +1,4 @@
-"""Writes workflow/schemas/finding.schema.json: what findings.json holds, from the registry of kinds.
+"""Writes workflow/schemas/finding.schema.json, what findings.json holds, from the kinds.
 
 Usage, from the repository's root: python tests/schemas.py
 """

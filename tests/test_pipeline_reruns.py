@@ -405,7 +405,7 @@ TABLE = [
     ),
     Row(
         "the code of the figures is edited",
-        edit("workflow/flashlab/figures/sweeps.py"),
+        edit("workflow/flashlab/figures/lines.py"),
         ALL_FIGURES | REPORT,
     ),
     Row("the code of the report is edited", edit("workflow/flashlab/report/content.py"), REPORT),

@@ -27,13 +27,13 @@ def plan_comparison():
     """Write what is compared; a call that compares nothing leaves the plan of another one alone."""
     try:
         sides = [compared_side(name) for name in COMPARED]
-    except (*PREPARATION_ERRORS, RecordError, SideError) as error:
+    except (*call.PREPARATION_ERRORS, RecordError, SideError) as error:
         raise WorkflowError(str(error)) from None
     document = {
         "sides": [side.to_json() for side in sides],
         "languages": PREPARED.config["languages"],
     }
-    PLAN_FILES.write({"results/compare/plan.json": document})
+    CALL.files.write({"results/compare/plan.json": document})
 
 
 if COMPARED and workflow.is_main_process:

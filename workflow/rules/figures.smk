@@ -25,7 +25,7 @@ rule figures:
     conda:
         CONDA
     params:
-        tables=all_tables_folder,
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
     message:
         "Drawing {wildcards.experiment}"
     shell:
@@ -66,8 +66,8 @@ rule overview:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=all_tables_folder,
-        ceilings=ceilings_option,
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        ceilings=CEILINGS,
     message:
         "Drawing the figures across experiments"
     shell:

@@ -1,6 +1,11 @@
 # records -> tables: tidy CSV for each experiment.
 
 
+def experiment_records(wildcards):
+    """The records that an experiment's tables are made of."""
+    return PREPARED.records[wildcards.experiment]
+
+
 rule tables:
     input:
         plan=f"{PLAN}/records/{{experiment}}.json",
@@ -17,7 +22,7 @@ rule tables:
     conda:
         CONDA
     params:
-        tables=written_tables_folder,
+        tables=subpath(output.runs, parent=True),
     message:
         "Tabulating {wildcards.experiment}"
     shell:

@@ -1,4 +1,4 @@
-"""The plan of one Snakemake call, written only by the call that works in the folder.
+"""One Snakemake call: its claim on the folder and its plan, written only where the claim is held.
 
 Rules decide by modification time, so the plan's files are in the folder and are written only when
 they change. A dry run, or a call that is refused because another one is running, must not touch
@@ -12,14 +12,33 @@ import atexit
 import json
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flashlab.calls.exclusive import FolderClaim
+from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
-from flashlab.plan.prepare import INTACT, Prepared
+from flashlab.machine import MachineError
+from flashlab.plan.datasets import DatasetError
+from flashlab.plan.implementations import ImplementationError
+from flashlab.plan.planning import PlanError
+from flashlab.plan.prepare import INTACT, Prepared, prepare, prepare_description
+from flashlab.plan.published import ClaimsError
+from flashlab.plan.remaking import ASKED_FOR, MISSING
+
+PREPARATION_ERRORS = (
+    ClaimsError,
+    ConfigError,
+    DatasetError,
+    ImplementationError,
+    MachineError,
+    PlanError,
+)
+"""What a call's preparation raises with one message for the user."""
 
 IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
@@ -42,7 +61,7 @@ class PlanFiles:
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
         self._before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
 
     def write(self, documents: Mapping[str, Any]) -> None:
@@ -50,11 +69,11 @@ class PlanFiles:
         for name, document in documents.items():
             own = Path(name).absolute()  # Snakemake changes the working directory before it ends
             before = (own.read_bytes(), own.stat()) if own.is_file() else None
-            if self._root == IN_PLACE:
+            if self.root == IN_PLACE:
                 self._before[own] = before
                 write_json_if_changed(own, document)
                 continue
-            path = self._root / name
+            path = self.root / name
             write_json(path, document)
             if before and before[0] == json_text(document).encode():
                 _set_times(path, before[1])
@@ -110,7 +129,60 @@ def read_call() -> Prepared:
     return Prepared(**json.loads(PREPARED.read_text(encoding="utf-8")))
 
 
-def notices(remade: Mapping[str, str], unsurprising: Iterable[str]) -> list[str]:
-    """A line for each file that is made again, except for unsurprising reasons."""
-    known = set(unsurprising)
-    return [f"{path} {reason}" for path, reason in remade.items() if reason not in known]
+def _notices(remade: Mapping[str, str]) -> list[str]:
+    """A line for each file that is made again, except for reasons that surprise nobody."""
+    return [
+        f"{path} {reason}" for path, reason in remade.items() if reason not in (MISSING, ASKED_FOR)
+    ]
+
+
+class BusyError(Exception):
+    """The folder cannot be worked in: one message with the remedy."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that has begun: what it prepared, and the files of its plan."""
+
+    prepared: Prepared
+    files: PlanFiles
+    claim: FolderClaim
+
+    def start(self) -> None:
+        """Leave the plan in the folder, as a job is about to run; BusyError in another's."""
+        if not self.claim.held:
+            raise BusyError(
+                "Another snakemake call was working in this folder when this one began. "
+                "Nothing was changed; wait for that one to end, then call again."
+            )
+        self.files.keep()
+
+
+def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: bool) -> Call:
+    """Claim the folder unless the run is `dry`, prepare the call, and write its plan's files.
+
+    Raises:
+        BusyError: results cannot be written in the folder.
+        PREPARATION_ERRORS: what is asked for cannot be prepared.
+    """
+    try:
+        claim = FolderClaim(Path(".snakemake"))
+    except OSError as error:
+        raise BusyError(
+            f"Results cannot be written in {Path.cwd()} ({error.filename}: {error.strerror}); "
+            "make the call in a folder of your own, such as a clone."
+        ) from None
+    if not dry:
+        claim.take()
+    root = plan_root(in_place=claim.held)
+    # A machine is described before any run can be planned for it. While it reads the rules,
+    # Snakemake itself does not know the targets yet.
+    prepared = (prepare_description if "machine" in arguments else prepare)(base, own)
+    files = PlanFiles(root)
+    files.write(prepared.documents)
+    write_remaking(prepared, root)
+    if claim.held:
+        keep_call(prepared)
+    for notice in _notices(prepared.remade):
+        print(f"Made again: {notice}", file=sys.stderr)
+    return Call(prepared, files, claim)

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
@@ -20,15 +19,16 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.comparing.verdicts import EQUAL, GAINS, INCONCLUSIVE, LOSSES
 from flashlab.figures.labels import title_metric
-from flashlab.figures.placement import text_inches
 from flashlab.figures.style import (
     GREY,
     PAGE_INCHES,
-    SMALL_POINTS,
     as_number,
     drawing,
-    place_panels,
+    lay_out,
+    name_rows,
+    new_panels,
     save,
+    title_panel,
 )
 from flashlab.files import read_json
 
@@ -62,7 +62,7 @@ def _ticks(span: float) -> list[float]:
     return sorted([1.0, *above, *(1 / step for step in above)])
 
 
-def _draw_panel(axes: Axes, pairs: Sequence[Mapping[str, Any]], rows: Mapping[str, int]) -> None:
+def _draw_panel(axes: Axes, pairs: Sequence[Mapping[str, Any]], rows: Mapping[str, float]) -> None:
     span = _span(pairs)
     axes.set_xscale("log")
     axes.set_xlim(1 / span, span)
@@ -93,22 +93,18 @@ def _draw(
     """One figure of an implementation's pairs, with a row for each shape."""
     benchmark = find_benchmark(document["benchmark"])
     shapes = list(dict.fromkeys(pair["shape"] for pair in pairs))
-    rows = {shape: position for position, shape in enumerate(shapes)}
+    rows = {shape: position + 0.5 for position, shape in enumerate(shapes)}
     compared = {pair["metric"] for pair in pairs}
     changed = {pair["metric"] for pair in pairs if pair["ratio"] != 1}
     metrics = [m for m in benchmark.measured if m.name in (changed or compared)]
-    figure, grid = plt.subplots(1, len(metrics), sharey=True, squeeze=False)
-    for axes, metric in zip(grid[0], metrics, strict=True):
+    figure, (panels,) = new_panels(PAGE_INCHES, 1, len(metrics), sharey=True)
+    for axes, metric in zip(panels, metrics, strict=True):
         margin = 1 + document["margin"]
         axes.axvspan(1 / margin, margin, color="#EEEEEE", zorder=0)
         _draw_panel(axes, [p for p in pairs if p["metric"] == metric.name], rows)
-        axes.set_title(title_metric(metric, languages), fontsize=SMALL_POINTS)
-        axes.set_ylim(len(shapes) - 0.4, -0.6)
-        axes.grid(axis="y", visible=False)
-    grid[0][0].set_yticks(list(rows.values()), shapes)
-    left = max(text_inches(shape, SMALL_POINTS) for shape in shapes) + 0.12
-    height = max(ROW_INCHES * len(shapes), 0.3)
-    place_panels(figure, PAGE_INCHES, height, (left, 0.06, 0.2, 0.22), wspace=0.08)
+        title_panel(axes, [title_metric(metric, languages)])
+        name_rows(axes, shapes, list(rows.values()), len(shapes))
+    lay_out(figure, max(ROW_INCHES * len(shapes), 0.3))
     return figure
 
 

@@ -424,14 +424,30 @@ def records_document(
     }
 
 
-def styles(config: Mapping[str, Any]) -> list[str]:
-    """The implementations in the order that numbers their colours and markers.
+FIXED_STYLES = (
+    *("Pytorch", "Flash2", "SdpaMath", "SdpaEfficient"),
+    *("SdpaCudnn", "Flex", "Flash4", "FlashLab"),
+)
+"""The implementations that have the same colour and marker in every report, by their number."""
+
+
+def _implementations_of(config: Mapping[str, Any]) -> list[str]:
+    """The implementations in the order in which the experiments name them.
 
     The headline's own order does not count, so that exchanging two of its columns redraws
     nothing.
     """
     shown = [name for block in config["experiments"] for name in block["implementations"]]
     return list(dict.fromkeys([*shown, *sorted(config["summary"]["implementations"])]))
+
+
+def style_numbers(names: Iterable[str]) -> dict[str, int]:
+    """The number of each implementation's colour and marker: the fixed one, or the next free."""
+    fixed = {name: number for number, name in enumerate(FIXED_STYLES)}
+    names = list(names)
+    taken = {fixed[name] for name in names if name in fixed}
+    free = (number for number in itertools.count() if number not in taken)
+    return {name: fixed[name] if name in fixed else next(free) for name in names}
 
 
 def _step(implementation: Implementation) -> dict[str, Any]:
@@ -450,11 +466,12 @@ def experiment_document(
 ) -> dict[str, Any]:
     """What the later stages need to know of an experiment, as ``plan/experiments/<name>.json``.
 
-    ``style`` numbers an implementation's colour and marker, the same in every experiment.
+    ``style`` numbers an implementation's colour and marker (`style_numbers`).
     ``emphasised`` are the implementations that a figure with many lines draws in colour: the
     baseline, those of the headline, and those whose counters explain their times.
     """
-    order = list(dict.fromkeys([*styles(config), *experiment.implementations]))
+    order = list(dict.fromkeys([*_implementations_of(config), *experiment.implementations]))
+    numbers = style_numbers(order)
     names = list(experiment.implementations)
     if experiment.name == SUMMARY:
         names.sort(key=order.index)
@@ -474,7 +491,7 @@ def experiment_document(
         "implementations": [
             {
                 "name": name,
-                "style": order.index(name),
+                "style": numbers[name],
                 "label": implementations[name].label_on(device),
                 **_step(implementations[name]),
             }

@@ -133,13 +133,12 @@ class ReportData:
 
     @cached_property
     def implementations(self) -> dict[str, Mapping[str, Any]]:
-        """Each implementation once, with its label and style, in the order of the styles."""
-        found = {
+        """Each implementation once, with its label and style, as the experiments name them."""
+        return {
             entry["name"]: entry
-            for sweep in (self.summary, *self.sweeps)
+            for sweep in (*self.sweeps, self.summary)
             for entry in sweep.plan["implementations"]
         }
-        return dict(sorted(found.items(), key=lambda item: item[1]["style"]))
 
     @cached_property
     def _by_name(self) -> dict[str, Sweep]:

@@ -6,7 +6,7 @@ error; the key itself is never printed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -40,8 +40,3 @@ def message(language: str, domain: str, key: str) -> str:
         raise MissingMessageError(
             f"templates/locale/{language}/LC_MESSAGES/{domain}.po has no message {key!r}"
         ) from None
-
-
-def in_all(languages: Sequence[str], domain: str, key: str, between: str = " ") -> str:
-    """The text of a key in every language, once where they agree: ``時間 Time``."""
-    return between.join(dict.fromkeys(message(language, domain, key) for language in languages))
