@@ -151,7 +151,7 @@ def test_no_finding_is_made_of_a_run_without_numbers(own: Any) -> None:
     assert about
     for finding in about:
         nothing = {"none", "inconclusive", "withheld", "too_few_sizes"}
-        assert finding["verdict"] in nothing and not finding["params"].get("count")
+        assert finding["verdict"] in nothing and not finding["facts"].get("count")
         if finding["verdict"] != "none":  # of what did not run out of memory
             assert finding["evidence"]["estimates"] == []
             excluded = {reason["run"]["implementation"] for reason in finding["reasons"]}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from analysis.planting import claims_document
+from analysis.deriving import claims_document
 
 from flashlab.analysis.kinds.claim import wanted_range
 from flashlab.plan.published import CLAIMS, ClaimsError, read_claims

@@ -9,6 +9,7 @@ import csv
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -82,13 +83,11 @@ def test_each_quantity_has_a_figure_with_its_axis_in_both_languages(results: Pat
 
 
 def test_a_sweep_of_one_value_is_not_fixed_as_well(results: Path, tmp_path: Path) -> None:
-    copied = shutil.copytree(results, tmp_path / "copy")
-    table = copied / "tables" / "items" / "runs.csv"
-    head, *rows = table.read_text(encoding="utf-8").splitlines(keepends=True)
-    place = head.rstrip().split(",").index("items")
-    ours = [row for row in rows if row.split(",")[place] == "1024"]
-    table.write_text(head + "".join(ours), encoding="utf-8")
-    setting = Teller("en", REPORT.benchmark).tell(REPORT.compose(copied).sections[0].setting)
+    items, *_ = REPORT.config["experiments"]
+    one = {**items, "cuda": {"items": [1024], "threads": 4}}
+    report = replace(REPORT, config={**REPORT.config, "experiments": [one]})
+    (section,) = report.compose(report.write(tmp_path, drawn=())).sections
+    setting = Teller("en", REPORT.benchmark).tell(section.setting)
     assert setting == "Varied: number of items n, at 1024. Fixed: t = 4."
 
 

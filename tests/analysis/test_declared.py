@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from analysis import toy
-from analysis.planting import Plant, derived, keys, the_one, verdicts
+from analysis.deriving import Plant, derived, keys, the_one, verdicts
+from planted.sorting import NAME, sorting
+from planted.sweeps import ITEMS, Planter
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
-from flashlab.analysis.experiment import read_planned_sweep
 from flashlab.analysis.kinds.anomaly import ANOMALY
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.crossover import CROSSOVER
@@ -24,9 +22,6 @@ from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.statistics import Estimate
-
-WIDTHS = (8, 16, 32, 64, 128)
-
 
 # Sizes that vary
 
@@ -90,47 +85,19 @@ def test_a_sweep_over_the_head_dimension_is_told_by_its_values(sweep: Plant) -> 
 
 
 @pytest.fixture
-def toys(
-    write_plan: Callable[..., Path],
-    noisy: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., Any]:
-    """Throughputs by implementation and width; a list is one of samples.
+def sorts(planter: Planter, monkeypatch: pytest.MonkeyPatch) -> Plant:
+    """Experiments of sorting, with the variants that its runs have (`Planter.sorts`)."""
 
-    `gains` are the toy's variants with how many times as high each makes the throughput, `code` the
-    exact sizes that are not 100.
-    """
-
-    def build(
-        gains: Mapping[str, float] | None = None,
-        code: Mapping[str, float] | None = None,
-        **rates: Any,
-    ) -> Any:
-        gains = gains or {}
-        benchmark = toy.toy(*(toy.flag(name) for name in gains))
-        monkeypatch.setitem(BENCHMARKS, benchmark.name, benchmark)
-        settings = [
-            dict(zip(gains, switches, strict=True))
-            for switches in itertools.product((False, True), repeat=len(gains))
-        ]
-        records = []
-        for name, along in rates.items():
-            for (width, rate), setting in itertools.product(
-                zip(WIDTHS, along, strict=False), settings
-            ):
-                factor = math.prod(gains[variant] for variant, on in setting.items() if on)
-                samples = rate if isinstance(rate, list) else noisy(rate * factor)
-                given, size = {"width": width, **setting}, (code or {}).get(name, 100.0)
-                records.append(toy.record(benchmark, name, given, samples, size))
-        file = write_plan(records, "width", "width")
-        return read_planned_sweep(file, tmp_path / "tables", with_samples=True)
+    def build(runs: Mapping[Any, Any]) -> Any:
+        flags = next((dict(key[1]) for key in runs if isinstance(key, tuple)), {})
+        monkeypatch.setitem(BENCHMARKS, NAME, sorting(*flags))
+        return planter.sorts(runs)
 
     return build
 
 
-def test_more_is_better_where_the_metric_says_so(toys: Callable[..., Any]) -> None:
-    planted = toys(Pytorch=(100, 100, 100), Fast=(200, 100, 50))
+def test_more_is_better_where_the_metric_says_so(sorts: Plant) -> None:
+    planted = sorts({"Pytorch": (100, 100, 100), "Fast": (200, 100, 50)})
     found = the_one(COMPARISON, planted, metric="throughput")
     assert (found.verdict, verdicts(found)) == ("mixed", ["above", "equal", "below"])
     assert keys(found) == ["comparison.mixed", "comparison.trend.narrows"]
@@ -139,16 +106,18 @@ def test_more_is_better_where_the_metric_says_so(toys: Callable[..., Any]) -> No
     assert "over that of the baseline" in found.evidence.method
 
 
-def test_the_one_with_more_leads_before_it_is_overtaken(toys: Callable[..., Any]) -> None:
-    found = the_one(CROSSOVER, toys(Pytorch=(100, 100), Fast=(50, 200)), metric="throughput")
+def test_the_one_with_more_leads_before_it_is_overtaken(sorts: Plant) -> None:
+    found = the_one(
+        CROSSOVER, sorts({"Pytorch": (100, 100), "Fast": (50, 200)}), metric="throughput"
+    )
     bracket = {"low_at": 8, "high_at": 16, "before": "Pytorch", "after": "Fast"}
     assert (found.verdict, found.facts) == ("crosses", bracket)
 
 
 def test_growth_and_doubts_are_those_of_the_number_and_not_of_its_merit(
-    toys: Callable[..., Any], noisy: Any
+    sorts: Plant, noisy: Any
 ) -> None:
-    planted = toys(Fast=[1e4 / width for width in WIDTHS])
+    planted = sorts({"Fast": [1e4 / items for items in ITEMS]})
     growth = the_one(SCALING, planted, metric="throughput")
     assert growth.verdict == "power_law"
     assert growth.facts["exponent"] == pytest.approx(-1, abs=0.03)
@@ -158,27 +127,33 @@ def test_growth_and_doubts_are_those_of_the_number_and_not_of_its_merit(
         ((80, 160, 320 * 1.6, 640, 1280), "outlier", 1.6),
         ((drifting,), "unstable", 1.25),
     ):
-        (found,) = (f for f in derived(ANOMALY, toys(Fast=row)) if f.verdict != "none")
+        (found,) = (f for f in derived(ANOMALY, sorts({"Fast": row})) if f.verdict != "none")
         assert (found.verdict, found.metric) == (verdict, "throughput")
         assert found.facts["ratio"] == pytest.approx(ratio, rel=0.03)
 
 
-def test_any_exact_metric_is_compared_without_an_interval(toys: Callable[..., Any]) -> None:
-    planted = toys(code={"Fast": 50.0}, Pytorch=(1, 1), Fast=(1, 1))
+def test_any_exact_metric_is_compared_without_an_interval(sorts: Plant) -> None:
+    planted = sorts({"Pytorch": [(1, 100.0)] * 2, "Fast": [(1, 50.0)] * 2})
     (found,) = derived(EXACT_COMPARISON, planted)
-    assert (found.metric, found.verdict) == ("code_size", "less")
+    assert (found.metric, found.verdict) == ("scratch", "less")
     assert (found.facts["low"], found.facts["high"]) == (0.5, 0.5)
     assert keys(found) == ["exact_comparison.less"]  # nothing of a model
 
 
-def test_a_metric_without_declared_work_has_no_roofline(toys: Callable[..., Any]) -> None:
+def test_a_metric_without_declared_work_has_no_roofline(sorts: Plant) -> None:
     second = Ceiling(1.0, Estimate(1.0, 30, None))
     ceilings = Ceilings("Abacus", {"float32": second}, second)
-    assert derived(ROOFLINE, toys(Fast=[100]), ceilings=ceilings) == []
+    assert derived(ROOFLINE, sorts({"Fast": [100]}), ceilings=ceilings) == []
 
 
-def test_each_variant_is_switched_with_the_others_fixed(toys: Callable[..., Any]) -> None:
-    planted = toys({"fused": 2.0, "cached": 0.5}, Fast=(100, 100))
+def test_each_variant_is_switched_with_the_others_fixed(sorts: Plant) -> None:
+    switches = itertools.product((False, True), repeat=2)
+    planted = sorts(
+        {
+            ("Fast", (("fused", fused), ("cached", cached))): [100 * 2.0**fused / 2.0**cached] * 2
+            for fused, cached in switches
+        }
+    )
     found = derived(VARIANT_EFFECT, planted)
     assert len(found) == 4
     assert {(f.subject["switched"], *f.subject["variant"].items()): f.verdict for f in found} == {

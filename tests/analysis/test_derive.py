@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analysis.planting import SIZES, check, excluded_run
+from analysis.deriving import check, excluded_run
+from planted.sweeps import SIZES
 
 from flashlab.analysis.derive import write_findings
 from flashlab.analysis.finding import Finding, read_findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from analysis.planting import Plant, derived
+from analysis.deriving import Plant, derived
 
 from flashlab.analysis.doubts import HALVES_DIFFER, with_doubts
 from flashlab.analysis.estimates import Estimates

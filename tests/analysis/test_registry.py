@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from analysis.planting import VALID, Plant, the_one
+from analysis.deriving import VALID, Plant, the_one
 
 from flashlab.analysis.kind import Kind
 from flashlab.analysis.kinds.comparison import COMPARISON

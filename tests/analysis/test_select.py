@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from analysis.planting import Plant
+from analysis.deriving import Plant
 
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.select import select

@@ -3,7 +3,7 @@
 Read them as a reader reads the report, and read the diff of a change: nothing else protects a
 sentence. They hold page one, the sections with their findings, the claims and the method, as the
 HTML page and the PDF have them; not the runs' own tables, versions, dates and ceilings. Renew them,
-from the repository's root, with: python tests/golden/texts.py
+from the repository's root, with: PYTHONPATH=tests python -m golden.texts
 """
 
 from __future__ import annotations
@@ -11,37 +11,68 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from golden.statements import planted_texts
 from markupsafe import Markup
+from planted import ladder, sorting, training
+from planted.results import PlantedReport
 
 from flashlab.analysis.derive import write_findings
+from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.tables import write_tables
+from flashlab.benchmarks.model import Benchmark
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
 from flashlab.files import write_json
 from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.plan.published import CLAIMS
 from flashlab.report.content import compose
-from flashlab.report.document import FigureEntry
+from flashlab.report.document import FigureEntry, Report
 from flashlab.report.page import LANGUAGE_TAGS, Page
 from flashlab.report.render import to_html
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
-COMMAND = "python tests/golden/texts.py"
+COMMAND = "PYTHONPATH=tests python -m golden.texts"
 
 
 @dataclass(frozen=True)
-class Golden:
-    """A report whose text is kept: its configuration files, and what the call gives besides.
+class Made:
+    """What a golden text is of: a report as the HTML page, and the findings that it tells."""
 
-    `drawn` names the figures across experiments; whether they can be drawn is tested elsewhere.
+    benchmark: Benchmark
+    findings: Sequence[Finding]
+    html: str
+
+    def text(self, language: str) -> str:
+        """What the page says in a language."""
+        return read_text(self.html, language)
+
+
+class Golden(Protocol):
+    """A report whose text is kept.
+
+    `drawn` names its figures across experiments; whether they can be drawn is tested elsewhere.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+
+    def make(self) -> Made:
+        """Make it anew."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The report of a recorded dataset: its configuration files, and what the call gives besides.
+
     `data` is the folder that holds the dataset.
     """
 
@@ -52,26 +83,56 @@ class Golden:
     drawn: Sequence[str] = ()
     data: Path = ROOT / "data"
 
+    def make(self) -> Made:
+        """The report by the stages from the records on."""
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
+            Path("data").symlink_to(self.data)
+            prepared = prepare(*self._layers())
+            home = Path(prepared.home)
+            _write_results(prepared, self.drawn)
+            config = prepared.documents[f"{prepared.home}/plan/config.json"]
+            ceilings = Path(prepared.ceilings) if prepared.ceilings else None
+            return _made(compose(config, home, ceilings, ()), home)
 
-GOLDEN = (
-    Golden("attention", "config.yaml", drawn=("summary", "heat-map-1", "roofline-float16")),
-    Golden("lab5", "config.yaml", own=("config.yaml",), drawn=("summary", "roofline-float16")),
-    Golden("ladder", "ladder.yaml", drawn=("steps", "split", "roofline-float32")),
-    Golden("training", "training.yaml", drawn=("summary",)),
-    Golden(
+    def _layers(self) -> tuple[Layer, list[Layer]]:
+        own = [read_layer(ROOT / "config" / file) for file in self.own]
+        return read_layer(ROOT / "config" / self.base), [*own, Layer("--config", self.keys)]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """The report of planted records."""
+
+    name: str
+    report: PlantedReport
+    drawn: Sequence[str] = ()
+
+    def make(self) -> Made:
+        """The report by the stages from the records on."""
+        with tempfile.TemporaryDirectory() as folder, chdir(folder), self.report.declared():
+            home = self.report.write(Path("results", "local"), self.drawn)
+            return _made(self.report.compose(home), home)
+
+
+GOLDEN: Sequence[Golden] = (
+    Recorded("attention", "config.yaml", drawn=("summary", "heat-map-1", "roofline-float16")),
+    Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("summary", "roofline-float16")),
+    Recorded("ladder", "ladder.yaml", drawn=("steps", "split", "roofline-float32")),
+    Recorded("training", "training.yaml", drawn=("summary",)),
+    Recorded(
         "cpu",
         "config.yaml",
         keys={"dataset": "cpu"},
         data=FOLDER / "data",
         drawn=("summary", "roofline-float32"),
     ),
+    Planted("planted-sorting", sorting.REPORT, drawn=("summary", "heat-map-1")),
+    Planted("planted-ladder", ladder.ON_GPU, drawn=("steps", "split")),
+    Planted("simulated-ladder", ladder.SIMULATED),
+    Planted("planted-training", training.REPORT, drawn=("summary",)),
 )
-"""With all implementations, with the lab's two, of the other benchmarks, and of a CPU."""
-
-
-def _layers(golden: Golden) -> tuple[Layer, list[Layer]]:
-    own = [read_layer(ROOT / "config" / file) for file in golden.own]
-    return read_layer(ROOT / "config" / golden.base), [*own, Layer("--config", golden.keys)]
+"""With all implementations, with the lab's two, of the other benchmarks, and of a CPU; of planted
+records a benchmark that is only declared, a simulator, failures and disagreements."""
 
 
 def _without_kernels_of_today(document: Any) -> Any:
@@ -93,22 +154,15 @@ def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
     write_json(home / "overview" / "drawn.json", list(drawn))
 
 
+def _made(report: Report, home: Path) -> Made:
+    """A report as the HTML page, which has all that the PDF has, without its pictures."""
+    html = to_html(report, _PageWithoutPictures(report))
+    return Made(report.benchmark, read_findings(home / "findings.json"), html)
+
+
 class _PageWithoutPictures(Page):
     def svg(self, figure: FigureEntry) -> Markup:
         return Markup("")
-
-
-def html_of(golden: Golden) -> str:
-    """The report as the HTML page, which has all that the PDF has, without its pictures."""
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        Path("data").symlink_to(golden.data)
-        prepared = prepare(*_layers(golden))
-        _write_results(prepared, golden.drawn)
-        home = Path(prepared.home)
-        config = prepared.documents[f"{prepared.home}/plan/config.json"]
-        ceilings = Path(prepared.ceilings) if prepared.ceilings else None
-        report = compose(config, home, ceilings, ())
-        return to_html(report, _PageWithoutPictures(report))
 
 
 # From HTML to text
@@ -177,21 +231,26 @@ def read_text(html: str, language: str) -> str:
     return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def golden_file(golden: Golden, language: str) -> Path:
-    """Where a report's text in a language is kept."""
-    return FOLDER / f"{golden.name}.{language}.txt"
+def golden_file(name: str, language: str) -> Path:
+    """Where a text in a language is kept."""
+    return FOLDER / f"{name}.{language}.txt"
 
 
-def golden_texts(golden: Golden) -> Iterator[tuple[Path, str]]:
-    """A report's text as it is now in each language, with the file where it is kept."""
-    html = html_of(golden)
-    for language in LANGUAGE_TAGS:
-        yield golden_file(golden, language), read_text(html, language)
+def main() -> None:
+    """Write the golden texts, or those that are named."""
+    texts = {"planted": planted_texts}
+    for golden in GOLDEN:
+        texts[golden.name] = lambda golden=golden: _texts(golden.make())
+    for name in sys.argv[1:] or texts:
+        for language, text in texts[name]().items():
+            path = golden_file(name, language)
+            path.write_text(text, encoding="utf-8")
+            print(path.relative_to(ROOT))
+
+
+def _texts(made: Made) -> dict[str, str]:
+    return {language: made.text(language) for language in LANGUAGE_TAGS}
 
 
 if __name__ == "__main__":
-    for report in GOLDEN:
-        if not sys.argv[1:] or report.name in sys.argv[1:]:
-            for path, content in golden_texts(report):
-                path.write_text(content, encoding="utf-8")
-                print(path.relative_to(ROOT))
+    main()

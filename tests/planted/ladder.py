@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from planted.results import PlantedReport, record_of, samples_around
+from planted.records import plain_record, samples_around
+from planted.results import PlantedReport
 
 from flashlab.benchmarks.ladder.costs import flops
 from flashlab.benchmarks.ladder.declaration import LADDER
@@ -48,7 +49,7 @@ CONFIG: dict[str, Any] = {
 
 
 def _record(run: Run, **fields: Any) -> Record:
-    return record_of(run, LADDER.name, environment=ENVIRONMENT, **fields)
+    return plain_record(run, LADDER.name, environment=ENVIRONMENT, **fields)
 
 
 def record(run: Run) -> Record:

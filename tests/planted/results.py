@@ -19,32 +19,10 @@ from flashlab.files import write_json
 from flashlab.plan import planning as plan
 from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.plan.published import CLAIMS
-from flashlab.records import Measurement, Record, write_record
+from flashlab.records import Record, write_record
 from flashlab.report.content import compose
 from flashlab.report.document import Report
 from flashlab.runs import Run
-
-
-def record_of(run: Run, benchmark: str, **fields: Any) -> Record:
-    """A record that is ok and states little, but for these fields."""
-    usual: dict[str, Any] = {
-        "status": "ok",
-        "message": None,
-        "protocol": {"name": "sampled"},
-        "metrics": {},
-        "gate": None,
-        "warnings": (),
-        "environment": {"device_name": "Abacus", "provider": "beads 1.0", "packages": {}},
-        "sources": {},
-        "started": "2026-01-02T03:04:05+00:00",
-    }
-    return Record(benchmark=benchmark, run=run, **{**usual, **fields})
-
-
-def samples_around(median: float, spread: float = 0.0005) -> Measurement:
-    """41 samples within one or two percent of their median, in no order of time."""
-    factors = (1 + spread * (17 * step % 41 - 20) for step in range(41))
-    return Measurement(median, tuple(median * factor for factor in factors), "interval")
 
 
 @dataclass(frozen=True)

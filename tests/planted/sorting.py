@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from planted.results import PlantedReport, record_of, samples_around
+from planted.records import plain_record, samples_around
+from planted.results import PlantedReport
 
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
 
+NAME = "sorting"
 ITEMS, THREADS = [1024, 2048, 4096, 8192], [1, 2, 4, 8]
 FACTORS = {"Merge": 1.0, "Radix": 4.0, "Bubble": 1.01}
 """Throughput against the baseline's, which is 8 Mitem/s for each thread."""
@@ -21,14 +23,20 @@ def texts(zh_tw: str, en: str) -> dict[str, str]:
     return {"zh_TW": zh_tw, "en": en}
 
 
-SORTING = Benchmark(
-    name="sorting",
-    report="sorting",
-    parameters=(
+def _flag(name: str) -> Parameter:
+    words = {
+        on: texts(f"{word}{name}", f"{word}{name}") for on, word in ((False, "no-"), (True, ""))
+    }
+    return Parameter(name, name, texts(name, name), kind=bool, words=words)
+
+
+def sorting(*flags: str) -> Benchmark:
+    """The benchmark, with variants of these names that are on or off."""
+    parameters = (
         Parameter("items", "n", texts("元素個數", "number of items")),
         Parameter("threads", "t", texts("執行緒數", "number of threads")),
-    ),
-    metrics=(
+    )
+    metrics = (
         Metric(
             "throughput",
             Quantity("throughput", "Mitem/s", "higher", False, texts("吞吐量", "Throughput")),
@@ -39,9 +47,12 @@ SORTING = Benchmark(
             Quantity("scratch", "KiB", "lower", True, texts("暫存空間", "Scratch space")),
             texts("暫存空間", "scratch space"),
         ),
-    ),
-    measure="never measured",
-)
+    )
+    flagged = (*parameters, *map(_flag, flags))
+    return Benchmark(NAME, NAME, flagged, metrics, measure="never measured")
+
+
+SORTING = sorting()
 
 
 def _experiment(name: str, title: dict[str, str], threads: Any, **more: Any) -> dict[str, Any]:
@@ -77,10 +88,17 @@ CONFIG: dict[str, Any] = {
 def record(run: Run) -> Record:
     scratch = int(run["items"]) / 128 * (0.25 if run.implementation == "Radix" else 1)
     median = 8.0 * int(run["threads"]) * FACTORS[run.implementation]
-    return record_of(
+    # Bubble was measured elsewhere, and does not always say where.
+    elsewhere = {"device_name": "Difference engine", "driver": "2", "provider": "wheels 2.0"}
+    if run.implementation != "Bubble":
+        elsewhere = {"driver": "1", "provider": "beads 1.0"}
+    elif run["items"] == ITEMS[-1]:
+        elsewhere = {"device_name": None}
+    return plain_record(
         run,
-        SORTING.name,
+        NAME,
         metrics={"throughput": samples_around(median), "scratch": Measurement(scratch)},
+        environment={"device_name": "Abacus", "packages": {"torch": "2.0"}, **elsewhere},
         sources={"implementation_digest": "a" * 64},
     )
 

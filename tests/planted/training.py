@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from planted.results import PlantedReport, record_of, samples_around
+from planted.records import plain_record, samples_around
+from planted.results import PlantedReport
 
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.training.declaration import TRAINING
@@ -33,7 +34,7 @@ def record(run: Run) -> Record:
     environment = {"device_name": "NVIDIA A100", "provider": "torch 2", "packages": {}}
     usual: dict[str, Any] = {"environment": environment, "protocol": {"name": "training"}}
     if failed := FAILED.get((run.implementation, bool(run["compile"]))):
-        return record_of(run, TRAINING.name, status=failed[0], message=failed[1], **usual)
+        return plain_record(run, TRAINING.name, status=failed[0], message=failed[1], **usual)
     figures = {
         figure.metric: figure.value
         for figure in read_figures(TRAINING)
@@ -48,7 +49,7 @@ def record(run: Run) -> Record:
     }
     if run["compile"]:
         metrics["compile_time"] = Measurement(figures["first_step"] - 1)
-    return record_of(run, TRAINING.name, metrics=metrics, curves={"loss": loss_of(run)}, **usual)
+    return plain_record(run, TRAINING.name, metrics=metrics, curves={"loss": loss_of(run)}, **usual)
 
 
 def _config() -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from analysis.planting import NO_CLAIMS, Plant, check, keys
+from analysis.deriving import NO_CLAIMS, Plant, check, keys
 
 from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis.planting import Plant, derived
+from analysis.deriving import Plant, derived
 
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.anomaly import ANOMALY

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from analysis.planting import Plant, keys, the_one
+from analysis.deriving import Plant, keys, the_one
 
 from flashlab.analysis.kinds.balance import BALANCE
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis.planting import Plant, derived, keys, quoted
+from analysis.deriving import Plant, derived, keys, quoted
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.estimates import Estimates

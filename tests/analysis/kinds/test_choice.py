@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.planting import Plant, derived, excluded_run, keys, the_one
+from analysis.deriving import Plant, derived, excluded_run, keys, the_one
 
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.choice import CHOICE

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from analysis.planting import Plant, claims_document, derived
+from analysis.deriving import Plant, claims_document, derived
 
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kinds.claim import CLAIM, wanted_range

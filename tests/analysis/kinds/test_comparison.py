@@ -3,17 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.planting import (
-    SIZES,
-    Plant,
-    derived,
-    excluded_run,
-    keys,
-    the_one,
-    verdicts,
-)
+from analysis.deriving import Plant, derived, excluded_run, keys, the_one, verdicts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from planted.sweeps import SIZES
 
 from flashlab.analysis.finding import Reason
 from flashlab.analysis.kinds.comparison import COMPARISON

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.planting import Plant, derived, keys, quoted
+from analysis.deriving import Plant, derived, keys, quoted
 
 from flashlab.analysis.kinds.correctness import CORRECTNESS
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.planting import Plant, derived
+from analysis.deriving import Plant, derived
 
 from flashlab.analysis.kinds.crossover import CROSSOVER
 

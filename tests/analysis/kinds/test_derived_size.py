@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from analysis.planting import Plant, derived
+from analysis.deriving import Plant, derived
 
 from flashlab.analysis.kinds.derived_size import DERIVED_SIZE
 

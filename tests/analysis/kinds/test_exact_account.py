@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from analysis.planting import SHAPE, Plant, derived, keys, quoted
+from analysis.deriving import Plant, derived, keys, quoted
+from planted.sweeps import SHAPE
 
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.exact_account import EXACT_ACCOUNT

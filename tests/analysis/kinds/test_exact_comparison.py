@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from analysis.planting import SHAPE, SIZES, Plant, derived, excluded_run, keys
+from analysis.deriving import Plant, derived, excluded_run, keys
+from planted.sweeps import SHAPE, SIZES
 
 from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
 from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from analysis.planting import Plant, keys, quoted, the_one
+from analysis.deriving import Plant, keys, quoted, the_one
 
 from flashlab.analysis.kinds.launch_bound import LAUNCH_BOUND
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.planting import Plant, excluded_run, keys, quoted, the_one
+from analysis.deriving import Plant, excluded_run, keys, quoted, the_one
 
 from flashlab.analysis.kinds.monotonicity import MONOTONICITY
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from analysis.planting import Plant, derived, excluded_run, keys, quoted
+from analysis.deriving import Plant, derived, excluded_run, keys, quoted
 
 from flashlab.analysis.kinds.out_of_memory import OUT_OF_MEMORY
 

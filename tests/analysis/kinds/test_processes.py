@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.planting import Plant, derived, quoted, the_one, verdicts
+from analysis.deriving import Plant, derived, quoted, the_one, verdicts
 
 from flashlab.analysis.doubts import HALVES_DIFFER, with_doubts
 from flashlab.analysis.estimates import Estimates

@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from analysis.planting import SHAPE, Plant, derived, keys, quoted
+from analysis.deriving import Plant, derived, keys, quoted
+from planted.sweeps import SHAPE
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.estimates import Estimates

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from analysis.planting import SIZES, Plant, derived, excluded_run, keys, quoted, the_one
+from analysis.deriving import Plant, derived, excluded_run, keys, quoted, the_one
+from planted.sweeps import SIZES
 
 from flashlab.analysis.finding import Reason
 from flashlab.analysis.kinds.scaling import SCALING

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.planting import SIZES, Plant, derived
+from analysis.deriving import Plant, derived
+from planted.sweeps import SIZES
 
 from flashlab.analysis.experiment import SITTING, SITTINGS_DIFFER, sitting_doubts
 from flashlab.analysis.kinds.balance import BALANCE

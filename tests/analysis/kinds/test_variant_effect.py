@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from analysis.planting import Plant, derived, excluded_run, the_one
+from analysis.deriving import Plant, derived, excluded_run, the_one
 
 from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from analysis.planting import Plant, derived, keys, the_one
+from analysis.deriving import Plant, derived, keys, the_one
 
 from flashlab.analysis.kinds.worse_than_naive import WORSE_THAN_NAIVE
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from analysis.planting import NO_CLAIMS
+from analysis.deriving import NO_CLAIMS
 from analysis.study.planted import (
     DEVICE,
     PLANTS,

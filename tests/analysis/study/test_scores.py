@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from analysis.planting import VALID
+from analysis.deriving import VALID
 from analysis.study import planted
 from analysis.study.scores import Score, Scores, score
 from analysis.study.truth import Truth

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from analysis.planting import keys, quoted
+from analysis.deriving import keys, quoted
 from analysis.study.planted import UNSTEADY, Key, Planted, sweep_shape, true_median
 
 from flashlab.analysis.finding import Finding

@@ -14,15 +14,10 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import Given, Kind
 from flashlab.analysis.registry import findings_schema
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.model import Benchmark
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Measured, Number, Value, from_json, to_json
 
-SHAPE = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
-"""The shape that is planted where nothing else is stated."""
-
-SIZES = (128, 256, 512, 1024)
 LANGUAGES = ("zh_TW", "en")
 NO_CLAIMS: Mapping[str, Any] = {"benchmark": "attention", "sources": {}, "claims": []}
 VALID = jsonschema.Draft202012Validator(findings_schema())
