@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).parent / "workflow"))
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import Implementations, available, find_implementations
 from flashlab.measuring.supervise import measure_run
 from flashlab.plan import identity
-from flashlab.plan.implementations import Implementations, available, find_implementations
 
 TIMEOUT_SECONDS = 3600
 

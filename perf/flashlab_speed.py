@@ -40,10 +40,10 @@ import torch
 from flashlab import machine
 from flashlab.benchmarks.attention import measure
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import KERNELS
 from flashlab.config import read_config
 from flashlab.measuring import protocols
 from flashlab.measuring.kernel import load_kernel
-from flashlab.plan.implementations import KERNELS
 
 ROOT = Path(__file__).parents[1]
 MINE = {"cuda": "flash_lab", "cpu": "pytorch"}

@@ -18,9 +18,9 @@ def planned_runs(clone: Path) -> list[list[str]]:
     """The command line of lab5.py for each run, as the pipeline plans them."""
     sys.path.insert(0, str(clone / "workflow"))
     from flashlab import machine
+    from flashlab.benchmarks.implementations import find_implementations
     from flashlab.config import read_layer, resolve_config
     from flashlab.plan import planning as plan
-    from flashlab.plan.implementations import find_implementations
 
     layers = [read_layer(clone / name) for name in CONFIGS]
     resolved = resolve_config(layers, find_implementations())

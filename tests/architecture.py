@@ -29,7 +29,7 @@ def imported_modules(name: str) -> set[str]:
 
 
 SIDES = {
-    "benchmarks.model": {"model", "shape"},
+    "benchmarks.model": {"model", "shape", "settings"},
     "benchmarks.measure": {"measure", "gate"},
     "measuring.supervise": {"supervise", "start", "warm", "devices"},
 }

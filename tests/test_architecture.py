@@ -25,7 +25,12 @@ COMMANDS = {
     name
     for name in MODULES
     if name.startswith(
-        ("flashlab.checking", "flashlab.bench.", "flashlab.checking.profiling", "flashlab.hw4")
+        (
+            "flashlab.checking",
+            "flashlab.compare.bench",
+            "flashlab.checking.profiling",
+            "flashlab.hw4",
+        )
     )
 }
 """What measures without a plan: the commands of a kernel's author and of the assignment."""
@@ -78,7 +83,7 @@ def names_of(module: str) -> set[str]:
 
 def test_the_ground_floor_depends_on_nothing_above_it() -> None:
     floor = {"flashlab.files", "flashlab.runs", "flashlab.records", "flashlab.devices"}
-    floor |= {"flashlab.fetching"}
+    floor |= {"flashlab.fetching", "flashlab.kernel_sources", "flashlab.syntax"}
     floor |= {name for name in MODULES if name.startswith("flashlab.benchmarks.")}
     floor -= MEASURED_BY
     above = {name for module in floor for name in names_of(module)} - floor
@@ -98,11 +103,11 @@ def test_what_measures_depends_on_no_declaration_and_no_reader_of_records(module
 @pytest.mark.parametrize(
     ("stage", "later"),
     [
-        ("tables", ["findings", "figures", "report", "prepare"]),
-        ("findings.derive", ["figures", "report", "prepare"]),
-        ("figures", ["findings.derive", "report", "prepare"]),
-        ("report", ["prepare"]),
-        ("plan", ["tables", "findings", "figures", "report", "prepare"]),
+        ("plan.planning", ["analysis", "figures", "report", "calls"]),
+        ("analysis.tables", ["figures", "report", "calls"]),
+        ("analysis.derive", ["figures", "report", "calls"]),
+        ("figures", ["report", "calls"]),
+        ("report", ["calls"]),
     ],
 )
 def test_no_stage_depends_on_a_later_one(stage: str, later: list[str]) -> None:
@@ -134,7 +139,9 @@ def test_the_pipeline_does_not_mention_grading(root: Path, word: str) -> None:
     """All of it is in two files of rules, so that it can be read, changed or left out alone."""
     own = {root / "workflow" / "grading.smk", root / "workflow" / "rules" / "grades.smk"}
     pipeline = {*root.joinpath("workflow").rglob("*.smk")} - own
-    pipeline |= {MODULES[f"flashlab.{name}"] for name in ("prepare", "plan", "call")}
+    pipeline |= {
+        MODULES[f"flashlab.{name}"] for name in ("calls.prepare", "plan.planning", "calls.call")
+    }
     mentions = {path.name for path in pipeline if word in path.read_text(encoding="utf-8").lower()}
     assert mentions == set()
 

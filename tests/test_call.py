@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from flashlab.calls import call
+from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer
-from flashlab.plan.prepare import Prepared, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 NAME = "results/local/plan/config.json"

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import Implementations
 from flashlab.config import (
     ConfigError,
     Layer,
@@ -29,7 +30,6 @@ from flashlab.config import (
 from flashlab.config.model import Configuration
 from flashlab.files import canonical
 from flashlab.plan import planning as plan
-from flashlab.plan.implementations import Implementations
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2")
 FILE = Path(__file__).parents[1] / "config" / "config.yaml"

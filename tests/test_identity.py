@@ -12,8 +12,8 @@ import pytest
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import read_implementation
 from flashlab.plan import identity
-from flashlab.plan.implementations import read_implementation
 from flashlab.records import Record, write_record
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of

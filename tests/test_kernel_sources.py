@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from flashlab.benchmarks.implementations import ImplementationError, read_implementation
 from flashlab.measuring.kernel import load_kernel
-from flashlab.plan.implementations import ImplementationError, read_implementation
 
 KERNEL = """
 from kernels.lib import tiles

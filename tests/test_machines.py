@@ -10,9 +10,9 @@ import yaml
 
 from flashlab import machine, nsight
 from flashlab.__main__ import main
+from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer
 from flashlab.plan import machines
-from flashlab.plan.prepare import Prepared, prepare
 
 ROOT = Path(__file__).parents[1]
 H200 = machine.Gpu("GPU-1", "NVIDIA H200")

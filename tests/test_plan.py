@@ -10,10 +10,10 @@ import yaml
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import read_implementation
 from flashlab.config import Layer, resolve_config
 from flashlab.plan import planning as plan
 from flashlab.plan.datasets import Dataset, Entry
-from flashlab.plan.implementations import read_implementation
 from flashlab.runs import Run
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from PIL import Image
 
+from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import ConfigError, Layer, read_layer
-from flashlab.plan.prepare import Prepared, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 

@@ -12,9 +12,8 @@ import pytest
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.config import ConfigError
-from flashlab.plan import remaking
-from flashlab.plan.remaking import (
+from flashlab.calls import remaking
+from flashlab.calls.remaking import (
     ASKED_FOR,
     IntactRecords,
     damage,
@@ -22,6 +21,7 @@ from flashlab.plan.remaking import (
     record_damage,
     runs_asked_for,
 )
+from flashlab.config import ConfigError
 from flashlab.records import Record, time_out_message, write_record
 from flashlab.runs import Run
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.plan import planning as plan
-from flashlab.plan.replicates import (
+from flashlab.calls.replicates import (
     MOST_ADDED,
     Replicates,
     open_runs,
     read_replicates,
     runs_to_decide,
 )
+from flashlab.plan import planning as plan
 from flashlab.runs import Run
 
 KIND = ("float32", "cpu")

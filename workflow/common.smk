@@ -13,8 +13,8 @@ from flashlab.calls import call
 from flashlab.calls.allocations import is_in_allocation, own_jobs
 from flashlab.config.model import MAX_PROCESSES
 from flashlab.measuring.start import start_warm_parent
-from flashlab.plan.prepare import REPORTS
-from flashlab.plan.remaking import MISSING
+from flashlab.calls.prepare import REPORTS
+from flashlab.calls.remaking import MISSING
 from flashlab.plan.source import DATA, LOCAL
 from flashlab.sources import sources_of
 

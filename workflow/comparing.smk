@@ -5,11 +5,11 @@
 import sys
 
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.comparing.sides import Side, SideError, find_side, planned_side
+from flashlab.compare.sides import SideError, find_side, planned_side
 from flashlab.files import read_json
 from flashlab.plan.plan_files import planned_documents
 from flashlab.records import RecordError
-from flashlab.plan.selection import names_a_target
+from flashlab.calls.selection import names_a_target
 
 COMPARED = PREPARED.config.get("compare")
 COMPARED_BENCHMARK = find_benchmark(PREPARED.config["benchmark"])
@@ -65,4 +65,4 @@ def compared_records(wildcards):
     if not COMPARED:
         return []
     plan = read_json(Path(COMPARISON_PLAN))
-    return sorted({str(path) for side in plan["sides"] for path in Side.from_json(side).paths})
+    return sorted({path for side in plan["sides"] for path in side["files"]})

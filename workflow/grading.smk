@@ -5,7 +5,7 @@
 import sys
 
 from flashlab.grading.order import keep_order, kept_order, order_grading
-from flashlab.plan.selection import names_a_target
+from flashlab.calls.selection import names_a_target
 
 
 def order_call():

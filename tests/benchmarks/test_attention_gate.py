@@ -17,8 +17,8 @@ from flashlab.benchmarks.attention.gate import (
     reference_passes,
 )
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import find_implementations
 from flashlab.measuring.kernel import load_kernel
-from flashlab.plan.implementations import find_implementations
 
 Attention = Callable[[torch.Tensor, bool], torch.Tensor]
 

@@ -27,10 +27,10 @@ from flashlab.analysis.derive import write_findings
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.model import Benchmark
+from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
 from flashlab.files import write_json
 from flashlab.plan.plan_files import experiment_file, records_file
-from flashlab.plan.prepare import Prepared, prepare
 from flashlab.plan.published import CLAIMS
 from flashlab.report.content import compose
 from flashlab.report.document import FigureEntry, Report

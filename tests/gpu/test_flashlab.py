@@ -17,8 +17,8 @@ import pytest
 import torch
 
 from flashlab.benchmarks.attention.gate import reference_passes, relative_error
+from flashlab.benchmarks.implementations import KERNELS
 from flashlab.measuring.kernel import load_kernel
-from flashlab.plan.implementations import KERNELS
 
 pytestmark = [
     pytest.mark.gpu,

@@ -21,6 +21,7 @@ from PIL import Image
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import Layer, reported_config, resolve_config
 from flashlab.files import canonical, json_text
 from flashlab.grading import verification
@@ -35,7 +36,6 @@ from flashlab.grading.rebuild import Rebuilt, rebuild
 from flashlab.grading.strict_pdf import UnsoundPdfError
 from flashlab.grading.verification import check_report, verify
 from flashlab.plan import planning as plan
-from flashlab.plan.implementations import find_implementations
 from flashlab.records import Record
 from flashlab.report.attachments import manifest_of
 from flashlab.report.software import differing_parts, software

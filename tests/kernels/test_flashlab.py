@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import torch
 
+from flashlab.benchmarks.implementations import KERNELS
 from flashlab.measuring.kernel import load_kernel
-from flashlab.plan.implementations import KERNELS
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux",

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from flashlab.benchmarks.implementations import KERNELS
 from flashlab.measuring.kernel import load_kernel
-from flashlab.plan.implementations import KERNELS
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux",

@@ -9,9 +9,9 @@ import torch
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import KERNELS, find_implementations
 from flashlab.measuring.child import measure
 from flashlab.measuring.kernel import load_kernel
-from flashlab.plan.implementations import KERNELS, find_implementations
 
 PATHS = sorted(KERNELS.glob("*.py"))
 NAMES = ("Pytorch", "Flash2", "SdpaMath")

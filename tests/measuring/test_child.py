@@ -15,10 +15,10 @@ import torch
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.measuring.child import measure
 from flashlab.measuring.failures import IncorrectError, describe_failure
 from flashlab.measuring.kernel import load_kernel
-from flashlab.plan.implementations import Implementation
 
 Kernel = Callable[[str], Implementation]
 RUN = attention_run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")

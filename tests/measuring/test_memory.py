@@ -8,9 +8,9 @@ import torch
 
 from flashlab.benchmarks.attention import measure
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import find_implementations
 from flashlab.measuring.kernel import load_kernel
 from flashlab.measuring.memory import peak_memory
-from flashlab.plan.implementations import find_implementations
 
 MIB = 2**20
 

@@ -10,9 +10,9 @@ import pytest
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import Implementation, find_implementations
 from flashlab.measuring.operators import Call, computing, nested, typical
 from flashlab.measuring.supervise import measure_run
-from flashlab.plan.implementations import Implementation, find_implementations
 from flashlab.plan.planning import operators_protocol
 from flashlab.records import Record, read_record
 

@@ -11,12 +11,12 @@ from typing import Any
 from flashlab.analysis.derive import write_findings
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.tables import write_tables
+from flashlab.benchmarks.implementations import Implementation, implementations_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.plan import planning as plan
-from flashlab.plan.implementations import Implementation, implementations_of
 from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.plan.published import CLAIMS
 from flashlab.records import Record, write_record

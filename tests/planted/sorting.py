@@ -8,8 +8,8 @@ from typing import Any
 from planted.records import plain_record, samples_around
 from planted.results import PlantedReport
 
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Quantity
-from flashlab.plan.implementations import Implementation
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
 

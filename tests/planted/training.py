@@ -8,9 +8,9 @@ from typing import Any
 from planted.records import plain_record, samples_around
 from planted.results import PlantedReport
 
+from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.config import read_layer, resolve_config
-from flashlab.plan.implementations import implementations_of
 from flashlab.plan.published import read_figures
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run

@@ -9,8 +9,8 @@ from typing import TypeGuard
 
 import pytest
 
+from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.plan.implementations import implementations_of
 from flashlab.sources import PACKAGE, imports
 from flashlab.telling.catalogs import messages
 

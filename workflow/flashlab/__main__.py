@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.calls.watching import end_with_workflow
 from flashlab.checking.shapes import FORM, ShapeError
-from flashlab.plan.implementations import ImplementationError
 
 Arguments = argparse.Namespace
 
@@ -32,9 +31,10 @@ def _require(package: str) -> None:
 
 
 def _measure(arguments: Arguments) -> None:
+    from flashlab.benchmarks import implementations
     from flashlab.benchmarks.registry import find_benchmark
     from flashlab.measuring import supervise
-    from flashlab.plan import identity, implementations
+    from flashlab.plan import identity
     from flashlab.plan import planning as plan
     from flashlab.plan.machines import check_described
     from flashlab.runs import Run
@@ -72,22 +72,13 @@ def _ceilings(arguments: Arguments) -> None:
 
 
 def _describe_machine(arguments: Arguments) -> None:
+    from flashlab.benchmarks.implementations import implementations_of
     from flashlab.benchmarks.registry import BENCHMARKS
     from flashlab.plan import machines
-    from flashlab.plan.implementations import implementations_of
 
     known = [one for each in BENCHMARKS.values() for one in implementations_of(each).values()]
     packages = {"torch", *(package for one in known for package in one.packages)}
     machines.describe_machine(arguments.device, packages, arguments.output)
-
-
-def _shapes(text: str) -> list[Shape]:
-    from flashlab.checking.cases import shapes_of
-
-    try:
-        return shapes_of(text)
-    except ShapeError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _seconds(text: str) -> float:
@@ -104,15 +95,17 @@ def _check(arguments: Arguments) -> None:
     from flashlab import machine
     from flashlab.checking import cases, command
 
+    device = machine.detect_device("auto")
     try:
-        kernel = command.find_kernel(arguments.name)
-    except ImplementationError as error:
+        kernel, benchmark = command.find_kernel(arguments.name)
+        grid = cases.GRIDS[benchmark.name]
+        shapes = [shape for text in arguments.shape for shape in grid.parse(text, device)]
+    except (ImplementationError, ShapeError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from error
-    device = machine.detect_device("auto")
-    shapes = [shape for given in arguments.shape for shape in given] or cases.grid()
-    chosen = cases.cases_of(shapes, arguments.dtype or cases.DTYPES[device])
-    if not command.print_check(kernel, device, chosen, arguments.timeout, arguments.fail_fast):
+    chosen = cases.cases_of(shapes or grid.shapes(device), arguments.dtype or grid.dtypes[device])
+    limits = (arguments.timeout, arguments.fail_fast)
+    if not command.print_check(kernel, benchmark, device, chosen, *limits):
         raise SystemExit(1)
 
 
@@ -133,27 +126,24 @@ def _bench(arguments: Arguments) -> None:
 
     _require("torch")
     start_own_parent()  # before the imports below, which take a while too
-    from flashlab.bench import command
+    from flashlab.compare import bench
 
-    passes = tuple(
-        name
-        for name in command.PASSES
-        if not arguments.passes or name.removesuffix("_time") in arguments.passes
-    )
-    order = command.Order(
-        tuple(arguments.implementations),
-        tuple(arguments.shape),
-        arguments.sweep,
-        arguments.dtype,
-        passes,
-        arguments.seconds,
-        arguments.margin,
-        arguments.counters,
+    order = bench.Order(
+        implementations=tuple(arguments.implementations),
+        shapes=tuple(arguments.shape),
+        sweep=arguments.sweep,
+        dtype=arguments.dtype,
+        passes=bench.passes_of(arguments.passes),
+        seconds=arguments.seconds,
+        margin=arguments.margin,
+        counters=arguments.counters,
+        timeout_s=arguments.timeout,
+        output=arguments.json,
     )
     try:
         if arguments.watch:
-            command.watch_bench(order)
-        elif not command.run_bench(order):
+            bench.watch_bench(order)
+        elif not bench.run_bench(order):
             raise SystemExit(1)
     except (ImplementationError, ShapeError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -161,11 +151,11 @@ def _bench(arguments: Arguments) -> None:
 
 
 def _profile(arguments: Arguments) -> None:
-    from flashlab.bench import command
+    from flashlab.compare import bench
 
     _require("torch")
     try:
-        ended = command.profile(
+        ended = bench.profile(
             arguments.name, tuple(arguments.shape), arguments.dtype, arguments.timeout
         )
     except (ImplementationError, ShapeError) as error:
@@ -332,53 +322,53 @@ def _hw4_judge(arguments: Arguments) -> None:
 def _compare(arguments: Arguments) -> None:
     """Print a comparison; exit status 1 where a verdict stands that the call is to fail on."""
     from flashlab.benchmarks.registry import find_benchmark
-    from flashlab.comparing.comparison import compare
-    from flashlab.comparing.formats import formatted
-    from flashlab.comparing.sides import find_side
+    from flashlab.compare.listing import blocks
+    from flashlab.compare.printing import publish
+    from flashlab.compare.sides import find_side
+    from flashlab.compare.two_sides import compare
 
-    benchmark = find_benchmark(arguments.benchmark)
+    benchmark, form = find_benchmark(arguments.benchmark), arguments.format
     document = compare(*(find_side(n, benchmark) for n in (arguments.one, arguments.other)))
-    print(formatted(document, arguments.format, arguments.language), end="")
+    publish(form, document, blocks(document, arguments.language, markdown=form == "markdown"))
     if {pair["verdict"] for pair in document["pairs"]} & set(arguments.fail_on):
         raise SystemExit(1)
 
 
 def _comparison(arguments: Arguments) -> None:
-    from flashlab.comparing.comparison import write_comparison
+    from flashlab.compare.two_sides import write_comparison
 
     write_comparison(arguments.plan, arguments.output)
 
 
 def _comparison_figures(arguments: Arguments) -> None:
-    from flashlab.comparing.figures import draw_comparison
+    from flashlab.compare.dumbbells import draw_comparison
 
     draw_comparison(arguments.comparison, arguments.output)
 
 
 def _comparison_pdf(arguments: Arguments) -> None:
-    from flashlab.comparing.pages import write_pdf
+    from flashlab.compare.rendered import write_pdf
 
     write_pdf(arguments.comparison, arguments.figures, arguments.output)
 
 
 def _comparison_page(arguments: Arguments) -> None:
-    from flashlab.comparing.pages import write_page
+    from flashlab.compare.rendered import write_page
 
     write_page(arguments.comparison, arguments.figures, arguments.output)
 
 
 def _history(arguments: Arguments) -> None:
-    from flashlab.files import open_atomically
-    from flashlab.history.formats import formatted
-    from flashlab.history.series import read_history
+    from flashlab.compare.history import read_history
+    from flashlab.compare.history_pages import blocks, to_html
+    from flashlab.compare.printing import publish, write_text
 
     document = read_history(arguments.folders, arguments.repository)
-    text = formatted(document, arguments.format, arguments.language)
-    if arguments.output is None:
-        print(text, end="")
-        return
-    with open_atomically(arguments.output) as file:
-        file.write(text)
+    if arguments.format == "html":
+        write_text(to_html(document), arguments.output)
+    else:
+        parts = blocks(document, arguments.language)
+        publish(arguments.format, document, parts, arguments.output)
 
 
 def _check_call(arguments: Arguments) -> None:
@@ -431,10 +421,13 @@ def _parser() -> argparse.ArgumentParser:
         "Exit status: 0 if every case is ok or unsupported, 1 if one is not or the kernel cannot "
         "be imported, 2 if the command line is wrong, 130 if it is interrupted."
     )
-    check.add_argument("name", metavar="NAME", help="its NAME in kernels/, or the path of a file")
+    check.add_argument(
+        "name",
+        metavar="NAME",
+        help="its NAME in kernels/ or kernels/ladder/, or the path of a file",
+    )
     check.add_argument(
         "--shape",
-        type=_shapes,
         action="append",
         default=[],
         help=f"check this shape and not the grid, such as {FORM}; E2048 (emb_dim) may be given in "
@@ -493,6 +486,16 @@ def _parser() -> argparse.ArgumentParser:
         type=_share,
         default=0.05,
         help="difference up to which two times are equal (5%%)",
+    )
+    bench.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="time limit of a kernel's import, its check and each further step (60, or ten times "
+        "what the slowest of the others took)",
+    )
+    bench.add_argument(
+        "--json", type=Path, metavar="FILE", help="write what the table says to a file, too"
     )
     bench.add_argument(
         "--counters", action="store_true", help="count each pass too, as the command profile does"
@@ -670,7 +673,11 @@ def _parser() -> argparse.ArgumentParser:
     hw4 = command("hw4", _hw4, "Homework 4's program: read Q, K, V from a file, write the output.")
     hw4.add_argument("input", type=Path, metavar="IN.bin", help="B, N, d, then Q, K, V by batch")
     hw4.add_argument("output", type=Path, metavar="OUT.bin", help="the output to write")
-    hw4.add_argument("--step", metavar="NAME", help="a step in kernels/ladder/ (the last one)")
+    hw4.add_argument(
+        "--step",
+        metavar="NAME",
+        help="a step in kernels/ladder/, in capitals or not (the last one)",
+    )
     hw4.add_argument("--json", action="store_true", help="print the times as JSON, in seconds")
 
     cases = command("hw4-cases", _hw4_cases, "Generate the input files of homework 4's cases.")
@@ -679,7 +686,7 @@ def _parser() -> argparse.ArgumentParser:
     judge.epilog = "Exit status: 0 if every case is within the tolerance, 1 if one is not."
     judge.add_argument(
         "--step", metavar="NAME", action="append", default=[],
-        help="a step in kernels/ladder/ (the last one); may be repeated",
+        help="a step in kernels/ladder/, in capitals or not (the last one); may be repeated",
     )  # fmt: skip
     for added in (cases, judge):
         added.add_argument("cases", metavar="CASE", nargs="*", help="t01 to t30 (all)")

@@ -17,7 +17,7 @@ from analysis.study.noise import NOISES, Draw, lognormal
 
 from flashlab.analysis.ratios import ratio
 from flashlab.analysis.replication import Replicated, combine_processes
-from flashlab.plan.replicates import MOST_ADDED
+from flashlab.calls.replicates import MOST_ADDED
 from flashlab.statistics import MARGIN, Estimate, Floats, estimate_median, function_interval
 
 RUNS = 8

@@ -148,10 +148,3 @@ def without_samples(found: Iterable[Ratio]) -> list[Reason]:
     """The reason ``no_samples`` where there are ratios, but not one with an interval."""
     lows = [ratio.low for ratio in found]
     return [Reason("no_samples")] if lows and all(low is None for low in lows) else []
-
-
-def counted(key: str, count: int, fewest: int = 1) -> str:
-    """The message for so many values: ``.missing`` under the fewest, ``.one`` for a single one."""
-    if count < fewest:
-        return f"{key}.missing"
-    return f"{key}.one" if count == 1 else key

@@ -1,1 +1,1 @@
-"""What a Snakemake call needs of the folder and the machine that it works on."""
+"""One Snakemake call: what it is asked for, what it makes, its claim on the folder, its jobs."""

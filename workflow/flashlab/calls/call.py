@@ -19,16 +19,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.calls.exclusive import FolderClaim
+from flashlab.calls.prepare import INTACT, Prepared, prepare, prepare_description
+from flashlab.calls.remaking import ASKED_FOR, MISSING
 from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
 from flashlab.machine import MachineError
 from flashlab.plan.datasets import DatasetError
-from flashlab.plan.implementations import ImplementationError
 from flashlab.plan.planning import PlanError
-from flashlab.plan.prepare import INTACT, Prepared, prepare, prepare_description
 from flashlab.plan.published import ClaimsError
-from flashlab.plan.remaking import ASKED_FOR, MISSING
 
 PREPARATION_ERRORS = (
     ClaimsError,

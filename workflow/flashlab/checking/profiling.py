@@ -18,11 +18,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.measuring.supervise import measure_run
 from flashlab.nsight import METRICS, PROGRAM
 from flashlab.plan import identity
-from flashlab.plan.implementations import Implementation
 from flashlab.records import COUNTERS, Record
 from flashlab.runs import Run
 

@@ -10,6 +10,9 @@ from flashlab.benchmarks.attention.shape import Shape
 
 FORM = "B16,N1024,H32,D64,causal"
 _SIZE = re.compile("([BNHDE])([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
+_RANGE = re.compile(r"([1-9][0-9]*):([1-9][0-9]*)", re.ASCII)
+_LIST = re.compile(r"[1-9][0-9]*(,[1-9][0-9]*)*", re.ASCII)
+_LETTERS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "emb_dim": "E", "head_dim": "D"}
 _MASKS = {"full": False, "causal": True}
 
 
@@ -76,3 +79,39 @@ def parse_shapes(
     except (ShapeError, ValueError) as error:  # ValueError: more digits than Python reads
         raise ShapeError(f"{text!r}: {error}; the form is {FORM}") from None
     return shapes
+
+
+def _swept_sizes(sweep: str) -> list[str]:
+    """The sizes of a sweep as parts of a shape's text: ``N128``, ``N256``."""
+    name, _, values = sweep.partition("=")
+    if name not in _LETTERS:
+        raise ShapeError(f"--sweep {sweep}: {name!r} is none of {', '.join(_LETTERS)}")
+    sizes: list[int] = []
+    if bounds := _RANGE.fullmatch(values):
+        first, last = map(int, bounds.groups())
+        sizes = [first << doubled for doubled in range((last // first).bit_length())]
+    elif _LIST.fullmatch(values):
+        sizes = [int(value) for value in values.split(",")]
+    if not sizes:
+        raise ShapeError(
+            f"--sweep {sweep}: the form is {name}=128:8192 (doubled from the first to the last at "
+            f"most) or {name}=128,384,512"
+        )
+    return [f"{_LETTERS[name]}{size}" for size in sizes]
+
+
+def sweep_shape(text: str, sweep: str) -> list[str]:
+    """A shape's text once for each size of a sweep, in place of the one that it has, if any.
+
+    Args:
+        text: a shape as `parse_shapes` reads it.
+        sweep: a size and its values, such as ``seq_len=128:8192`` or ``head_dim=64,96,128``.
+
+    Raises:
+        ShapeError: the sweep is malformed; the message shows the form.
+    """
+    sizes = _swept_sizes(sweep)
+    replaced = "DE" if sizes[0][0] in "DE" else sizes[0][0]
+    parts = [part.strip() for part in text.split(",")]
+    kept = [part for part in parts if part and part[0].upper() not in replaced]
+    return [",".join([*kept, size]) for size in sizes]

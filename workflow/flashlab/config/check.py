@@ -12,6 +12,7 @@ from typing import Any, Literal, get_origin
 
 from pydantic import ValidationError
 
+from flashlab.benchmarks.implementations import describe_unknown
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_benchmark
@@ -20,7 +21,6 @@ from flashlab.config.model import UNREPORTED, Configuration, configuration_of
 from flashlab.config.parameters import block_problems, sweep_problems
 from flashlab.config.problems import choose_problems
 from flashlab.config.strict_yaml import StrictYamlError, parse_yaml
-from flashlab.plan.implementations import describe_unknown
 
 RESERVED_EXPERIMENT_NAMES = ("summary", "claims-lab5", "claims-sampled")
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import jsonschema
 
+from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.course import NotMeasuredError, agree, result_of
@@ -27,7 +28,6 @@ from flashlab.grading.model import Result
 from flashlab.grading.pdf_comparison import read_attachments
 from flashlab.grading.strict_pdf import MAX_PDF_BYTES, StrictPdf, UnsoundPdfError
 from flashlab.pictures import Picture, PictureError, picture_of
-from flashlab.plan.implementations import implementations_of
 from flashlab.plan.planning import protocol_of
 from flashlab.records import SCHEMAS, parse_record
 from flashlab.remarks import (

@@ -17,6 +17,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import Implementation, find_implementations
 from flashlab.config import ConfigError
 from flashlab.files import write_json
 from flashlab.grading.apart import check_apart
@@ -35,7 +36,6 @@ from flashlab.grading.reproduction import (
 from flashlab.grading.shown import escaped
 from flashlab.grading.submissions import find_submissions
 from flashlab.plan import planning as plan
-from flashlab.plan.implementations import Implementation, find_implementations
 from flashlab.plan.machines import machine_of
 from flashlab.runs import Run
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from flashlab.analysis.derive import write_findings
 from flashlab.analysis.tables import write_tables
+from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import write_json
@@ -31,7 +32,6 @@ from flashlab.grading.attachments import (
 from flashlab.grading.strict_pdf import UnsoundPdfError
 from flashlab.plan import planning as plan
 from flashlab.plan.datasets import dataset_folder
-from flashlab.plan.implementations import implementations_of
 from flashlab.plan.plan_files import experiment_file, records_file, results_of
 from flashlab.plan.published import CLAIMS, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL

@@ -23,9 +23,9 @@ from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.files import canonical, open_atomically
-from flashlab.plan.implementations import Implementation
 from flashlab.plan.machines import HERE, Machine
 from flashlab.records import COUNTERS, INTERLEAVED, Record, RecordError, read_record
 from flashlab.runs import Run

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import nsight
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.plan import identity
 from flashlab.plan.datasets import Dataset
-from flashlab.plan.implementations import Implementation
 from flashlab.plan.machines import HERE, Machine
 from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY
 from flashlab.proof import NONCE

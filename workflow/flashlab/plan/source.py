@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.implementations import Implementations, implementations_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
 from flashlab.plan import datasets
-from flashlab.plan.implementations import Implementations, implementations_of
 from flashlab.plan.machines import HERE, Machine, machine_of
 from flashlab.plan.plan_files import results_of
 

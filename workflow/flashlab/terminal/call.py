@@ -20,8 +20,8 @@ from pathlib import Path
 from flashlab.analysis.verdict_changes import CHANGED
 from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.calls.selection import benchmark_of_file
 from flashlab.plan.plan_files import results_of
-from flashlab.plan.selection import benchmark_of_file
 from flashlab.runs import Run
 from flashlab.terminal.outcomes import (
     UNMEASURED,
