@@ -83,7 +83,7 @@ def test_a_record_that_states_nothing_contradicts_no_other(results: Any) -> None
     assert [row[1] for row in rows].count("not recorded") == 2
     results.change_runs("emb_dim", {"torch": "1.0"}, first=2)
     report = composed(results)
-    assert [row[0] for row in disagreements(report.environment)] == ["torch", "", "", "Device", ""]
+    assert [row[0] for row in disagreements(report.environment)] == ["Device", "", "torch", "", ""]
     assert warns(report)
 
 

@@ -9,7 +9,7 @@ from babel.messages.catalog import Catalog
 
 from flashlab.records import STATUSES
 from flashlab.telling import codes
-from flashlab.telling.catalogs import LOCALES, MissingMessageError, in_all, message, messages
+from flashlab.telling.catalogs import LOCALES, MissingMessageError, message, messages
 
 LANGUAGES = ("zh_TW", "en")
 FILES = sorted(LOCALES.glob("*/LC_MESSAGES/*.po"))
@@ -56,8 +56,3 @@ def test_every_status_has_its_words_in_figures_and_in_the_report() -> None:
 def test_a_message_that_a_catalog_lacks_is_an_error_that_names_the_catalog() -> None:
     with pytest.raises(MissingMessageError, match=r"en/LC_MESSAGES/figures\.po .* 'colour'"):
         message("en", "figures", "colour")
-
-
-def test_a_text_in_all_languages_is_said_once_where_they_agree() -> None:
-    assert in_all(["zh_TW", "en"], "figures", "oom") == "記憶體不足 out of memory"
-    assert in_all(["en", "en"], "figures", "oom") == "out of memory"
