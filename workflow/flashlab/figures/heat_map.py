@@ -42,7 +42,7 @@ ROW_INCHES = 0.13
 GAP_ROWS = 0.4
 """Between two blocks of rows, in rows."""
 
-TITLE_ROWS = 0.82
+TITLE_ROWS = 0.92
 """Rows that a line of a block's title is as high as."""
 
 CELL_INCHES = 0.6
@@ -219,6 +219,16 @@ def draw_heat_map(
             _draw_column(axes, compared, runs, metric, column)
     for begin, title in zip(begins, titles, strict=False):
         at, coords = (0.0, begin), ("figure fraction", "data")
-        write(panels[0], title, at, (0, 0), coords, va="top", in_layout=False, **bold)
+        write(
+            panels[0],
+            title,
+            at,
+            (0, 0),
+            coords,
+            va="top",
+            linespacing=1.35,
+            in_layout=False,
+            **bold,
+        )
     lay_out(figure, ROW_INCHES * (begins[-1] - GAP_ROWS), TITLE_INCHES, max(0.0, free))
     return figure

@@ -19,8 +19,7 @@ from matplotlib.figure import Figure
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.labels import (
-    label_briefly,
-    label_covaried,
+    covaried,
     label_parameter,
     said,
     title_with_unit,
@@ -36,6 +35,7 @@ from flashlab.figures.panel import (
 )
 from flashlab.figures.placement import POINTS
 from flashlab.figures.style import (
+    GREY,
     HALF_INCHES,
     LINE_POINTS,
     Style,
@@ -50,7 +50,7 @@ from flashlab.figures.style import (
 )
 from flashlab.sweep import Sweep, metrics_of
 
-PANELS_INCHES, SMALL_PANEL_INCHES, GAP_INCHES = 1.45, 0.58, 0.2
+PANELS_INCHES, SMALL_PANEL_INCHES, GAP_INCHES = 1.45, 0.5, 0.2
 """The height of all panels together, that of a small figure's, and what lies between two."""
 
 LEAST_PANEL_INCHES = 0.4
@@ -96,15 +96,19 @@ def _draw_along(
     inner = SMALL_PANEL_INCHES if is_small else PANELS_INCHES - GAP_INCHES * (len(titles) - 1)
     stack = lines * LINE_POINTS / POINTS if panel["labelled"] else 0.0
     height = max(inner / len(titles), stack, LEAST_PANEL_INCHES)
-    ticks = [str(value) for value in sweep.values]
-    if not is_small and not sweep.is_of_problems:
-        ticks = ["\n".join([t, *a]) for t, a in zip(ticks, label_covaried(sweep), strict=True)]
+    sizes = {sweep.parameter.symbol: sweep.values, **covaried(sweep)}
+    if sweep.is_of_problems:  # whose sizes are many, and in a table
+        sizes = {sweep.parameter.symbol: sweep.values}
+    ticks = ["\n".join(map(str, each)) for each in zip(*sizes.values(), strict=True)]
     figure, panels = new_panels(width, len(titles), sharex=True)
     for axes, (metric, title) in zip(panels[:, 0], titles.items(), strict=True):
         of_metric, rows = data[data["metric"] == metric], int(data["level"].nunique())
         draw_panel(axes, sweep, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel)
-    label = label_briefly(sweep) if is_small else label_parameter(sweep.parameter, languages)
-    panels[-1, 0].set_xlabel(label)
+    for row, symbol in enumerate(sizes):
+        below, head = (-4, -3.8 - row * LINE_POINTS), {"ha": "right", "va": "top", "color": GREY}
+        write(axes, symbol, (0, 0), below, "axes fraction", **head)
+    if not is_small:
+        axes.set_xlabel(label_parameter(sweep.parameter, languages))
     draw_legend(figure, explain_missing(data, sweep, looks, languages), columns=1)
     lay_out(figure, height)
     return figure
