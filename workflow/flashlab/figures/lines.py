@@ -33,11 +33,12 @@ from flashlab.figures.panel import (
     line_frame,
     value_limits,
 )
-from flashlab.figures.placement import POINTS
+from flashlab.figures.placement import POINTS, text_inches
 from flashlab.figures.style import (
     GREY,
     HALF_INCHES,
     LINE_POINTS,
+    SMALL_POINTS,
     Style,
     draw_legend,
     fitting,
@@ -104,9 +105,10 @@ def _draw_along(
     for axes, (metric, title) in zip(panels[:, 0], titles.items(), strict=True):
         of_metric, rows = data[data["metric"] == metric], int(data["level"].nunique())
         draw_panel(axes, sweep, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel)
+    left = max(4.0, POINTS * text_inches(ticks[0], SMALL_POINTS) / 2 - 1)  # clear of the first
     for row, symbol in enumerate(sizes):
-        below, head = (-4, -3.8 - row * LINE_POINTS), {"ha": "right", "va": "top", "color": GREY}
-        write(axes, symbol, (0, 0), below, "axes fraction", **head)
+        head: Style = {"ha": "right", "va": "top", "color": GREY}
+        write(axes, symbol, (0, 0), (-left, -3.8 - row * LINE_POINTS), "axes fraction", **head)
     if not is_small:
         axes.set_xlabel(label_parameter(sweep.parameter, languages))
     draw_legend(figure, explain_missing(data, sweep, looks, languages), columns=1)
@@ -180,7 +182,7 @@ def _write_values(axes: Axes, ratios: pd.DataFrame, color: str) -> None:
             at = (points["place"].iloc[i], points["value"].iloc[i])
             style: Style = {"ha": "center", "va": va, "fontweight": "bold", "bbox": GROUND}
             text = write(axes, texts[i], at, (0, offset), color=color, zorder=3, **style)
-            box, inside = text.get_window_extent(), axes.bbox.padded(3)
+            box, inside = text.get_window_extent(), axes.bbox.padded(1.5)
             if inside.x0 <= box.x0 and box.x1 <= inside.x1 and axes.bbox.y0 <= box.y0:
                 name_artists(points["implementation"].iloc[i], [text])
             else:
