@@ -117,6 +117,7 @@ STYLE: dict[Any, Any] = {
     "figure.constrained_layout.w_pad": 0.03,
     **{f"figure.constrained_layout.{space}": 0.0 for space in ("wspace", "hspace")},
     "lines.markeredgewidth": 0.6,
+    "patch.force_edgecolor": False,  # which would hide what is thin
     "svg.fonttype": "none",
     "svg.hashsalt": "flashlab",
 }
