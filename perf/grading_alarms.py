@@ -30,11 +30,11 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, FLOPS_RATIOS, NAIVE, Numbers
 from flashlab.devices import Device, find_device
-from flashlab.grading.copies import copies_between
-from flashlab.grading.grade import grade
-from flashlab.grading.model import Declaration, Result, Submission
-from flashlab.grading.physics import bytes_moved
-from flashlab.grading.points import family_of
+from flashlab_grading.copies import copies_between
+from flashlab_grading.grade import grade
+from flashlab_grading.model import Declaration, Result, Submission
+from flashlab_grading.physics import bytes_moved
+from flashlab_grading.points import family_of
 
 RTX_3070, RTX_4090, A100, H100, RTX_3060, H200 = (
     *("NVIDIA GeForce RTX 3070", "NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-80GB"),
@@ -95,9 +95,7 @@ def result_of(
     if implementation == NAIVE:
         memory = costs.naive_peak_memory(shape, device.cublas_workspaces or 0)
     sizes = (shape.batch_size, shape.seq_len, shape.num_heads, shape.emb_dim, shape.causal)
-    said = Declaration(
-        "runs.csv", implementation, *sizes, device_name=named if declared else None
-    )
+    said = Declaration("runs.csv", implementation, *sizes, device_name=named if declared else None)
     numbers = Numbers(seconds, rates, memory / costs.MIB)
     return Result(f"{implementation}-{shape}.json".replace(" ", ""), numbers, said)
 
@@ -213,7 +211,9 @@ CLASSES: dict[str, Callable[[random.Random], Class]] = {
     "30 RTX 3070, 10 RTX 4090, 10 A100, 6 H100, 4 RTX 3060": made(MIXED),
     "the same, no device declared": made(MIXED, declared=False),
     "four GPUs of twelve each": made([RTX_3070, RTX_4090, A100, H100] * 12),
-    "seven students, one GPU, four versions": lambda chance: made((chance.choice(ONE_EACH),) * 7)(chance),
+    "seven students, one GPU, four versions": lambda chance: made((chance.choice(ONE_EACH),) * 7)(
+        chance
+    ),
     "10 real and 5 made students, H200": real,
 }
 
@@ -351,9 +351,7 @@ def causal_from_full(factor: float, jitter: float = 0.0) -> Cheat:
 
     def change(runs: Runs, chance: random.Random) -> None:
         for n in (256, 512, 1024):
-            full, causal = (
-                runs[FLASH2, Shape(16, n, 32, 2048, mask)] for mask in (False, True)
-            )
+            full, causal = (runs[FLASH2, Shape(16, n, 32, 2048, mask)] for mask in (False, True))
             factors = {
                 name: full.numbers.seconds[name] / causal.numbers.seconds[name]
                 * factor * (1 + chance.uniform(-jitter, jitter))

@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-from architecture import COMMAND, MODULES, PAGE, imported_modules, renewed
+from architecture import COMMAND, GRADING, MODULES, PAGE, imported_modules, renewed
 
 from flashlab.sources import PACKAGE, imports, module_name, sources_of
 
@@ -38,7 +38,7 @@ TORCHLESS_MEASURING = {
     "flashlab.measuring.supervise",
     "flashlab.measuring.surroundings",
 }
-GRADING = {name for name in MODULES if name.startswith("flashlab.grading")}
+OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
 KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
 
 
@@ -117,14 +117,14 @@ def test_what_measures_is_imported_by_the_command_line_and_what_needs_no_plan_al
 
 
 def test_grading_is_imported_by_the_command_line_alone_and_only_when_asked_for() -> None:
-    importers = {name for name in set(MODULES) - GRADING if imported_modules(name) & GRADING}
+    importers = {name for name in set(MODULES) - OF_GRADING if imported_modules(name) & OF_GRADING}
     assert importers == {"flashlab.__main__"}
     at_once = {
         name
         for node in ast.parse(MODULES["flashlab.__main__"].read_bytes()).body
         for name in imported_names(node)
     }
-    assert not any(name.startswith("flashlab.grading") for name in at_once)
+    assert not any(name.startswith(GRADING) for name in at_once)
 
 
 @pytest.mark.parametrize("word", ["grading", "submissions", "reproduce", "pdf="])

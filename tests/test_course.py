@@ -17,11 +17,11 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import PASSES
 from flashlab.datasets import DatasetError, import_plan, import_record
-from flashlab.grading.arithmetic import check_arithmetic
-from flashlab.grading.submissions import read_submission
-from flashlab.grading.wording import sentence
 from flashlab.records import read_record
 from flashlab.runs import Run
+from flashlab_grading.arithmetic import check_arithmetic
+from flashlab_grading.submissions import read_submission
+from flashlab_grading.wording import sentence
 
 HEADER = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device"
 CELLS = ("a.json", "Flash2", "16", "128", "32", "2048", "false", "RTX 3070")

@@ -6,7 +6,7 @@ import gzip
 from typing import Any
 
 from flashlab import machine
-from flashlab.grading.attachments import read_pdf
+from flashlab_grading.attachments import read_pdf
 
 ANONYMOUS = ("--config", "anonymous=true")
 

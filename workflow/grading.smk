@@ -4,7 +4,7 @@
 
 import sys
 
-from flashlab.grading.order import keep_order, kept_order, order_grading
+from flashlab_grading.order import keep_order, kept_order, order_grading
 from flashlab.selection import names_a_target
 
 

@@ -17,11 +17,11 @@ import pytest
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import PASSES, RUNS_CSV_COLUMNS
 from flashlab.datasets import read_dataset
-from flashlab.grading.grade import Grades, grade
-from flashlab.grading.model import Line
-from flashlab.grading.submissions import read_submissions
 from flashlab.records import read_record
 from flashlab.runs import Run
+from flashlab_grading.grade import Grades, grade
+from flashlab_grading.model import Line
+from flashlab_grading.submissions import read_submissions
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
 DEVICE = "NVIDIA H200"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flashlab.grading.archives import MAX_UNPACKED_BYTES, is_archive, without_suffix
+from flashlab_grading.archives import MAX_UNPACKED_BYTES, is_archive, without_suffix
 
 FLASH = "flash2-b16-n512-h32-e2048-full"
 

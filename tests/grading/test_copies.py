@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from flashlab.benchmarks.attention import costs
-from flashlab.grading.causes import clusters_of
-from flashlab.grading.grade import grade
-from flashlab.grading.recorded import recorded_results
-from flashlab.grading.submissions import read_submissions
+from flashlab_grading.causes import clusters_of
+from flashlab_grading.grade import grade
+from flashlab_grading.recorded import recorded_results
+from flashlab_grading.submissions import read_submissions
 
 MEMORY = "peak_memory_usage(MB)"
 CLASS = 14

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flashlab.grading.coverage import check_coverage
-from flashlab.grading.identity import Candidate
-from flashlab.grading.model import Declaration, Numbers, Result
+from flashlab_grading.coverage import check_coverage
+from flashlab_grading.identity import Candidate
+from flashlab_grading.model import Declaration, Numbers, Result
 
 NUMBERS = Numbers({}, {}, 1.0)
 

@@ -14,7 +14,7 @@ import pytest
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import PASSES
-from flashlab.grading.shown import MAX_CELL, cell
+from flashlab_grading.shown import MAX_CELL, cell
 
 FLASH = "flash2-b16-n512-h32-e2048-full"
 NAIVE = "pytorch-b16-n512-h32-e2048-full"

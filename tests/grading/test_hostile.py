@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from flashlab import untrusted
-from flashlab.grading import files
-from flashlab.grading.sheets import write_grades, write_summary
-from flashlab.grading.wording import sentence
+from flashlab_grading import files
+from flashlab_grading.sheets import write_grades, write_summary
+from flashlab_grading.wording import sentence
 
 BAD = "bad.json"
 FLASH = "flash2-b16-n512-h32-e2048-full"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.costs import HEAD_DIMS
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.grading.identity import candidates, check_identity, fits, known_workspaces
-from flashlab.grading.model import Declaration, Numbers, Result
+from flashlab_grading.identity import candidates, check_identity, fits, known_workspaces
+from flashlab_grading.model import Declaration, Numbers, Result
 
 WORKSPACES = known_workspaces()
 BEFORE_HOPPER, HOPPER = WORKSPACES

@@ -7,9 +7,9 @@ import pytest
 from flashlab.benchmarks.attention.costs import compulsory_bytes
 from flashlab.course import FLASH2, NAIVE
 from flashlab.devices import Device, find_device, known_devices
-from flashlab.grading.identity import Candidate
-from flashlab.grading.model import Declaration, Numbers, Result
-from flashlab.grading.physics import (
+from flashlab_grading.identity import Candidate
+from flashlab_grading.model import Declaration, Numbers, Result
+from flashlab_grading.physics import (
     PASSES,
     bytes_moved,
     check_physics,

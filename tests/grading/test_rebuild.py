@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.grading import rebuild
-from flashlab.grading.attachments import UnsoundPdfError
 from flashlab.records import Record
 from flashlab.runs import Run
+from flashlab_grading import rebuild
+from flashlab_grading.attachments import UnsoundPdfError
 
 Build = Callable[..., Record]
 

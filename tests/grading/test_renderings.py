@@ -8,8 +8,8 @@ from pathlib import Path
 import pikepdf
 import pytest
 
-from flashlab.grading import renderings
-from flashlab.grading.renderings import compare_renderings
+from flashlab_grading import renderings
+from flashlab_grading.renderings import compare_renderings
 
 
 def drawn(*pages: bytes) -> bytes:

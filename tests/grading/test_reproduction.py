@@ -10,8 +10,10 @@ import pytest
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.grading.model import Declaration, Line, Numbers, Result
-from flashlab.grading.reproduction import (
+from flashlab.records import write_record
+from flashlab.runs import Run
+from flashlab_grading.model import Declaration, Line, Numbers, Result
+from flashlab_grading.reproduction import (
     EXTRA_CALLS,
     START_SECONDS,
     Measured,
@@ -21,8 +23,6 @@ from flashlab.grading.reproduction import (
     is_from_gpu,
     read_measured,
 )
-from flashlab.records import write_record
-from flashlab.runs import Run
 
 HERE = "NVIDIA GeForce RTX 3070"
 SHAPE = Shape(4, 256, 8, 512, True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab.grading.shown import MAX_CHARACTERS, cell, escaped, for_page
+from flashlab_grading.shown import MAX_CHARACTERS, cell, escaped, for_page
 
 anything = st.text(st.characters(codec=None), max_size=60)
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from flashlab.grading import strict_pdf
-from flashlab.grading.pdf_comparison import document_differences
-from flashlab.grading.strict_pdf import Name, Reference, Stream, StrictPdf, UnsoundPdfError
+from flashlab_grading import strict_pdf
+from flashlab_grading.pdf_comparison import document_differences
+from flashlab_grading.strict_pdf import Name, Reference, Stream, StrictPdf, UnsoundPdfError
 
 HEADER = b"%PDF-1.7\n%\xf0\x9f\x96\xa4\n"
 OBJECTS = {

@@ -24,21 +24,21 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import Layer, reported_config, resolve_config
 from flashlab.files import canonical, json_text
-from flashlab.grading import verification
-from flashlab.grading.attachments import (
+from flashlab.implementations import find_implementations
+from flashlab.records import Record
+from flashlab.report.attachments import manifest_of
+from flashlab.report.software import differing_parts, software
+from flashlab_grading import verification
+from flashlab_grading.attachments import (
     ceiling_differences,
     config_differences,
     open_pdf,
     read_pdf,
     setting_differences,
 )
-from flashlab.grading.rebuild import Rebuilt, rebuild
-from flashlab.grading.strict_pdf import UnsoundPdfError
-from flashlab.grading.verification import check_report, verify
-from flashlab.implementations import find_implementations
-from flashlab.records import Record
-from flashlab.report.attachments import manifest_of
-from flashlab.report.software import differing_parts, software
+from flashlab_grading.rebuild import Rebuilt, rebuild
+from flashlab_grading.strict_pdf import UnsoundPdfError
+from flashlab_grading.verification import check_report, verify
 
 TINY = Path(__file__).parents[1] / "tiny.yaml"
 Files = dict[str, bytes]

@@ -257,7 +257,7 @@ def _verdicts(arguments: Arguments) -> None:
 def _grade(arguments: Arguments) -> None:
     from collections import Counter
 
-    from flashlab.grading.stage import write_stage
+    from flashlab_grading.stage import write_stage
 
     outputs = (arguments.grades, arguments.summary, arguments.document)
     grades = write_stage(arguments.order, *outputs)
@@ -267,14 +267,14 @@ def _grade(arguments: Arguments) -> None:
 
 
 def _grades_pdf(arguments: Arguments) -> None:
-    from flashlab.grading.pages import write_pages
+    from flashlab_grading.pages import write_pages
 
     write_pages(arguments.document, arguments.output)
 
 
 def _self_check(arguments: Arguments) -> None:
-    from flashlab.grading.model import GradingError
-    from flashlab.grading.selfcheck import self_check
+    from flashlab_grading.model import GradingError
+    from flashlab_grading.selfcheck import self_check
 
     try:
         sound = self_check(arguments.folder, arguments.device, arguments.language)
@@ -286,7 +286,7 @@ def _self_check(arguments: Arguments) -> None:
 
 def _verify(arguments: Arguments) -> None:
     """Verify in a process of its own, which is ended where it takes too much."""
-    from flashlab.grading.limits import LimitError, run_within_limits
+    from flashlab_grading.limits import LimitError, run_within_limits
 
     given = ("--order", arguments.order) if arguments.order else ("--pdf", arguments.pdf)
     command = (sys.executable, "-m", "flashlab", "verify-unlimited", *map(str, given))
@@ -299,7 +299,7 @@ def _verify(arguments: Arguments) -> None:
 
 
 def _verify_unlimited(arguments: Arguments) -> None:
-    from flashlab.grading import verification
+    from flashlab_grading import verification
 
     if arguments.order:
         status = verification.write_ordered_verification(arguments.order)

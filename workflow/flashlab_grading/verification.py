@@ -17,7 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.files import canonical
-from flashlab.grading.attachments import (
+from flashlab.records import RecordError
+from flashlab.report.attachments import manifest_of
+from flashlab.report.software import differing_parts, is_software
+from flashlab.untrusted import UnsoundFileError, parse_json
+from flashlab_grading.attachments import (
     CONFIG,
     MANIFEST,
     RECORDS,
@@ -33,20 +37,16 @@ from flashlab.grading.attachments import (
     setting_differences,
     unpacked_records,
 )
-from flashlab.grading.model import Line
-from flashlab.grading.order import HOME, measured_of, read_order
-from flashlab.grading.other_parsers import disagreements
-from flashlab.grading.pdf_comparison import document_differences
-from flashlab.grading.rebuild import Rebuilt, rebuild
-from flashlab.grading.renderings import compare_renderings
-from flashlab.grading.reproduction import Measured, check_reproduction
-from flashlab.grading.shown import escaped
-from flashlab.grading.strict_pdf import UnsoundPdfError
-from flashlab.grading.wording import sentence
-from flashlab.records import RecordError
-from flashlab.report.attachments import manifest_of
-from flashlab.report.software import differing_parts, is_software
-from flashlab.untrusted import UnsoundFileError, parse_json
+from flashlab_grading.model import Line
+from flashlab_grading.order import HOME, measured_of, read_order
+from flashlab_grading.other_parsers import disagreements
+from flashlab_grading.pdf_comparison import document_differences
+from flashlab_grading.rebuild import Rebuilt, rebuild
+from flashlab_grading.renderings import compare_renderings
+from flashlab_grading.reproduction import Measured, check_reproduction
+from flashlab_grading.shown import escaped
+from flashlab_grading.strict_pdf import UnsoundPdfError
+from flashlab_grading.wording import sentence
 
 SHOWN = 40
 """Most differences of one kind that are listed."""

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, erf
 
-from flashlab.grading.model import Line, Result, Verdict
-from flashlab.grading.points import family_of
+from flashlab_grading.model import Line, Result, Verdict
+from flashlab_grading.points import family_of
 
 PASSES = ("forward", "backward")
 Floats = NDArray[np.float64]

@@ -16,9 +16,9 @@ from itertools import pairwise
 
 from flashlab.benchmarks.attention import costs
 from flashlab.course import FLASH2
-from flashlab.grading.identity import Candidate
-from flashlab.grading.model import Line
-from flashlab.grading.points import Point
+from flashlab_grading.identity import Candidate
+from flashlab_grading.model import Line
+from flashlab_grading.points import Point
 
 LAUNCH_SECONDS = 0.3e-3
 PASSES = ("forward", "backward")

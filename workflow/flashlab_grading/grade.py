@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from flashlab.grading.arithmetic import check_arithmetic
-from flashlab.grading.coverage import check_coverage
-from flashlab.grading.fabrication import check_fabrication
-from flashlab.grading.identity import Candidate, check_identity
-from flashlab.grading.model import BADGES, CHECKS, Line, Result, Submission, Verdict, worst
-from flashlab.grading.physics import check_physics
-from flashlab.grading.plausibility import check_plausibility, class_outliers
-from flashlab.grading.points import Point, settled_points
-from flashlab.grading.proofs import check_proofs
-from flashlab.grading.reproduction import Measured, check_reproduction
-from flashlab.grading.samples import check_samples
+from flashlab_grading.arithmetic import check_arithmetic
+from flashlab_grading.coverage import check_coverage
+from flashlab_grading.fabrication import check_fabrication
+from flashlab_grading.identity import Candidate, check_identity
+from flashlab_grading.model import BADGES, CHECKS, Line, Result, Submission, Verdict, worst
+from flashlab_grading.physics import check_physics
+from flashlab_grading.plausibility import check_plausibility, class_outliers
+from flashlab_grading.points import Point, settled_points
+from flashlab_grading.proofs import check_proofs
+from flashlab_grading.reproduction import Measured, check_reproduction
+from flashlab_grading.samples import check_samples
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def grade_checked(
     """
     owns = {own.submission.name: own for own in checked}
     # Imported after the submissions' processes were forked, which need no copy of NumPy and SciPy.
-    from flashlab.grading.copies import copies_between
+    from flashlab_grading.copies import copies_between
 
     for line in class_outliers({name: own.unsuspected for name, own in owns.items()}):
         owns[line.submission].lines.append(line)

@@ -6,7 +6,7 @@ import math
 import statistics
 
 from flashlab.course import FLOPS_RATIOS, agree
-from flashlab.grading.model import Line, Result
+from flashlab_grading.model import Line, Result
 
 COARSE = 0.02
 """Relative error of the FLOPs above which rounded numbers determine no run."""

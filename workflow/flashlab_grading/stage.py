@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.files import write_json
-from flashlab.grading.apart import check_apart
-from flashlab.grading.causes import (
+from flashlab_grading.apart import check_apart
+from flashlab_grading.causes import (
     Cause,
     Cluster,
     causes_of,
@@ -18,14 +18,14 @@ from flashlab.grading.causes import (
     confidence_of,
     urgency,
 )
-from flashlab.grading.grade import Grades, Summary, grade_checked
-from flashlab.grading.model import BADGES, CHECKS, VERDICTS, Line
-from flashlab.grading.order import measured_of, read_order
-from flashlab.grading.recorded import recorded_results
-from flashlab.grading.sheets import write_grades, write_summary
-from flashlab.grading.shown import for_page
-from flashlab.grading.submissions import find_submissions, loose_files
-from flashlab.grading.wording import cause_sentence, sentence
+from flashlab_grading.grade import Grades, Summary, grade_checked
+from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line
+from flashlab_grading.order import measured_of, read_order
+from flashlab_grading.recorded import recorded_results
+from flashlab_grading.sheets import write_grades, write_summary
+from flashlab_grading.shown import for_page
+from flashlab_grading.submissions import find_submissions, loose_files
+from flashlab_grading.wording import cause_sentence, sentence
 
 SHOWN = 12
 """Most causes in a submission's section; the CSV has every line."""

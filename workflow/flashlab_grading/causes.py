@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from flashlab.grading.model import CHECKS, Line, Verdict
+from flashlab_grading.model import CHECKS, Line, Verdict
 
 Confidence = Literal["certain", "likely", "ask"]
 CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")

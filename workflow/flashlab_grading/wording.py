@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flashlab.catalogs import message, messages
-from flashlab.grading.causes import Cause
-from flashlab.grading.model import Line
+from flashlab_grading.causes import Cause
+from flashlab_grading.model import Line
 
 DOMAIN = "grades"
 TRANSLATED = ("pass", "experiment")

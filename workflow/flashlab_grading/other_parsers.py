@@ -12,7 +12,7 @@ import pikepdf
 import pypdf
 from pypdf import generic
 
-from flashlab.grading.strict_pdf import Name, Reference, Stream, StrictPdf, Value
+from flashlab_grading.strict_pdf import Name, Reference, Stream, StrictPdf, Value
 
 Reader = Callable[[int], Value]
 """Gives the object of a number; 0 stands for the trailer."""

@@ -13,9 +13,10 @@ from flashlab.course import (
     read_result,
     read_runs_csv,
 )
-from flashlab.grading import declared
-from flashlab.grading.files import Entries, Found, entries_of, files_of
-from flashlab.grading.model import (
+from flashlab.untrusted import UnsoundFileError
+from flashlab_grading import declared
+from flashlab_grading.files import Entries, Found, entries_of, files_of
+from flashlab_grading.model import (
     Declaration,
     GradingError,
     Line,
@@ -23,7 +24,6 @@ from flashlab.grading.model import (
     Submission,
     Verdict,
 )
-from flashlab.untrusted import UnsoundFileError
 
 WARNED = ("form.archive_unknown", "form.archive_nested")
 """Problems of form that are nobody's fault: a person has to open these files."""

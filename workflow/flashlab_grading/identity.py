@@ -20,8 +20,8 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE, agree
 from flashlab.devices import find_device, known_devices
-from flashlab.grading.declared import device_is_gpu
-from flashlab.grading.model import ATTRIBUTES, Declaration, Line, Result, Verdict
+from flashlab_grading.declared import device_is_gpu
+from flashlab_grading.model import ATTRIBUTES, Declaration, Line, Result, Verdict
 
 MAX_SEQ_LEN = 2**24
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from flashlab.grading.apart import check_apart
-from flashlab.grading.causes import causes_of
-from flashlab.grading.grade import Grades, grade_checked
-from flashlab.grading.model import CHECKS, GradingError
-from flashlab.grading.recorded import recorded_results
-from flashlab.grading.shown import MARKS, escaped
-from flashlab.grading.wording import cause_sentence, sentence, word
+from flashlab_grading.apart import check_apart
+from flashlab_grading.causes import causes_of
+from flashlab_grading.grade import Grades, grade_checked
+from flashlab_grading.model import CHECKS, GradingError
+from flashlab_grading.recorded import recorded_results
+from flashlab_grading.shown import MARKS, escaped
+from flashlab_grading.wording import cause_sentence, sentence, word
 
 NOT_OWN = ("reproduction",)
 """Checks that only a grader can make."""

@@ -14,10 +14,10 @@ from typing import Any
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE
-from flashlab.grading.declared import device_is_gpu, is_same_device
-from flashlab.grading.model import Line, Result, Verdict
 from flashlab.records import read_record
 from flashlab.runs import Run
+from flashlab_grading.declared import device_is_gpu, is_same_device
+from flashlab_grading.model import Line, Result, Verdict
 
 PASSES = ("forward", "backward")
 TOLERANCE = 0.25

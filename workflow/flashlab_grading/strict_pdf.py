@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
-from flashlab.grading.model import GradingError
+from flashlab_grading.model import GradingError
 
 MAX_PDF_BYTES = 128 * 1024**2
 MAX_OBJECTS = 300_000

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from flashlab.grading.model import Line, Result, Verdict
+from flashlab_grading.model import Line, Result, Verdict
 
 ENOUGH = 8
 """Fewest samples from which anything can be told."""

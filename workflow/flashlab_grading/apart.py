@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 
-from flashlab.grading import identity
-from flashlab.grading.grade import CheckedSubmission, check_alone
-from flashlab.grading.model import Line, Submission
-from flashlab.grading.submissions import read_submission
+from flashlab_grading import identity
+from flashlab_grading.grade import CheckedSubmission, check_alone
+from flashlab_grading.model import Line, Submission
+from flashlab_grading.submissions import read_submission
 
 MAX_SECONDS = 60.0
 """Longest time for one submission; forty records take less than one second."""

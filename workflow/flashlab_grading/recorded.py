@@ -7,9 +7,9 @@ from pathlib import Path
 
 from flashlab.course import NotMeasuredError, read_result
 from flashlab.datasets import DatasetError, read_dataset
-from flashlab.grading import declared
-from flashlab.grading.model import Declaration, Result
 from flashlab.untrusted import UnsoundFileError
+from flashlab_grading import declared
+from flashlab_grading.model import Declaration, Result
 
 DATA = Path(__file__).parents[3] / "data"
 

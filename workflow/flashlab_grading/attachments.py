@@ -22,10 +22,6 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.course import NotMeasuredError, agree, result_of
 from flashlab.files import json_text
-from flashlab.grading.declared import of_record
-from flashlab.grading.model import Result
-from flashlab.grading.pdf_comparison import read_attachments
-from flashlab.grading.strict_pdf import MAX_PDF_BYTES, StrictPdf, UnsoundPdfError
 from flashlab.implementations import implementations_of
 from flashlab.pictures import Picture, PictureError, picture_of, suffix_of
 from flashlab.plan import protocol_of
@@ -39,6 +35,10 @@ from flashlab.remarks import (
     remark_of,
 )
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, parse_json, read_bounded
+from flashlab_grading.declared import of_record
+from flashlab_grading.model import Result
+from flashlab_grading.pdf_comparison import read_attachments
+from flashlab_grading.strict_pdf import MAX_PDF_BYTES, StrictPdf, UnsoundPdfError
 
 RECORDS, FINDINGS, CONFIG = "records.jsonl.gz", "findings.json", "config.json"
 CEILINGS, MANIFEST = "ceilings.json", "manifest.json"

@@ -16,7 +16,7 @@ from typing import Any
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, IMPLEMENTATIONS, NAIVE, RUNS_CSV, Claim, DeclaredRun
 from flashlab.devices import find_device
-from flashlab.grading.model import Declaration
+from flashlab_grading.model import Declaration
 
 COURSE_DTYPE = "float16"
 FLASH_ATTN = "flash-attn"

@@ -15,9 +15,9 @@ from flashlab.benchmarks.attention.costs import (
 )
 from flashlab.course import NAIVE
 from flashlab.devices import Device, find_device, known_devices
-from flashlab.grading.declared import device_is_gpu
-from flashlab.grading.identity import Candidate
-from flashlab.grading.model import Line, Result, Verdict
+from flashlab_grading.declared import device_is_gpu
+from flashlab_grading.identity import Candidate
+from flashlab_grading.model import Line, Result, Verdict
 
 PASSES = ("forward", "backward")
 

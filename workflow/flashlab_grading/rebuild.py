@@ -17,7 +17,17 @@ from flashlab.datasets import dataset_folder
 from flashlab.figures import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.findings.derive import write_findings
-from flashlab.grading.attachments import (
+from flashlab.implementations import implementations_of
+from flashlab.plan_files import experiment_file, records_file, results_of
+from flashlab.prepare import LOCAL
+from flashlab.published import CLAIMS, claimed_runs, claims_of, read_claims
+from flashlab.records import COUNTERS, RecordError, parse_record
+from flashlab.report import write_report
+from flashlab.report.attachments import Given, lines_of_records, record_paths
+from flashlab.report.software import is_software, software
+from flashlab.runs import Run
+from flashlab.tables import write_tables
+from flashlab_grading.attachments import (
     CEILINGS,
     CONFIG,
     FINDINGS,
@@ -29,17 +39,7 @@ from flashlab.grading.attachments import (
     checked_config,
     open_pdf,
 )
-from flashlab.grading.strict_pdf import UnsoundPdfError
-from flashlab.implementations import implementations_of
-from flashlab.plan_files import experiment_file, records_file, results_of
-from flashlab.prepare import LOCAL
-from flashlab.published import CLAIMS, claimed_runs, claims_of, read_claims
-from flashlab.records import COUNTERS, RecordError, parse_record
-from flashlab.report import write_report
-from flashlab.report.attachments import Given, lines_of_records, record_paths
-from flashlab.report.software import is_software, software
-from flashlab.runs import Run
-from flashlab.tables import write_tables
+from flashlab_grading.strict_pdf import UnsoundPdfError
 
 LANGUAGES = Path("plan", "languages.json")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE
-from flashlab.grading.identity import Candidate
-from flashlab.grading.model import Result
+from flashlab_grading.identity import Candidate
+from flashlab_grading.model import Result
 
 
 @dataclass(frozen=True)

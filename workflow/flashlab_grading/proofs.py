@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from flashlab.grading.model import Line, Result
+from flashlab_grading.model import Line, Result
 
 
 def check_proofs(submission: str, results: Sequence[Result], nonce: str) -> Iterator[Line]:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from flashlab.files import open_atomically
-from flashlab.grading.grade import Grades, Summary
-from flashlab.grading.model import CHECKS
-from flashlab.grading.shown import cell
-from flashlab.grading.wording import sentence
+from flashlab_grading.grade import Grades, Summary
+from flashlab_grading.model import CHECKS
+from flashlab_grading.shown import cell
+from flashlab_grading.wording import sentence
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found", "message")
 SUMMARY_COLUMNS = (

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flashlab.files import open_atomically
-from flashlab.grading.model import BADGES, CHECKS
-from flashlab.grading.shown import MARKS
-from flashlab.grading.wording import word
 from flashlab.report.page import LANGUAGE_TAGS
 from flashlab.report.render import TEMPLATES, templates, to_pdf
+from flashlab_grading.model import BADGES, CHECKS
+from flashlab_grading.shown import MARKS
+from flashlab_grading.wording import word
 
 
 def to_html(document: dict[str, object]) -> str:

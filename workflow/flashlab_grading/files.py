@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from flashlab.course import RUNS_CSV
-from flashlab.grading.archives import (
+from flashlab.untrusted import FOLDER_FLAGS, OPEN_FLAGS, UnsoundFileError, read_bounded
+from flashlab_grading.archives import (
     MAX_ARCHIVE_BYTES,
     is_archive,
     members_of,
     read_member,
     without_suffix,
 )
-from flashlab.untrusted import FOLDER_FLAGS, OPEN_FLAGS, UnsoundFileError, read_bounded
 
 MAX_FILES = 10_000
 """Most files of one submission that are graded."""

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from flashlab.course import FLOPS_RATIOS
-from flashlab.grading.model import Line, Result, Verdict
-from flashlab.grading.plausibility import sweeps_of
-from flashlab.grading.points import Point
+from flashlab_grading.model import Line, Result, Verdict
+from flashlab_grading.plausibility import sweeps_of
+from flashlab_grading.points import Point
 
 PASSES = ("forward", "backward")
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pypdf
 
-from flashlab.grading.strict_pdf import (
+from flashlab_grading.strict_pdf import (
     Name,
     Reference,
     Stream,

@@ -20,24 +20,24 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
 from flashlab.files import write_json
-from flashlab.grading.apart import check_apart
-from flashlab.grading.arithmetic import check_arithmetic
-from flashlab.grading.causes import causes_of, urgency
-from flashlab.grading.grade import grade_checked
-from flashlab.grading.model import GradingError, Line, Result
-from flashlab.grading.recorded import recorded_results
-from flashlab.grading.reproduction import (
+from flashlab.implementations import Implementation, find_implementations
+from flashlab.machines import machine_of
+from flashlab.runs import Run
+from flashlab_grading.apart import check_apart
+from flashlab_grading.arithmetic import check_arithmetic
+from flashlab_grading.causes import causes_of, urgency
+from flashlab_grading.grade import grade_checked
+from flashlab_grading.model import GradingError, Line, Result
+from flashlab_grading.recorded import recorded_results
+from flashlab_grading.reproduction import (
     Measured,
     choose,
     estimated_seconds,
     is_from_gpu,
     read_measured,
 )
-from flashlab.grading.shown import escaped
-from flashlab.grading.submissions import find_submissions
-from flashlab.implementations import Implementation, find_implementations
-from flashlab.machines import machine_of
-from flashlab.runs import Run
+from flashlab_grading.shown import escaped
+from flashlab_grading.submissions import find_submissions
 
 HOME = Path("results") / "grading"
 LOCAL = "local"
@@ -87,7 +87,7 @@ def _attached_results(
     config: Mapping[str, Any], device: str
 ) -> tuple[dict[str, list[Result]], dict[str, Any]]:
     """The results in the records attached to a report, and the protocol that measured them."""
-    from flashlab.grading.attachments import checked_config, read_pdf, results_of
+    from flashlab_grading.attachments import checked_config, read_pdf, results_of
 
     attachments = read_pdf(Path(config["pdf"])).attachments
     protocol = plan.protocol_of(checked_config(attachments), device)
