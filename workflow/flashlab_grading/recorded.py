@@ -11,7 +11,7 @@ from flashlab.untrusted import UnsoundFileError
 from flashlab_grading import declared
 from flashlab_grading.model import Declaration, Result
 
-DATA = Path(__file__).parents[3] / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 
 def recorded_results(data: Path = DATA) -> dict[str, list[Result]]:
