@@ -737,7 +737,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package in ("", "flashlab"):
+        if package in ("", "flashlab", "flashlab_grading"):
             raise
         print(
             f"error: the Python package {package} is not installed; set up with ./run, or run "

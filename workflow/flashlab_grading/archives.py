@@ -1,7 +1,7 @@
 """Archives that were handed in unopened: their members, within bounds, without writing any.
 
 An archive may be a bomb, name files outside its folder, or hold links; its members are read into
-memory one at a time and never extracted.
+memory one at a time and never extracted. A report's PDF is an archive of the attached records.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import re
 import stat
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 
+from flashlab.attached import CONFIG, RECORDS, parsed, read_records
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError
+from flashlab_grading.report_pdf import UnsoundPdfError, attachments_of
 
 MAX_ARCHIVE_BYTES = 32 * 1024**2
 """Largest archive that is opened."""
@@ -30,23 +34,22 @@ MAX_UNPACKED_BYTES = 128 * 1024**2
 MAX_MEMBERS = 20_000
 
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
-OPENED = (".zip", *_TARS)
+REPORT = ".pdf"
+OPENED = (".zip", *_TARS, REPORT)
 UNKNOWN = (".7z", ".rar", ".gz", ".zst", ".tar.zst")
 _SPECIAL_FLAGS = 0x1  # an encrypted member
-
-_UNREADABLE = (
-    *(zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, lzma.LZMAError),
-    *(ValueError, NotImplementedError, RuntimeError, zipfile.LargeZipFile, KeyError),
-)
-"""What the libraries raise for a damaged archive; zlib's error is a subclass of none of these."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A file in an archive: its path, and how to read its first bytes, or why it is refused."""
+    """A file in an archive: its path, how to read its first bytes, and the size that it states.
+
+    `problem` is why it is refused, if it is.
+    """
 
     path: str
     read: Callable[[int], bytes]
+    size: int
     problem: UnsoundFileError | None = None
 
 
@@ -68,14 +71,18 @@ def _checked_path(name: str) -> str:
     return str(path)
 
 
-def _member(name: str, is_link: bool, read: Callable[[int], bytes]) -> Member:
+def _member(name: str, is_link: bool, read: Callable[[int], bytes], size: int) -> Member:
     try:
         path = _checked_path(name)
         if is_link:
             raise UnsoundFileError("form.link")
     except UnsoundFileError as problem:
-        return Member(name, read, problem)
-    return Member(path, read)
+        return Member(name, read, size, problem)
+    return Member(path, read, size)
+
+
+def _too_large(most: int) -> UnsoundFileError:
+    return UnsoundFileError("form.too_large", size=f"> {most}", most=str(most))
 
 
 def _read_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
@@ -90,7 +97,8 @@ def _zip_members(content: bytes) -> Iterator[Member]:
         for info in archive.infolist():
             if not info.is_dir():
                 is_link = stat.S_ISLNK(info.external_attr >> 16)
-                yield _member(info.filename, is_link, partial(_read_zipped, archive, info))
+                read = partial(_read_zipped, archive, info)
+                yield _member(info.filename, is_link, read, info.file_size)
 
 
 def _unpacked(content: bytes) -> bytes:
@@ -99,8 +107,7 @@ def _unpacked(content: bytes) -> bytes:
             with module.open(io.BytesIO(content)) as file:
                 unpacked: bytes = file.read(MAX_UNPACKED_BYTES + 1)
             if len(unpacked) > MAX_UNPACKED_BYTES:
-                most = str(MAX_UNPACKED_BYTES)
-                raise UnsoundFileError("form.too_large", size=f"> {most}", most=most)
+                raise _too_large(MAX_UNPACKED_BYTES)
             return unpacked
     return content
 
@@ -114,7 +121,27 @@ def _tar_members(content: bytes) -> Iterator[Member]:
     with tarfile.open(fileobj=io.BytesIO(_unpacked(content)), mode="r:") as archive:
         for info in archive:
             if not info.isdir():
-                yield _member(info.name, not info.isreg(), partial(_read_tarred, archive, info))
+                read = partial(_read_tarred, archive, info)
+                yield _member(info.name, not info.isreg(), read, info.size)
+
+
+def _report_members(content: bytes) -> Iterator[Member]:
+    """The records of a report on attention; none of any other PDF, which is no fault."""
+    try:
+        attachments = attachments_of(content)
+    except UnsoundPdfError:
+        return
+    if not {CONFIG, RECORDS} <= attachments.keys():
+        return
+    config = parsed(attachments[CONFIG], CONFIG)
+    if isinstance(config, dict) and config.get("benchmark", "attention") == "attention":
+        for name, record in read_records(attachments).items():
+            text = json.dumps(record).encode()
+            yield _member(name, False, partial(_first, text), len(text))
+
+
+def _first(content: bytes, most: int) -> bytes:
+    return content[:most]
 
 
 def members_of(name: str, content: bytes) -> Iterator[Member]:
@@ -122,27 +149,39 @@ def members_of(name: str, content: bytes) -> Iterator[Member]:
 
     UnsoundFileError where it is of an unknown kind, damaged, or expands beyond bounds.
     """
-    if not name.lower().endswith(OPENED):
+    lower = name.lower()
+    if not lower.endswith(OPENED):
         raise UnsoundFileError("form.archive_unknown")
-    members = _zip_members if name.lower().endswith(".zip") else _tar_members
-    try:
+    kinds = {".zip": _zip_members, REPORT: _report_members}
+    members = kinds.get(lower[-4:], _tar_members)
+    with _damage():
         for count, member in enumerate(members(content)):
             if count == MAX_MEMBERS:
                 raise UnsoundFileError("form.too_many", most=str(MAX_MEMBERS))
             yield member
-    except _UNREADABLE as error:
-        raise UnsoundFileError("form.archive_damaged", reason=str(error)[:200]) from error
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """UnsoundFileError in place of whatever the libraries make of hostile bytes."""
+    try:
+        yield
+    except (UnsoundFileError, MemoryError):
+        raise
+    except Exception as error:
+        reason = str(error)[:200] or type(error).__name__
+        raise UnsoundFileError("form.archive_damaged", reason=reason) from error
 
 
 def read_member(member: Member) -> bytes:
-    """The bytes of a member; UnsoundFileError where it is too large or cannot be read."""
-    try:
+    """The bytes of a member; UnsoundFileError where it is too large or cannot be read.
+
+    One that states its size is refused unread.
+    """
+    if not 0 <= member.size <= MAX_FILE_BYTES:
+        raise _too_large(MAX_FILE_BYTES)
+    with _damage():
         content = member.read(MAX_FILE_BYTES + 1)
-    except UnsoundFileError:
-        raise
-    except Exception as error:  # zlib.error, and whatever a decompressor makes of hostile bytes
-        raise UnsoundFileError("form.archive_damaged", reason=str(error)[:200]) from error
     if len(content) > MAX_FILE_BYTES:
-        most = str(MAX_FILE_BYTES)
-        raise UnsoundFileError("form.too_large", size=f"> {most}", most=most)
+        raise _too_large(MAX_FILE_BYTES)
     return content

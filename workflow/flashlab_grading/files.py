@@ -17,6 +17,7 @@ from flashlab.course import RUNS_CSV
 from flashlab.untrusted import FOLDER_FLAGS, OPEN_FLAGS, UnsoundFileError, read_bounded
 from flashlab_grading.archives import (
     MAX_ARCHIVE_BYTES,
+    REPORT,
     is_archive,
     members_of,
     read_member,
@@ -134,7 +135,9 @@ def _files_in_archive(
             elif is_declared_name(name) or _is_result(member.read, name):
                 yield from left.take(inner, partial(read_member, member))
     except UnsoundFileError as problem:
-        yield Found(path, None, problem)
+        # A PDF is a report with its data, or nothing that anybody asked for.
+        if not path.lower().endswith(REPORT) or problem.code == "form.archive_damaged":
+            yield Found(path, None, problem)
 
 
 def _is_result(read: Callable[[int], bytes], name: str) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import plan
+from flashlab.attached import AttachmentError, read_config
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
@@ -37,7 +38,7 @@ from flashlab_grading.reproduction import (
     read_measured,
 )
 from flashlab_grading.shown import escaped
-from flashlab_grading.submissions import find_submissions
+from flashlab_grading.submissions import find_submissions, read_submission
 
 HOME = Path("results") / "grading"
 LOCAL = "local"
@@ -87,11 +88,15 @@ def _attached_results(
     config: Mapping[str, Any], device: str
 ) -> tuple[dict[str, list[Result]], dict[str, Any]]:
     """The results in the records attached to a report, and the protocol that measured them."""
-    from flashlab_grading.attachments import checked_config, read_pdf, results_of
+    from flashlab_grading.report_pdf import attachments_of, read_pdf
 
-    attachments = read_pdf(Path(config["pdf"])).attachments
-    protocol = plan.protocol_of(checked_config(attachments), device)
-    return {config["pdf"]: results_of(attachments)}, protocol
+    pdf = Path(config["pdf"]).absolute()
+    try:
+        protocol = plan.protocol_of(read_config(attachments_of(read_pdf(pdf))), device)
+    except AttachmentError as error:
+        raise GradingError(str(error)) from error
+    submission = read_submission(str(pdf.parent), pdf.name, None)
+    return {config["pdf"]: list(submission.results)}, protocol
 
 
 def _refuse_gpu_results(

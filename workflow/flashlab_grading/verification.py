@@ -1,14 +1,14 @@
-"""A report checked against its own data: the attachments, the numbers derived from them, the pages.
+"""A report checked against its own data: rebuilt from its attachments, and compared byte by byte.
 
-This proves that a report and its data belong together, not where the data came from.
+This proves that a report and its data belong together, not where the data came from. So the data
+are checked as a submission's are, which is a second answer.
 """
 
 from __future__ import annotations
 
 import csv
-import hashlib
-import io
 import itertools
+import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,251 +16,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashlab.files import canonical
-from flashlab.records import RecordError
-from flashlab.report.attachments import manifest_of
-from flashlab.report.software import differing_parts, is_software
-from flashlab.untrusted import UnsoundFileError, parse_json
-from flashlab_grading.attachments import (
-    CONFIG,
-    MANIFEST,
-    RECORDS,
-    Opened,
-    attached_json,
-    attached_records,
-    ceiling_differences,
-    checked_config,
-    config_differences,
+from flashlab.attached import CEILINGS, AttachmentError, parsed, read_config
+from flashlab.course import agree
+from flashlab.files import open_atomically
+from flashlab.rebuild import other_software, rebuild, stated_software
+from flashlab_grading.causes import causes_of
+from flashlab_grading.grade import check_alone
+from flashlab_grading.model import Submission
+from flashlab_grading.order import measured_of, read_order
+from flashlab_grading.report_pdf import (
+    UnsoundPdfError,
+    attachments_of,
+    hidden_parts,
+    page_differences,
     read_pdf,
-    record_differences,
-    results_of,
-    setting_differences,
-    unpacked_records,
+    same_until,
 )
-from flashlab_grading.model import Line
-from flashlab_grading.order import HOME, measured_of, read_order
-from flashlab_grading.other_parsers import disagreements
-from flashlab_grading.pdf_comparison import document_differences
-from flashlab_grading.rebuild import Rebuilt, rebuild
-from flashlab_grading.renderings import compare_renderings
 from flashlab_grading.reproduction import Measured, check_reproduction
 from flashlab_grading.shown import escaped
-from flashlab_grading.strict_pdf import UnsoundPdfError
-from flashlab_grading.wording import sentence
+from flashlab_grading.submissions import read_submission
+from flashlab_grading.wording import cause_sentence, sentence
+
+RELEASES = Path(__file__).parents[2] / "data" / "releases.csv"
+"""Version, commit and digest of the code of each release that states its software."""
 
 SHOWN = 40
-"""Most differences of one kind that are listed."""
+"""Most differences that are listed."""
 
-SHOWN_CHARACTERS = 60
+SHOWN_CHARACTERS = 120
 
-PICTURES = HOME / "differences"
-"""Where the pages that differ are kept as pictures."""
-
-OWN_NAMES = {"flashlab": "FlashLab", "code": "FlashLab's code"}
-
-CONSISTENT, INCONSISTENT, NOT_COMPARED = 0, 1, 3
+BELONG, DIFFER, OTHER_SOFTWARE, OTHER_BYTES = 0, 1, 3, 4
 """Exit statuses; 2 is that of a wrong command line."""
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What was found in a report.
-
-    Attributes:
-        differences: by what was compared; None where it was not compared.
-        rebuilt: the report that the data give, where there is one.
-        identical: whether the report rebuilt from its data has the same bytes.
-        other_software: what rendered the report and is another version here.
-        unverified: what the author wrote, which follows from no data.
-    """
-
-    differences: Mapping[str, list[str] | None]
-    rebuilt: bytes = b""
-    identical: bool = False
-    other_software: Sequence[str] = ()
-    unverified: Sequence[str] = ()
-
-    @property
-    def status(self) -> int:
-        """The exit status."""
-        own = ("attachments", "records")
-        if any(self.differences[name] for name in own):
-            return INCONSISTENT
-        if self.other_software:
-            return NOT_COMPARED
-        return INCONSISTENT if any(self.differences.values()) else CONSISTENT
-
-    @property
-    def verdict(self) -> str:
-        """The verdict in words."""
-        if self.status == INCONSISTENT:
-            return "inconsistent"
-        if self.status == NOT_COMPARED:
-            derived = self.differences["tables and findings"]
-            data = "data consistent"
-            if derived:
-                data = "records consistent, tables and findings differ"
-            names = ", ".join(OWN_NAMES.get(name, name) for name in self.other_software)
-            return (
-                f"{data}, pages not compared: it was rendered by other versions of {names}; "
-                "verify it with those"
-            )
-        if self.identical:
-            return "consistent: its data give this file, byte for byte"
-        return (
-            "consistent: its data give this document, object for object; another program wrote "
-            "the file again"
-        )
-
-
-def _manifest_differences(attachments: Mapping[str, bytes]) -> Iterator[str]:
-    """Where the manifest is not that of the attachments."""
-    manifest = attached_json(attachments, MANIFEST)
-    files = manifest.get("files") if isinstance(manifest, dict) else None
-    if not isinstance(files, dict):
-        raise UnsoundPdfError(f"{MANIFEST}: it has no list of files")
-    contents = {name: content for name, content in attachments.items() if name != MANIFEST}
-    told = False
-    for name in sorted(files.keys() - contents.keys()):
-        told = True
-        yield f"{name} is listed in {MANIFEST} but not attached"
-    for name in sorted(contents.keys() - files.keys()):
-        told = True
-        yield f"{name} is attached but not listed in {MANIFEST}"
-    for name in sorted(contents.keys() & files.keys()):
-        entry = files[name] if isinstance(files[name], dict) else {}
-        sha256 = hashlib.sha256(contents[name]).hexdigest()
-        if (entry.get("sha256"), entry.get("bytes")) != (sha256, len(contents[name])):
-            told = True
-            yield f"{name} is not the file that {MANIFEST} lists: its SHA-256 or size differs"
-    stated = manifest.get("software")
-    if told or not is_software(stated):
-        return  # a manifest of another version, which is not compared
-    config = attached_json(attachments, CONFIG)
-    dataset = config.get("dataset") if isinstance(config, dict) else None
-    yield from _document_differences(
-        MANIFEST, attachments[MANIFEST], manifest_of(str(dataset), contents, stated)
-    )
-
-
-def _table_differences(name: str, attached: bytes, made: bytes) -> Iterator[str]:
-    """The cells of a table that do not follow from the records."""
-    if attached == made:
-        return
-    theirs, ours = (
-        csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=""))
-        for content in (attached, made)
-    )
-    told = False
-    try:
-        header: list[str] = []
-        for number, (row, wanted) in enumerate(itertools.zip_longest(theirs, ours), start=1):
-            header = header or wanted or []
-            if row is None or wanted is None or len(row) != len(wanted) or header == row != wanted:
-                yield f"{name}: line {number}: its rows or columns are not those of the records"
-                return
-            for column, found, expected in zip(header, row, wanted, strict=True):
-                if found != expected:
-                    told = True
-                    where = f"{name}: line {number}: {column}"
-                    yield f"{where}: {found}, but the records give {expected}"
-    except (UnicodeDecodeError, csv.Error) as error:
-        yield f"{name}: it cannot be read: {error}"
-        return
-    if not told:
-        yield f"{name}: the cells are right, but the file is not byte for byte the rebuilt one"
-
-
-def _json_differences(where: str, found: Any, made: Any) -> Iterator[str]:
-    """Where a JSON document is not the rebuilt one, with its types."""
-    if isinstance(found, dict) and isinstance(made, dict):
-        for key in sorted(found.keys() - made.keys()):
-            yield f"{where}: {key} does not belong there"
-        for key in sorted(made.keys() - found.keys()):
-            yield f"{where}: {key} is missing"
-        for key in sorted(found.keys() & made.keys()):
-            yield from _json_differences(f"{where}: {key}", found[key], made[key])
-    elif isinstance(found, list) and isinstance(made, list) and len(found) == len(made):
-        for number, (a, b) in enumerate(zip(found, made, strict=True), start=1):
-            yield from _json_differences(f"{where}: {number}", a, b)
-    elif type(found) is not type(made) or found != made:
-        texts = [canonical(value)[:SHOWN_CHARACTERS] for value in (found, made)]
-        yield f"{where}: {texts[0]}, but the records give {texts[1]}"
-
-
-def _document_differences(name: str, attached: bytes, made: bytes) -> Iterator[str]:
-    """Where a JSON attachment is not the rebuilt one, byte for byte."""
-    if attached == made:
-        return
-    try:
-        document = parse_json(attached)
-    except UnsoundFileError as problem:
-        yield f"{name}: {problem}"
-        return
-    told = False
-    for text in _json_differences(name, document, parse_json(made)):
-        told = True
-        yield text
-    if not told:
-        yield f"{name}: it reads the same, but is not byte for byte the rebuilt one"
-
-
-def _attachment_differences(opened: Opened, rebuilt: Rebuilt) -> Iterator[str]:
-    """Where the attachments are not those that the records give."""
-    attachments = opened.attachments
-    for name in sorted(attachments.keys() - rebuilt.attachments.keys()):
-        yield f"{name} is attached but is not part of a report's data"
-    for name, made in sorted(rebuilt.attachments.items()):
-        attached = attachments.get(name)
-        if name in (MANIFEST, RECORDS):
-            continue  # the one is compared with the attachments, the other below
-        if attached is None:
-            yield f"{name} is not attached"
-        elif name.endswith(".csv"):
-            yield from _table_differences(name, attached, made)
-        elif name.endswith(".json"):
-            yield from _document_differences(name, attached, made)
-        elif attached != made:
-            yield f"{name}: it is not what the records give"
-    pairs = itertools.zip_longest(
-        *(io.BytesIO(lines) for lines in (unpacked_records(attachments), rebuilt.lines))
-    )
-    for number, (line, wanted) in enumerate(pairs, start=1):
-        if line != wanted:
-            yield f"{RECORDS}: line {number}: it is not written, or ordered, as FlashLab does"
-            return
-
-
-def _page_differences(opened: Opened, rebuilt: Rebuilt) -> Iterator[str]:
-    """Where the PDF is not the rebuilt one."""
-    attachments = opened.attachments
-    known = [name for name, made in rebuilt.attachments.items() if attachments.get(name) != made]
-    found = False
-    for text in document_differences(opened.content, rebuilt.pdf, opened.pdf, known):
-        found = True
-        yield text
-    if not found:
-        yield from disagreements(opened.pdf, opened.content)
-
-
-def _records_differences(
-    attachments: Mapping[str, bytes], config: Mapping[str, Any], records: Mapping[str, Any]
-) -> Iterator[str]:
-    """Where the records, the ceilings and the settings do not agree in themselves."""
-    try:
-        for name, record in records.items():
-            yield from record_differences(name, record)
-    except RecordError as error:
-        raise UnsoundPdfError(str(error)) from error
-    yield from setting_differences(config, records)
-    yield from ceiling_differences(attachments)
-
-
-def _unverified(config: Mapping[str, Any], attachments: Mapping[str, bytes]) -> list[str]:
-    """What the author wrote: name, titles, remarks and their images."""
-    remarks = [name for name in attachments if name.startswith("remark-")]
-    author = [f"author.{key}" for key in config.get("author", {})]
-    return [*author, "the experiments' titles", *sorted(remarks)]
 
 
 @contextmanager
@@ -270,64 +56,171 @@ def _one_message(what: str) -> Iterator[None]:
         yield
     except UnsoundPdfError:
         raise
+    except AttachmentError as error:
+        raise UnsoundPdfError(str(error)) from error
     except Exception as error:
         raise UnsoundPdfError(f"{what}: {type(error).__name__}: {str(error)[:300]}") from error
 
 
-def _rebuilt(attachments: Mapping[str, bytes]) -> Rebuilt:
-    """The report of these attachments; UnsoundPdfError if there can be none."""
+def _attachment_differences(found: Mapping[str, bytes], made: Mapping[str, bytes]) -> Iterator[str]:
+    """The attachments that the records do not give, each with the first line that differs."""
+    for name in sorted(found.keys() | made.keys()):
+        if name not in made:
+            yield f"{name} is attached but is not part of a report's data"
+        elif name not in found:
+            yield f"{name} is not attached"
+        elif found[name] != made[name]:
+            lines = itertools.zip_longest(found[name].splitlines(), made[name].splitlines())
+            numbered = enumerate(lines, start=1)
+            number, pair = next((n, pair) for n, pair in numbered if pair[0] != pair[1])
+            at = max(0, same_until(*(line or b"" for line in pair)) - SHOWN_CHARACTERS // 2)
+            texts = [
+                "nothing"
+                if line is None
+                else line[at : at + SHOWN_CHARACTERS].decode(errors="replace")
+                for line in pair
+            ]
+            yield f"{name}: line {number}: {texts[0]} … but the records give {texts[1]}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A report beside the one that its data give.
+
+    `differences` are in what it shows or holds, `other` the parts of the software that rendered
+    it which are others than here, `commit` where to find that software, if it was released.
+    """
+
+    is_same: bool
+    differences: Sequence[str]
+    made: bytes = b""
+    other: Sequence[str] = ()
+    commit: str | None = None
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        if self.is_same:
+            return BELONG
+        if self.commit is not None:
+            return OTHER_SOFTWARE
+        return DIFFER if self.differences else OTHER_BYTES
+
+    @property
+    def verdict(self) -> str:
+        """The answer in words."""
+        if self.status == BELONG:
+            return "consistent: its data give this file, byte for byte"
+        if self.status == OTHER_SOFTWARE:
+            return (
+                f"not verified here: it was rendered by other versions of {', '.join(self.other)}; "
+                f"check out {self.commit}, install its requirements, and verify it there"
+            )
+        if self.status == OTHER_BYTES:
+            return (
+                "not our file: its pages and attachments are those that its data give, but another "
+                "program wrote it, and what pages do not show may differ; keep the rebuilt one"
+            )
+        if self.other:
+            return (
+                "inconsistent: it differs from what its data give, and was rendered by a modified "
+                f"or unreleased version of {', '.join(self.other)}, which vouches for nothing"
+            )
+        return "inconsistent: it is not the report that its data give"
+
+
+def _commit_of(stated: Mapping[str, Any] | None, other: Sequence[str]) -> str | None:
+    """The commit of the release that a report states; None for anything unknown, or as here."""
+    if not stated or not other:
+        return None
+    with RELEASES.open(encoding="utf-8", newline="") as file:
+        releases = {row["code"]: row["commit"] for row in csv.DictReader(file)}
+    if "code" not in other and "flashlab" not in other:
+        return "this commit"
+    return releases.get(stated["code"])
+
+
+def compare(content: bytes, attachments: Mapping[str, bytes]) -> Compared:
+    """Compare a report with the one that its attachments give.
+
+    Raises:
+        UnsoundPdfError: there is nothing to compare, because the data are missing or malformed.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="flashlab-") as folder,
         _one_message("the report cannot be rebuilt from its data"),
     ):
-        return rebuild(attachments, Path(folder))
+        made = rebuild(attachments, Path(folder))
+    if made == content:
+        return Compared(True, ())
+    with _one_message("the report cannot be compared with its data"):
+        other = other_software(attachments)
+        hidden = hidden_parts(content)
+        differences = [
+            *hidden,
+            *_attachment_differences(attachments, attachments_of(made)),
+            *page_differences(content, made),
+        ]
+        # What no page shows is not excused by another version, which has none of it either.
+        commit = None if hidden else _commit_of(stated_software(attachments), other)
+        return Compared(False, differences, made, other, commit)
 
 
-def check_report(opened: Opened) -> Checked:
-    """Compare a report with its data.
+# The second answer
 
-    Raises:
-        UnsoundPdfError: there is nothing to compare, because the data is missing or malformed.
-    """
-    attachments = opened.attachments
-    differences: dict[str, list[str] | None] = {
-        "attachments": list(_manifest_differences(attachments)),
-        "records": [],
-        "tables and findings": [],
-        "pages": None,
-    }
-    other = differing_parts(attached_json(attachments, MANIFEST).get("software"))
-    config, records = checked_config(attachments), attached_records(attachments)
-    own = [] if other else list(config_differences(attachments))
-    differences["records"] = [*own, *_records_differences(attachments, config, records)]
+
+def _ceiling_lines(attachments: Mapping[str, bytes]) -> Iterator[str]:
+    """Where the attached ceilings do not follow from their samples."""
+    if CEILINGS not in attachments:
+        return
+    document = parsed(attachments[CEILINGS], CEILINGS)
+    products = {f"matrix_product.{key}": m for key, m in document["matrix_product"].items()}
+    for name, own in {**products, "copy": document["copy"]}.items():
+        seconds = own["time(s)"]
+        if own["samples"] and not agree(seconds, statistics.median(own["samples"])):
+            yield f"{CEILINGS}: {name}: time(s) is not the median of the samples"
+        if name == "copy":
+            key, follows = "bandwidth(GB/s)", 2 * own["bytes"] / seconds / 1e9
+        else:
+            key, follows = "rate(TFLOPs/s)", 2 * own["size"] ** 3 / seconds / 1e12
+        if not agree(own[key], follows):
+            yield f"{CEILINGS}: {name}: {key}: it says {own[key]}, and the time gives {follows:.9g}"
+
+
+def check_data(submission: Submission, attachments: Mapping[str, bytes]) -> tuple[bool, list[str]]:
+    """Whether grading's own checks fail none of the attached records, and what to print of them."""
+    if read_config(attachments)["benchmark"] != "attention":
+        return True, ["data: not checked, because grading knows the records of attention alone"]
+    lines = [line for line in check_alone(submission).lines if line.check != "coverage"]
+    causes = [c for c in causes_of(lines, len(submission.results)) if c.verdict == "fail"]
+    told = [f"{cause.check}: {cause_sentence(cause, 'en', escaped)}" for cause in causes]
+    told += _ceiling_lines(attachments)
+    if not told:
+        return True, ["data: grading's checks of the records fail nothing"]
+    return False, ["data: no measurement gives these records", *(f"  {text}" for text in told)]
+
+
+def _unverified(attachments: Mapping[str, bytes]) -> str:
+    """What the author wrote: name, titles, remarks and their images."""
+    config = read_config(attachments)
+    remarks = [name for name in sorted(attachments) if name.startswith("remark-")]
+    author = [f"author.{key}" for key in config.get("author", {})]
+    return escaped(", ".join([*author, "the experiments' titles", *remarks]))
+
+
+def _keep(made: bytes, pdf: Path) -> str:
+    """Keep the rebuilt report beside the other one; a line that says where."""
+    path = pdf.with_name(f"{pdf.stem}.rebuilt.pdf")
     try:
-        rebuilt = _rebuilt(attachments)
-    except UnsoundPdfError as error:
-        if not any(differences.values()):
-            raise
-        differences["tables and findings"] = [str(error)]
-        return Checked(differences, other_software=other)
-    differences["tables and findings"] = list(_attachment_differences(opened, rebuilt))
-    identical = opened.content == rebuilt.pdf
-    if identical:
-        differences["pages"] = []
-    else:
-        found = list(_page_differences(opened, rebuilt))
-        # What another version renders otherwise is no difference.
-        differences["pages"] = found if not (other and found) else None
-    if "flashlab" not in other and differences["pages"] is not None:
-        other = [] if not differences["tables and findings"] else other
-    return Checked(differences, rebuilt.pdf, identical, other, _unverified(config, attachments))
-
-
-def _compare_measured(opened: Opened, measured: Sequence[Measured], here: str) -> list[Line]:
-    """Lines that compare the attached records with the runs measured here."""
-    results = results_of(opened.attachments)
-    return check_reproduction("", results, measured, here)
+        with open_atomically(path, binary=True) as file:
+            file.write(made)
+    except OSError as error:
+        return f"the rebuilt report cannot be kept: {path}: {error.strerror}"
+    return f"the rebuilt report: {path}"
 
 
 def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tuple[int, list[str]]:
-    """Whether a report and its data belong together.
+    """Whether a report and its data belong together, and whether the data can have been measured.
 
     Args:
         pdf: the report.
@@ -340,33 +233,31 @@ def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tupl
     Raises:
         UnsoundPdfError: it is not a report with its data attached.
     """
-    opened = read_pdf(pdf)
-    with _one_message("the report cannot be compared with its data"):
-        checked = check_report(opened)
-    again = _compare_measured(opened, measured, here) if measured else []
-    lines = []
-    for compared, differing in checked.differences.items():
-        if differing is None:
-            lines.append(f"{compared}: not compared")
-            continue
-        count = f"{len(differing)} difference" + ("" if len(differing) == 1 else "s")
-        lines.append(f"{compared}: {count if differing else 'consistent'}")
-        lines += [f"  {escaped(text)}" for text in differing[:SHOWN]]
-        if len(differing) > SHOWN:
-            lines.append(f"  and {len(differing) - SHOWN} more")
-    if checked.rebuilt and checked.differences["pages"]:
-        lines += compare_renderings(opened.content, checked.rebuilt, PICTURES)
+    try:
+        content = read_pdf(pdf)
+        attachments = attachments_of(content)
+        compared = compare(content, attachments)
+    except UnsoundPdfError as error:
+        raise UnsoundPdfError(f"{pdf}: {error}") from error
+    with _one_message("the report's data cannot be checked"):
+        submission = read_submission(str(pdf.absolute().parent), pdf.name, None)
+        plausible, lines = check_data(submission, attachments)
+        again = check_reproduction("", submission.results, measured, here) if measured else []
     for line in again:
         numbers = f" ({line.expected} here, {line.found} in the report)" if line.found else ""
         lines.append(f"measured again: {line.verdict}: {sentence(line, 'en', escaped)}{numbers}")
-    if checked.unverified:
-        lines.append(f"the author's own, not verified: {escaped(', '.join(checked.unverified))}")
-    lines.append(f"verdict: {escaped(checked.verdict)}")
+    lines += [f"difference: {escaped(text)}" for text in compared.differences[:SHOWN]]
+    if len(compared.differences) > SHOWN:
+        lines.append(f"and {len(compared.differences) - SHOWN} more differences")
+    if compared.made:
+        lines.append(_keep(compared.made, pdf))
+    lines.append(f"the author's own, not verified: {_unverified(attachments)}")
+    lines.append(f"verdict: {escaped(compared.verdict)}")
     lines.append(
-        "This compares the report with its own data; it does not show where the data came from."
+        "This compares the report with its own data; invented data agree with their report, too."
     )
-    failed = any(line.verdict == "fail" for line in again)
-    return (INCONSISTENT if failed else checked.status), lines
+    failed = not plausible or any(line.verdict == "fail" for line in again)
+    return ((compared.status or DIFFER) if failed else compared.status), lines
 
 
 def write_verification(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> int:

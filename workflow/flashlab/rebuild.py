@@ -1,4 +1,4 @@
-"""A report rebuilt from the data attached to it, by the same stages, in a folder of its own.
+"""A report made again from the data attached to it, by the same stages, in a folder of its own.
 
 Statistics are computed from the records' samples; no attached table, finding or figure is used.
 """
@@ -7,11 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import chdir
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flashlab import plan
+from flashlab.attached import (
+    CEILINGS,
+    CONFIG,
+    FINDINGS,
+    MANIFEST,
+    RECORDS,
+    AttachmentError,
+    attachment,
+    parsed,
+    read_config,
+    read_records,
+    read_remarks,
+)
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.datasets import dataset_folder
 from flashlab.figures import draw_figures, draw_overview
@@ -23,34 +35,12 @@ from flashlab.prepare import LOCAL
 from flashlab.published import CLAIMS, claimed_runs, claims_of, read_claims
 from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report import write_report
-from flashlab.report.attachments import Given, lines_of_records, record_paths
-from flashlab.report.software import is_software, software
+from flashlab.report.attachments import Given
+from flashlab.report.software import differing_parts, is_software, software
 from flashlab.runs import Run
 from flashlab.tables import write_tables
-from flashlab_grading.attachments import (
-    CEILINGS,
-    CONFIG,
-    FINDINGS,
-    MANIFEST,
-    RECORDS,
-    attached_json,
-    attached_records,
-    attached_remarks,
-    checked_config,
-    open_pdf,
-)
-from flashlab_grading.strict_pdf import UnsoundPdfError
 
 LANGUAGES = Path("plan", "languages.json")
-
-
-@dataclass(frozen=True)
-class Rebuilt:
-    """What the attached records give: the PDF, its attachments, and the lines of the records."""
-
-    pdf: bytes
-    attachments: Mapping[str, bytes]
-    lines: bytes
 
 
 def _records_folder(config: Mapping[str, Any]) -> Path:
@@ -75,11 +65,11 @@ def _write_records(records: Mapping[str, Any], folder: Path) -> Attached:
         try:
             record = parse_record(document, name)
         except RecordError as error:
-            raise UnsoundPdfError(str(error)) from error
+            raise AttachmentError(str(error)) from error
         process = record.process
         processes = attached.setdefault((record.run, str(record.protocol["name"])), {})
         if process in processes:
-            raise UnsoundPdfError(f"{name}: {record.run} is attached twice")
+            raise AttachmentError(f"{name}: {record.run} is attached twice")
         write_json(folder / name, document)
         processes[process] = plan.PlannedRun(record.run, folder / name, process=process)
     return {key: plan.with_replicates(found.values()) for key, found in attached.items()}
@@ -112,7 +102,7 @@ def _write_plans(
     implementations = implementations_of(benchmark)
     kinds = {(run.dtype, run.device) for run, _ in attached}
     if len(kinds) != 1:
-        raise UnsoundPdfError(
+        raise AttachmentError(
             "the records must be of one device and one number format; found "
             + (" and ".join(f"{dtype} on {device}" for dtype, device in sorted(kinds)) or "none")
         )
@@ -135,7 +125,7 @@ def _write_plans(
     extra = {part.run for part in parts if part.path not in used}
     if differing := (wanted - planned.keys()) | extra:
         lacking = ", ".join(map(str, sorted(differing)[:3]))
-        raise UnsoundPdfError(
+        raise AttachmentError(
             f"the attached records are not the runs that {CONFIG} asks for; they differ in "
             f"{lacking}"
         )
@@ -173,38 +163,42 @@ def _run_stages(
     draw_overview(plans, results / "tables", findings, ceilings, languages, overview)
 
 
-def _stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any]:
-    """What the manifest says rendered the report; this software where nothing is stated."""
-    if MANIFEST not in attachments:
-        return software()
-    manifest = attached_json(attachments, MANIFEST)
+def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:
+    """What the manifest says rendered the report, None where it states nothing in that form."""
+    manifest = parsed(attachment(attachments, MANIFEST), MANIFEST)
     stated = manifest.get("software") if isinstance(manifest, dict) else None
-    return stated if is_software(stated) else software()
+    return stated if is_software(stated) else None
 
 
-def rebuild(attachments: Mapping[str, bytes], folder: Path) -> Rebuilt:
-    """Rebuild tables, findings, figures and the PDF from the attached records, in `folder`.
+def other_software(attachments: Mapping[str, bytes]) -> list[str]:
+    """The parts of the stated software that are others than here, such as ``weasyprint``."""
+    return differing_parts(stated_software(attachments))
+
+
+def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
+    """The report that the attached data give: its PDF, made in `folder` by the stages of the rules.
 
     Raises:
-        UnsoundPdfError: the attached configuration or records are malformed, or do not belong
+        AttachmentError: the attached configuration or records are malformed, or do not belong
             together.
     """
-    config = checked_config(attachments)
-    records = attached_records(attachments)
-    remarks = attached_remarks(attachments, config)
-    given = Given(remarks, attachments[RECORDS], _stated_software(attachments))
-    results = _results(config)
+    config = read_config(attachments)
+    rendered_by = stated_software(attachments) if MANIFEST in attachments else None
+    given = Given(
+        read_remarks(attachments, config),
+        attachment(attachments, RECORDS),
+        rendered_by or software(),
+    )
+    records, results = read_records(attachments), _results(config)
     with chdir(folder):
-        attached = _write_records(records, _records_folder(config))
+        written = _write_records(records, _records_folder(config))
         ceilings = None
         if CEILINGS in attachments:
             ceilings = Path(CEILINGS)
             ceilings.write_bytes(attachments[CEILINGS])
-        experiments = _write_plans(config, attached, results)
+        experiments = _write_plans(config, written, results)
         _run_stages(experiments, results, ceilings)
         config_file, output = Path(CONFIG), Path("report.pdf")
         config_file.write_bytes(attachments[CONFIG])
         write_report(config_file, results, ceilings, output, given)
-        pdf = output.read_bytes()
-        lines = lines_of_records(record_paths(results), config.get("anonymous", False))
-        return Rebuilt(pdf, open_pdf(pdf).attachments, lines)
+        return output.read_bytes()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from flashlab import rebuild
+from flashlab.attached import AttachmentError
 from flashlab.records import Record
 from flashlab.runs import Run
-from flashlab_grading import rebuild
-from flashlab_grading.attachments import UnsoundPdfError
 
 Build = Callable[..., Record]
 
@@ -32,7 +32,7 @@ def test_the_processes_of_a_run_are_one_planned_run(
 
 
 def test_the_same_process_twice_is_refused(run: Run, record_of: Build, tmp_path: Path) -> None:
-    with pytest.raises(UnsoundPdfError, match="is attached twice"):
+    with pytest.raises(AttachmentError, match="is attached twice"):
         rebuild._write_records(attached(record_of, run, 0, 1, 1), tmp_path)
 
 
@@ -42,5 +42,5 @@ def test_a_process_that_is_no_number_is_refused(
 ) -> None:
     documents = attached(record_of, run, 0)
     documents["0.json"]["record"]["sources"]["process"] = process  # type: ignore[index]
-    with pytest.raises(UnsoundPdfError, match=r"sources\.process"):
+    with pytest.raises(AttachmentError, match=r"sources\.process"):
         rebuild._write_records(documents, tmp_path)
