@@ -28,7 +28,7 @@ CELLS = ("a.json", "Flash2", "16", "128", "32", "2048", "false", "RTX 3070")
 SHAPE = Shape(16, 128, 32, 2048, False)
 
 
-def course_result(shape: Shape = SHAPE, seconds: float = 0.007) -> dict[str, Any]:
+def course_result(shape: Shape = SHAPE, seconds: float = 0.0070955159763495) -> dict[str, Any]:
     """A JSON document of the course's script; the passes take 1, 2 and 3 times `seconds`."""
     document: dict[str, Any] = {"peak_memory_usage(MB)": 1288.5}
     for count, (name, flops) in enumerate(costs.flops(shape).items(), start=1):

@@ -116,8 +116,9 @@ def test_numbers_of_nothing_have_no_candidates(flops: float, memory: float) -> N
 def of_naive(shape: Shape, excess: int) -> Result:
     """A result of the naive implementation on an H200 that holds `excess` bytes above the model."""
     peak = costs.naive_peak_memory(shape, HOPPER) + excess
-    flops = costs.forward_flops(shape)
-    numbers = Numbers({"forward": 1.0}, {"forward": flops / 1e12}, peak / costs.MIB)
+    seconds = {"forward": 1.0, "backward": 2.5, "forward_backward": 3.5}
+    rates = dict.fromkeys(seconds, costs.forward_flops(shape) / 1e12)
+    numbers = Numbers(seconds, rates, peak / costs.MIB)
     return Result("a.json", numbers, declared("Pytorch", shape))
 
 

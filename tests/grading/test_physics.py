@@ -55,8 +55,8 @@ def test_a_backward_pass_is_refuted_only_below_the_time_of_its_compulsory_bytes(
 ) -> None:
     gpu = device("NVIDIA H100 PCIe")
     least = seconds_to_move(bytes_moved(FAMILY, "backward", gpu.l2_bytes), gpu)
-    seconds = {"forward": least, "backward": share * least}
-    rates = {"forward": 1.0, "backward": 1.0}
+    seconds = {"forward": least, "backward": share * least, "forward_backward": 2 * least}
+    rates = dict.fromkeys(seconds, 1.0)
     declared = Declaration("runs.csv", device_name="NVIDIA H100 PCIe")
     result = Result("a.json", Numbers(seconds, rates, 1.0), declared)
     line = check_physics("s", result, [FAMILY])

@@ -29,7 +29,7 @@ def check_arithmetic(submission: str, result: Result) -> Line:
     for name, ratio in FLOPS_RATIOS.items():
         found = rates[name] * seconds[name]
         error = numbers.product_error(name)
-        if not numbers.rounding.is_exact:
+        if not numbers.is_exact:
             error = (1 + error) * (1 + numbers.flops_error) - 1
         if not math.isclose(found, ratio * forward, rel_tol=error):
             return failed("arithmetic.flops", ratio, found / forward, name)
@@ -43,5 +43,5 @@ def check_arithmetic(submission: str, result: Result) -> Line:
                 return failed("arithmetic.samples", median, seconds[name], name)
     if numbers.flops_error > COARSE:
         return Line(submission, result.name, "arithmetic", "not_checked", "arithmetic.coarse")
-    code = "arithmetic.pass" if numbers.rounding.is_exact else "arithmetic.rounded"
+    code = "arithmetic.pass" if numbers.is_exact else "arithmetic.rounded"
     return Line(submission, result.name, "arithmetic", "pass", code)

@@ -22,6 +22,7 @@ LIKELY = (
     "identity.cuda_memory",
     "identity.workspace_of_another",
     "identity.workspace",
+    "physics.capability",
     "plausibility.identical",
     "plausibility.even",
     "plausibility.one_noise",
@@ -84,7 +85,7 @@ def _cause_of(lines: Sequence[Line], total: int) -> Cause:
         key = "cause.coverage"
     elif first.code in PAIRWISE:
         others = list(dict.fromkeys(line.params["other"] for line in lines))
-        key, params = f"cause.{first.code}", {"others": ", ".join(others)}
+        key, params = f"cause.{first.code}", {"others": "\0".join(others)}
     elif len(files) > 1:
         key = f"cause.{first.code}"
     experiments = tuple(
@@ -159,42 +160,39 @@ class Pair:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Submissions, and perhaps published datasets, that agreeing pairs connect."""
+    """Submissions, and perhaps published datasets, that pairs of one confidence connect."""
 
     members: tuple[str, ...]
     pairs: tuple[Pair, ...]
-
-    @property
-    def confidence(self) -> Confidence:
-        """That of its surest pair."""
-        return min((confidence_of(pair.line) for pair in self.pairs), key=CONFIDENCES.index)
+    confidence: Confidence
 
 
 def clusters_of(lines: Iterable[Line]) -> list[Cluster]:
     """The clusters in the lines about copies, the surest and then the largest first."""
-    pairs: dict[frozenset[str], Pair] = {}
-    group: dict[str, set[str]] = {}
+    pairs: dict[Confidence, dict[frozenset[str], Pair]] = defaultdict(dict)
     for line in lines:
         if line.code in PAIRWISE:
             one, other = line.submission, line.params["other"]
-            pairs.setdefault(frozenset((one, other)), Pair(one, other, line))
-            joined = group.get(one, {one}) | group.get(other, {other})
-            for name in joined:
-                group[name] = joined
-    members = {id(joined): joined for joined in group.values()}
+            of_same = pairs[confidence_of(line)]
+            of_same.setdefault(frozenset((one, other)), Pair(one, other, line))
     found = [
         Cluster(
-            tuple(sorted(joined)),
-            tuple(
-                sorted(
-                    (pair for pair in pairs.values() if pair.one in joined),
-                    key=lambda pair: -float(pair.line.params["odds"]),
-                )
-            ),
+            tuple(sorted(joined)), tuple(p for p in own.values() if p.one in joined), confidence
         )
-        for joined in members.values()
+        for confidence, own in pairs.items()
+        for joined in _connected(own)
     ]
     return sorted(
         found,
         key=lambda c: (CONFIDENCES.index(c.confidence), -len(c.members), c.members),
     )
+
+
+def _connected(pairs: Iterable[frozenset[str]]) -> list[set[str]]:
+    """The sets of names that pairs connect."""
+    groups: list[set[str]] = []
+    for pair in pairs:
+        touching = [group for group in groups if group & pair]
+        groups = [group for group in groups if not group & pair]
+        groups.append(set(pair).union(*touching))
+    return groups

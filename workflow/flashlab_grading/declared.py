@@ -56,12 +56,15 @@ def device_is_gpu(name: str) -> bool:
     return not re.search(r"\bcpus?\b", name, re.IGNORECASE)
 
 
+def kind_of_device(name: str | None) -> str | None:
+    """One name for all ways to write a known device's; any other name as it is."""
+    device = find_device(name)
+    return device.name if device else name
+
+
 def is_same_device(one: str, other: str | None) -> bool:
     """Whether two names are of one kind of device; False where one is not known."""
-    if other is None:
-        return False
-    first, second = find_device(one), find_device(other)
-    return one == other or (first is not None and first == second)
+    return other is not None and kind_of_device(one) == kind_of_device(other)
 
 
 def of_row(row: DeclaredRun) -> Declaration:

@@ -1,13 +1,15 @@
 """Check 7, copies, within one submission: times that follow from others of its own times.
 
-A file handed in twice as two runs, times that were computed from a constant rate, and points on
-the straight line between their neighbours: measurements are never any of these to seven digits.
+A file handed in twice as two runs, files of which one is the other times a constant (a constant
+rate, or causal runs made from full ones), and points on the straight line between their
+neighbours: measurements are never any of these to seven digits.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from flashlab.course import FLOPS_RATIOS
 from flashlab_grading.model import Line, Result, Verdict
@@ -22,97 +24,90 @@ EXACT = 1e-7
 Two measurements differ by 1e-4 at least, so both passes do by chance once in a million pairs.
 """
 
+PROPORTIONAL = 1e-10
+"""The same for the ratio of the two passes alone, of which a submission has 630 pairs."""
+
 FINE = 1e-8
 """Relative rounding above which numbers are too coarse for this."""
 
 
 def _is_fine(result: Result) -> bool:
-    rounding, seconds = result.numbers.rounding, result.numbers.seconds
+    rounding, seconds = result.numbers.time_rounding, result.numbers.seconds
     return all(rounding.relative_error(seconds[name]) <= FINE for name in PASSES)
 
 
-def _equal(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=EXACT)
+def _equal(one: float, other: float, error: float = EXACT) -> bool:
+    return math.isclose(one, other, rel_tol=error)
 
 
-def _duplicates(submission: str, results: Sequence[Result]) -> Iterator[Line]:
-    """A line for each file whose times are those of another file, declared as another run."""
-    ordered = sorted(filter(_is_fine, results), key=lambda r: r.numbers.seconds["forward"])
-    for i, result in enumerate(ordered):
-        seconds = result.numbers.seconds
-        for other in ordered[i + 1 :]:
-            theirs = other.numbers.seconds
-            if not _equal(seconds["forward"], theirs["forward"]):
-                break
-            one, two = result.declaration, other.declaration
-            if not _equal(seconds["backward"], theirs["backward"]) or not one.contradicts(two):
-                continue
-            if one.without(one.hinted).contradicts(two.without(two.hinted)):
-                verdict: Verdict = "fail"
-            else:
-                verdict = "warn"  # only their names make them different runs
-            yield Line(
-                *(submission, other.name, "copies", verdict, "copies.within"),
-                {"other": result.name},
-                one.describe(),
-                two.describe(),
+def _pass_ratio(result: Result) -> float:
+    return result.numbers.seconds["backward"] / result.numbers.seconds["forward"]
+
+
+def _proportional(submission: str, results: Sequence[Result]) -> Iterator[Line]:
+    """A line for each file of which one of another run is a multiple.
+
+    Both passes were multiplied by one number, so that the ratio between them is the same.
+    """
+    for one, other in pairwise(sorted(filter(_is_fine, results), key=_pass_ratio)):
+        ratios = _pass_ratio(one), _pass_ratio(other)
+        said = one.declaration, other.declaration
+        is_other = said[0].contradicts(said[1]) or not _equal(
+            one.numbers.forward_flops, other.numbers.forward_flops
+        )
+        if not _equal(*ratios) or not is_other:
+            continue
+        times, rates = (
+            [values["forward"] for values in both]
+            for both in (
+                (one.numbers.seconds, other.numbers.seconds),
+                (one.numbers.rates, other.numbers.rates),
             )
-            break
+        )
+        verdict: Verdict = "fail"
+        if _equal(*times):
+            code = "copies.within"
+            if not said[0].without(said[0].hinted).contradicts(said[1].without(said[1].hinted)):
+                verdict = "warn"  # only their names make them different runs
+        elif _equal(*rates):
+            code = "copies.constant_rate"
+        elif _equal(*ratios, PROPORTIONAL):
+            code = "copies.proportional"
+        else:
+            continue
+        yield Line(
+            *(submission, other.name, "copies", verdict, code),
+            {"other": one.name, "ratio": f"{times[1] / times[0]:.6g}"},
+            said[0].describe(),
+            said[1].describe(),
+        )
 
 
-def _constant_rates(submission: str, results: Sequence[Result]) -> Iterator[Line]:
-    """A line for each file that has the rates of another file of another number of operations."""
-    ordered = sorted(filter(_is_fine, results), key=lambda r: r.numbers.rates["forward"])
-    for i, result in enumerate(ordered):
-        for other in ordered[i + 1 :]:
-            if not _equal(result.numbers.rates["forward"], other.numbers.rates["forward"]):
-                break
-            if _equal(result.numbers.rates["backward"], other.numbers.rates["backward"]) and not (
-                _equal(result.numbers.forward_flops, other.numbers.forward_flops)
-            ):
-                yield Line(
-                    *(submission, other.name, "copies", "fail", "copies.constant_rate"),
-                    {"other": result.name},
-                )
-                break
-
-
-def _between(x0: float, y0: float, x1: float, y1: float, x: float) -> tuple[float, float, float]:
-    """What lies on a line at x: linear, of logarithms, and of the rates over the size."""
-    share = (x - x0) / (x1 - x0)
-    straight = y0 + share * (y1 - y0)
-    portion = math.log(x / x0) / math.log(x1 / x0)
-    power = math.exp(math.log(y0) + portion * (math.log(y1) - math.log(y0)))
-    halved = math.exp(math.log(y0) + share * (math.log(y1) - math.log(y0)))
-    return straight, power, halved
+def _lies_between(sizes: Sequence[float], values: Sequence[Sequence[float]]) -> bool:
+    """Whether the middle one of three is on a line, straight or on logarithmic axes, throughout."""
+    share = (sizes[1] - sizes[0]) / (sizes[2] - sizes[0])
+    portion = math.log(sizes[1] / sizes[0]) / math.log(sizes[2] / sizes[0])
+    straight = [a + share * (b - a) for a, _, b in values]
+    power, halved = ([a * (b / a) ** by for a, _, b in values] for by in (portion, share))
+    return any(
+        all(_equal(found, middle) for found, (_, middle, _) in zip(line, values, strict=True))
+        for line in (straight, power, halved)
+    )
 
 
 def _interpolated(submission: str, points: Sequence[Point]) -> Iterator[Line]:
     """A line for each point that lies on a line between two others of a sweep, in both passes."""
     for sweep in sweeps_of(points):
         fine = [entry for entry in sweep if _is_fine(entry[1].result)]
-        for (x0, low), (x, point), (x1, high) in zip(fine, fine[1:], fine[2:], strict=False):
-            times = [
-                [p.result.numbers.seconds[name] for p in (low, point, high)] for name in PASSES
-            ]
-            rates = [
-                [p.result.numbers.rates[name] * FLOPS_RATIOS[name] for p in (low, point, high)]
-                for name in PASSES
-            ]
-            for measured in (times, rates):
-                lines = [_between(x0, a, x1, b, x) for a, _, b in measured]
-                kinds = [
-                    [_equal(found, value) for value in values]
-                    for (_, found, _), values in zip(measured, lines, strict=True)
-                ]
-                if any(all(both) for both in zip(*kinds, strict=True)):
-                    params = {"one": low.result.name, "other": high.result.name}
-                    yield Line(
-                        *(submission, point.result.name, "copies", "fail"),
-                        "copies.interpolated",
-                        params,
-                    )
-                    break
+        for three in zip(fine, fine[1:], fine[2:], strict=False):
+            sizes = [size for size, _ in three]
+            numbers = [point.result.numbers for _, point in three]
+            times = [[n.seconds[name] for n in numbers] for name in PASSES]
+            rates = [[n.rates[name] * FLOPS_RATIOS[name] for n in numbers] for name in PASSES]
+            if _lies_between(sizes, times) or _lies_between(sizes, rates):
+                low, middle, high = (point.result.name for _, point in three)
+                params = {"one": low, "other": high}
+                yield Line(submission, middle, "copies", "fail", "copies.interpolated", params)
 
 
 def check_fabrication(
@@ -120,11 +115,6 @@ def check_fabrication(
 ) -> list[Line]:
     """Lines for files whose times follow from others of the submission, each file once."""
     found: dict[str, Line] = {}
-    for lines in (
-        _duplicates(submission, results),
-        _constant_rates(submission, results),
-        _interpolated(submission, points),
-    ):
-        for line in lines:
-            found.setdefault(line.file, line)
+    for line in (*_proportional(submission, results), *_interpolated(submission, points)):
+        found.setdefault(line.file, line)
     return list(found.values())

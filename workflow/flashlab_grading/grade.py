@@ -196,18 +196,9 @@ def grade_checked(
     for line in copies_between(results, published):
         owns[line.submission].lines.append(line)
     for name, own in owns.items():
-        if not any(line.check == "copies" for line in own.lines):
-            alone = len(owns) + len(published) < 2
-            own.lines.append(Line(name, "", "copies", *_no_copies(alone, own)))
         own.lines.extend(check_reproduction(name, own.sound, measured, here))
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
     return Grades(
         tuple(line for own in owns.values() for line in own.lines),
         tuple(_summary(own) for own in owns.values()),
     )
-
-
-def _no_copies(alone: bool, own: CheckedSubmission) -> tuple[Verdict, str]:
-    if alone or not own.submission.results:
-        return "not_checked", "copies.alone"
-    return "pass", "copies.pass"

@@ -51,8 +51,9 @@ class Line:
 
     @property
     def is_note(self) -> bool:
-        """Whether it passed in a way that a reader should know of: an unusual form, a guess."""
-        return self.verdict == "pass" and not self.code.startswith(f"{self.check}.pass")
+        """Whether a reader should know of it: it passed in an unusual form, or nobody can check."""
+        passed = self.verdict == "pass" and not self.code.startswith(f"{self.check}.pass")
+        return passed or self.code == "reproduction.unknown"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from flashlab.benchmarks.attention.costs import (
     compulsory_tensors,
     naive_scores,
 )
-from flashlab.course import NAIVE
+from flashlab.course import FLASH2, NAIVE
 from flashlab.devices import Device, find_device, known_devices
 from flashlab_grading.declared import device_is_gpu
 from flashlab_grading.identity import Candidate
@@ -30,6 +30,10 @@ BANDWIDTH_ALLOWANCE = 1.1
 SCORE_PASSES = 4
 """How often the naive implementation writes or reads N × N numbers in each pass, at least: the
 scores and the probabilities forward, their gradients backward, each written and read once."""
+
+
+FLASH2_CAPABILITY = 8.0
+"""CUDA's compute capability from which on flash-attn 2 runs: Ampere."""
 
 
 def fastest_device() -> Device:
@@ -83,6 +87,12 @@ def check_physics(submission: str, result: Result, candidates: Sequence[Candidat
         params = {"device": device.name, **({"pass": name} if name else {})}
         return Line(submission, result.name, "physics", verdict, code, params, expected, found)
 
+    needs_newer = known and float(known.compute_capability) < FLASH2_CAPABILITY
+    declared = result.declaration
+    if needs_newer and declared.implementation == FLASH2 and declared.gpu:
+        return line(
+            "warn", "physics.capability", f"≥ {FLASH2_CAPABILITY:g}", device.compute_capability
+        )
     highest = 0.0
     for name in PASSES:
         seconds = result.numbers.seconds[name]

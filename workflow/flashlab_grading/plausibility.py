@@ -11,11 +11,12 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from flashlab.benchmarks.attention import costs
 from flashlab.course import FLASH2
+from flashlab_grading.declared import kind_of_device
 from flashlab_grading.identity import Candidate
 from flashlab_grading.model import Line
 from flashlab_grading.points import Point
@@ -40,13 +41,19 @@ PASS_RATIO = (0.3, 8.0)
 """Range of backward over forward time; 0.9 to 4 on the GPUs measured so far."""
 
 CLASS_SIZE = 5
-"""Fewest submissions with the same point for its median to count."""
+"""Fewest submissions with the same point, of the same device, for its median to count."""
 
 CLASS_FACTOR = 2.5
 """Factor by which a point may be off the class's median, relative to its submission's level."""
 
+CLASS_FASTER = 1.8
+"""Factor by which a point may be faster than anybody else's, relative to their levels."""
+
 CLASS_LEVEL = 2.0
 """Factor by which a whole submission may be off the class before its device is in question."""
+
+MILLISECONDS = (500.0, 2000.0)
+"""Levels at which milliseconds were taken for seconds."""
 
 
 def _work(family: Candidate) -> tuple[float, float]:
@@ -159,43 +166,73 @@ def check_plausibility(submission: str, points: Sequence[Point]) -> list[Line]:
 # Against the class
 
 
-def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
-    """Warnings about points, and whole submissions, that are far from the class's medians.
+@dataclass(frozen=True)
+class _Entry:
+    """A point's time in a pass, and the median of those who have the same run and device."""
 
-    `points` are those of each submission. Each point is compared relative to its submission's
-    level, the median of its ratios to the class, because another GPU scales all of its times.
-    """
-    times: dict[tuple[Candidate, str], dict[str, Point]] = defaultdict(dict)
+    point: Point
+    name: str
+    seconds: float
+    median: float
+    group: tuple[object, ...]
+
+
+def _beside_the_class(points: Mapping[str, Sequence[Point]]) -> dict[str, list[_Entry]]:
+    """For each submission, its points that enough others have too."""
+    times: dict[tuple[object, ...], dict[str, tuple[Point, str]]] = defaultdict(dict)
     for submission, own in points.items():
         for point in own:
+            device = kind_of_device(point.result.declaration.device_name)
             for name in PASSES:
-                times[point.family, name].setdefault(submission, point)
-    ratios: dict[str, list[tuple[float, float, str, Point]]] = defaultdict(list)
-    for (_, name), by_submission in times.items():
-        if len(by_submission) < CLASS_SIZE:
-            continue
-        seconds = {s: p.result.numbers.seconds[name] for s, p in by_submission.items()}
+                times[device, point.family, name].setdefault(submission, (point, name))
+    found: dict[str, list[_Entry]] = defaultdict(list)
+    for group, by_submission in times.items():
+        seconds = {s: p.result.numbers.seconds[name] for s, (p, name) in by_submission.items()}
         median = statistics.median(seconds.values())
-        for submission, value in seconds.items():
-            if min(value, median) >= LAUNCH_SECONDS:
-                entry = (math.log(value / median), median, name, by_submission[submission])
-                ratios[submission].append(entry)
-    for submission, entries in ratios.items():
-        level = statistics.median(ratio for ratio, *_ in entries)
-        if abs(level) > math.log(CLASS_LEVEL):
+        for submission, (point, name) in by_submission.items():
+            if len(seconds) >= CLASS_SIZE and min(seconds[submission], median) >= LAUNCH_SECONDS:
+                found[submission].append(_Entry(point, name, seconds[submission], median, group))
+    return found
+
+
+def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
+    """Warnings about points, and whole submissions, that are far from those of the same device.
+
+    `points` are those of each submission. Each point is compared relative to its submission's
+    level, the median of its ratios to the class. Where no device is named, only levels are.
+    """
+    entries = _beside_the_class(points)
+    levels = {s: statistics.median(e.seconds / e.median for e in own) for s, own in entries.items()}
+    fastest: dict[tuple[object, ...], list[float]] = defaultdict(list)
+    for submission, own in entries.items():
+        for entry in own:
+            fastest[entry.group].append(entry.seconds / levels[submission])
+    for submission, own in entries.items():
+        level = levels[submission]
+        if not 1 / CLASS_LEVEL <= level <= CLASS_LEVEL:
+            low, high = MILLISECONDS
+            in_ms = low < level < high
             yield Line(
-                *(submission, "", "plausibility", "warn", "plausibility.level"),
-                expected=f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}",
-                found=f"{math.exp(level):.3g}",
+                *(submission, "", "plausibility", "warn"),
+                "plausibility.milliseconds" if in_ms else "plausibility.level",
+                {"factor": f"{level:.3g}"},
+                f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}",
+                f"{level:.3g}",
             )
-        for ratio, median, name, point in entries:
-            if abs(ratio - level) > math.log(CLASS_FACTOR):
-                usual = median * math.exp(level)
-                seconds_ = point.result.numbers.seconds[name]
+        for entry in own:
+            others = sorted(fastest[entry.group])[:2]
+            relative = entry.seconds / level
+            quickest = others[1] if others[0] == relative else others[0]
+            ratio = relative / entry.median
+            code, factor, usual = "plausibility.class", CLASS_FACTOR, entry.median * level
+            if relative * CLASS_FASTER < quickest:
+                code, factor, usual = "plausibility.fast", CLASS_FASTER, quickest * level
+            elif 1 / CLASS_FACTOR <= ratio <= CLASS_FACTOR:
+                continue
+            if entry.group[0] is not None:
                 yield Line(
-                    *(submission, point.result.name, "plausibility", "warn"),
-                    "plausibility.class",
-                    {"pass": name, "factor": f"{CLASS_FACTOR:g}"},
+                    *(submission, entry.point.result.name, "plausibility", "warn", code),
+                    {"pass": entry.name, "factor": f"{factor:g}"},
                     f"{usual * 1e3:.4g} ms",
-                    f"{seconds_ * 1e3:.4g} ms",
+                    f"{entry.seconds * 1e3:.4g} ms",
                 )

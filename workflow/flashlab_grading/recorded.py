@@ -1,21 +1,24 @@
-"""The recorded datasets as sources of copies: what anybody can download has been measured."""
+"""What is published, as sources of copies: recorded datasets, and the result on the slides."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
 
-from flashlab.course import NotMeasuredError, read_result
+from flashlab.course import FLASH2, NotMeasuredError, read_result
 from flashlab.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError
 from flashlab_grading import declared
 from flashlab_grading.model import Declaration, Result
 
+SLIDES = "the course's slides"
+SLIDE = Declaration("record", FLASH2, 32, 1024, 32, 2048, False, "NVIDIA GeForce RTX 3070")
+
 DATA = Path(__file__).parents[2] / "data"
 
 
 def recorded_results(data: Path = DATA) -> dict[str, list[Result]]:
-    """The results in each recorded dataset, by ``data/NAME (PROTOCOL)``.
+    """The results in each recorded dataset, by ``data/NAME (PROTOCOL)``, and that of the slides.
 
     Each protocol is a source of its own, because a run was measured by each.
     """
@@ -35,4 +38,8 @@ def recorded_results(data: Path = DATA) -> dict[str, list[Result]]:
             file = entry.path.name
             whole = Result(file, result.numbers, stated, stated, result.samples)
             found[name].append(whole.without_samples())
+    slide = data / "published" / "slide.json"
+    if slide.exists():
+        numbers = read_result(slide.read_bytes()).numbers
+        found[SLIDES].append(Result(slide.name, numbers, SLIDE))
     return dict(found)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE
+from flashlab.implementations import find_implementations
 from flashlab.records import read_record
 from flashlab.runs import Run
 from flashlab_grading.declared import device_is_gpu, is_same_device
@@ -57,6 +59,11 @@ def read_measured(path: Path, run: Run) -> Measured:
     seconds = {name: record.metrics[f"{name}_time"].value / 1e3 for name in PASSES} if ok else {}
     disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
     return Measured(run, record.status, seconds, disturbed)
+
+
+@cache
+def _known_kernels() -> frozenset[str]:
+    return frozenset(find_implementations())
 
 
 Declared = tuple[str, Shape]
@@ -199,11 +206,16 @@ def check_reproduction(
 ) -> list[Line]:
     """Lines that compare a submission's files with the runs measured on the device `here`."""
 
-    def nothing(code: str) -> list[Line]:
-        return [Line(submission, "", "reproduction", "not_checked", code)]
+    def nothing(code: str, **params: str) -> list[Line]:
+        return [Line(submission, "", "reproduction", "not_checked", code, params)]
 
+    known = _known_kernels()
+    unknown = dict.fromkeys(
+        run[0] for r in results if (run := declared_run(r)) and run[0] not in known
+    )
+    said = nothing("reproduction.unknown", others="\0".join(unknown)) if unknown else []
     if not measured:
-        return nothing("reproduction.not_asked")
+        return said or nothing("reproduction.not_asked")
     by_run: dict[Declared, Measured] = {
         (m.run.implementation, Shape.of(m.run)): m for m in measured
     }
@@ -222,4 +234,4 @@ def check_reproduction(
         else:
             lines.append(_compare_times(submission, result, found))
     lines += _compare_ratios(submission, elsewhere, by_run)
-    return lines or nothing("reproduction.none_sampled")
+    return [*said, *lines] or nothing("reproduction.none_sampled")

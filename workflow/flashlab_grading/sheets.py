@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from flashlab.files import open_atomically
 from flashlab_grading.grade import Grades, Summary
 from flashlab_grading.model import CHECKS
-from flashlab_grading.shown import cell
+from flashlab_grading.shown import cell, told_apart
 from flashlab_grading.wording import sentence
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found", "message")
@@ -26,14 +26,21 @@ def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
         writer.writerows([cell(text) for text in row] for row in rows)
 
 
+def _name_of(grades: Grades) -> Callable[[str], str]:
+    """How a submission is named: those that look alike are told apart."""
+    apart = told_apart(summary.submission for summary in grades.summaries)
+    return lambda name: apart.get(name, name)
+
+
 def write_grades(path: Path, grades: Grades, language: str) -> None:
     """Write a row for each line, its message in `language`."""
+    name = _name_of(grades)
     _write(
         path,
         COLUMNS,
         (
             (
-                *(line.submission, line.file, line.check, line.verdict),
+                *(name(line.submission), line.file, line.check, line.verdict),
                 *(line.expected, line.found, sentence(line, language, str)),
             )
             for line in grades.lines
@@ -50,12 +57,13 @@ def _verdict(summary: Summary, check: str) -> str:
 
 def write_summary(path: Path, grades: Grades) -> None:
     """Write a row for each submission."""
+    name = _name_of(grades)
     _write(
         path,
         SUMMARY_COLUMNS,
         (
             (
-                *(summary.submission, summary.device, str(summary.files)),
+                *(name(summary.submission), summary.device, str(summary.files)),
                 *(_verdict(summary, check) for check in CHECKS),
                 *(str(summary.counts.get(v, 0)) for v in ("fail", "warn", "not_checked")),
                 " ".join(summary.badges),

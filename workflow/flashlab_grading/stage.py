@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from flashlab_grading.causes import (
     Cluster,
     causes_of,
     clusters_of,
-    confidence_of,
     urgency,
 )
 from flashlab_grading.grade import Grades, Summary, grade_checked
@@ -23,7 +22,7 @@ from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line
 from flashlab_grading.order import measured_of, read_order
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.sheets import write_grades, write_summary
-from flashlab_grading.shown import for_page
+from flashlab_grading.shown import for_page, told_apart
 from flashlab_grading.submissions import find_submissions, loose_files
 from flashlab_grading.wording import cause_sentence, sentence
 
@@ -37,62 +36,64 @@ SHOWN_FILES = 8
 """Most loose files, or members of a cluster, that are named."""
 
 
-def _in_words(languages: Sequence[str], cause: Cause) -> dict[str, str]:
-    return {language: cause_sentence(cause, language, for_page) for language in languages}
+class _Page:
+    """Others' texts made safe for the pages; names that look alike are told apart."""
 
+    def __init__(self, languages: Sequence[str], names: Iterable[str]) -> None:
+        self.languages = languages
+        self.apart = told_apart(names)
 
-def _cause(cause: Cause, languages: Sequence[str]) -> dict[str, Any]:
-    return {
-        "check": cause.check,
-        "verdict": cause.verdict,
-        "confidence": cause.confidence,
-        "message": _in_words(languages, cause),
-        "examples": [
-            {
-                "file": for_page(example.file),
-                "found": for_page(example.found),
-                "expected": for_page(example.expected),
-            }
-            for example in cause.examples
-        ],
-        "more": max(0, cause.files - len(cause.examples)) if cause.examples else 0,
-    }
+    def show(self, text: str) -> str:
+        """A name, or any other text."""
+        return self.apart.get(text) or for_page(text)
 
-
-def _notes(lines: Sequence[Line], languages: Sequence[str]) -> list[dict[str, Any]]:
-    """What was understood though it was unusual: one entry for each kind."""
-    kinds: dict[str, list[Line]] = defaultdict(list)
-    for line in lines:
-        if line.is_note:
-            kinds[line.code].append(line)
-    return [
-        {
-            "message": {x: sentence(same[0], x, for_page) for x in languages},
-            "count": len(same),
-            "file": for_page(same[0].file) if len(same) == 1 else "",
+    def cause(self, cause: Cause) -> dict[str, Any]:
+        """A cause in words, with its examples."""
+        told = {name: cause_sentence(cause, name, self.show) for name in self.languages}
+        return {
+            "check": cause.check,
+            "verdict": cause.verdict,
+            "confidence": cause.confidence,
+            "message": told,
+            "examples": [
+                {key: for_page(text) for key, text in asdict(example).items()}
+                for example in cause.examples
+            ],
+            "more": max(0, cause.files - len(cause.examples)) if cause.examples else 0,
         }
-        for same in kinds.values()
-    ]
 
-
-def _cluster(cluster: Cluster, languages: Sequence[str]) -> dict[str, Any]:
-    """A cluster of copies: its members, and the evidence for its pairs side by side."""
-    return {
-        "members": [for_page(name) for name in cluster.members[:SHOWN_FILES]],
-        "more_members": max(0, len(cluster.members) - SHOWN_FILES),
-        "confidence": cluster.confidence,
-        "pairs": [
+    def notes(self, lines: Sequence[Line]) -> list[dict[str, Any]]:
+        """What was understood though it was unusual: one entry for each kind."""
+        kinds: dict[str, list[Line]] = defaultdict(list)
+        for line in lines:
+            if line.is_note:
+                kinds[line.code].append(line)
+        return [
             {
-                "one": for_page(pair.one),
-                "other": for_page(pair.other),
-                "confidence": confidence_of(pair.line),
-                **{name: pair.line.params[name] for name in ("count", "total", "ratio")},
-                **{name: pair.line.params[name] for name in ("width", "odds")},
+                "message": {x: sentence(same[0], x, self.show) for x in self.languages},
+                "count": len(same),
+                "file": for_page(same[0].file) if len(same) == 1 else "",
             }
-            for pair in cluster.pairs[:SHOWN_PAIRS]
-        ],
-        "more_pairs": max(0, len(cluster.pairs) - SHOWN_PAIRS),
-    }
+            for same in kinds.values()
+        ]
+
+    def cluster(self, cluster: Cluster) -> dict[str, Any]:
+        """A cluster of copies: its members, and the evidence for its pairs side by side."""
+        named = ("count", "total", "ratio", "width", "odds")
+        return {
+            "members": [self.show(name) for name in cluster.members[:SHOWN_FILES]],
+            "more_members": max(0, len(cluster.members) - SHOWN_FILES),
+            "confidence": cluster.confidence,
+            "pairs": [
+                {
+                    "one": self.show(pair.one),
+                    "other": self.show(pair.other),
+                    **{name: pair.line.params[name] for name in named},
+                }
+                for pair in cluster.pairs[:SHOWN_PAIRS]
+            ],
+            "more_pairs": max(0, len(cluster.pairs) - SHOWN_PAIRS),
+        }
 
 
 def _cell(summary: Summary, check: str) -> dict[str, Any]:
@@ -111,6 +112,7 @@ def _unchecked(summary: Summary) -> int:
 def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
     """All that the pages show, with others' texts made safe."""
     languages = order["languages"]
+    page = _Page(languages, [summary.submission for summary in grades.summaries])
     lines: dict[str, list[Line]] = defaultdict(list)
     for line in grades.lines:
         lines[line.submission].append(line)
@@ -125,7 +127,7 @@ def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
         "loose": {"files": loose[:SHOWN_FILES], "count": len(loose)},
         "submissions": [
             {
-                "submission": for_page(summary.submission),
+                "submission": page.show(summary.submission),
                 "device": for_page(summary.device),
                 "files": summary.files,
                 "cells": {check: _cell(summary, check) for check in CHECKS},
@@ -133,27 +135,26 @@ def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
             }
             for summary in summaries
         ],
-        "clusters": [_cluster(cluster, languages) for cluster in clusters_of(grades.lines)],
+        "clusters": [page.cluster(cluster) for cluster in clusters_of(grades.lines)],
         "details": [
             {
-                "submission": for_page(summary.submission),
-                "causes": [_cause(cause, languages) for cause in own[:SHOWN]],
+                "submission": page.show(summary.submission),
+                "causes": [page.cause(cause) for cause in own[:SHOWN]],
                 "more": max(0, len(own) - SHOWN),
-                "notes": _notes(lines[summary.submission], languages),
+                "notes": page.notes(lines[summary.submission]),
             }
             for summary in summaries
             if (own := causes[summary.submission])
         ],
         "noted": [
             {
-                "submission": for_page(summary.submission),
+                "submission": page.show(summary.submission),
                 "notes": notes,
             }
             for summary in summaries
-            if not causes[summary.submission]
-            and (notes := _notes(lines[summary.submission], languages))
+            if not causes[summary.submission] and (notes := page.notes(lines[summary.submission]))
         ],
-        "clean": [for_page(s.submission) for s in summaries if not causes[s.submission]],
+        "clean": [page.show(s.submission) for s in summaries if not causes[s.submission]],
         "counts": {
             check: {
                 verdict: sum(s.verdicts[check] == verdict for s in summaries)

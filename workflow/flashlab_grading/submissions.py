@@ -25,7 +25,7 @@ from flashlab_grading.model import (
     Verdict,
 )
 
-WARNED = ("form.archive_unknown", "form.archive_nested")
+WARNED = ("form.archive_unknown", "form.archive_nested", "form.not_utf8")
 """Problems of form that are nobody's fault: a person has to open these files."""
 
 
@@ -92,12 +92,14 @@ class _Reader:
             elif file in self.results:
                 result = self.results[file]
                 first, *again = (declared.of_row(row) for _, row in rows)
+                again = [row for row in again if row.contradicts(first)]
                 first = first.completed_by(result.declaration)
                 if first.device_name is None and result.recorded:
                     first = replace(first, device_name=result.recorded.device_name)
                 if result.recorded and not result.recorded.gpu:
                     first = replace(first, gpu=False)
                 self.results[file] = replace(result, declaration=first, declared_again=tuple(again))
+        self._leave_out_doubles()
         for file in self.others:
             # Only a row of runs.csv makes it a result that is not one.
             if file in self.declared:
@@ -108,6 +110,18 @@ class _Reader:
         if not self.results and not told:
             self.fail("", UnsoundFileError("form.nothing"))
         return Submission(self.name, tuple(self.results.values()), tuple(self.lines))
+
+    def _leave_out_doubles(self) -> None:
+        """Count a result once that is there twice, such as in a folder and in its report's PDF."""
+        seen: dict[tuple[object, ...], str] = {}
+        for file, result in list(self.results.items()):
+            said = result.declaration
+            samples = tuple(sorted(result.samples.items()))
+            key = (repr(result.numbers), result.claim, samples, tuple(said.stated.items()))
+            other = seen.setdefault(key, file)
+            if other != file and said.says_something:
+                del self.results[file]
+                self.note(file, "form.double", other=other)
 
 
 def read_submission(folder: str, name: str, device_name: str | None) -> Submission:

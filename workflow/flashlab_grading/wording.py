@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from flashlab.catalogs import message, messages
 from flashlab_grading.causes import Cause
@@ -11,6 +11,9 @@ from flashlab_grading.model import Line
 DOMAIN = "grades"
 TRANSLATED = ("pass", "experiment")
 """Parameters whose values are keys of the catalog themselves."""
+
+LISTED = "others"
+"""The parameter that holds several names, with NUL between them, which no name has."""
 
 
 def domain_of(key: str) -> str:
@@ -23,14 +26,23 @@ def word(key: str, language: str, /, **params: object) -> str:
     return message(language, domain_of(key), key).format_map(params)
 
 
+def _shown(params: Mapping[str, str], language: str, show: Callable[[str], str]) -> dict[str, str]:
+    """Parameters made safe, their words translated and their lists written out."""
+    found = {}
+    for name, value in params.items():
+        if name == LISTED:
+            names = map(show, value.split("\0"))
+            found[name] = word("list.separator", language).join(names)
+        elif name not in TRANSLATED:
+            found[name] = show(value)
+        elif value:
+            found[name] = word(f"{name}.{value}", language)
+    return found
+
+
 def sentence(line: Line, language: str, show: Callable[[str], str]) -> str:
     """A line as a sentence, its parameters made safe by `show`."""
-    params = {
-        name: word(f"{name}.{value}", language) if name in TRANSLATED else show(value)
-        for name, value in line.params.items()
-        if value or name not in TRANSLATED
-    }
-    return word(line.code, language, **params)
+    return word(line.code, language, **_shown(line.params, language, show))
 
 
 def _experiments(cause: Cause, language: str) -> str:
@@ -52,7 +64,7 @@ def _experiments(cause: Cause, language: str) -> str:
 def cause_sentence(cause: Cause, language: str, show: Callable[[str], str]) -> str:
     """A cause in words, its parameters made safe by `show`."""
     if cause.key and cause.key in messages(language, DOMAIN):
-        params = {name: show(value) for name, value in cause.params.items()}
+        params = _shown(cause.params, language, show)
         return word(cause.key, language, experiments=_experiments(cause, language), **params)
     told = sentence(cause.line, language, show)
     if cause.files > 1:
