@@ -100,16 +100,40 @@ def result_of(
     return Result(f"{implementation}-{shape}.json".replace(" ", ""), numbers, said)
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What one student's machine has: a level, a scatter, trends, and a version of the software."""
+
+    level: float
+    scatter: float
+    slope: float
+    offset: float
+    version: str
+
+    @classmethod
+    def any_of(cls, chance: random.Random, least: float = 5e-4) -> Machine:
+        """A machine that scatters by `least` at least."""
+        return cls(
+            chance.uniform(1, 1.15),
+            math.exp(chance.uniform(math.log(least), math.log(2e-2))),
+            *(chance.gauss(0, 0.01), chance.gauss(0, 0.01)),
+            chance.choices([v for _, v in VERSIONS], [share for share, _ in VERSIONS])[0],
+        )
+
+
 def student(
-    named: str, chance: random.Random, declared: bool = True, versions: bool = True
+    named: str,
+    chance: random.Random,
+    declared: bool = True,
+    versions: bool = True,
+    machine: Machine | None = None,
 ) -> list[Result]:
     """One student's independent measurements."""
     device = find_device(named)
     assert device is not None
-    level, scatter = chance.uniform(1, 1.15), math.exp(chance.uniform(*map(math.log, (5e-4, 2e-2))))
-    slope, offset = chance.gauss(0, 0.01), chance.gauss(0, 0.01)
-    version = chance.choices([v for _, v in VERSIONS], [share for share, _ in VERSIONS])[0]
-    version = version if versions else VERSIONS[0][1]
+    on = machine or Machine.any_of(chance)
+    level, scatter, slope, offset = on.level, on.scatter, on.slope, on.offset
+    version = on.version if versions else VERSIONS[0][1]
     wave = [chance.gauss(0, 1.5) for _ in range(4)]
     phase = chance.uniform(0, 2 * math.pi)
     results = []
@@ -178,11 +202,11 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def real(chance: random.Random) -> Class:
-    """Ten students of recordings, and five made ones with the same GPU."""
+def real(chance: random.Random, blocks: Sequence[int] = range(-1, 4)) -> Class:
+    """Students of recordings, five of each sitting, and made ones with the same GPU."""
     students = []
     for commit in SITTINGS:
-        for block in range(-1, 4):
+        for block in blocks:
             results = []
             for implementation, shape, samples, whole in recordings(commit):
                 if whole != (block < 0):
@@ -197,7 +221,19 @@ def real(chance: random.Random) -> Class:
                     seconds[name] = statistics.fmean(values[at : at + BLOCK])
                 results.append(result_of(implementation, shape, seconds, H200))
             students.append((H200, results))
-    return of_students([*students, *((H200, student(H200, chance)) for _ in range(5))])
+    return of_students([*students, *((H200, student(H200, chance)) for _ in range(10))])
+
+
+def two_a_machine(chance: random.Random, least: float) -> Class:
+    """Two students on each machine, in two sessions whose levels differ by 0.3%."""
+    named = chance.choice(ONE_EACH)
+    students = []
+    for _ in range(25):
+        machine = Machine.any_of(chance, least)
+        for _ in range(2):
+            drifted = replace(machine, level=machine.level * chance.lognormvariate(0, 3e-3))
+            students.append((named, student(named, chance, machine=drifted)))
+    return of_students(students)
 
 
 MIXED = (RTX_3070,) * 30 + (RTX_4090,) * 10 + (A100,) * 10 + (H100,) * 6 + (RTX_3060,) * 4
@@ -214,7 +250,10 @@ CLASSES: dict[str, Callable[[random.Random], Class]] = {
     "seven students, one GPU, four versions": lambda chance: made((chance.choice(ONE_EACH),) * 7)(
         chance
     ),
-    "10 real and 5 made students, H200": real,
+    "10 real and 10 made students, H200": real,
+    "two real ones of each sitting's processes, 10 made": lambda chance: real(chance, (0, 2)),
+    "one GPU, two students on each of 25 machines": lambda chance: two_a_machine(chance, 5e-4),
+    "the same, as quiet as the H200 at most": lambda chance: two_a_machine(chance, 2.5e-3),
 }
 
 

@@ -59,11 +59,11 @@ LEAST_COMMON = 24
 LEAST_GROUP = 8
 """Fewest submissions that name one device for what is usual on it to be known."""
 
-CLOSE = 2.5e-3
+CLOSE = 1.2e-3
 """Scatter of a pair's ratios that independent measurements do not have: of 17 recordings on one
-H200, the closest of 136 pairs scatter by 0.33%."""
+H200, the closest of 136 pairs scatter by 0.33%; calls of the same processes by 0.15 to 0.22%."""
 
-SAME_LEVEL = 1e-3
+SAME_LEVEL = 5e-4
 """How far from 1 the median ratio of a likely pair may be; two cards of a kind differ by more."""
 
 APART = 3.0
