@@ -139,10 +139,6 @@ def slower_than_twice_the_batch(own: Any) -> None:
     own.rescale(LONG, 2.5)
 
 
-def far_above_both_neighbours(own: Any) -> None:
-    own.rescale(LONG, 1.95)  # and still below its neighbour of twice the batch
-
-
 def a_slow_backward_pass(own: Any) -> None:
     own.rescale("flash2-b64-n512-h32-e2048-causal", 3, ["backward"])
 
@@ -193,8 +189,7 @@ def test_one_thing_altered_fails_its_check_and_no_other(
 
 
 DOUBTED: dict[str, tuple[Change, str]] = {
-    "slower than more work": (slower_than_twice_the_batch, ""),
-    "above its neighbours": (far_above_both_neighbours, "plausibility.spike"),
+    "slower than more work": (slower_than_twice_the_batch, "plausibility.order"),
     "a slow backward pass": (a_slow_backward_pass, "plausibility.ratio"),
 }
 
@@ -209,7 +204,7 @@ def test_a_point_that_contradicts_its_neighbours_is_a_warning(
     found = graded(tmp_path)
     assert found.fails() == {}
     assert {line.check for line in found.lines("warn")} == {"plausibility"}
-    assert not code or {line.code for line in found.lines("warn")} == {code}
+    assert {line.code for line in found.lines("warn")} == {code}
 
 
 def test_of_two_copies_each_is_told_of_the_other(

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 
-from flashlab_grading import identity
 from flashlab_grading.grade import CheckedSubmission, check_alone
 from flashlab_grading.model import Line, Submission
 from flashlab_grading.submissions import read_submission
@@ -42,11 +41,9 @@ def _check_in_child(
 ) -> None:
     with contextlib.suppress(OSError, ValueError):  # no /proc: the time limit still holds
         _limit_memory()
-    known = identity.known_candidates()
     try:
         checked = check_alone(read_submission(folder, name, device), nonce)
-        found = {k: v for k, v in identity.known_candidates().items() if k not in known}
-        output.send_bytes(pickle.dumps((checked, found), pickle.HIGHEST_PROTOCOL))
+        output.send_bytes(pickle.dumps(checked, pickle.HIGHEST_PROTOCOL))
     except MemoryError:
         pass  # the parent reads nothing, and says so
     output.close()
@@ -72,8 +69,7 @@ class _Child:
         limit = f"{MAX_SECONDS:g} s"
         try:
             if self.input.poll(max(0.0, self.ends - time.monotonic())):
-                checked, candidates = pickle.loads(self.input.recv_bytes())
-                identity.remember_candidates(candidates)
+                checked = pickle.loads(self.input.recv_bytes())
                 assert isinstance(checked, CheckedSubmission)
                 return checked
         except EOFError:

@@ -13,7 +13,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations
 
 from flashlab.benchmarks.attention import costs
@@ -26,9 +26,6 @@ from flashlab_grading.model import ATTRIBUTES, Declaration, Line, Result, Verdic
 MAX_SEQ_LEN = 2**24
 
 SHOWN_CANDIDATES = 3
-
-MAX_KNOWN = 65536
-"""Most pairs of FLOPs and memory whose candidates are remembered."""
 
 ALIKE = 3
 """Fewest files with the same unexpected workspace for it to be a setting, not a mistake."""
@@ -144,21 +141,7 @@ def _of_product(
         yield from _naive_candidates(product, d, memory, causal, sizes)
 
 
-_Numbers = tuple[float, float, tuple[int, ...]]
-_KNOWN: dict[_Numbers, tuple[Candidate, ...]] = {}
-
-
-def known_candidates() -> Mapping[_Numbers, tuple[Candidate, ...]]:
-    """What `candidates` has found so far, by its arguments."""
-    return dict(_KNOWN)
-
-
-def remember_candidates(found: Mapping[_Numbers, tuple[Candidate, ...]]) -> None:
-    """Keep what another process found: the files of a class are of the same few runs."""
-    if len(_KNOWN) < MAX_KNOWN:
-        _KNOWN.update(found)
-
-
+@lru_cache(65536)
 def candidates(
     flops: float, memory: float, workspaces: tuple[int, ...] = ()
 ) -> tuple[Candidate, ...]:
@@ -169,26 +152,13 @@ def candidates(
     In float16 on CUDA, within `costs.has_memory_model`; empty where nothing there makes these
     numbers.
     """
-    if memory % 1:
-        return ()
-    arguments = (flops, memory, workspaces)
-    if arguments not in _KNOWN:
-        remember_candidates({arguments: _candidates(flops, memory, workspaces)})
-    return _KNOWN.get(arguments) or _candidates(flops, memory, workspaces)
-
-
-def _candidates(flops: float, memory: float, workspaces: tuple[int, ...]) -> tuple[Candidate, ...]:
-    found = []
+    sizes = workspaces or known_workspaces()
+    found: list[Candidate] = []
     for causal, operations in ((False, 4), (True, 2)):
         product = round(flops / operations / 8) * 8  # d is a multiple of 8
-        if product and agree(product * operations, flops):
-            found += [
-                candidate
-                for candidate in _of_product(
-                    product, int(memory), causal, workspaces or known_workspaces()
-                )
-                if _makes(candidate, int(memory))
-            ]
+        if memory % 1 == 0 and product and agree(product * operations, flops):
+            made = _of_product(product, int(memory), causal, sizes)
+            found += [candidate for candidate in made if _makes(candidate, int(memory))]
     return tuple(found)
 
 
@@ -285,14 +255,13 @@ def _workspaces(results: Sequence[Result]) -> _Workspaces:
     it names; failing that, the known ones that most files can have.
     """
     known = frozenset(known_workspaces())
-    named = {find_device(result.declaration.device_name) for result in results} - {None}
-    of_device = {device.cublas_workspaces for device in named if device} - {None}
-    expected = frozenset(size for size in of_device if size) if len(named) == 1 else known
+    device = find_device(results[0].declaration.device_name)
+    expected = {size for size in (device.cublas_workspaces if device else None,) if size}
     agreed = _agreed_workspace(results)
     if agreed is not None and agreed not in (expected or known):
         return _Workspaces(frozenset({agreed}), known, agreed)
-    if len(named) == 1 and expected:
-        return _Workspaces(expected, known)
+    if expected:
+        return _Workspaces(frozenset(expected), known)
     everything = _Workspaces(known)
     counts: Counter[int] = Counter()
     for result in results:

@@ -7,7 +7,6 @@ order proves nothing.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,9 +32,6 @@ MORE_WORK = 1.5
 
 INVERSION = 1.1
 """How many times slower than a run of more work a run must be to be contradicted by it."""
-
-SPIKE = 1.8
-"""How many times above the line through its neighbours (log time over log size) a point may lie."""
 
 PASS_RATIO = (0.3, 8.0)
 """Range of backward over forward time; 0.9 to 4 on the GPUs measured so far."""
@@ -85,45 +81,24 @@ def sweeps_of(points: Sequence[Point]) -> Iterator[list[tuple[float, Point]]]:
             yield sorted(sweep.items(), key=lambda item: item[0])
 
 
-def _fault_line(
-    point: Point, code: str, name: str, expected: float, submission: str, other: str = ""
-) -> Line:
-    found = point.result.numbers.seconds[name]
-    limit = "≤" if code == "plausibility.spike" else "<"
-    return Line(
-        submission,
-        point.result.name,
-        "plausibility",
-        "warn",
-        code,
-        {"pass": name, "other": other},
-        f"{limit} {expected * 1e3:.4g} ms",
-        f"{found * 1e3:.4g} ms",
-    )
-
-
 def _contradictions(
-    sweep: Sequence[tuple[float, Point]], name: str, submission: str
+    sweep: Sequence[tuple[float, Point]], submission: str, doubted: Mapping[str, Line]
 ) -> Iterator[Line]:
     """Lines for pairs of neighbours of which the one with less work is slower."""
-    for (_, less), (_, more) in pairwise(sweep):
-        short, long = (p.result.numbers.seconds[name] for p in (less, more))
+    # A point that is itself in doubt proves nothing about its neighbours.
+    sound = [point for _, point in sweep if point.result.name not in doubted]
+    for less, more in pairwise(sound):
         ratios = [b / a for a, b in zip(_work(less.family), _work(more.family), strict=True)]
-        measurable = min(short, long) >= LAUNCH_SECONDS
-        if measurable and min(ratios) >= MORE_WORK and short > INVERSION * long + LAUNCH_SCATTER:
-            yield _fault_line(less, "plausibility.order", name, long, submission, more.result.name)
-
-
-def _spikes(sweep: Sequence[tuple[float, Point]], name: str, submission: str) -> Iterator[Line]:
-    """Lines for points far above the line through their two neighbours on logarithmic axes."""
-    for (x0, low), (x1, point), (x2, high) in zip(sweep, sweep[1:], sweep[2:], strict=False):
-        y0, y2 = (math.log(p.result.numbers.seconds[name]) for p in (low, high))
-        share = math.log(x1 / x0) / math.log(x2 / x0)
-        between = y0 + share * (y2 - y0)
-        seconds = point.result.numbers.seconds[name]
-        expected = SPIKE * math.exp(between) + LAUNCH_SCATTER
-        if seconds > expected and seconds >= LAUNCH_SECONDS:
-            yield _fault_line(point, "plausibility.spike", name, expected, submission)
+        for name in PASSES:
+            short, long = (p.result.numbers.seconds[name] for p in (less, more))
+            measurable = min(short, long) >= LAUNCH_SECONDS and min(ratios) >= MORE_WORK
+            if measurable and short > INVERSION * long + LAUNCH_SCATTER:
+                yield Line(
+                    *(submission, less.result.name, "plausibility", "warn", "plausibility.order"),
+                    {"pass": name, "other": more.result.name},
+                    f"< {long * 1e3:.4g} ms",
+                    f"{short * 1e3:.4g} ms",
+                )
 
 
 def _pass_ratio(point: Point, submission: str) -> Iterator[Line]:
@@ -147,14 +122,9 @@ def check_plausibility(submission: str, points: Sequence[Point]) -> list[Line]:
     for point in points:
         for line in _pass_ratio(point, submission):
             found.setdefault(line.file, line)
-    sweeps = list(sweeps_of(points))
-    for check in (_spikes, _contradictions):
-        for sweep in sweeps:
-            # A point that is itself in doubt proves nothing about its neighbours.
-            sound = [entry for entry in sweep if entry[1].result.name not in found]
-            for name in PASSES:
-                for line in check(sound, name, submission):
-                    found.setdefault(line.file, line)
+    for sweep in sweeps_of(points):
+        for line in list(_contradictions(sweep, submission, found)):
+            found.setdefault(line.file, line)
     if found:
         return [found[name] for name in sorted(found)]
     if not points:
