@@ -31,8 +31,8 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, FLOPS_RATIOS, NAIVE, Numbers
 from flashlab.devices import Device, find_device
 from flashlab_grading.copies import copies_between
-from flashlab_grading.grade import grade
-from flashlab_grading.model import Declaration, Result, Submission
+from flashlab_grading.grade import check_alone, grade_checked
+from flashlab_grading.model import Declaration, Line, Result, Submission
 from flashlab_grading.physics import bytes_moved
 from flashlab_grading.points import family_of
 
@@ -257,6 +257,11 @@ CLASSES: dict[str, Callable[[random.Random], Class]] = {
 }
 
 
+def graded(own: Class) -> tuple[Line, ...]:
+    """What all checks say of a class."""
+    return grade_checked([check_alone(submission) for submission in own.values()], (), "", {}).lines
+
+
 def count_honest(classes: int, first: int) -> None:
     """Print how many honest students the check for copies, and all checks, accuse."""
     for what, make in CLASSES.items():
@@ -282,7 +287,7 @@ def count_honest(classes: int, first: int) -> None:
         )
     for seed in range(first, first + 5):
         for what, make in CLASSES.items():
-            lines = grade(make(random.Random(seed))).lines
+            lines = graded(make(random.Random(seed)))
             found = Counter(f"{x.verdict} {x.code}" for x in lines if x.verdict in ("fail", "warn"))
             print(f"all checks, seed {seed}, {what}: {dict(found)}", flush=True)
 
@@ -467,12 +472,12 @@ def count_cheats(classes: int, first: int) -> None:
             named = own[source].device_name
             before = {name: s for name, s in own.items()}
             own["eve"] = Submission("eve", tuple(cheat.make(own, source, chance)), (), named)
-            lines = [x for x in grade(own).lines if x.verdict in ("fail", "warn")]
+            lines = [x for x in graded(own) if x.verdict in ("fail", "warn")]
             eves = [x for x in lines if x.submission == "eve"]
             if cheat.from_others:
                 eves = [x for x in eves if x.check == "copies"]
             elif what not in ("all times × 0.4", "milliseconds for seconds"):
-                honest = grade({**before, "eve": honest_eve(own, source, seed, cheat)}).lines
+                honest = graded({**before, "eve": honest_eve(own, source, seed, cheat)})
                 usual = {(x.file, x.code) for x in honest if x.submission == "eve"}
                 eves = [x for x in eves if (x.file, x.code) not in usual]
             verdicts = {x.verdict for x in eves}

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.conftest import grade_folder
 
 from flashlab.benchmarks.attention import costs
 from flashlab_grading.causes import clusters_of
 from flashlab_grading.copies import LEAST_GROUP
-from flashlab_grading.grade import grade
 from flashlab_grading.recorded import recorded_results
-from flashlab_grading.submissions import read_submissions
 
 MEMORY = "peak_memory_usage(MB)"
 CLASS = 14
@@ -165,7 +164,7 @@ def test_a_published_dataset_is_a_source(
     published = recorded_results()
     assert published.keys() == {"data/h200 (lab5)", "data/h200 (sampled)", "the course's slides"}
     jittered(sound, jitter, 5).write(tmp_path / "class" / "eve")
-    found = grade(read_submissions(str(tmp_path / "class"), None), published=published)
+    found = grade_folder(tmp_path / "class", **published)
     told = {
         (line.submission, line.verdict, line.params["other"])
         for line in found.lines
@@ -344,7 +343,7 @@ def test_the_result_of_the_courses_slides_is_a_source(
     }
     own.rows["mine.json"] = ["mine.json", "Flash2", "32", "1024", "32", "2048", "false", ""]
     own.write(tmp_path / "eve")
-    found = grade(read_submissions(str(tmp_path), None), published=published)
+    found = grade_folder(tmp_path, **published)
     (line,) = (line for line in found.lines if line.code == "copies.file")
     assert (line.file, line.params["other"]) == ("mine.json", "the course's slides")
 

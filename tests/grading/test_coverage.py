@@ -21,7 +21,7 @@ def of_shapes(*shapes: tuple[int, int, int, int, bool]) -> dict[str, str]:
 def verdicts(results: list[Result], candidates: dict[str, list[Candidate]]) -> dict[str, str]:
     return {
         line.params["experiment"]: line.verdict
-        for line in check_coverage("ann", results, candidates)
+        for line in check_coverage(results, candidates)
         if line.params["implementation"] == "Flash2"
     }
 

@@ -59,6 +59,6 @@ def test_a_backward_pass_is_refuted_only_below_the_time_of_its_compulsory_bytes(
     rates = dict.fromkeys(seconds, 1.0)
     declared = Declaration("runs.csv", device_name="NVIDIA H100 PCIe")
     result = Result("a.json", Numbers(seconds, rates, 1.0), declared)
-    line = check_physics("s", result, [FAMILY])
+    line = check_physics(result, [FAMILY])
     assert line.verdict == verdict
     assert line.params["device"] == "H100 PCIe"

@@ -44,7 +44,7 @@ def measured(
 
 
 def verdicts(results: Sequence[Result], again: Sequence[Measured], here: str = HERE) -> Any:
-    lines: list[Line] = check_reproduction("ann", results, again, here)
+    lines: list[Line] = check_reproduction(results, again, here)
     return [(line.verdict, line.code.removeprefix("reproduction.")) for line in lines]
 
 

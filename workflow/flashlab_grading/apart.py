@@ -78,7 +78,7 @@ class _Child:
             self.process.kill()
             self.process.join()
             self.input.close()
-        line = Line(self.name, "", "form", "fail", "form.budget", {"limit": limit})
+        line = Line("fail", "form.budget", params={"limit": limit}, submission=self.name)
         return check_alone(Submission(self.name, (), (line,)))
 
 

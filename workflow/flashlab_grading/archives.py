@@ -137,11 +137,7 @@ def _report_members(content: bytes) -> Iterator[Member]:
     if isinstance(config, dict) and config.get("benchmark", "attention") == "attention":
         for name, record in read_records(attachments).items():
             text = json.dumps(record).encode()
-            yield _member(name, False, partial(_first, text), len(text))
-
-
-def _first(content: bytes, most: int) -> bytes:
-    return content[:most]
+            yield _member(name, False, io.BytesIO(text).read, len(text))
 
 
 def members_of(name: str, content: bytes) -> Iterator[Member]:

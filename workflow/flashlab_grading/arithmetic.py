@@ -12,7 +12,7 @@ COARSE = 0.02
 """Relative error of the FLOPs above which rounded numbers determine no run."""
 
 
-def check_arithmetic(submission: str, result: Result) -> Line:
+def check_arithmetic(result: Result) -> Line:
     """Whether rate × time is F, 2.5 F and 3.5 F, the times add up, and are their samples' medians.
 
     Numbers that somebody has rounded need to agree only within that rounding. The line is about
@@ -23,7 +23,7 @@ def check_arithmetic(submission: str, result: Result) -> Line:
 
     def failed(code: str, expected: float, found: float, name: str) -> Line:
         texts = f"{expected:.9g}", f"{found:.9g}"
-        return Line(*(submission, result.name, "arithmetic", "fail", code), {"pass": name}, *texts)
+        return Line("fail", code, result.name, {"pass": name}, *texts)
 
     forward = numbers.forward_flops / 1e12
     for name, ratio in FLOPS_RATIOS.items():
@@ -42,6 +42,6 @@ def check_arithmetic(submission: str, result: Result) -> Line:
             if not agree(seconds[name], median):
                 return failed("arithmetic.samples", median, seconds[name], name)
     if numbers.flops_error > COARSE:
-        return Line(submission, result.name, "arithmetic", "not_checked", "arithmetic.coarse")
+        return Line("not_checked", "arithmetic.coarse", result.name)
     code = "arithmetic.pass" if numbers.is_exact else "arithmetic.rounded"
-    return Line(submission, result.name, "arithmetic", "pass", code)
+    return Line("pass", code, result.name)

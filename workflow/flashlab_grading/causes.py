@@ -37,20 +37,11 @@ EXAMPLES = 3
 
 
 @dataclass(frozen=True)
-class Example:
-    """One file: what was found in it, and what was declared or expected."""
-
-    file: str
-    found: str
-    expected: str
-
-
-@dataclass(frozen=True)
 class Cause:
     """What is wrong with a submission for one reason.
 
     `key` and `params` are those of its message (`wording`), `line` an example of its lines; `files`
-    is how many files it concerns, 0 for the whole submission.
+    is how many files it concerns, 0 for the whole submission, and `examples` are lines of some.
     """
 
     verdict: Verdict
@@ -61,7 +52,7 @@ class Cause:
     params: Mapping[str, str] = field(default_factory=dict)
     experiments: tuple[tuple[str, str], ...] = ()
     files: int = 0
-    examples: tuple[Example, ...] = ()
+    examples: tuple[Line, ...] = ()
 
 
 def confidence_of(line: Line) -> Confidence:
@@ -75,9 +66,6 @@ def _cause_of(lines: Sequence[Line], total: int) -> Cause:
     """The cause that lines of one verdict and message have in common."""
     first = lines[0]
     files = list(dict.fromkeys(line.file for line in lines if line.file))
-    examples = tuple(
-        Example(line.file, line.found, line.expected) for line in lines[:EXAMPLES] if line.file
-    )
     key, params = "", {"count": str(len(files)), "total": str(total)}
     if first.code == "identity.implementation":
         key = "cause.labels"
@@ -98,7 +86,7 @@ def _cause_of(lines: Sequence[Line], total: int) -> Cause:
         params=params,
         experiments=experiments,
         files=len(files),
-        examples=examples,
+        examples=tuple(line for line in lines[:EXAMPLES] if line.file),
     )
 
 

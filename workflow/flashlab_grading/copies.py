@@ -369,7 +369,7 @@ def _line_of(name: str, agreement: Agreement) -> Line:
         "width": f"{agreement.width:.1g}",
         "odds": "" if agreement.odds is None else f"{min(agreement.odds, 99):.0f}",
     }
-    return Line(name, "", "copies", verdict, code, params)
+    return Line(verdict, code, params=params, submission=name)
 
 
 def _pairs(everyone: Mapping[str, Sequence[Result]]) -> Iterator[Agreement | tuple[str, list[str]]]:
@@ -410,7 +410,7 @@ def copies_between(
             name, others = found
             told |= {(name, other) for other in others}
             params = {"others": "\0".join(others)}
-            lines.append(Line(name, "", "copies", "fail", "copies.average", params))
+            lines.append(Line("fail", "copies.average", params=params, submission=name))
     files = [line for line in _same_files(everyone)
              if (line.submission, line.params["other"]) not in told]  # fmt: skip
     equal = Counter((line.submission, line.params["other"]) for line in files)
@@ -434,7 +434,8 @@ def copies_between(
             code = "copies.few"
         else:
             verdict, code = "pass", "copies.pass"
-        lines.append(Line(name, "", "copies", verdict, code, {"count": str(LEAST_GROUP)}))
+        params = {"count": str(LEAST_GROUP)}
+        lines.append(Line(verdict, code, params=params, submission=name))
     yield from (line for line in lines if line.submission in results)
 
 
@@ -461,4 +462,4 @@ def _same_files(everyone: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
             if other is not None:
                 verdict: Verdict = "fail" if sampled else "warn"
                 code = "copies.samples" if sampled else "copies.file"
-                yield Line(owner, file, "copies", verdict, code, {"other": other})
+                yield Line(verdict, code, file, {"other": other}, submission=owner)

@@ -15,50 +15,40 @@ EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 VALUES = 3
 
 
-def _largest_sweep(groups: Iterable[tuple[object, object]]) -> set[object]:
-    """Of (fixed, varied) pairs, the varied values of the fixed part that has most of them."""
-    found: dict[object, set[object]] = defaultdict(set)
-    for fixed, varied in groups:
-        found[fixed].add(varied)
-    return max(found.values(), key=len, default=set())
+Point = tuple[tuple[int, ...], int, bool]
+"""A run as a point of an experiment: the sizes that are fixed, the one that varies, the mask."""
 
 
-def _with_both_masks(fixed_and_mask: Iterable[tuple[object, bool]]) -> set[object]:
-    masks: dict[object, set[bool]] = defaultdict(set)
-    for fixed, mask in fixed_and_mask:
-        masks[fixed].add(mask)
-    return {fixed for fixed, both in masks.items() if len(both) == 2}
+def _of_shape(shape: Shape, experiment: str) -> Point:
+    sizes = {name: getattr(shape, name) for name in EXPERIMENTS if name != "causal"}
+    varied = sizes.pop(experiment, 0)
+    return tuple(sizes.values()), varied, shape.causal
 
 
-def _values(shapes: Sequence[Shape], experiment: str) -> set[object]:
-    """The values of an experiment: of the size that it varies, or the shapes with both masks."""
-    sizes = ("batch_size", "seq_len", "num_heads", "emb_dim")
+def _of_family(family: Candidate, experiment: str) -> Point:
+    """The same for a family, which allows any B and H of its product."""
+    groups, n, d = family.groups, family.seq_len, family.head_dim
+    fixed, varied = {
+        "causal": ((groups, n, d), 0),
+        "batch_size": ((n, d), groups),
+        "seq_len": ((groups, d), n),
+        "num_heads": ((groups * d, n), groups),
+        "emb_dim": ((groups, n), d),
+    }[experiment]
+    return fixed, varied, family.causal
+
+
+def _count(points: Iterable[Point], experiment: str) -> int:
+    """How many values the largest experiment among these points has; of masks, shapes with both."""
+    found: dict[object, set[int]] = defaultdict(set)
+    for fixed, varied, causal in points:
+        if experiment == "causal":
+            found[fixed].add(causal)
+        else:
+            found[fixed, causal].add(varied)
     if experiment == "causal":
-        return _with_both_masks((tuple(getattr(s, x) for x in sizes), s.causal) for s in shapes)
-    return _largest_sweep(
-        (
-            (*(getattr(s, x) for x in sizes if x != experiment), s.causal),
-            getattr(s, experiment),
-        )
-        for s in shapes
-    )
-
-
-def _possible_values(families: Iterable[Candidate], experiment: str) -> set[object]:
-    """The values of the largest experiment that these families allow, for any B and H."""
-    match experiment:
-        case "causal":
-            return _with_both_masks(((f.groups, f.seq_len, f.head_dim), f.causal) for f in families)
-        case "batch_size":
-            return _largest_sweep(((f.seq_len, f.head_dim, f.causal), f.groups) for f in families)
-        case "seq_len":
-            return _largest_sweep(((f.groups, f.head_dim, f.causal), f.seq_len) for f in families)
-        case "num_heads":
-            return _largest_sweep(
-                ((f.groups * f.head_dim, f.seq_len, f.causal), f.groups) for f in families
-            )
-        case _:
-            return _largest_sweep(((f.groups, f.seq_len, f.causal), f.head_dim) for f in families)
+        return sum(len(masks) == 2 for masks in found.values())
+    return max(map(len, found.values()), default=0)
 
 
 def _declared_shapes(results: Iterable[Result], implementation: str) -> list[Shape]:
@@ -71,7 +61,6 @@ def _declared_shapes(results: Iterable[Result], implementation: str) -> list[Sha
 
 
 def check_coverage(
-    submission: str,
     results: Sequence[Result],
     candidates: Mapping[str, Sequence[Candidate]],
     doubted: Sequence[Result] = (),
@@ -94,26 +83,19 @@ def check_coverage(
             if family.implementation == implementation
         }
         for experiment in EXPERIMENTS:
-            values = _values(shapes, experiment)
+            values = _count((_of_shape(s, experiment) for s in shapes), experiment)
             params = {"experiment": experiment, "implementation": implementation}
             verdict: Verdict = "pass"
             code = "coverage.pass"
-            if len(values) < VALUES:
-                possible = len(_possible_values(families, experiment))
-                if possible >= VALUES:
+            if values < VALUES:
+                possible = (_of_family(family, experiment) for family in families)
+                if _count(possible, experiment) >= VALUES:
                     verdict, code = "not_checked", "coverage.possible"
-                elif len(_values(all_shapes, experiment)) >= VALUES:
+                elif _count((_of_shape(s, experiment) for s in all_shapes), experiment) >= VALUES:
                     verdict, code = "not_checked", "coverage.doubted"
                 elif experiment == "causal" and values:
                     verdict, code = "warn", "coverage.few_masks"
                 else:
                     verdict, code = "fail", "coverage.missing"
-            lines.append(
-                Line(
-                    *(submission, "", "coverage", verdict, code),
-                    params,
-                    f"≥ {VALUES}",
-                    str(len(values)),
-                )
-            )
+            lines.append(Line(verdict, code, "", params, f"≥ {VALUES}", str(values)))
     return lines

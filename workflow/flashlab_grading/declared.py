@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import FLASH2, IMPLEMENTATIONS, NAIVE, RUNS_CSV, Claim, DeclaredRun
+from flashlab.course import FLASH2, IMPLEMENTATIONS, RUNS_CSV, Claim, DeclaredRun
 from flashlab.devices import find_device
 from flashlab_grading.model import Declaration
 
@@ -28,27 +28,13 @@ _SIZES = {
     **dict.fromkeys(("ed", "emb", "embdim", "embedding"), "emb_dim"),
 }
 _LETTERS = {"b": "batch_size", "n": "seq_len", "h": "num_heads", "e": "emb_dim"}
-_JOINED = {
-    **dict.fromkeys((("batch", "size"), ("num", "heads")), None),
-    **dict.fromkeys((("seq", "len"), ("emb", "dim"), ("seq", "length")), None),
-    **dict.fromkeys((("flash", "attention"), ("flash", "attn")), None),
-}
+_JOINED = (
+    *(("batch", "size"), ("num", "heads"), ("seq", "len"), ("seq", "length"), ("emb", "dim")),
+    *(("flash", "attention"), ("flash", "attn")),
+)
 _CAUSAL = {"causal": True, "full": False, "noncausal": False, "nocausal": False}
 _NEGATIONS = ("no", "non", "not", "without", "wo")
 _FALSE = ("false", "0", "off", "no", "none")
-_NOT_A_MASK = (
-    "result",
-    "results",
-    "run",
-    "runs",
-    "data",
-    "sweep",
-    "test",
-    "set",
-    "log",
-    "benchmark",
-)
-"""What follows ``full`` where it means that nothing is left out."""
 
 
 def device_is_gpu(name: str) -> bool:
@@ -99,37 +85,24 @@ def of_record(claim: Claim) -> Declaration:
 def _words(name: str) -> Iterator[tuple[str, str]]:
     """The words of a name, each with the number after it or ``""``; ``batch_size`` is one word."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
-    thousands = re.sub(r"([0-9]{1,3})k(?![a-z0-9])", lambda m: str(int(m[1]) * 1024), spaced)
-    parts = re.findall("[a-z]+[0-9]*|[0-9]+", thousands)
+    parts = re.findall("[a-z]+|[0-9]+", spaced)
     i = 0
     while i < len(parts):
-        if i + 1 < len(parts):
-            second = re.match("[a-z]*", parts[i + 1])
-            if second and (parts[i], second.group()) in _JOINED:
-                parts[i : i + 2] = [parts[i] + parts[i + 1]]
-        match = re.fullmatch("([a-z]+)([0-9]*)", parts[i])
-        if match is None:
-            i += 1
-            continue
-        word, number = match.groups()
+        if (*parts[i : i + 2],) in _JOINED:
+            parts[i : i + 2] = ["".join(parts[i : i + 2])]
         following = parts[i + 1] if i + 1 < len(parts) else ""
-        if not number and (word in _SIZES or word in _CAUSAL) and following.isdigit():
-            number = following
-        yield word, number
+        if not parts[i].isdigit():
+            yield parts[i], following if following.isdigit() else ""
         i += 1
 
 
 def _masks(words: Sequence[tuple[str, str]]) -> Iterator[bool]:
     """The masks that the words name: ``causal``, ``no causal``, ``causal_0``, ``full``."""
     for i, (word, number) in enumerate(words):
-        if word not in _CAUSAL or number not in ("", "0", "1"):
-            continue
-        before = words[i - 1][0] if i else ""
-        after = number or (words[i + 1][0] if i + 1 < len(words) else "")
-        if word == "full" and after in _NOT_A_MASK:
-            continue
-        negated = before in _NEGATIONS or after in _FALSE
-        yield _CAUSAL[word] and not (word == "causal" and negated)
+        if word in _CAUSAL and number in ("", "0", "1"):
+            before = words[i - 1][0] if i else ""
+            after = number or (words[i + 1][0] if i + 1 < len(words) else "")
+            yield _CAUSAL[word] and before not in _NEGATIONS and after not in _FALSE
 
 
 def _read_part(name: str, is_file: bool) -> dict[str, set[Any]]:
@@ -137,12 +110,10 @@ def _read_part(name: str, is_file: bool) -> dict[str, set[Any]]:
     found: dict[str, set[Any]] = {}
     letters: dict[str, set[Any]] = {}
     words = list(_words(name))
-    for i, (word, number) in enumerate(words):
-        implementation = IMPLEMENTATIONS.get(word + number)
+    for word, number in words:
+        implementation = IMPLEMENTATIONS.get(word + number) or IMPLEMENTATIONS.get(word)
         if implementation:
-            negated = i > 0 and words[i - 1][0] in _NEGATIONS
-            named = NAIVE if negated and implementation == FLASH2 else implementation
-            found.setdefault("implementation", set()).add(named)
+            found.setdefault("implementation", set()).add(implementation)
         elif 0 < len(number) <= 8 and int(number) and word in _SIZES:
             found.setdefault(_SIZES[word], set()).add(int(number))
         elif 0 < len(number) <= 8 and int(number) and word in _LETTERS:

@@ -44,7 +44,7 @@ def _pass_ratio(result: Result) -> float:
     return result.numbers.seconds["backward"] / result.numbers.seconds["forward"]
 
 
-def _proportional(submission: str, results: Sequence[Result]) -> Iterator[Line]:
+def _proportional(results: Sequence[Result]) -> Iterator[Line]:
     """A line for each file of which one of another run is a multiple.
 
     Both passes were multiplied by one number, so that the ratio between them is the same.
@@ -75,12 +75,8 @@ def _proportional(submission: str, results: Sequence[Result]) -> Iterator[Line]:
             code = "copies.proportional"
         else:
             continue
-        yield Line(
-            *(submission, other.name, "copies", verdict, code),
-            {"other": one.name, "ratio": f"{times[1] / times[0]:.6g}"},
-            said[0].describe(),
-            said[1].describe(),
-        )
+        params = {"other": one.name, "ratio": f"{times[1] / times[0]:.6g}"}
+        yield Line(verdict, code, other.name, params, *(each.describe() for each in said))
 
 
 def _lies_between(sizes: Sequence[float], values: Sequence[Sequence[float]]) -> bool:
@@ -95,7 +91,7 @@ def _lies_between(sizes: Sequence[float], values: Sequence[Sequence[float]]) -> 
     )
 
 
-def _interpolated(submission: str, points: Sequence[Point]) -> Iterator[Line]:
+def _interpolated(points: Sequence[Point]) -> Iterator[Line]:
     """A line for each point that lies on a line between two others of a sweep, in both passes."""
     for sweep in sweeps_of(points):
         fine = [entry for entry in sweep if _is_fine(entry[1].result)]
@@ -107,14 +103,12 @@ def _interpolated(submission: str, points: Sequence[Point]) -> Iterator[Line]:
             if _lies_between(sizes, times) or _lies_between(sizes, rates):
                 low, middle, high = (point.result.name for _, point in three)
                 params = {"one": low, "other": high}
-                yield Line(submission, middle, "copies", "fail", "copies.interpolated", params)
+                yield Line("fail", "copies.interpolated", middle, params)
 
 
-def check_fabrication(
-    submission: str, results: Sequence[Result], points: Sequence[Point]
-) -> list[Line]:
+def check_fabrication(results: Sequence[Result], points: Sequence[Point]) -> list[Line]:
     """Lines for files whose times follow from others of the submission, each file once."""
     found: dict[str, Line] = {}
-    for line in (*_proportional(submission, results), *_interpolated(submission, points)):
+    for line in (*_proportional(results), *_interpolated(points)):
         found.setdefault(line.file, line)
     return list(found.values())

@@ -38,6 +38,9 @@ MAX_BYTES = 128 * 1024**2
 
 MAX_SUBMISSIONS = 2_000
 
+BEGIN = 4096
+"""Bytes by which a file that is not named like one shows that it is a result."""
+
 LEFT_BY_TOOLS = "__MACOSX"
 """A folder that macOS puts into zip files."""
 
@@ -51,34 +54,9 @@ class Found:
     problem: UnsoundFileError | None = None
 
 
-def _looks_like_a_result(content: bytes) -> bool:
-    """Whether content begins like JSON of the course's script."""
-    return content[:64].lstrip().startswith(b"{") and b'"forward"' in content[:4096]
-
-
 def is_declared_name(name: str) -> bool:
     """Whether a file is read whatever is in it: results end in .json, and there is runs.csv."""
     return name.lower().endswith(".json") or name.lower() == RUNS_CSV
-
-
-def _is_notebook(name: str) -> bool:
-    return name.lower().endswith(".ipynb")
-
-
-def _begins_like_a_result(name: str, folder: int) -> bool:
-    try:
-        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            return False
-        descriptor = os.open(name, OPEN_FLAGS, dir_fd=folder)
-    except OSError:
-        return False
-    try:
-        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return regular and _looks_like_a_result(os.read(descriptor, 4096))
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
 
 
 @dataclass
@@ -111,13 +89,37 @@ class _Budget:
         yield Found(path, content)
 
 
+def _is_result(name: str, begin: Callable[[], bytes]) -> bool:
+    """Whether a file is read: by its name, or because it begins like JSON of the script."""
+    if is_declared_name(name):
+        return True
+    if name.lower().endswith(".ipynb"):
+        return False
+    try:
+        content = begin()
+    except Exception:  # a damaged or special file that nobody has to read
+        return False
+    return content[:64].lstrip().startswith(b"{") and b'"forward"' in content
+
+
+def _begin(name: str, folder: int) -> bytes:
+    """The first bytes of a regular file, whatever its size; none of any other."""
+    if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        return b""
+    descriptor = os.open(name, OPEN_FLAGS, dir_fd=folder)
+    try:
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return os.read(descriptor, BEGIN) if regular else b""
+    finally:
+        os.close(descriptor)
+
+
 def _files_in_archive(
     path: str, read: Callable[[], bytes], left: _Budget, depth: int
 ) -> Iterator[Found]:
     """The results and ``runs.csv`` files in an archive, each under the archive's path."""
     try:
-        members = members_of(path, read())
-        for member in members:
+        for member in members_of(path, read()):
             parts = PurePosixPath(member.path).parts
             inner, name = f"{path}/{member.path}", parts[-1] if parts else ""
             hidden = LEFT_BY_TOOLS in parts or any(part.startswith(".") for part in parts)
@@ -126,25 +128,19 @@ def _files_in_archive(
             if left.entries == 0:
                 raise UnsoundFileError("form.too_many", most=str(MAX_ENTRIES))
             left.entries -= 1
-            if member.problem is not None:
-                yield Found(inner, None, member.problem)
-            elif len(parts) + depth > MAX_DEPTH:
-                yield Found(inner, None, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH)))
-            elif is_archive(name):
-                yield Found(inner, None, UnsoundFileError("form.archive_nested"))
-            elif is_declared_name(name) or _is_result(member.read, name):
+            problem = member.problem
+            if problem is None and len(parts) + depth > MAX_DEPTH:
+                problem = UnsoundFileError("form.too_deep", most=str(MAX_DEPTH))
+            elif problem is None and is_archive(name) and not name.lower().endswith(REPORT):
+                problem = UnsoundFileError("form.archive_nested")
+            if problem is not None:
+                yield Found(inner, None, problem)
+            elif _is_result(name, partial(member.read, BEGIN)):
                 yield from left.take(inner, partial(read_member, member))
     except UnsoundFileError as problem:
         # A PDF is a report with its data, or nothing that anybody asked for.
         if not path.lower().endswith(REPORT) or problem.code == "form.archive_damaged":
             yield Found(path, None, problem)
-
-
-def _is_result(read: Callable[[int], bytes], name: str) -> bool:
-    try:
-        return not _is_notebook(name) and _looks_like_a_result(read(4096))
-    except Exception:  # a damaged member that nobody has to read
-        return False
 
 
 def _files_in(folder: int, prefix: str, depth: int, left: _Budget) -> Iterator[Found]:
@@ -159,31 +155,30 @@ def _files_in(folder: int, prefix: str, depth: int, left: _Budget) -> Iterator[F
                 entries.append((entry.name, entry.is_dir(follow_symlinks=False)))
     for name, is_folder in sorted(entries):
         path = prefix + name
-        if is_folder:
-            yield from _folder_in(name, folder, path, depth, left)
+        if is_folder and depth == MAX_DEPTH:
+            yield Found(path, None, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH)))
+        elif is_folder and name != LEFT_BY_TOOLS:
+            inside = partial(_files_in, prefix=f"{path}/", depth=depth + 1, left=left)
+            yield from _inside(name, folder, path, inside)
         elif is_archive(name):
             read = partial(read_bounded, name, folder, MAX_ARCHIVE_BYTES)
             yield from _files_in_archive(path, read, left, depth)
-        elif _is_notebook(name):
-            continue
-        elif is_declared_name(name) or _begins_like_a_result(name, folder):
+        elif _is_result(name, partial(_begin, name, folder)):
             yield from left.take(path, partial(read_bounded, name, folder))
 
 
-def _folder_in(name: str, parent: int, path: str, depth: int, left: _Budget) -> Iterator[Found]:
-    if name == LEFT_BY_TOOLS:
-        return
-    if depth == MAX_DEPTH:
-        yield Found(path, None, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH)))
-        return
+def _inside(
+    name: str, parent: int | None, path: str, files: Callable[[int], Iterator[Found]]
+) -> Iterator[Found]:
+    """What `files` finds in a folder, which is opened for it and is no link."""
     try:
         folder = os.open(name, FOLDER_FLAGS, dir_fd=parent)
     except OSError as error:
-        problem = UnsoundFileError("form.unreadable", reason=error.strerror or "")
-        yield Found(path, None, problem)
+        code = "form.link" if parent is None and os.path.islink(name) else "form.unreadable"
+        yield Found(path, None, UnsoundFileError(code, reason=error.strerror or ""))
         return
     try:
-        yield from _files_in(folder, f"{path}/", depth + 1, left)
+        yield from files(folder)
     finally:
         os.close(folder)
 
@@ -197,30 +192,12 @@ def files_of(folder: str) -> Iterator[Found]:
     that begin with a full stop are ignored. Symbolic links are reported and never followed. Each
     file is read when the iterator reaches it.
     """
-    parent, name = os.path.split(folder)
-    if is_archive(name) and not os.path.isdir(folder):
-        try:
-            above = os.open(parent, FOLDER_FLAGS & ~os.O_NOFOLLOW)
-        except OSError as error:
-            problem = UnsoundFileError("form.unreadable", reason=error.strerror or "")
-            yield Found("", None, problem)
-            return
-        try:
-            read = partial(read_bounded, name, above, MAX_ARCHIVE_BYTES)
-            yield from _files_in_archive(name, read, _Budget(), 0)
-        finally:
-            os.close(above)
-        return
-    try:
-        opened = os.open(folder, FOLDER_FLAGS)
-    except OSError as error:
-        code = "form.link" if os.path.islink(folder) else "form.unreadable"
-        yield Found("", None, UnsoundFileError(code, reason=error.strerror or ""))
-        return
-    try:
-        yield from _files_in(opened, "", 0, _Budget())
-    finally:
-        os.close(opened)
+    if is_archive(folder) and not os.path.isdir(folder):
+        read = partial(read_bounded, folder, None, MAX_ARCHIVE_BYTES)
+        yield from _files_in_archive(os.path.basename(folder), read, _Budget(), 0)
+    else:
+        inside = partial(_files_in, prefix="", depth=0, left=_Budget())
+        yield from _inside(folder, None, "", inside)
 
 
 @dataclass(frozen=True)

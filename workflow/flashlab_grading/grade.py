@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from flashlab_grading.arithmetic import check_arithmetic
 from flashlab_grading.coverage import check_coverage
@@ -34,6 +33,11 @@ class Summary:
     checked: Mapping[str, tuple[int, int]]
     counts: Mapping[Verdict, int]
     badges: tuple[str, ...]
+
+    def is_part(self, check: str) -> bool:
+        """Whether a check was made of some files and not of others."""
+        done, total = self.checked[check]
+        return self.verdicts[check] == "not_checked" and 0 < done < total
 
 
 @dataclass(frozen=True)
@@ -73,22 +77,17 @@ def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubm
 
     A file that fails a check is left out of the later ones, so that one fault is reported once.
     """
-    name = submission.name
     lines = list(submission.lines)
     if nonce is not None:
-        lines += check_proofs(name, submission.results, nonce)
-    arithmetic = {r.name: check_arithmetic(name, r) for r in submission.results}
+        lines += check_proofs(submission.results, nonce)
+    arithmetic = {r.name: check_arithmetic(r) for r in submission.results}
     lines += arithmetic.values()
     computed = [r for r in submission.results if arithmetic[r.name].verdict == "pass"]
     for result in submission.results:
         if arithmetic[result.name].verdict != "pass":
-            coarse = arithmetic[result.name].verdict == "not_checked"
-            code = "arithmetic.coarse" if coarse else "no_arithmetic"
-            lines += [
-                Line(name, result.name, check, "not_checked", code)
-                for check in ("identity", "physics")
-            ]
-    identified = check_identity(name, computed)
+            codes = ("identity.no_flops", "physics.no_flops")
+            lines += [Line("not_checked", code, result.name) for code in codes]
+    identified = check_identity(computed)
     computed = list(identified.results)
     lines += identified.lines
     refuted = {line.file for line in identified.lines if line.verdict == "fail"}
@@ -96,23 +95,23 @@ def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubm
     impossible = set()
     for result in computed:
         families = no_candidates if result.name in refuted else identified.candidates[result.name]
-        line = check_physics(name, result, families)
+        line = check_physics(result, families)
         lines.append(line)
         if line.verdict == "fail":
             impossible.add(result.name)
     identifiable = [r for r in computed if r.name not in refuted]
     sound = [r for r in identifiable if r.name not in impossible]
     points = list(settled_points(sound, identified.candidates))
-    lines += check_plausibility(name, points)
-    lines += check_samples(name, submission.results)
+    lines += check_plausibility(points)
+    lines += check_samples(submission.results)
     sure = {r.name for r in identifiable}
     doubted = [r for r in submission.results if r.name not in sure]
-    lines += check_coverage(name, identifiable, identified.candidates, doubted)
-    lines += check_fabrication(name, identifiable, points)
+    lines += check_coverage(identifiable, identified.candidates, doubted)
+    lines += check_fabrication(identifiable, points)
     resolved = {r.name: r.without_samples() for r in (*submission.results, *computed)}
     return CheckedSubmission(
         replace(submission, results=tuple(resolved[r.name] for r in submission.results)),
-        lines,
+        [replace(line, submission=submission.name) for line in lines],
         [resolved[r.name] for r in sound],
         [replace(point, result=resolved[point.result.name]) for point in points],
     )
@@ -161,17 +160,6 @@ def _summary(own: CheckedSubmission) -> Summary:
     )
 
 
-def grade(
-    submissions: Mapping[str, Submission],
-    measured: Sequence[Measured] = (),
-    here: str = "",
-    published: Mapping[str, Sequence[Result]] = MappingProxyType({}),
-) -> Grades:
-    """Run every check over every submission; `grade_checked` explains the arguments."""
-    checked = [check_alone(submission) for submission in submissions.values()]
-    return grade_checked(checked, measured, here, published)
-
-
 def grade_checked(
     checked: Iterable[CheckedSubmission],
     measured: Sequence[Measured],
@@ -196,7 +184,8 @@ def grade_checked(
     for line in copies_between(results, published):
         owns[line.submission].lines.append(line)
     for name, own in owns.items():
-        own.lines.extend(check_reproduction(name, own.sound, measured, here))
+        again = check_reproduction(own.sound, measured, here)
+        own.lines.extend(replace(line, submission=name) for line in again)
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
     return Grades(
         tuple(line for own in owns.values() for line in own.lines),

@@ -285,8 +285,8 @@ def _listed(found: Sequence[Candidate]) -> str:
 class _Judge:
     """Compares one file's candidates with its declaration."""
 
-    def __init__(self, submission: str, result: Result, workspaces: _Workspaces) -> None:
-        self.submission, self.workspaces = submission, workspaces
+    def __init__(self, result: Result, workspaces: _Workspaces) -> None:
+        self.workspaces = workspaces
         self.all = workspaces.candidates_of(result)
         self.possible = tuple(
             candidate
@@ -316,12 +316,7 @@ class _Judge:
     def _line(self, verdict: Verdict, code: str, **params: str) -> Line:
         expected = params.pop("expected", self.declared.describe())
         found = params.pop("found", _listed(self.possible))
-        return Line(
-            *(self.submission, self.result.name, "identity", verdict, f"identity.{code}"),
-            params,
-            expected,
-            found,
-        )
+        return Line(verdict, f"identity.{code}", self.result.name, params, expected, found)
 
     def line(self) -> Line:
         declared, result = self.declared, self.result
@@ -432,14 +427,14 @@ class _Judge:
         }
 
 
-def check_identity(submission: str, results: Sequence[Result]) -> Identified:
+def check_identity(results: Sequence[Result]) -> Identified:
     """A line for each file, and the families that it may be of."""
     by_device: dict[str | None, list[Result]] = defaultdict(list)
     for result in results:
         by_device[kind_of_device(result.declaration.device_name)].append(result)
     workspaces = {name: _workspaces(own) for name, own in by_device.items()}
     judges = [
-        _Judge(submission, result, workspaces[kind_of_device(result.declaration.device_name)])
+        _Judge(result, workspaces[kind_of_device(result.declaration.device_name)])
         for result in results
     ]
     lines = [judge.line() for judge in judges]
@@ -449,7 +444,7 @@ def check_identity(submission: str, results: Sequence[Result]) -> Identified:
             of_another = own.unexpected in own.others
             verdict: Verdict = "warn" if of_another else "pass"
             code = "identity.workspace_of_another" if of_another else "identity.workspace_unusual"
-            lines.append(Line(submission, "", "identity", verdict, code, {"size": size}))
+            lines.append(Line(verdict, code, params={"size": size}))
     found = {
         judge.result.name: judge.fitting if judge.declared.says_something else judge.possible
         for judge in judges

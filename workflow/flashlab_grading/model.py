@@ -36,18 +36,23 @@ class GradingError(Exception):
 class Line:
     """One check of one file, or of a whole submission if `file` is empty.
 
-    `code` is the key of its message in the catalogs (`wording`), `params` that message's
-    parameters. Names in `file` and `params` are verbatim: whoever shows them escapes them.
+    `code` is the key of its message in the catalogs (`wording`) and begins with its check, `params`
+    are that message's parameters. Names in `file` and `params` are verbatim: whoever shows them
+    escapes them. What checks a submission alone leaves its name to `grade`.
     """
 
-    submission: str
-    file: str
-    check: str
     verdict: Verdict
     code: str
+    file: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
     expected: str = ""
     found: str = ""
+    submission: str = ""
+
+    @property
+    def check(self) -> str:
+        """Which of `CHECKS` it belongs to."""
+        return self.code.partition(".")[0]
 
     @property
     def is_note(self) -> bool:

@@ -79,7 +79,7 @@ def _submitted_results(config: Mapping[str, Any]) -> list[dict[str, list[Result]
         name, results = own.submission.name, own.submission.results
         accusations = urgency(causes_of(lines[name], len(results)))[:2]
         groups[accusations][name] = [
-            result for result in results if check_arithmetic(name, result).verdict == "pass"
+            result for result in results if check_arithmetic(result).verdict == "pass"
         ]
     return [groups[accusations] for accusations in sorted(groups)]
 

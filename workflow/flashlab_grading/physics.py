@@ -68,11 +68,10 @@ def _least_seconds(candidates: Sequence[Candidate], name: str, device: Device) -
     return seconds_to_move(least, device)
 
 
-def check_physics(submission: str, result: Result, candidates: Sequence[Candidate]) -> Line:
+def check_physics(result: Result, candidates: Sequence[Candidate]) -> Line:
     """Whether the device could have done this; a line for the first pass that it could not.
 
     Args:
-        submission: its name.
         result: the file's numbers and its declaration.
         candidates: the families that the file may be of, empty where they are not known; then only
             the rates are compared with the ceiling.
@@ -85,7 +84,7 @@ def check_physics(submission: str, result: Result, candidates: Sequence[Candidat
 
     def line(verdict: Verdict, code: str, expected: str, found: str, name: str = "") -> Line:
         params = {"device": device.name, **({"pass": name} if name else {})}
-        return Line(submission, result.name, "physics", verdict, code, params, expected, found)
+        return Line(verdict, code, result.name, params, expected, found)
 
     needs_newer = known and float(known.compute_capability) < FLASH2_CAPABILITY
     declared = result.declaration

@@ -82,7 +82,7 @@ def sweeps_of(points: Sequence[Point]) -> Iterator[list[tuple[float, Point]]]:
 
 
 def _contradictions(
-    sweep: Sequence[tuple[float, Point]], submission: str, doubted: Mapping[str, Line]
+    sweep: Sequence[tuple[float, Point]], doubted: Mapping[str, Line]
 ) -> Iterator[Line]:
     """Lines for pairs of neighbours of which the one with less work is slower."""
     # A point that is itself in doubt proves nothing about its neighbours.
@@ -93,44 +93,37 @@ def _contradictions(
             short, long = (p.result.numbers.seconds[name] for p in (less, more))
             measurable = min(short, long) >= LAUNCH_SECONDS and min(ratios) >= MORE_WORK
             if measurable and short > INVERSION * long + LAUNCH_SCATTER:
-                yield Line(
-                    *(submission, less.result.name, "plausibility", "warn", "plausibility.order"),
-                    {"pass": name, "other": more.result.name},
-                    f"< {long * 1e3:.4g} ms",
-                    f"{short * 1e3:.4g} ms",
-                )
+                params = {"pass": name, "other": more.result.name}
+                texts = f"< {long * 1e3:.4g} ms", f"{short * 1e3:.4g} ms"
+                yield Line("warn", "plausibility.order", less.result.name, params, *texts)
 
 
-def _pass_ratio(point: Point, submission: str) -> Iterator[Line]:
+def _pass_ratio(point: Point) -> Iterator[Line]:
     seconds = point.result.numbers.seconds
     ratio = seconds["backward"] / seconds["forward"]
     low, high = PASS_RATIO
     if not low <= ratio <= high and max(seconds["forward"], seconds["backward"]) >= LAUNCH_SECONDS:
-        yield Line(
-            *(submission, point.result.name, "plausibility", "warn", "plausibility.ratio"),
-            expected=f"{low:g} – {high:g}",
-            found=f"{ratio:.3g}",
-        )
+        texts = f"{low:g} – {high:g}", f"{ratio:.3g}"
+        yield Line("warn", "plausibility.ratio", point.result.name, {}, *texts)
 
 
-def check_plausibility(submission: str, points: Sequence[Point]) -> list[Line]:
+def check_plausibility(points: Sequence[Point]) -> list[Line]:
     """Contradictions among a submission's own points; a single line where there are none.
 
     A file is named once, with the first contradiction found.
     """
     found: dict[str, Line] = {}
     for point in points:
-        for line in _pass_ratio(point, submission):
+        for line in _pass_ratio(point):
             found.setdefault(line.file, line)
     for sweep in sweeps_of(points):
-        for line in list(_contradictions(sweep, submission, found)):
+        for line in list(_contradictions(sweep, found)):
             found.setdefault(line.file, line)
     if found:
         return [found[name] for name in sorted(found)]
     if not points:
-        return [Line(submission, "", "plausibility", "not_checked", "plausibility.no_points")]
-    count = {"count": str(len(points))}
-    return [Line(submission, "", "plausibility", "pass", "plausibility.pass", count)]
+        return [Line("not_checked", "plausibility.no_points")]
+    return [Line("pass", "plausibility.pass", params={"count": str(len(points))})]
 
 
 # Against the class
@@ -182,13 +175,9 @@ def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
         if not 1 / CLASS_LEVEL <= level <= CLASS_LEVEL:
             low, high = MILLISECONDS
             in_ms = low < level < high
-            yield Line(
-                *(submission, "", "plausibility", "warn"),
-                "plausibility.milliseconds" if in_ms else "plausibility.level",
-                {"factor": f"{level:.3g}"},
-                f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}",
-                f"{level:.3g}",
-            )
+            code = "plausibility.milliseconds" if in_ms else "plausibility.level"
+            texts = f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}", f"{level:.3g}"
+            yield Line("warn", code, "", {"factor": f"{level:.3g}"}, *texts, submission)
         for entry in own:
             others = sorted(fastest[entry.group])[:2]
             relative = entry.seconds / level
@@ -200,9 +189,6 @@ def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
             elif 1 / CLASS_FACTOR <= ratio <= CLASS_FACTOR:
                 continue
             if entry.group[0] is not None:
-                yield Line(
-                    *(submission, entry.point.result.name, "plausibility", "warn", code),
-                    {"pass": entry.name, "factor": f"{factor:g}"},
-                    f"{usual * 1e3:.4g} ms",
-                    f"{entry.seconds * 1e3:.4g} ms",
-                )
+                params = {"pass": entry.name, "factor": f"{factor:g}"}
+                texts = f"{usual * 1e3:.4g} ms", f"{entry.seconds * 1e3:.4g} ms"
+                yield Line("warn", code, entry.point.result.name, params, *texts, submission)

@@ -11,24 +11,23 @@ from collections.abc import Iterator, Sequence
 from flashlab_grading.model import Line, Result
 
 
-def check_proofs(submission: str, results: Sequence[Result], nonce: str) -> Iterator[Line]:
+def check_proofs(results: Sequence[Result], nonce: str) -> Iterator[Line]:
     """A line for each file, and one for the submission if its records are of several GPUs."""
     gpus: set[str] = set()
     for result in results:
         name, claim = result.name, result.claim
         if claim is None or claim.nonce is None:
-            yield Line(submission, name, "form", "not_checked", "form.no_proof")
+            yield Line("not_checked", "form.no_proof", name)
         elif claim.nonce != nonce:
-            yield Line(submission, name, "form", "fail", "form.other_nonce", found=claim.nonce)
+            yield Line("fail", "form.other_nonce", name, found=claim.nonce)
         elif not claim.sealed and claim.run.device == "cuda" and claim.gpu_uuid is None:
-            yield Line(submission, name, "form", "not_checked", "form.no_gpu")
+            yield Line("not_checked", "form.no_gpu", name)
         elif not claim.sealed:
-            yield Line(submission, name, "form", "fail", "form.seal")
+            yield Line("fail", "form.seal", name)
         else:
             gpu = claim.gpu_uuid or ""
             gpus.add(gpu)
-            yield Line(submission, name, "form", "pass", "form.pass_proof", found=gpu)
+            yield Line("pass", "form.pass_proof", name, found=gpu)
     gpus.discard("")
     if len(gpus) > 1:
-        params = {"count": str(len(gpus))}
-        yield Line(submission, "", "form", "warn", "form.several_gpus", params)
+        yield Line("warn", "form.several_gpus", params={"count": str(len(gpus))})

@@ -124,30 +124,22 @@ def is_from_gpu(result: Result, known: Collection[str]) -> bool:
 def estimated_seconds(
     chosen: Iterable[Declared], results: Iterable[Result], protocol: Mapping[str, Any]
 ) -> float:
-    """An estimate of how long measuring these runs takes, from the submitted times.
+    """An estimate of how long measuring these runs takes, from the longest time of their shapes.
 
-    A run that nobody submitted, measured only for a ratio, is taken to last as long as the other
-    run of that ratio. No run takes longer than the protocol's time-out.
+    No run takes longer than the protocol's time-out.
     """
-    longest: dict[Shape, dict[str, float]] = {}
+    longest: dict[Shape, float] = {}
     for result in results:
         if (run := declared_run(result)) is not None:
             seconds = sum(result.numbers.seconds[name] for name in PASSES)
-            times = longest.setdefault(run[1], {})
-            times[run[0]] = max(seconds, times.get(run[0], 0.0))
-    total = 0.0
-    for implementation, shape in chosen:
-        times = longest[shape]
-        seconds = times.get(implementation, max(times.values()))
-        if "repeats" in protocol:
-            timed = seconds * (protocol["repeats"] + EXTRA_CALLS)
-        else:
-            timed = seconds * EXTRA_CALLS + len(PASSES) * protocol["max_seconds"]
-        total += min(START_SECONDS + timed, protocol["timeout_s"])
-    return total
+            longest[run[1]] = max(seconds, longest.get(run[1], 0.0))
+    calls = EXTRA_CALLS + int(protocol.get("repeats", 0))
+    sampling = START_SECONDS + len(PASSES) * float(protocol.get("max_seconds", 0))
+    times = (sampling + longest[shape] * calls for _, shape in chosen)
+    return sum(min(seconds, float(protocol["timeout_s"])) for seconds in times)
 
 
-def _compare_times(submission: str, result: Result, measured: Measured) -> Line:
+def _compare_times(result: Result, measured: Measured) -> Line:
     """One file from the same device, compared with the measurement."""
     params = {"run": result.declaration.describe(), "tolerance": f"{TOLERANCE:.0%}"}
     worst, texts = 0.0, ("", "")
@@ -165,15 +157,11 @@ def _compare_times(submission: str, result: Result, measured: Measured) -> Line:
         code = ("fail", "reproduction.fail")
     else:
         code = ("pass", "reproduction.pass")
-    return Line(
-        *(submission, result.name, "reproduction", *code),
-        params,
-        *texts,
-    )
+    return Line(*code, result.name, params, *texts)
 
 
 def _compare_ratios(
-    submission: str, results: Sequence[Result], measured: Mapping[Declared, Measured]
+    results: Sequence[Result], measured: Mapping[Declared, Measured]
 ) -> Iterator[Line]:
     """Naive over Flash2, here and in the submission, at the shapes that both have."""
     own = {run: result for result in results if (run := declared_run(result)) is not None}
@@ -189,25 +177,18 @@ def _compare_ratios(
         here, there = totals[0] / totals[1], theirs[0] / theirs[1]
         agree = 1 / OTHER_DEVICE_FACTOR <= there / here <= OTHER_DEVICE_FACTOR
         verdict: Verdict = "not_checked" if agree else "warn"
-        yield Line(
-            *(submission, own[pair[1]].name, "reproduction", verdict),
-            "reproduction.ratio_agrees" if agree else "reproduction.ratio_differs",
-            {"run": own[pair[1]].declaration.describe(), "factor": f"{OTHER_DEVICE_FACTOR:g}"},
-            f"{here:.3g}",
-            f"{there:.3g}",
-        )
+        code = "reproduction.ratio_agrees" if agree else "reproduction.ratio_differs"
+        params = {"run": own[pair[1]].declaration.describe(), "factor": f"{OTHER_DEVICE_FACTOR:g}"}
+        yield Line(verdict, code, own[pair[1]].name, params, f"{here:.3g}", f"{there:.3g}")
 
 
 def check_reproduction(
-    submission: str,
-    results: Sequence[Result],
-    measured: Sequence[Measured],
-    here: str,
+    results: Sequence[Result], measured: Sequence[Measured], here: str
 ) -> list[Line]:
     """Lines that compare a submission's files with the runs measured on the device `here`."""
 
     def nothing(code: str, **params: str) -> list[Line]:
-        return [Line(submission, "", "reproduction", "not_checked", code, params)]
+        return [Line("not_checked", code, params=params)]
 
     known = _known_kernels()
     unknown = dict.fromkeys(
@@ -230,8 +211,8 @@ def check_reproduction(
         elif found.status != "ok":
             params = {"run": result.declaration.describe(), "status": found.status}
             code = "reproduction.not_measured"
-            lines.append(Line(submission, result.name, "reproduction", "not_checked", code, params))
+            lines.append(Line("not_checked", code, result.name, params))
         else:
-            lines.append(_compare_times(submission, result, found))
-    lines += _compare_ratios(submission, elsewhere, by_run)
+            lines.append(_compare_times(result, found))
+    lines += _compare_ratios(elsewhere, by_run)
     return [*said, *lines] or nothing("reproduction.none_sampled")

@@ -70,31 +70,24 @@ def _date_fault(started: str, now: datetime) -> bool:
         return True
 
 
-def check_samples(
-    submission: str, results: Sequence[Result], now: datetime | None = None
-) -> Iterator[Line]:
+def check_samples(results: Sequence[Result], now: datetime | None = None) -> Iterator[Line]:
     """Lines for the records whose samples or date no measurement gives; none for the others."""
     now = now or datetime.now(UTC)
     seen: dict[tuple[float, ...], list[str]] = defaultdict(list)
-
-    def line(result: Result, verdict: Verdict, code: str, **params: str) -> Line:
-        return Line(submission, result.name, "plausibility", verdict, code, params)
-
     for result in results:
         claim = result.claim
         if claim is None:
             continue
         if _date_fault(claim.started, now):
-            yield line(result, "warn", "plausibility.date", started=claim.started)
+            yield Line("warn", "plausibility.date", result.name, {"started": claim.started})
         enough = {name: values for name, values in result.samples.items() if len(values) >= ENOUGH}
         if not enough:
             if claim.protocol not in WITHOUT_SAMPLES and not claim.imported:
-                yield line(result, "not_checked", "plausibility.no_samples")
+                yield Line("not_checked", "plausibility.no_samples", result.name)
             continue
         for name, values in enough.items():
             if fault := _fault(values):
-                verdict, code = fault
-                yield line(result, verdict, code, **{"pass": name})
+                yield Line(*fault, result.name, {"pass": name})
                 break
         else:
             for values in enough.values():
@@ -104,7 +97,4 @@ def check_samples(
         if len(files) > 1:
             for file in dict.fromkeys(files):
                 other = next((name for name in files if name != file), file)
-                yield Line(
-                    *(submission, file, "plausibility", "fail", "plausibility.one_noise"),
-                    {"other": other},
-                )
+                yield Line("fail", "plausibility.one_noise", file, {"other": other})

@@ -27,12 +27,9 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
     for check in CHECKS:
         if check in NOT_OWN:
             continue
-        verdict = summary.verdicts[check]
-        done, total = summary.checked[check]
-        partly = verdict == "not_checked" and 0 < done < total
-        told = word(
-            "cell.part" if partly else f"verdict.{verdict}", language, done=done, total=total
-        )
+        verdict, (done, total) = summary.verdicts[check], summary.checked[check]
+        key = "cell.part" if summary.is_part(check) else f"verdict.{verdict}"
+        told = word(key, language, done=done, total=total)
         yield f"{MARKS[verdict]} {labelled(f'check.{check}', told)}"
     for cause in causes_of(grades.lines, summary.files):
         yield ""

@@ -51,8 +51,8 @@ def write_grades(path: Path, grades: Grades, language: str) -> None:
 def _verdict(summary: Summary, check: str) -> str:
     """A check's verdict, with how much of it was made if it was made in part."""
     done, total = summary.checked[check]
-    partly = summary.verdicts[check] == "not_checked" and 0 < done < total
-    return summary.verdicts[check] + (f" ({done} of {total} checked)" if partly else "")
+    part = f" ({done} of {total} checked)" if summary.is_part(check) else ""
+    return summary.verdicts[check] + part
 
 
 def write_summary(path: Path, grades: Grades) -> None:

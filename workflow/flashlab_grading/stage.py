@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class _Page:
             "confidence": cause.confidence,
             "message": told,
             "examples": [
-                {key: for_page(text) for key, text in asdict(example).items()}
+                {key: for_page(getattr(example, key)) for key in ("file", "found", "expected")}
                 for example in cause.examples
             ],
             "more": max(0, cause.files - len(cause.examples)) if cause.examples else 0,
@@ -98,9 +98,8 @@ class _Page:
 
 def _cell(summary: Summary, check: str) -> dict[str, Any]:
     done, total = summary.checked[check]
-    verdict = summary.verdicts[check]
-    partly = verdict == "not_checked" and 0 < done < total
-    return {"verdict": verdict, "done": done if partly else 0, "total": total}
+    done = done if summary.is_part(check) else 0
+    return {"verdict": summary.verdicts[check], "done": done, "total": total}
 
 
 def _unchecked(summary: Summary) -> int:

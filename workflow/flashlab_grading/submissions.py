@@ -42,10 +42,10 @@ class _Reader:
 
     def fail(self, file: str, problem: UnsoundFileError) -> None:
         verdict: Verdict = "warn" if problem.code in WARNED else "fail"
-        self.lines.append(Line(self.name, file, "form", verdict, problem.code, problem.params))
+        self.lines.append(Line(verdict, problem.code, file, problem.params))
 
     def note(self, file: str, code: str, **params: str) -> None:
-        self.lines.append(Line(self.name, file, "form", "pass", code, params))
+        self.lines.append(Line("pass", code, file, params))
 
     def take(self, found: Found) -> None:
         self.seen.add(found.path)
@@ -71,7 +71,7 @@ class _Reader:
             *(path, result.numbers, recorded or declared.of_name(path), recorded, result.samples),
             claim=result.claim,
         )
-        self.lines.append(Line(self.name, path, "form", "pass", "form.pass"))
+        self.lines.append(Line("pass", "form.pass", path))
 
     def _take_declarations(self, path: str, content: bytes) -> None:
         runs = read_runs_csv(content)
@@ -134,12 +134,7 @@ def read_submission(folder: str, name: str, device_name: str | None) -> Submissi
     lines = list(submission.lines)
     if device_name is not None:
         lines += [
-            Line(
-                *(name, "", "form", "warn", "form.other_device"),
-                {"device": other},
-                device_name,
-                other,
-            )
+            Line("warn", "form.other_device", "", {"device": other}, device_name, other)
             for other in sorted(map(str, named))
             if not declared.is_same_device(other, device_name)
         ]
@@ -173,10 +168,4 @@ def find_submissions(folder: str) -> Entries:
 
 def loose_files(entries: Entries) -> list[Line]:
     """A line, of no submission, for each file beside the submissions."""
-    return [Line("", name, "form", "warn", "form.loose") for name in entries.loose]
-
-
-def read_submissions(folder: str, device_name: str | None) -> dict[str, Submission]:
-    """All submissions of a folder by name; GradingError if it has none or cannot be listed."""
-    names = find_submissions(folder).submissions
-    return {name: read_submission(folder, name, device_name) for name in names}
+    return [Line("warn", "form.loose", name) for name in entries.loose]

@@ -242,7 +242,7 @@ def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tupl
     with _one_message("the report's data cannot be checked"):
         submission = read_submission(str(pdf.absolute().parent), pdf.name, None)
         plausible, lines = check_data(submission, attachments)
-        again = check_reproduction("", submission.results, measured, here) if measured else []
+        again = check_reproduction(submission.results, measured, here) if measured else []
     for line in again:
         numbers = f" ({line.expected} here, {line.found} in the report)" if line.found else ""
         lines.append(f"measured again: {line.verdict}: {sentence(line, 'en', escaped)}{numbers}")
