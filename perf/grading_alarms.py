@@ -32,9 +32,9 @@ from flashlab.course import FLASH2, FLOPS_RATIOS, NAIVE, Numbers
 from flashlab.devices import Device, find_device
 from flashlab_grading.copies import copies_between
 from flashlab_grading.grade import check_alone, grade_checked
+from flashlab_grading.identity import family_of
 from flashlab_grading.model import Declaration, Line, Result, Submission
 from flashlab_grading.physics import bytes_moved
-from flashlab_grading.points import family_of
 
 RTX_3070, RTX_4090, A100, H100, RTX_3060, H200 = (
     *("NVIDIA GeForce RTX 3070", "NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-80GB"),

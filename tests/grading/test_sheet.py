@@ -13,7 +13,7 @@ import pypdf
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab_grading.causes import causes_of, clusters_of, urgency
-from flashlab_grading.pages import to_html, write_pages
+from flashlab_grading.sheets import to_html, write_pages
 from flashlab_grading.stage import write_stage
 
 FLASH = "flash2-b16-n512-h32-e2048-full"

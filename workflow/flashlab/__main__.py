@@ -267,7 +267,7 @@ def _grade(arguments: Arguments) -> None:
 
 
 def _grades_pdf(arguments: Arguments) -> None:
-    from flashlab_grading.pages import write_pages
+    from flashlab_grading.sheets import write_pages
 
     write_pages(arguments.document, arguments.output)
 
@@ -286,7 +286,7 @@ def _self_check(arguments: Arguments) -> None:
 
 def _verify(arguments: Arguments) -> None:
     """Verify in a process of its own, which is ended where it takes too much."""
-    from flashlab_grading.limits import LimitError, run_within_limits
+    from flashlab_grading.apart import LimitError, run_within_limits
 
     given = ("--order", arguments.order) if arguments.order else ("--pdf", arguments.pdf)
     command = (sys.executable, "-m", "flashlab", "verify-unlimited", *map(str, given))

@@ -1,4 +1,4 @@
-"""Submissions read and checked each in a process of its own, with bounds on memory and time.
+"""Submissions, and reports to verify, each in a process of its own, with bounds on memory and time.
 
 Whatever a submission does to its process, such as taking all memory or time, is a line about that
 submission; the others are graded.
@@ -6,14 +6,17 @@ submission; the others are graded.
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import pickle
 import resource
+import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+
+import psutil
 
 from flashlab_grading.grade import CheckedSubmission, check_alone
 from flashlab_grading.model import Line, Submission
@@ -39,7 +42,7 @@ def _limit_memory() -> None:
 def _check_in_child(
     folder: str, name: str, device: str | None, nonce: str | None, output: Connection
 ) -> None:
-    with contextlib.suppress(OSError, ValueError):  # no /proc: the time limit still holds
+    with suppress(OSError, ValueError):  # no /proc: the time limit still holds
         _limit_memory()
     try:
         checked = check_alone(read_submission(folder, name, device), nonce)
@@ -105,3 +108,58 @@ def check_apart(
                 done[child.name] = child.result()
         while order and order[0] in done:
             yield done.pop(order.pop(0))
+
+
+# Reports
+
+MAX_VERIFYING = 900.0
+"""Longest time for one report, in seconds."""
+
+POLL_SECONDS = 0.05
+
+
+class LimitError(Exception):
+    """A command that took more than it may; the message says of what."""
+
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    """A process and those that it started, the last ones first; none if it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return [*reversed(process.children(recursive=True)), process]
+    return []
+
+
+def run_within_limits(
+    command: Sequence[str], most_bytes: int = MAX_MEMORY, most_seconds: float = MAX_VERIFYING
+) -> int:
+    """Run a command with this process's output, and return its exit status.
+
+    Raises:
+        LimitError: it took more than `most_bytes` of memory or `most_seconds`, or was killed.
+    """
+    until = time.monotonic() + most_seconds
+    with subprocess.Popen(command) as child:
+        process = psutil.Process(child.pid)
+        try:
+            while True:
+                with suppress(subprocess.TimeoutExpired):
+                    status = child.wait(POLL_SECONDS)
+                    break
+                if time.monotonic() > until:
+                    raise LimitError(f"it took more than {most_seconds:g} s, as no report does")
+                taken = 0
+                for own in _family(process):
+                    with suppress(psutil.NoSuchProcess):
+                        taken += own.memory_info().rss
+                if taken > most_bytes:
+                    raise LimitError(
+                        f"it took more than {most_bytes / 1024**2:g} MiB of memory, as no report "
+                        "does"
+                    )
+        finally:
+            for own in _family(process):
+                with suppress(psutil.NoSuchProcess):
+                    own.kill()
+    if status < 0:
+        raise LimitError(f"it was ended by signal {-status}")
+    return status

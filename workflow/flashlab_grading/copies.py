@@ -28,8 +28,8 @@ from scipy.special import bdtrc, erf
 from scipy.stats import spearmanr
 
 from flashlab_grading.declared import kind_of_device
+from flashlab_grading.identity import family_of
 from flashlab_grading.model import Line, Result, Verdict
-from flashlab_grading.points import family_of
 
 PASSES = ("forward", "backward")
 Floats = NDArray[np.float64]
@@ -352,39 +352,51 @@ def _weights(table: Floats, wanted: Floats) -> Floats | None:
 def _line_of(name: str, agreement: Agreement) -> Line:
     """An agreement as one of its two owners is told of it."""
     forward = agreement.one == name
-    other = agreement.other if forward else agreement.one
-    ratio = 1 / agreement.ratio if forward else agreement.ratio
-    verdict: Verdict = "warn" if agreement.odds is None else "fail"
-    if agreement.odds is None:
-        code = "copies.likely"
-    elif abs(math.log(agreement.ratio)) < 1e-3:
-        code = "copies.same"
-    else:
-        code = "copies.scaled"
     params = {
-        "other": other,
+        "other": agreement.other if forward else agreement.one,
         "count": str(agreement.count),
         "total": str(agreement.total),
-        "ratio": f"{ratio:.6g}",
+        "ratio": f"{1 / agreement.ratio if forward else agreement.ratio:.6g}",
         "width": f"{agreement.width:.1g}",
         "odds": "" if agreement.odds is None else f"{min(agreement.odds, 99):.0f}",
     }
-    return Line(verdict, code, params=params, submission=name)
+    if agreement.odds is None:
+        return Line("warn", "copies.likely", params=params, submission=name)
+    is_same = abs(math.log(agreement.ratio)) < 1e-3
+    code = "copies.same" if is_same else "copies.scaled"
+    return Line("fail", code, params=params, submission=name)
 
 
-def _pairs(everyone: Mapping[str, Sequence[Result]]) -> Iterator[Agreement | tuple[str, list[str]]]:
-    """The agreements, the certain ones first, and the owners of means with their sources."""
+def _lines_of_pairs(everyone: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
+    """Lines about two owners, or more, of which the published datasets are some."""
     times = _Times(everyone)
     told: dict[str, set[str]] = defaultdict(set)
+
+    def both(agreement: Agreement) -> Iterator[Line]:
+        for name, other in (agreement.one, agreement.other), (agreement.other, agreement.one):
+            told[name].add(other)
+            yield _line_of(name, agreement)
+
     for row in range(len(times.names)):
         for agreement in _certain(times, row):
-            told[agreement.one].add(agreement.other)
-            told[agreement.other].add(agreement.one)
-            yield agreement
-    yield from _means(times, told)
+            yield from both(agreement)
+    for name, others in list(_means(times, told)):
+        told[name] |= set(others)
+        params = {"others": "\0".join(others)}
+        yield Line("fail", "copies.average", params=params, submission=name)
     for agreement in _likely(times):
         if agreement.other not in told[agreement.one]:
-            yield agreement
+            yield from both(agreement)
+    files: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    for line in _same_files(everyone):
+        if line.params["other"] not in told[line.submission]:
+            files[line.submission, line.params["other"]].append(line)
+    for (name, other), lines in files.items():
+        count = 2 * len(lines)
+        if len(lines) >= EQUAL_FILES:
+            yield _line_of(name, Agreement(name, other, count, count, 1.0, WINDOWS[0], 99.0))
+        else:
+            yield from lines
 
 
 def copies_between(
@@ -398,34 +410,14 @@ def copies_between(
         results: each submission's files, by its name.
         published: the results of recorded datasets, by a name that no submission has.
     """
-    told: set[tuple[str, str]] = set()
-    lines: list[Line] = []
     everyone = {**published, **results}
-    for found in _pairs(everyone):
-        if isinstance(found, Agreement):
-            for name, other in ((found.one, found.other), (found.other, found.one)):
-                told.add((name, other))
-                lines.append(_line_of(name, found))
-        else:
-            name, others = found
-            told |= {(name, other) for other in others}
-            params = {"others": "\0".join(others)}
-            lines.append(Line("fail", "copies.average", params=params, submission=name))
-    files = [line for line in _same_files(everyone)
-             if (line.submission, line.params["other"]) not in told]  # fmt: skip
-    equal = Counter((line.submission, line.params["other"]) for line in files)
-    for (name, other), count in equal.items():
-        if count >= EQUAL_FILES:
-            same = Agreement(name, other, 2 * count, 2 * count, 1.0, WINDOWS[0], 99.0)
-            lines.append(_line_of(name, same))
-    lines += [line for line in files if equal[line.submission, line.params["other"]] < EQUAL_FILES]
+    lines = [line for line in _lines_of_pairs(everyone) if line.submission in results]
+    yield from lines
     accused = {line.submission for line in lines}
     devices = Counter(_device_of(own) for own in everyone.values())
-    for name, own in results.items():
+    for name, own in ((name, own) for name, own in results.items() if name not in accused):
         coarse = [_resolution(result, passed) > COARSE for result in own for passed in PASSES]
         verdict: Verdict = "not_checked"
-        if name in accused:
-            continue
         if len(everyone) < 2 or not own:
             code = "copies.alone"
         elif sum(coarse) > len(coarse) / 2:
@@ -434,9 +426,7 @@ def copies_between(
             code = "copies.few"
         else:
             verdict, code = "pass", "copies.pass"
-        params = {"count": str(LEAST_GROUP)}
-        lines.append(Line(verdict, code, params=params, submission=name))
-    yield from (line for line in lines if line.submission in results)
+        yield Line(verdict, code, params={"count": str(LEAST_GROUP)}, submission=name)
 
 
 def _same_files(everyone: Mapping[str, Sequence[Result]]) -> Iterator[Line]:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import FLASH2, NAIVE
-from flashlab_grading.identity import Candidate
+from flashlab_grading.identity import Candidate, possible_families
 from flashlab_grading.model import Line, Result, Verdict
-from flashlab_grading.points import possible_families
 
 EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 VALUES = 3

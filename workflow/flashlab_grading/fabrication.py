@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from flashlab.course import FLOPS_RATIOS
+from flashlab_grading.identity import Point
 from flashlab_grading.model import Line, Result, Verdict
 from flashlab_grading.plausibility import sweeps_of
-from flashlab_grading.points import Point
 
 PASSES = ("forward", "backward")
 

@@ -7,16 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flashlab_grading.arithmetic import check_arithmetic
+from flashlab_grading.claims import check_proofs, check_samples
 from flashlab_grading.coverage import check_coverage
 from flashlab_grading.fabrication import check_fabrication
-from flashlab_grading.identity import Candidate, check_identity
+from flashlab_grading.identity import Candidate, Point, check_identity, settled_points
 from flashlab_grading.model import BADGES, CHECKS, Line, Result, Submission, Verdict, worst
 from flashlab_grading.physics import check_physics
 from flashlab_grading.plausibility import check_plausibility, class_outliers
-from flashlab_grading.points import Point, settled_points
-from flashlab_grading.proofs import check_proofs
 from flashlab_grading.reproduction import Measured, check_reproduction
-from flashlab_grading.samples import check_samples
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import combinations
@@ -182,6 +182,53 @@ def fits(candidate: Candidate, declared: Declaration) -> bool:
         and (b is None or groups % b == 0)
         and (e is None or (heads is not None and heads * d == e))
     )
+
+
+# Which run a file is: certain, or one of several that are possible
+
+
+@dataclass(frozen=True)
+class Point:
+    """One sound file and its family: implementation, B·H, N, d and the mask."""
+
+    result: Result
+    family: Candidate
+
+
+def family_of(implementation: str, shape: Shape) -> Candidate:
+    """The family of a declared run."""
+    groups = shape.batch_size * shape.num_heads
+    return Candidate(implementation, groups, shape.seq_len, shape.head_dim, shape.causal)
+
+
+def _without_memory(family: Candidate) -> Candidate:
+    """A family without the attributes that only its memory reveals."""
+    return Candidate(
+        *(family.implementation, family.groups, family.seq_len, family.head_dim, family.causal)
+    )
+
+
+def possible_families(result: Result, candidates: Sequence[Candidate]) -> set[Candidate]:
+    """The families that a file can be of; just the declared one if the declaration is complete."""
+    declared = result.declaration
+    if declared.shape is not None and declared.implementation is not None:
+        return {family_of(declared.implementation, declared.shape)}
+    return {_without_memory(candidate) for candidate in candidates}
+
+
+def settled_points(
+    results: Iterable[Result], candidates: Mapping[str, Sequence[Candidate]]
+) -> Iterator[Point]:
+    """The files whose family is certain: declared, or the only one that the numbers allow."""
+    for result in results:
+        families = possible_families(result, candidates.get(result.name, ()))
+        if len(families) == 1:
+            (family,) = families
+            if family.implementation in (NAIVE, FLASH2):
+                yield Point(result, family)
+
+
+# The check
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from itertools import pairwise
 from flashlab.benchmarks.attention import costs
 from flashlab.course import FLASH2
 from flashlab_grading.declared import kind_of_device
-from flashlab_grading.identity import Candidate
+from flashlab_grading.identity import Candidate, Point
 from flashlab_grading.model import Line
-from flashlab_grading.points import Point
 
 LAUNCH_SECONDS = 0.3e-3
 PASSES = ("forward", "backward")

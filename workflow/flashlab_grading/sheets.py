@@ -1,16 +1,18 @@
-"""The grades as CSV: a row for each check of a file, and a row for each submission."""
+"""The grades as CSV, a row for each check of a file and for each submission, and as a PDF."""
 
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from flashlab.files import open_atomically
 from flashlab_grading.grade import Grades, Summary
-from flashlab_grading.model import CHECKS
-from flashlab_grading.shown import cell, told_apart
-from flashlab_grading.wording import sentence
+from flashlab_grading.model import BADGES, CHECKS
+from flashlab_grading.shown import MARKS, cell, told_apart
+from flashlab_grading.wording import sentence, word
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found", "message")
 SUMMARY_COLUMNS = (
@@ -71,3 +73,22 @@ def write_summary(path: Path, grades: Grades) -> None:
             for summary in grades.summaries
         ),
     )
+
+
+def to_html(document: dict[str, object]) -> str:
+    """The pages as one HTML document; others' texts in `document` must be escaped already."""
+    from flashlab.report import LANGUAGE_TAGS, TEMPLATES, templates
+
+    known = {"word": word, "tags": LANGUAGE_TAGS, "checks": CHECKS, "badges": BADGES}
+    template = templates(TEMPLATES).get_template("grades.html.j2")
+    return template.render(grades=document, marks=MARKS, order=tuple(MARKS), **known)
+
+
+def write_pages(document_file: Path, output: Path) -> None:
+    """Write the PDF: a table of the class, then what did not pass in each submission."""
+    from flashlab.report import TEMPLATES, to_pdf
+
+    document = json.loads(document_file.read_text(encoding="utf-8"))
+    pdf = to_pdf(to_html(document), TEMPLATES, (), datetime.fromtimestamp(0, UTC))
+    with open_atomically(output, binary=True) as file:
+        file.write(pdf)

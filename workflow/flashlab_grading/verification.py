@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flashlab.attached import CEILINGS, AttachmentError, parsed, read_config
 from flashlab.course import agree
@@ -85,59 +84,25 @@ def _attachment_differences(found: Mapping[str, bytes], made: Mapping[str, bytes
 
 @dataclass(frozen=True)
 class Compared:
-    """A report beside the one that its data give.
+    """The exit status and the answer in words, the differences, and the rebuilt report."""
 
-    `differences` are in what it shows or holds, `other` the parts of the software that rendered
-    it which are others than here, `commit` where to find that software, if it was released.
-    """
-
-    is_same: bool
-    differences: Sequence[str]
+    status: int
+    verdict: str
+    differences: Sequence[str] = ()
     made: bytes = b""
-    other: Sequence[str] = ()
-    commit: str | None = None
-
-    @property
-    def status(self) -> int:
-        """The exit status."""
-        if self.is_same:
-            return BELONG
-        if self.commit is not None:
-            return OTHER_SOFTWARE
-        return DIFFER if self.differences else OTHER_BYTES
-
-    @property
-    def verdict(self) -> str:
-        """The answer in words."""
-        if self.status == BELONG:
-            return "consistent: its data give this file, byte for byte"
-        if self.status == OTHER_SOFTWARE:
-            return (
-                f"not verified here: it was rendered by other versions of {', '.join(self.other)}; "
-                f"check out {self.commit}, install its requirements, and verify it there"
-            )
-        if self.status == OTHER_BYTES:
-            return (
-                "not our file: its pages and attachments are those that its data give, but another "
-                "program wrote it, and what pages do not show may differ; keep the rebuilt one"
-            )
-        if self.other:
-            return (
-                "inconsistent: it differs from what its data give, and was rendered by a modified "
-                f"or unreleased version of {', '.join(self.other)}, which vouches for nothing"
-            )
-        return "inconsistent: it is not the report that its data give"
 
 
-def _commit_of(stated: Mapping[str, Any] | None, other: Sequence[str]) -> str | None:
-    """The commit of the release that a report states; None for anything unknown, or as here."""
+def _remedy(attachments: Mapping[str, bytes], other: Sequence[str]) -> str | None:
+    """How to get the software that a report states; None if it is this, or no release had it."""
+    stated = stated_software(attachments)
     if not stated or not other:
         return None
+    if not {"code", "flashlab"} & set(other):
+        return "install these versions"
     with RELEASES.open(encoding="utf-8", newline="") as file:
-        releases = {row["code"]: row["commit"] for row in csv.DictReader(file)}
-    if "code" not in other and "flashlab" not in other:
-        return "this commit"
-    return releases.get(stated["code"])
+        commits = {row["code"]: row["commit"] for row in csv.DictReader(file)}
+    commit = commits.get(stated["code"])
+    return f"check out {commit}, install its requirements" if commit else None
 
 
 def compare(content: bytes, attachments: Mapping[str, bytes]) -> Compared:
@@ -152,18 +117,31 @@ def compare(content: bytes, attachments: Mapping[str, bytes]) -> Compared:
     ):
         made = rebuild(attachments, Path(folder))
     if made == content:
-        return Compared(True, ())
+        return Compared(BELONG, "consistent: its data give this file, byte for byte")
     with _one_message("the report cannot be compared with its data"):
         other = other_software(attachments)
         hidden = hidden_parts(content)
-        differences = [
+        found = (
             *hidden,
             *_attachment_differences(attachments, attachments_of(made)),
             *page_differences(content, made),
-        ]
+        )
         # What no page shows is not excused by another version, which has none of it either.
-        commit = None if hidden else _commit_of(stated_software(attachments), other)
-        return Compared(False, differences, made, other, commit)
+        remedy = None if hidden else _remedy(attachments, other)
+    versions = f"versions of {', '.join(other)}"
+    if remedy:
+        said = f"not verified here: it was rendered by other {versions}; {remedy}, and verify it so"
+        return Compared(OTHER_SOFTWARE, said, found, made)
+    if not found:
+        said = (
+            "not our file: its pages and attachments are those that its data give, but another "
+            "program wrote it, and what pages do not show may differ; keep the rebuilt one"
+        )
+        return Compared(OTHER_BYTES, said, found, made)
+    said = "inconsistent: it is not the report that its data give"
+    if other:
+        said += f", and modified or unreleased {versions} rendered it, which vouch for nothing"
+    return Compared(DIFFER, said, found, made)
 
 
 # The second answer

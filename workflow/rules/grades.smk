@@ -31,7 +31,7 @@ rule grades:
 rule grades_pdf:
     input:
         document="results/grading/grades.json",
-        sources=sources("flashlab_grading.pages"),
+        sources=sources("flashlab_grading.sheets"),
         templates=[
             str(ROOT.joinpath("templates", name))
             for name in ("grades.html.j2", "grades.css", "report.css")

@@ -1,7 +1,8 @@
-"""Check 5, plausibility, of a record's samples: whether a clock can have given them.
+"""What a record claims: check 5, plausibility, of its samples, and the grader's word.
 
 A record is a claim like any other. Samples that are all equal, evenly spaced, or the same noise
 everywhere were written by a program, not measured; a wide spread or a strange date is asked about.
+The grader's word shows when and on which device it was made, not that it is honest.
 """
 
 from __future__ import annotations
@@ -98,3 +99,25 @@ def check_samples(results: Sequence[Result], now: datetime | None = None) -> Ite
             for file in dict.fromkeys(files):
                 other = next((name for name in files if name != file), file)
                 yield Line("fail", "plausibility.one_noise", file, {"other": other})
+
+
+def check_proofs(results: Sequence[Result], nonce: str) -> Iterator[Line]:
+    """Whether records were measured after the word was given, and on one GPU: a line for each."""
+    gpus: set[str] = set()
+    for result in results:
+        name, claim = result.name, result.claim
+        if claim is None or claim.nonce is None:
+            yield Line("not_checked", "form.no_proof", name)
+        elif claim.nonce != nonce:
+            yield Line("fail", "form.other_nonce", name, found=claim.nonce)
+        elif not claim.sealed and claim.run.device == "cuda" and claim.gpu_uuid is None:
+            yield Line("not_checked", "form.no_gpu", name)
+        elif not claim.sealed:
+            yield Line("fail", "form.seal", name)
+        else:
+            gpu = claim.gpu_uuid or ""
+            gpus.add(gpu)
+            yield Line("pass", "form.pass_proof", name, found=gpu)
+    gpus.discard("")
+    if len(gpus) > 1:
+        yield Line("warn", "form.several_gpus", params={"count": str(len(gpus))})
