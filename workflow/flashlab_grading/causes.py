@@ -6,7 +6,7 @@ exchanged labels are one cause, however many files they make false, and missing 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -117,63 +117,42 @@ def urgency(causes: Sequence[Cause]) -> tuple[int, ...]:
 
     An accusation comes before what is merely incomplete, and that before a question.
     """
-
-    def count(*, accusing: bool, confidence: Confidence) -> int:
-        return sum(
-            cause.confidence == confidence and (cause.check not in ("coverage", "form")) == accusing
-            for cause in causes
-        )
-
-    return (
-        -min(1, count(accusing=True, confidence="certain")),
-        -min(1, count(accusing=True, confidence="likely")),
-        -count(accusing=True, confidence="certain"),
-        -count(accusing=True, confidence="likely"),
-        -count(accusing=False, confidence="certain"),
-        -sum(cause.confidence == "ask" for cause in causes),
-    )
+    counts = Counter((c.check not in ("coverage", "form"), c.confidence) for c in causes)
+    certain, likely = counts[True, "certain"], counts[True, "likely"]
+    asked = counts[True, "ask"] + counts[False, "ask"]
+    accused = -min(1, certain), -min(1, likely)
+    return (*accused, -certain, -likely, -counts[False, "certain"], -asked)
 
 
 # Clusters of copies
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two owners that agree, as the line of the first one states it."""
-
-    one: str
-    other: str
-    line: Line
-
-
-@dataclass(frozen=True)
 class Cluster:
-    """Submissions, and perhaps published datasets, that pairs of one confidence connect."""
+    """Submissions, and perhaps published datasets, that pairs of one confidence connect.
+
+    `pairs` has the line of one of each two that agree.
+    """
 
     members: tuple[str, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[Line, ...]
     confidence: Confidence
 
 
 def clusters_of(lines: Iterable[Line]) -> list[Cluster]:
     """The clusters in the lines about copies, the surest and then the largest first."""
-    pairs: dict[Confidence, dict[frozenset[str], Pair]] = defaultdict(dict)
+    pairs: dict[Confidence, dict[frozenset[str], Line]] = defaultdict(dict)
     for line in lines:
         if line.code in PAIRWISE:
-            one, other = line.submission, line.params["other"]
-            of_same = pairs[confidence_of(line)]
-            of_same.setdefault(frozenset((one, other)), Pair(one, other, line))
-    found = [
-        Cluster(
-            tuple(sorted(joined)), tuple(p for p in own.values() if p.one in joined), confidence
-        )
-        for confidence, own in pairs.items()
-        for joined in _connected(own)
-    ]
-    return sorted(
-        found,
-        key=lambda c: (CONFIDENCES.index(c.confidence), -len(c.members), c.members),
-    )
+            pair = frozenset((line.submission, line.params["other"]))
+            pairs[confidence_of(line)].setdefault(pair, line)
+    found = []
+    for confidence, own in pairs.items():
+        for joined in _connected(own):
+            inside = tuple(line for line in own.values() if line.submission in joined)
+            found.append(Cluster(tuple(sorted(joined)), inside, confidence))
+    order = CONFIDENCES.index
+    return sorted(found, key=lambda c: (order(c.confidence), -len(c.members), c.members))
 
 
 def _connected(pairs: Iterable[frozenset[str]]) -> list[set[str]]:

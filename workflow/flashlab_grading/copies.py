@@ -17,8 +17,9 @@ it is exact.
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,30 +115,25 @@ def _flops_key(result: Result) -> str:
     return f"{result.numbers.forward_flops:.6g}"
 
 
-class _Keys:
-    """What identifies a run in any submission, whatever device or memory is stated.
+def _declared(result: Result) -> str | None:
+    """The declared family, None unless the run is wholly declared."""
+    implementation, shape = result.declaration.implementation, result.declaration.shape
+    if implementation is None or shape is None or shape.emb_dim % shape.num_heads:
+        return None
+    return family_of(implementation, shape).describe()
+
+
+def _keys(results: Sequence[Result]) -> Iterator[str]:
+    """What identifies the run of each file in any submission, whatever device is stated.
 
     It is the declared family; for a file that is not declared, the family of a declared one with
     the same FLOPs and memory; failing that, FLOPs and memory.
     """
-
-    def __init__(self, results: Iterable[Result]) -> None:
-        self.families: dict[tuple[str, float], str] = {}
-        for result in results:
-            if key := self._declared(result):
-                self.families.setdefault((_flops_key(result), result.numbers.peak_mib), key)
-
-    @staticmethod
-    def _declared(result: Result) -> str | None:
-        implementation, shape = result.declaration.implementation, result.declaration.shape
-        if implementation is None or shape is None or shape.emb_dim % shape.num_heads:
-            return None
-        return family_of(implementation, shape).describe()
-
-    def of(self, result: Result) -> str:
-        flops, memory = _flops_key(result), result.numbers.peak_mib
-        found = self._declared(result) or self.families.get((flops, memory))
-        return found or f"{flops} {memory:.9g}"
+    numbers = [f"{_flops_key(result)} {result.numbers.peak_mib:.9g}" for result in results]
+    declared = list(map(_declared, results))
+    families = {number: key for number, key in zip(numbers, declared, strict=True) if key}
+    for number, key in zip(numbers, declared, strict=True):
+        yield key or families.get(number, number)
 
 
 def _device_of(results: Sequence[Result]) -> str | None:
@@ -154,16 +150,16 @@ class _Times:
     """
 
     def __init__(self, results: Mapping[str, Sequence[Result]]) -> None:
-        keys = _Keys(result for own in results.values() for result in own)
+        keys = _keys([result for own in results.values() for result in own])
         self.names = list(results)
         self.devices = [_device_of(own) for own in results.values()]
         found: list[dict[tuple[str, str], tuple[float, float]]] = []
         for own in results.values():
             times: dict[tuple[str, str], tuple[float, float]] = {}
-            for result in own:
+            for result, key in zip(own, keys, strict=False):
                 for name in PASSES:  # of a run that was handed in twice, the first counts
                     log = math.log(result.numbers.seconds[name])
-                    times.setdefault((keys.of(result), name), (log, _resolution(result, name)))
+                    times.setdefault((key, name), (log, _resolution(result, name)))
             found.append(times)
         columns = {key: i for i, key in enumerate(sorted({key for own in found for key in own}))}
         self.runs = np.array([key for key, _ in columns])
@@ -186,13 +182,9 @@ class _Times:
 
 def _row_medians(values: Floats) -> Floats:
     """The median of each row, its NaN left out; NaN for a row of nothing else."""
-    if not values.shape[1]:
-        return np.full(len(values), np.nan)
-    ordered = np.sort(values, axis=1)
-    counts = (~np.isnan(ordered)).sum(axis=1)
-    rows = np.arange(len(values))
-    low, high = np.maximum((counts - 1) // 2, 0), np.minimum(counts // 2, values.shape[1] - 1)
-    found: Floats = (ordered[rows, low] + ordered[rows, high]) / 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found: Floats = np.nanmedian(values, axis=1)
     return found
 
 

@@ -83,11 +83,9 @@ def _lies_between(sizes: Sequence[float], values: Sequence[Sequence[float]]) -> 
     """Whether the middle one of three is on a line, straight or on logarithmic axes, throughout."""
     share = (sizes[1] - sizes[0]) / (sizes[2] - sizes[0])
     portion = math.log(sizes[1] / sizes[0]) / math.log(sizes[2] / sizes[0])
-    straight = [a + share * (b - a) for a, _, b in values]
-    power, halved = ([a * (b / a) ** by for a, _, b in values] for by in (portion, share))
-    return any(
-        all(_equal(found, middle) for found, (_, middle, _) in zip(line, values, strict=True))
-        for line in (straight, power, halved)
+    straight = all(_equal(a + share * (b - a), middle) for a, middle, b in values)
+    return straight or any(
+        all(_equal(a * (b / a) ** by, middle) for a, middle, b in values) for by in (portion, share)
     )
 
 

@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
 from flashlab.files import write_json
-from flashlab.implementations import Implementation, find_implementations
+from flashlab.implementations import find_implementations
 from flashlab.machines import machine_of
 from flashlab.runs import Run
 from flashlab_grading.apart import check_apart
@@ -99,14 +99,12 @@ def _attached_results(
     return {config["pdf"]: list(submission.results)}, protocol
 
 
-def _refuse_gpu_results(
-    results: Mapping[str, list[Result]], implementations: Collection[str]
-) -> None:
+def _refuse_gpu_results(results: Mapping[str, list[Result]]) -> None:
     """ConfigError if any of these results is from a GPU, which a CPU cannot reproduce."""
     devices = {
         name: sorted({r.declaration.device_name or "no device named" for r in from_gpu})
         for name, own in results.items()
-        if (from_gpu := [r for r in own if is_from_gpu(r, implementations)])
+        if (from_gpu := [r for r in own if is_from_gpu(r)])
     }
     if not devices:
         return
@@ -140,16 +138,15 @@ def _plan_sample(
     config: Mapping[str, Any],
     device: str,
     groups: Sequence[list[Result]],
-    implementations: Mapping[str, Implementation],
     protocol: Mapping[str, Any],
 ) -> dict[Run, plan.PlannedRun]:
     """The sample of these results, the most suspicious first, with each record's file."""
     dtype = ATTENTION.dtypes[device] if config["dtype"] == "auto" else config["dtype"]
     on = machine_of(config)
     here, seed = on.name_device(device), config["grading"]["seed"]
-    chosen = choose(groups, here, config["reproduce"], seed, implementations)
+    chosen = choose(groups, here, config["reproduce"], seed)
     runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
-    return plan.plan_local(ATTENTION, runs, protocol, implementations, RECORDS, on=on)
+    return plan.plan_local(ATTENTION, runs, protocol, find_implementations(), RECORDS, on=on)
 
 
 def _check_request(config: Mapping[str, Any]) -> None:
@@ -202,11 +199,10 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
                 groups = [attached]
         except GradingError as error:
             raise ConfigError(f"--config: {kind}: {error}") from error
-        implementations = find_implementations()
         if device == "cpu":
-            _refuse_gpu_results({k: v for own in groups for k, v in own.items()}, implementations)
+            _refuse_gpu_results({k: v for own in groups for k, v in own.items()})
         results = [[r for own in group.values() for r in own] for group in groups]
-        planned = _plan_sample(config, device, results, implementations, protocol)
+        planned = _plan_sample(config, device, results, protocol)
         _print_estimate(planned, [r for group in results for r in group], protocol)
     path = root / HOME / f"{kind}.json"
     document = {

@@ -97,24 +97,21 @@ def _contradictions(
                 yield Line("warn", "plausibility.order", less.result.name, params, *texts)
 
 
-def _pass_ratio(point: Point) -> Iterator[Line]:
-    seconds = point.result.numbers.seconds
-    ratio = seconds["backward"] / seconds["forward"]
-    low, high = PASS_RATIO
-    if not low <= ratio <= high and max(seconds["forward"], seconds["backward"]) >= LAUNCH_SECONDS:
-        texts = f"{low:g} – {high:g}", f"{ratio:.3g}"
-        yield Line("warn", "plausibility.ratio", point.result.name, {}, *texts)
-
-
 def check_plausibility(points: Sequence[Point]) -> list[Line]:
     """Contradictions among a submission's own points; a single line where there are none.
 
     A file is named once, with the first contradiction found.
     """
     found: dict[str, Line] = {}
+    low, high = PASS_RATIO
     for point in points:
-        for line in _pass_ratio(point):
-            found.setdefault(line.file, line)
+        name, (forward, backward) = (
+            point.result.name,
+            (point.result.numbers.seconds[passed] for passed in PASSES),
+        )
+        if max(forward, backward) >= LAUNCH_SECONDS and not low <= backward / forward <= high:
+            texts = f"{low:g} – {high:g}", f"{backward / forward:.3g}"
+            found.setdefault(name, Line("warn", "plausibility.ratio", name, {}, *texts))
     for sweep in sweeps_of(points):
         for line in list(_contradictions(sweep, found)):
             found.setdefault(line.file, line)

@@ -19,7 +19,7 @@ from flashlab_grading.model import GradingError
 if TYPE_CHECKING:
     import pypdfium2
 
-MAX_PDF_BYTES = 128 * 1024**2
+MAX_PDF_BYTES = 32 * 1024**2
 MAX_ATTACHMENT_BYTES = 64 * 1024**2
 MAX_ATTACHED_BYTES = 128 * 1024**2
 MAX_ATTACHED = 5_000

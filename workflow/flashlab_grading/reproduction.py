@@ -7,7 +7,7 @@ the ratio of the two implementations can be compared, which is weak evidence and
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -62,7 +62,8 @@ def read_measured(path: Path, run: Run) -> Measured:
 
 
 @cache
-def _known_kernels() -> frozenset[str]:
+def known_kernels() -> frozenset[str]:
+    """The implementations that can be measured here."""
     return frozenset(find_implementations())
 
 
@@ -77,26 +78,20 @@ def declared_run(result: Result) -> Declared | None:
     return declaration.implementation, declaration.shape
 
 
-def choose(
-    groups: Sequence[Iterable[Result]],
-    here: str,
-    count: int,
-    seed: int,
-    known: Collection[str],
-) -> list[Declared]:
+def choose(groups: Sequence[Iterable[Result]], here: str, count: int, seed: int) -> list[Declared]:
     """A sample of `count` declared runs, the same for the same seed and submissions.
 
     `groups` are the files of the most suspicious submissions, of the next ones, and so on; runs of
     an earlier group come first, and within one the seed decides. Runs shorter than
     `LAUNCH_SECONDS` come last. If a run was on another device, the other implementation is
-    measured at that shape too. `known` are the implementations that can be measured.
+    measured at that shape too.
     """
     longest: dict[Declared, float] = {}
     places: dict[Declared, int] = {}
     elsewhere: set[Declared] = set()
     for place, result in ((i, result) for i, group in enumerate(groups) for result in group):
         run = declared_run(result)
-        if run is None or run[0] not in known:
+        if run is None or run[0] not in known_kernels():
             continue
         seconds = min(result.numbers.seconds[name] for name in PASSES)
         longest[run] = max(seconds, longest.get(run, 0.0))
@@ -114,10 +109,10 @@ def choose(
     return list(chosen)
 
 
-def is_from_gpu(result: Result, known: Collection[str]) -> bool:
+def is_from_gpu(result: Result) -> bool:
     """Whether a file can be sampled and is from a GPU, as the course's are if none is named."""
     run, device_name = declared_run(result), result.declaration.device_name
-    sampled = run is not None and run[0] in known
+    sampled = run is not None and run[0] in known_kernels()
     return sampled and (device_name is None or device_is_gpu(device_name))
 
 
@@ -190,7 +185,7 @@ def check_reproduction(
     def nothing(code: str, **params: str) -> list[Line]:
         return [Line("not_checked", code, params=params)]
 
-    known = _known_kernels()
+    known = known_kernels()
     unknown = dict.fromkeys(
         run[0] for r in results if (run := declared_run(r)) and run[0] not in known
     )

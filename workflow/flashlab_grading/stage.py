@@ -86,9 +86,9 @@ class _Page:
             "confidence": cluster.confidence,
             "pairs": [
                 {
-                    "one": self.show(pair.one),
-                    "other": self.show(pair.other),
-                    **{name: pair.line.params[name] for name in named},
+                    "one": self.show(pair.submission),
+                    "other": self.show(pair.params["other"]),
+                    **{name: pair.params[name] for name in named},
                 }
                 for pair in cluster.pairs[:SHOWN_PAIRS]
             ],

@@ -17,7 +17,6 @@ from flashlab.untrusted import UnsoundFileError
 from flashlab_grading import declared
 from flashlab_grading.files import Entries, Found, entries_of, files_of
 from flashlab_grading.model import (
-    Declaration,
     GradingError,
     Line,
     Result,
@@ -140,15 +139,12 @@ def read_submission(folder: str, name: str, device_name: str | None) -> Submissi
         ]
     # A submission comes from one GPU: the device that one file names is that of the others.
     device = named.pop() if len(named) == 1 else (None if named else device_name)
-    results = tuple(
-        replace(result, declaration=_on(result.declaration, device))
-        for result in submission.results
-    )
-    return replace(submission, results=results, lines=tuple(lines), device_name=device)
-
-
-def _on(declaration: Declaration, device_name: str | None) -> Declaration:
-    return replace(declaration, device_name=declaration.device_name or device_name)
+    results = []
+    for result in submission.results:
+        said = result.declaration
+        on = replace(said, device_name=said.device_name or device)
+        results.append(replace(result, declaration=on))
+    return replace(submission, results=tuple(results), lines=tuple(lines), device_name=device)
 
 
 def find_submissions(folder: str) -> Entries:
