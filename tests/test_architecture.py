@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import subprocess
 import sys
@@ -125,6 +126,26 @@ def test_grading_is_imported_by_the_command_line_alone_and_only_when_asked_for()
         for name in imported_names(node)
     }
     assert not any(name.startswith(GRADING) for name in at_once)
+
+
+def test_grading_stands_on_the_public_face_of_flashlab_alone() -> None:
+    """Modules and packages directly in it, and what attention declares; no name of their own."""
+    attention = {f"flashlab.benchmarks.attention.{x}" for x in ("costs", "declaration", "shape")}
+    for module in OF_GRADING:
+        for node in ast.walk(ast.parse(MODULES[module].read_bytes())):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
+                "flashlab"
+            ):
+                continue
+            source, names = str(node.module), {alias.name for alias in node.names}
+            assert not any(name.startswith("_") for name in names), (module, names)
+            whole = {f"{source}.{name}" for name in names}
+            if source == "flashlab":
+                assert whole <= MODULES.keys()
+            elif source.startswith("flashlab.") and not whole <= attention:
+                assert source.count(".") == 1 or source in attention, (module, source)
+                offered = getattr(importlib.import_module(source), "__all__", names)
+                assert names <= set(offered), (module, source)
 
 
 @pytest.mark.parametrize("word", ["grading", "submissions", "reproduce", "pdf="])

@@ -7,6 +7,7 @@ import io
 import json
 import random
 import statistics
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pikepdf
 import pytest
 import yaml
 from grading import tampering
+from grading.conftest import grade_folder
 from PIL import Image
 
 from flashlab import attached, plan
@@ -187,6 +189,19 @@ def test_an_alteration_of_the_document_is_found_and_named(
     assert status == 1
     assert ALTERED[alter] in said
     assert "verdict: inconsistent" in said
+
+
+def test_a_page_as_large_as_a_field_is_drawn_within_bounds(
+    report: tuple[bytes, Files], verified: Verified, tmp_path: Path
+) -> None:
+    def enlarge(pdf: pikepdf.Pdf) -> None:
+        pdf.pages[0].obj["/MediaBox"] = pikepdf.Array([0, 0, 30_000, 30_000])
+
+    before = set(Path(tempfile.gettempdir()).glob("flashlab-*"))
+    status, said = verified(tampering.altered(report[0], enlarge))
+    assert status == 1
+    assert "difference: page 1: its words are right, but it looks otherwise" in said
+    assert set(Path(tempfile.gettempdir()).glob("flashlab-*")) <= before
 
 
 def test_two_attachments_of_one_name_are_refused(
@@ -436,6 +451,19 @@ def test_invented_data_that_were_rendered_agree_and_cannot_have_been_measured(
     assert "verdict: consistent: its data give this file, byte for byte" in said
     assert "data: no measurement gives these records" in said
     assert "all samples in the record are equal" in said
+
+
+def test_reports_are_submissions_so_that_a_copied_one_is_found(
+    report: tuple[bytes, Files], tmp_path: Path
+) -> None:
+    for name in ("ann", "ben"):
+        tmp_path.joinpath("class", name).mkdir(parents=True)
+        tmp_path.joinpath("class", name, "my report.pdf").write_bytes(report[0])
+    tmp_path.joinpath("class", "ann", "essay.pdf").write_bytes(b"%PDF-1.7 of something else")
+    lines = grade_folder(tmp_path / "class").lines
+    copied = {x.submission for x in lines if (x.check, x.verdict) == ("copies", "fail")}
+    assert copied == {"ann", "ben"}
+    assert {line.verdict for line in lines if line.check == "form"} == {"pass"}
 
 
 def ceilings(**changes: Any) -> bytes:
