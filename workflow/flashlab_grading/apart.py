@@ -11,6 +11,7 @@ import os
 import pickle
 import resource
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -33,10 +34,8 @@ def _limit_memory() -> None:
     with open("/proc/self/statm", encoding="ascii") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = now + MAX_MEMORY
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
+    resource.setrlimit(resource.RLIMIT_AS, (min(now + MAX_MEMORY, most), hard))
 
 
 def _check_in_child(

@@ -62,12 +62,9 @@ def _fault(samples: Sequence[float]) -> tuple[Verdict, str] | None:
 def _date_fault(started: str, now: datetime) -> bool:
     try:
         found = datetime.fromisoformat(started)
-    except ValueError:
-        return True
-    found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    try:
+        found = found if found.tzinfo else found.replace(tzinfo=UTC)
         return not EARLIEST <= found <= now + timedelta(days=1)
-    except OverflowError:
+    except (ValueError, OverflowError):
         return True
 
 

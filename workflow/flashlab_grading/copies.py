@@ -30,9 +30,8 @@ from scipy.stats import spearmanr
 
 from flashlab_grading.declared import kind_of_device
 from flashlab_grading.identity import family_of
-from flashlab_grading.model import Line, Result, Verdict
+from flashlab_grading.model import PASSES, Line, Result, Verdict
 
-PASSES = ("forward", "backward")
 Floats = NDArray[np.float64]
 
 LEAST_SCATTER = 1e-4
@@ -60,11 +59,11 @@ LEAST_COMMON = 24
 LEAST_GROUP = 8
 """Fewest submissions that name one device for what is usual on it to be known."""
 
-CLOSE = 1.2e-3
+CLOSE = 1e-3
 """Scatter of a pair's ratios that independent measurements do not have: of 17 recordings on one
 H200, the closest of 136 pairs scatter by 0.33%; calls of the same processes by 0.15 to 0.22%."""
 
-SAME_LEVEL = 5e-4
+SAME_LEVEL = 3e-4
 """How far from 1 the median ratio of a likely pair may be; two cards of a kind differ by more."""
 
 APART = 3.0
@@ -193,8 +192,7 @@ def _row_medians(values: Floats) -> Floats:
 
 def _share_within(width: Floats) -> Floats:
     """The largest share of the ratios of independent measurements that a window can hold."""
-    found: Floats = erf(width / (4 * LEAST_SCATTER))
-    return found
+    return np.asarray(erf(width / (4 * LEAST_SCATTER)))
 
 
 def _certain(times: _Times, row: int) -> Iterator[Agreement]:

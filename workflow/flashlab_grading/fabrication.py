@@ -13,10 +13,8 @@ from itertools import pairwise
 
 from flashlab.course import FLOPS_RATIOS
 from flashlab_grading.identity import Point
-from flashlab_grading.model import Line, Result, Verdict
+from flashlab_grading.model import PASSES, Line, Result, Verdict
 from flashlab_grading.plausibility import sweeps_of
-
-PASSES = ("forward", "backward")
 
 EXACT = 1e-7
 """Relative difference below which two numbers are taken to be computed from one another.

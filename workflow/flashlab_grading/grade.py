@@ -128,14 +128,13 @@ def _badges(own: CheckedSubmission) -> tuple[str, ...]:
         return bool(verdicts) and verdicts <= {"pass", "warn"}
 
     form = {line.verdict for line in lines if line.check == "form" and line.file}
-    available = form == {"pass"} and passed("coverage")
-    functional = available and all(
-        map(passed, ("arithmetic", "identity", "physics", "plausibility"))
-    )
     copied = any(line.check == "copies" and line.verdict == "fail" for line in lines)
-    reproduced = passed("reproduction") and any(line.code == "reproduction.pass" for line in lines)
-    earned = (available, functional and not copied, functional and not copied and reproduced)
-    return tuple(badge for badge, has in zip(BADGES, earned, strict=True) if has)
+    earned = (
+        form == {"pass"} and passed("coverage"),
+        not copied and all(map(passed, ("arithmetic", "identity", "physics", "plausibility"))),
+        passed("reproduction") and any(line.code == "reproduction.pass" for line in lines),
+    )
+    return BADGES[: next((i for i, has in enumerate(earned) if not has), len(BADGES))]
 
 
 def _summary(own: CheckedSubmission) -> Summary:

@@ -14,6 +14,9 @@ CHECKS = (
     *("form", "arithmetic", "identity", "physics", "plausibility", "coverage", "copies"),
     "reproduction",
 )
+PASSES = ("forward", "backward")
+"""The passes that are timed; the third time is their sum."""
+
 Verdict = Literal["pass", "warn", "fail", "not_checked"]
 VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 """From the worst on; a whole check's verdict is the worst of its lines. What was not checked has

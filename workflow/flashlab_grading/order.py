@@ -6,7 +6,6 @@ order, which the rules have as input. The order includes its own time, so every 
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import defaultdict
@@ -20,7 +19,7 @@ from flashlab.attached import AttachmentError, read_config
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
-from flashlab.files import write_json
+from flashlab.files import read_json, write_json
 from flashlab.implementations import find_implementations
 from flashlab.machines import machine_of
 from flashlab.runs import Run
@@ -218,15 +217,9 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
         ],
     }
     write_json(path, document)
-    return Ordered(
-        kind,
-        path.as_posix(),
-        {
-            entry.path.name: plan.measuring_order(ATTENTION, entry, protocol)
-            for entry in planned.values()
-        },
-        tuple(entry.path.as_posix() for entry in planned.values()),
-    )
+    entries = planned.values()
+    orders = {e.path.name: plan.measuring_order(ATTENTION, e, protocol) for e in entries}
+    return Ordered(kind, path.as_posix(), orders, tuple(e.path.as_posix() for e in entries))
 
 
 def keep_order(ordered: Ordered) -> None:
@@ -236,13 +229,13 @@ def keep_order(ordered: Ordered) -> None:
 
 def kept_order() -> Ordered:
     """What the call that this job belongs to ordered; FileNotFoundError outside of a call."""
-    document = json.loads(KEPT.read_text(encoding="utf-8"))
+    document = read_json(KEPT)
     return Ordered(**{**document, "records": tuple(document["records"])})
 
 
 def read_order(path: Path) -> dict[str, Any]:
     """The order that a call wrote."""
-    order: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    order: dict[str, Any] = read_json(path)
     return order
 
 

@@ -13,9 +13,7 @@ from flashlab.course import FLASH2, NAIVE
 from flashlab.devices import Device, find_device, known_devices
 from flashlab_grading.declared import device_is_gpu
 from flashlab_grading.identity import Candidate
-from flashlab_grading.model import Line, Result, Verdict
-
-PASSES = ("forward", "backward")
+from flashlab_grading.model import PASSES, Line, Result, Verdict
 
 CLOCK_ALLOWANCE = 1.25
 """How far a card may run above the stated boost clock: an RTX 3070 reaches 2.1 GHz of 1.73."""

@@ -17,11 +17,9 @@ from flashlab.benchmarks.attention import costs
 from flashlab.course import FLASH2
 from flashlab_grading.declared import kind_of_device
 from flashlab_grading.identity import Candidate, Point
-from flashlab_grading.model import Line
+from flashlab_grading.model import PASSES, Line
 
 LAUNCH_SECONDS = 0.3e-3
-PASSES = ("forward", "backward")
-
 LAUNCH_SCATTER = 0.15e-3
 """Seconds that launches can add to a longer time: on an H200, a naive backward pass of a dozen
 kernels took 0.44 ms, one of twice the work 0.36 ms."""
@@ -105,15 +103,13 @@ def check_plausibility(points: Sequence[Point]) -> list[Line]:
     found: dict[str, Line] = {}
     low, high = PASS_RATIO
     for point in points:
-        name, (forward, backward) = (
-            point.result.name,
-            (point.result.numbers.seconds[passed] for passed in PASSES),
-        )
+        name = point.result.name
+        forward, backward = (point.result.numbers.seconds[passed] for passed in PASSES)
         if max(forward, backward) >= LAUNCH_SECONDS and not low <= backward / forward <= high:
             texts = f"{low:g} – {high:g}", f"{backward / forward:.3g}"
             found.setdefault(name, Line("warn", "plausibility.ratio", name, {}, *texts))
     for sweep in sweeps_of(points):
-        for line in list(_contradictions(sweep, found)):
+        for line in _contradictions(sweep, dict(found)):
             found.setdefault(line.file, line)
     if found:
         return [found[name] for name in sorted(found)]

@@ -19,9 +19,8 @@ from flashlab.implementations import find_implementations
 from flashlab.records import read_record
 from flashlab.runs import Run
 from flashlab_grading.declared import device_is_gpu, is_same_device
-from flashlab_grading.model import Line, Result, Verdict
+from flashlab_grading.model import PASSES, Line, Result, Verdict
 
-PASSES = ("forward", "backward")
 TOLERANCE = 0.25
 LAUNCH_SECONDS = 0.3e-3
 """Shorter times are mostly kernel launches and vary by more than `TOLERANCE` between sessions."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flashlab.files import open_atomically
+from flashlab.files import open_atomically, read_json
 from flashlab_grading.grade import Grades, Summary
 from flashlab_grading.model import BADGES, CHECKS
 from flashlab_grading.shown import MARKS, cell, told_apart
@@ -88,7 +87,7 @@ def write_pages(document_file: Path, output: Path) -> None:
     """Write the PDF: a table of the class, then what did not pass in each submission."""
     from flashlab.report import TEMPLATES, to_pdf
 
-    document = json.loads(document_file.read_text(encoding="utf-8"))
+    document = read_json(document_file)
     pdf = to_pdf(to_html(document), TEMPLATES, (), datetime.fromtimestamp(0, UTC))
     with open_atomically(output, binary=True) as file:
         file.write(pdf)
