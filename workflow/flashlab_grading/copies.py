@@ -79,9 +79,6 @@ MEAN_WIDTH = 1e-5
 MEAN_SHARE = 0.8
 """Share of a submission's times that must be such means."""
 
-MOST_SOURCES = 24
-"""Nearest others of which weighted means are tried; a third of the number of times at most."""
-
 EQUAL_FILES = 3
 """Fewest files with equal times that are a copy, whatever they are declared as."""
 
@@ -308,7 +305,7 @@ def _means(times: _Times, told: Mapping[str, set[str]]) -> Iterator[tuple[str, l
         complete = ~np.isnan(times.logs[:, present]).any(axis=1) & ~np.isnan(times.scatter[row])
         complete[[times.names.index(other) for other in told.get(name, ())]] = False
         sources = np.flatnonzero(complete)[np.argsort(times.scatter[row, complete], kind="stable")]
-        sources = sources[: min(MOST_SOURCES, int(present.sum()) // 3)]
+        sources = sources[: int(present.sum()) // 2]  # the nearest, and fewer than there are times
         if len(sources) < 2:
             continue
         own, theirs = times.logs[row, present], times.logs[np.ix_(sources, present)]
