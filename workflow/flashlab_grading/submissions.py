@@ -116,7 +116,7 @@ class _Reader:
         for file, result in list(self.results.items()):
             said = result.declaration
             samples = tuple(sorted(result.samples.items()))
-            key = (repr(result.numbers), result.claim, samples, tuple(said.stated.items()))
+            key = (repr(result.numbers), samples, tuple(said.stated.items()))
             other = seen.setdefault(key, file)
             if other != file and said.says_something:
                 del self.results[file]
