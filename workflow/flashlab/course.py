@@ -100,7 +100,7 @@ class NotMeasuredError(Exception):
 
 @dataclass(frozen=True)
 class Rounding:
-    """How coarsely a file's times, or its rates, were rounded; not at all if all is as it begins.
+    """How coarsely a file's times, or its rates, were rounded; by default not at all.
 
     `decimals` counts digits after the point, `digits` significant ones. Either may be what was
     rounded to, so an error is the larger of the two. `is_single` is whether they are float32.

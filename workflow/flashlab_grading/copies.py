@@ -314,9 +314,10 @@ def _means(times: _Times, told: Mapping[str, set[str]]) -> Iterator[tuple[str, l
         for table, wanted in tables:
             if (found := _weights(table.T, wanted)) is not None:
                 weights = found[: len(sources)]
-                most = weights > 1e-3 * weights.max()
-                yield name, [times.names[source] for source in sources[most]]
-                break
+                most = sources[weights > 1e-3 * weights.max()]
+                if len(most) > 1:
+                    yield name, [times.names[source] for source in most]
+                    break
 
 
 def _weights(table: Floats, wanted: Floats) -> Floats | None:
@@ -326,7 +327,10 @@ def _weights(table: Floats, wanted: Floats) -> Floats | None:
     """
     kept = np.arange(len(wanted))
     for _ in range(3):
-        weights, _ = nnls(table[kept], wanted[kept])
+        try:
+            weights, _ = nnls(table[kept], wanted[kept])
+        except RuntimeError:  # it found none within its number of steps
+            return None
         off = np.abs(table @ weights - wanted)
         kept = np.argsort(off)[: math.ceil(MEAN_SHARE * len(wanted))]
     fits = math.sqrt(float((off[kept] ** 2).mean())) < MEAN_WIDTH
