@@ -277,19 +277,63 @@ def test_a_whole_recorded_dataset_raises_no_alarm(
     assert any(line.code == "form.not_measured" for line in found.grades.lines if line.is_note)
 
 
-def test_a_point_far_from_the_class_is_a_warning(
-    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+def a_slow_end(own: Any) -> None:
+    own.rescale("pytorch-b32-n1024-h32-e2048-full", 4)  # with no neighbour above
+
+
+def a_fast_run(own: Any) -> None:
+    own.rescale("pytorch-b32-n512-h32-e2048-causal", 1 / 2.2)
+
+
+def a_fast_experiment(own: Any) -> None:
+    for b in (8, 16, 32, 64):
+        own.rescale(f"pytorch-b{b}-n512-h32-e2048-causal", 0.5)
+
+
+def milliseconds(own: Any) -> None:
+    for name in own.documents:
+        own.rescale(name, 1000)
+
+
+AGAINST_THE_CLASS: dict[str, tuple[Callable[[Any], None], str]] = {
+    "a slow end": (a_slow_end, "plausibility.class"),
+    "a fast run": (a_fast_run, "plausibility.fast"),
+    "a fast experiment": (a_fast_experiment, "plausibility.fast"),
+    "milliseconds": (milliseconds, "plausibility.milliseconds"),
+}
+
+
+@pytest.mark.parametrize("altered", AGAINST_THE_CLASS)
+def test_what_is_far_from_the_class_is_a_warning(
+    altered: str,
+    sound: Any,
+    measured_again: Callable[..., Any],
+    graded: Callable[..., Any],
+    tmp_path: Path,
 ) -> None:
+    change, code = AGAINST_THE_CLASS[altered]
     for seed in range(6):
         own = measured_again(sound, seed)
-        if seed == 3:  # the end of its sweeps, with no neighbour above
-            own.rescale("pytorch-b32-n1024-h32-e2048-full", 4)
+        if seed == 3:
+            change(own)
         own.write(tmp_path / f"s{seed}")
     found = graded(tmp_path)
     assert found.fails() == {}
-    assert {(line.submission, line.code) for line in found.lines("warn")} == {
-        ("s3", "plausibility.class")
-    }
+    assert {line.submission for line in found.lines("warn")} == {"s3"}
+    assert code in {line.code for line in found.lines("warn")}
+
+
+def test_other_gpus_in_the_class_are_no_measure(
+    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Six of one GPU and two of another, which is slower in one of the implementations."""
+    for seed in range(8):
+        own = measured_again(sound, seed)
+        for name in own.documents if seed > 5 else ():
+            own.rows[name][-1] = "NVIDIA H100 80GB HBM3"
+            own.rescale(name, 3.0 if "pytorch" in name else 1.1)
+        own.write(tmp_path / f"s{seed}")
+    assert graded(tmp_path).alarms() == []
 
 
 def test_a_submission_of_another_gpu_is_told_once_and_not_point_by_point(
