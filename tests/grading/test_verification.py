@@ -153,6 +153,20 @@ def test_a_report_as_it_was_made_is_consistent(
     assert [path.name for path in tmp_path.iterdir()] == ["lab5.pdf"]
 
 
+def test_a_report_is_verified_under_any_name(report: tuple[bytes, Files], tmp_path: Path) -> None:
+    tmp_path.joinpath("report of ann").write_bytes(report[0])
+    status, lines = verify(tmp_path / "report of ann")
+    assert status == 0, lines
+
+
+def test_an_attachment_that_ends_otherwise_is_told(
+    report: tuple[bytes, Files], verified: Verified
+) -> None:
+    pdf, files = report
+    status, said = verified(pdf, {**files, "findings.json": files["findings.json"] + b"\n"})
+    assert status == 1 and "findings.json: line " in said
+
+
 def test_a_report_rebuilt_from_its_own_attachments_is_the_same_to_the_byte(
     illustrated: tuple[bytes, Files], tmp_path: Path
 ) -> None:
@@ -228,16 +242,20 @@ def test_an_alteration_of_the_document_is_found_and_named(
 
 
 def test_a_page_as_large_as_a_field_is_drawn_within_bounds(
-    report: tuple[bytes, Files], verified: Verified, tmp_path: Path
+    report: tuple[bytes, Files],
+    verified: Verified,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def enlarge(pdf: pikepdf.Pdf) -> None:
         pdf.pages[0].obj["/MediaBox"] = pikepdf.Array([0, 0, 30_000, 30_000])
 
-    before = set(Path(tempfile.gettempdir()).glob("flashlab-*"))
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     status, said = verified(tampering.altered(report[0], enlarge))
     assert status == 1
     assert "difference: page 1: its words are right, but it looks otherwise" in said
-    assert set(Path(tempfile.gettempdir()).glob("flashlab-*")) <= before
+    assert list(temporary.iterdir()) == []
 
 
 def test_two_attachments_of_one_name_are_refused(
@@ -484,7 +502,7 @@ def test_invented_data_that_were_rendered_agree_and_cannot_have_been_measured(
 
     status, said = verified(rebuilt(with_record(report[1], records, without_noise), tmp_path))
     assert status == 1
-    assert "verdict: consistent: its data give this file, byte for byte" in said
+    assert "file, byte for byte; but no measurement gives its data" in said
     assert "data: no measurement gives these records" in said
     assert "all samples in the record are equal" in said
 

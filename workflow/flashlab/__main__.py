@@ -299,13 +299,9 @@ def _verify(arguments: Arguments) -> None:
 
 
 def _verify_unlimited(arguments: Arguments) -> None:
-    from flashlab_grading import verification
+    from flashlab_grading.verification import write_verification
 
-    if arguments.order:
-        status = verification.write_ordered_verification(arguments.order)
-    else:
-        status = verification.write_verification(arguments.pdf)
-    raise SystemExit(status)
+    raise SystemExit(write_verification(arguments.pdf, arguments.order))
 
 
 def _hw4(arguments: Arguments) -> None:

@@ -240,18 +240,14 @@ def _odds(count: int, total: int, share: float) -> float:
 # Likely copies
 
 
-def _groups(times: _Times) -> list[list[int]]:
-    """The rows of each device that enough submissions name."""
-    rows: dict[str, list[int]] = defaultdict(list)
-    for row, device in enumerate(times.devices):
-        if device is not None:
-            rows[device].append(row)
-    return [group for group in rows.values() if len(group) >= LEAST_GROUP]
-
-
 def _likely(times: _Times) -> Iterator[Agreement]:
     """The pairs that agree more closely than machines of their kind do."""
-    for group in _groups(times):
+    groups: dict[str | None, list[int]] = defaultdict(list)
+    for row, device in enumerate(times.devices):
+        groups[device].append(row)
+    for device, group in groups.items():
+        if device is None or len(group) < LEAST_GROUP:
+            continue
         scatter = times.scatter[np.ix_(group, group)]
         level = times.level[np.ix_(group, group)]
         close = (scatter < CLOSE) & (np.abs(level) < SAME_LEVEL)

@@ -23,6 +23,7 @@ from flashlab.files import read_json, write_json
 from flashlab.implementations import find_implementations
 from flashlab.machines import machine_of
 from flashlab.runs import Run
+from flashlab.untrusted import UnsoundFileError
 from flashlab_grading.apart import check_apart
 from flashlab_grading.arithmetic import check_arithmetic
 from flashlab_grading.causes import causes_of, urgency
@@ -37,7 +38,7 @@ from flashlab_grading.reproduction import (
     read_measured,
 )
 from flashlab_grading.shown import escaped
-from flashlab_grading.submissions import find_submissions, read_submission
+from flashlab_grading.submissions import find_submissions, read_report
 
 HOME = Path("results") / "grading"
 LOCAL = "local"
@@ -89,13 +90,13 @@ def _attached_results(
     """The results in the records attached to a report, and the protocol that measured them."""
     from flashlab_grading.report_pdf import attachments_of, read_pdf
 
-    pdf = Path(config["pdf"]).absolute()
+    content = read_pdf(Path(config["pdf"]))
     try:
-        protocol = plan.protocol_of(read_config(attachments_of(read_pdf(pdf))), device)
-    except AttachmentError as error:
+        protocol = plan.protocol_of(read_config(attachments_of(content)), device)
+        results = read_report(content).results
+    except (AttachmentError, UnsoundFileError) as error:
         raise GradingError(str(error)) from error
-    submission = read_submission(str(pdf.parent), pdf.name, None)
-    return {config["pdf"]: list(submission.results)}, protocol
+    return {config["pdf"]: list(results)}, protocol
 
 
 def _refuse_gpu_results(results: Mapping[str, list[Result]]) -> None:

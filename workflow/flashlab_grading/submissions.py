@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -15,6 +16,7 @@ from flashlab.course import (
 )
 from flashlab.untrusted import UnsoundFileError
 from flashlab_grading import declared
+from flashlab_grading.archives import REPORT, members_of, read_member
 from flashlab_grading.files import Entries, Found, entries_of, files_of
 from flashlab_grading.model import (
     GradingError,
@@ -125,8 +127,19 @@ class _Reader:
 
 def read_submission(folder: str, name: str, device_name: str | None) -> Submission:
     """The submission in ``folder/name``; `device_name` is used where it names no device itself."""
+    return _read(name, files_of(str(Path(folder, name))), device_name)
+
+
+def read_report(content: bytes) -> Submission:
+    """The records attached to a report's PDF, as a submission."""
+    name = f"report{REPORT}"
+    members = members_of(name, content)
+    return _read(name, (Found(m.path, read_member(m), m.problem) for m in members), None)
+
+
+def _read(name: str, files: Iterable[Found], device_name: str | None) -> Submission:
     reader = _Reader(name)
-    for found in files_of(str(Path(folder, name))):
+    for found in files:
         reader.take(found)
     submission = reader.finish()
     named = {result.declaration.device_name for result in submission.results} - {None}

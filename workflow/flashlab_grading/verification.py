@@ -33,7 +33,7 @@ from flashlab_grading.report_pdf import (
 )
 from flashlab_grading.reproduction import Measured, check_reproduction
 from flashlab_grading.shown import escaped
-from flashlab_grading.submissions import read_submission
+from flashlab_grading.submissions import read_report
 from flashlab_grading.wording import cause_sentence, sentence
 
 RELEASES = Path(__file__).parents[2] / "data" / "releases.csv"
@@ -69,7 +69,7 @@ def _attachment_differences(found: Mapping[str, bytes], made: Mapping[str, bytes
         elif name not in found:
             yield f"{name} is not attached"
         elif found[name] != made[name]:
-            lines = itertools.zip_longest(found[name].splitlines(), made[name].splitlines())
+            lines = itertools.zip_longest(found[name].split(b"\n"), made[name].split(b"\n"))
             numbered = enumerate(lines, start=1)
             number, pair = next((n, pair) for n, pair in numbered if pair[0] != pair[1])
             at = max(0, same_until(*(line or b"" for line in pair)) - SHOWN_CHARACTERS // 2)
@@ -152,17 +152,18 @@ def _ceiling_lines(attachments: Mapping[str, bytes]) -> Iterator[str]:
     if CEILINGS not in attachments:
         return
     document = parsed(attachments[CEILINGS], CEILINGS)
-    products = {f"matrix_product.{key}": m for key, m in document["matrix_product"].items()}
-    for name, own in {**products, "copy": document["copy"]}.items():
-        seconds = own["time(s)"]
+    copy, products = document["copy"], document["matrix_product"]
+    known = [("copy", copy, "bandwidth(GB/s)", 2 * copy["bytes"] / 1e9)]
+    for dtype, own in products.items():
+        known.append(
+            (f"matrix_product.{dtype}", own, "rate(TFLOPs/s)", 2 * own["size"] ** 3 / 1e12)
+        )
+    for name, own, key, work in known:
+        where, seconds = f"{CEILINGS}: {name}", own["time(s)"]
         if own["samples"] and not agree(seconds, statistics.median(own["samples"])):
-            yield f"{CEILINGS}: {name}: time(s) is not the median of the samples"
-        if name == "copy":
-            key, follows = "bandwidth(GB/s)", 2 * own["bytes"] / seconds / 1e9
-        else:
-            key, follows = "rate(TFLOPs/s)", 2 * own["size"] ** 3 / seconds / 1e12
-        if not agree(own[key], follows):
-            yield f"{CEILINGS}: {name}: {key}: it says {own[key]}, and the time gives {follows:.9g}"
+            yield f"{where}: time(s) is not the median of the samples"
+        if not agree(own[key], work / seconds):
+            yield f"{where}: {key}: it says {own[key]}, and the time gives {work / seconds:.9g}"
 
 
 def check_data(submission: Submission, attachments: Mapping[str, bytes]) -> tuple[bool, list[str]]:
@@ -218,7 +219,7 @@ def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tupl
     except UnsoundPdfError as error:
         raise UnsoundPdfError(f"{pdf}: {error}") from error
     with _one_message("the report's data cannot be checked"):
-        submission = read_submission(str(pdf.absolute().parent), pdf.name, None)
+        submission = read_report(content)
         plausible, lines = check_data(submission, attachments)
         again = check_reproduction(submission.results, measured, here) if measured else []
     for line in again:
@@ -230,7 +231,8 @@ def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tupl
     if compared.made:
         lines.append(_keep(compared.made, pdf))
     lines.append(f"the author's own, not verified: {_unverified(attachments)}")
-    lines.append(f"verdict: {escaped(compared.verdict)}")
+    doubt = "" if plausible else "; but no measurement gives its data"
+    lines.append(f"verdict: {escaped(compared.verdict)}{doubt}")
     lines.append(
         "This compares the report with its own data; invented data agree with their report, too."
     )
@@ -238,14 +240,13 @@ def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tupl
     return ((compared.status or DIFFER) if failed else compared.status), lines
 
 
-def write_verification(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> int:
-    """Verify a report, print what was found on standard output, and return the exit status."""
-    status, lines = verify(pdf, measured, here)
+def write_verification(pdf: Path | None, order_file: Path | None) -> int:
+    """Verify a report, or that which a call's order names, print what was found: the exit status."""
+    if order_file is None:
+        assert pdf is not None
+        status, lines = verify(pdf)
+    else:
+        order = read_order(order_file)
+        status, lines = verify(Path(order["pdf"]), measured_of(order), order["here"])
     print("\n".join(lines))
     return status
-
-
-def write_ordered_verification(order_file: Path) -> int:
-    """Verify the report that a call's order names, as `write_verification` does."""
-    order = read_order(order_file)
-    return write_verification(Path(order["pdf"]), measured_of(order), order["here"])
