@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-from architecture import COMMAND, MODULES, PAGE, imported_modules, renewed
+from architecture import COMMAND, GRADING, MODULES, PAGE, imported_modules, renewed
 
 from flashlab.sources import PACKAGE, imports, module_name, sources_of
 
@@ -43,7 +43,16 @@ TORCHLESS_MEASURING = {
     "flashlab.measuring.supervise",
     "flashlab.measuring.surroundings",
 }
-GRADING = {name for name in MODULES if name.startswith("flashlab.grading")}
+OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
+FACE = {
+    *(f"flashlab.benchmarks.attention{part}" for part in ("", ".costs", ".declaration", ".shape")),
+    *("flashlab.benchmarks.implementations", "flashlab.cli", "flashlab.config", "flashlab.course"),
+    *("flashlab.devices", "flashlab.files", "flashlab.records", "flashlab.runs"),
+    *(f"flashlab.plan{part}" for part in ("", ".datasets", ".machines", ".planning")),
+    *(f"flashlab.report.{part}" for part in ("attached", "page", "rebuild", "render")),
+    *("flashlab.telling.catalogs", "flashlab.telling.glyphs", "flashlab.untrusted"),
+}
+"""What a package beside flashlab may import: readers, renderers and the plan, no analysis."""
 KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
 
 
@@ -126,11 +135,25 @@ def test_what_measures_is_imported_by_the_command_line_and_what_needs_no_plan_al
 def test_of_grading_the_command_line_knows_the_commands_alone() -> None:
     imported = {
         (name, graded)
-        for name in set(MODULES) - GRADING
-        for graded in imported_modules(name) & GRADING
+        for name in set(MODULES) - OF_GRADING
+        for graded in imported_modules(name) & OF_GRADING
     }
     assert {module for module, _ in imported} == {"flashlab.__main__"}
-    assert {graded for _, graded in imported} <= {"flashlab.grading", "flashlab.grading.commands"}
+    assert {graded for _, graded in imported} <= {GRADING, f"{GRADING}.commands"}
+
+
+def test_grading_stands_on_the_public_face_of_flashlab_alone() -> None:
+    used = {name for module in OF_GRADING for name in imported_modules(module)} - OF_GRADING
+    assert used <= FACE
+    private = [
+        (module, alias.name)
+        for module in OF_GRADING
+        for node in ast.walk(ast.parse(MODULES[module].read_bytes()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name.startswith("_")
+    ]
+    assert private == []
 
 
 @pytest.mark.parametrize("package", ["torch", "matplotlib", "weasyprint", "scipy", "pikepdf"])

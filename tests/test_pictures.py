@@ -46,8 +46,8 @@ def test_a_sound_picture_is_kept_to_the_byte(content: bytes, media_type: str) ->
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (raster("GIF", "P"), "cannot be read as PNG or JPEG"),
-        (b"no picture", "cannot be read as PNG or JPEG"),
+        (raster("GIF", "P"), "it is neither PNG nor JPEG"),
+        (b"no picture", "it is neither PNG nor JPEG"),
         (raster(size=(200, 200))[:-40], "cannot be read as PNG or JPEG"),
         (raster("JPEG", size=(200, 200))[:-200], "cannot be read as PNG or JPEG"),
         (raster("JPEG", "CMYK"), "its colours are CMYK; save it as 8-bit RGB"),

@@ -65,7 +65,7 @@ def test_everything_that_cannot_be_shown_is_one_message(folder: Path) -> None:
         "../../outside.png": "outside the project's folder",
         "link.png": "outside the project's folder",
         str(folder.parent / "outside.png"): "outside the project's folder",
-        "broken.jpg": "cannot be read as PNG or JPEG",
+        "broken.jpg": "it is neither PNG nor JPEG",
         "large.png": "5.0 MiB, and the most is 5 MiB; scale it down",
         "folder.png": "is not a file",
         "a.gif": "only .png, .jpg, .jpeg can be shown",

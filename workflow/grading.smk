@@ -4,7 +4,7 @@
 
 import sys
 
-from flashlab.grading.order import keep_order, kept_order, order_grading
+from flashlab_grading.order import keep_order, kept_order, order_grading
 from flashlab.calls.selection import names_a_target
 
 
@@ -12,9 +12,9 @@ def order_call():
     """What this call grades and measures again, kept for the jobs that read the rules again."""
     try:
         ordered = order_grading(PREPARED.config, PLAN_ROOT)
-    except call.PREPARATION_ERRORS as error:
+    except PREPARATION_ERRORS as error:
         raise WorkflowError(str(error)) from None
-    if CALL.claim.held:
+    if CLAIM.held:
         keep_order(ordered)
     return ordered
 

@@ -15,10 +15,10 @@ from flashlab.checking import commands as checking
 from flashlab.cli import Command, UsageError
 from flashlab.compare import commands as compare
 from flashlab.figures import commands as figures
-from flashlab.grading import commands as grading
 from flashlab.hw4 import commands as hw4
 from flashlab.plan import commands as plan
 from flashlab.report import commands as report
+from flashlab_grading import commands as grading
 
 COMMANDS = (
     *plan.COMMANDS,
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package in ("", "flashlab"):
+        if package in ("", "flashlab", "flashlab_grading"):
             raise
         print(
             f"error: the Python package {package} is not installed; set up with ./run, or run "

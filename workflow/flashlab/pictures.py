@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MAX_BYTES = 5 * 1024**2
@@ -77,7 +77,7 @@ def _raster_type(content: bytes) -> str:
     try:
         with (
             _strictly_decoded(),
-            Image.open(io.BytesIO(content), formats=tuple(MODES)) as image,
+            Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image,
         ):
             width, height = image.size
             if width * height > MAX_PIXELS:
@@ -90,6 +90,8 @@ def _raster_type(content: bytes) -> str:
             image.load()
     except PictureError:
         raise
+    except UnidentifiedImageError as error:
+        raise PictureError("it is neither PNG nor JPEG; save it as one of them") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise PictureError(_TOO_MANY_PIXELS) from error
     # A malformed file can make a decoder raise anything.
