@@ -29,11 +29,11 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.calls.call import IN_PLACE, PlanFiles, keep_call
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
-from flashlab.figures import draw_figures, draw_overview
+from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.plan.machines import machine_file
 from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.records import Measurement, Record, write_record
-from flashlab.report import write_page, write_report
+from flashlab.report.render import write_page, write_report
 from flashlab.runs import Run
 
 MACHINES = 8

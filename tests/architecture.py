@@ -36,9 +36,15 @@ SIDES = {
 """Packages with a lower and an upper floor: a name for the modules that are on another one."""
 
 
+COMMANDS = "commands"
+"""The modules of this name, which declare each package's commands, stand above all packages."""
+
+
 def part_of(name: str) -> str:
     """The package or top-level module that a module belongs to, such as `report`."""
     part, last = name.split(".")[1], name.split(".")[-1]
+    if last == COMMANDS:
+        return COMMANDS
     sides = (side for side, modules in SIDES.items() if last in modules)
     return next((side for side in sides if side.split(".")[0] == part), part)
 
@@ -109,7 +115,7 @@ def table_of_parts(graph: Graph) -> str:
     return table(
         (part, job(f"flashlab.{part}"), graph[part])
         for part in from_the_ground_up(graph)
-        if part not in SIDES
+        if part not in (*SIDES, COMMANDS)
     )
 
 
@@ -138,7 +144,7 @@ def generated() -> str:
     packages = [
         part
         for part in from_the_ground_up(graph)
-        if part not in SIDES and MODULES[f"flashlab.{part}"].name == "__init__.py"
+        if part not in (*SIDES, COMMANDS) and MODULES[f"flashlab.{part}"].name == "__init__.py"
     ]
     return "\n\n".join(
         [

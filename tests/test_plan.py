@@ -265,6 +265,12 @@ def test_exchanging_the_headlines_columns_changes_no_plan(tmp_path: Path) -> Non
     assert documents(exchanged, tmp_path) == documents(config, tmp_path)
 
 
+def test_an_implementation_looks_the_same_in_every_report() -> None:
+    all_of_them = plan.style_numbers(["SdpaMath", "Pytorch", "Own", "FlashLab"])
+    assert all_of_them == {"SdpaMath": 2, "Pytorch": 0, "Own": 1, "FlashLab": 7}
+    assert plan.style_numbers(["First", "Second"]) == {"First": 0, "Second": 1}
+
+
 def test_the_order_of_implementations_changes_the_figures_and_not_the_tables(
     tmp_path: Path,
 ) -> None:

@@ -20,7 +20,7 @@ from planted.sorting import REPORT
 from flashlab.benchmarks.model import UnknownNameError
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import experiment_file
-from flashlab.report import write_page, write_report
+from flashlab.report.render import write_page, write_report
 from flashlab.telling.teller import Teller
 
 

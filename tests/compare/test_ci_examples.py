@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab.__main__ import _parser
+from flashlab.__main__ import make_parser
 
 EXAMPLES = sorted(Path("docs", "ci").glob("*.yml"))
 
@@ -34,7 +34,7 @@ def test_every_command_of_an_example_is_one_of_ours(example: Path) -> None:
         for line in text.splitlines()
     ]
     calls = [found[1] for line in lines if (found := re.search(r"-m flashlab ([^>]*)", line))]
-    names = [_parser().parse_args(shlex.split(call)).function.__name__ for call in calls]
-    assert sorted(names) == ["_compare", "_history"]
+    names = [make_parser().parse_args(shlex.split(call)).command.name for call in calls]
+    assert sorted(names) == ["compare", "history"]
     assert any("snakemake --cores all records" in line for line in lines)
     assert "--fail-on slower" in " ".join(calls)

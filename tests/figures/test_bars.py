@@ -32,7 +32,10 @@ def test_alternatives_are_bars_with_their_values_or_what_became_of_them() -> Non
     said = texts_of(figure)
     assert said.count("× 記憶體不足 out of memory") == 2
     assert {"120", "180", "Pytorch", "Flash2", "未編譯 Eager", "編譯 Compiled"} <= set(said)
-    assert [name for name, _ in draw_small(sweep, BOTH)] == ["row-speedup", "row-memory"]
+    small = dict(draw_small(sweep, BOTH))
+    assert list(small) == ["row-speedup", "row-memory"]
+    in_short = texts_of(small["row-speedup"])
+    assert in_short.count("×") == 2 and "記憶體不足 out of memory" in in_short
 
 
 def test_whole_problems_stand_side_by_side_with_no_line_between_them() -> None:

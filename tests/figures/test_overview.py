@@ -20,7 +20,6 @@ from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Evidence, Finding
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.figures import draw_overview
 from flashlab.figures.heat_map import (
     ROWS_OF_A_PAGE,
     Comparisons,
@@ -28,6 +27,7 @@ from flashlab.figures.heat_map import (
     draw_heat_map,
     heat_map_pages,
 )
+from flashlab.figures.stage import draw_overview
 from flashlab.figures.summary import draw_summary, longest_sweep
 from flashlab.files import read_json, write_json
 from flashlab.runs import Run

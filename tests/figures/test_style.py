@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.figures import draw_figures
+from flashlab.figures.stage import draw_figures
 from flashlab.figures.style import COLOURS, MARKERS, drawing, looks_of, muted, save, text_colour
 from flashlab.runs import Run
 
@@ -112,8 +112,9 @@ def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_proc
     source = files["time"].read_text(encoding="utf-8")
     assert "<text" in source and "Noto Sans TC" in source and "DejaVu" not in source
     assert "dc:date" not in source
+    assert min(float(size) for size in re.findall(r"([\d.]+)px", source)) >= 6
     code = (
-        "import sys; from pathlib import Path; from flashlab.figures import draw_figures\n"
+        "import sys; from pathlib import Path; from flashlab.figures.stage import draw_figures\n"
         "folder, output = map(Path, sys.argv[1:])\n"
         "draw_figures(folder / 'plan.json', folder / 'tables', folder / 'languages.json', output)"
     )

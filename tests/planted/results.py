@@ -14,7 +14,7 @@ from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.implementations import Implementation, implementations_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.figures import draw_figures, draw_overview
+from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.plan import planning as plan
 from flashlab.plan.plan_files import experiment_file, records_file

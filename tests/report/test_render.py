@@ -19,7 +19,7 @@ import pikepdf
 import pytest
 from report.reading import en, texts
 
-from flashlab.figures import draw_figures
+from flashlab.figures.stage import draw_figures
 from flashlab.plan.plan_files import experiment_file
 from flashlab.remarks import RemarkError, read_remarks
 from flashlab.report import render

@@ -23,7 +23,7 @@ REPORT_INPUTS = {
     "ceilings": PREPARED.ceilings or [],
     "devices": DEVICES,
     "published": PUBLISHED,
-    "sources": sources("flashlab.report"),
+    "sources": sources("flashlab.report.render"),
     "templates": [
         str(ROOT.joinpath("templates", name))
         for name in ("report.html.j2", "report.css", "fonts/fonts.conf")

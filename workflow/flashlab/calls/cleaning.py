@@ -24,7 +24,7 @@ MEASURED = tuple(
 )
 REPORTS = ("*.pdf", "*.html", "*.json", "*.csv")
 SNAKEMAKE = ".snakemake"
-CLAIM = {"flashlab.lock", "flashlab.alive"}
+CLAIM = {"flashlab.lock", "flashlab.host"}
 
 
 class CleaningError(Exception):

@@ -5,6 +5,7 @@ A run without a result has its status in place of a bar, never one of length zer
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -13,8 +14,8 @@ from matplotlib.figure import Figure
 
 from flashlab.analysis.experiment import Sweep
 from flashlab.benchmarks.model import Metric
-from flashlab.figures.labels import in_words, label_variant, title_with_unit
-from flashlab.figures.panel import run_frame
+from flashlab.figures.labels import in_words, label_variant, said, title_with_unit
+from flashlab.figures.panel import MARK, run_frame
 from flashlab.figures.style import (
     GREY,
     HALF_INCHES,
@@ -43,7 +44,10 @@ LIGHT = 0.35
 def _draw_bars(
     axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], languages: Sequence[str]
 ) -> None:
-    """The bars of one metric with their intervals, the value at the end of each."""
+    """The bars of one metric with their intervals, the value at the end of each.
+
+    In no language, a run without a result has × alone.
+    """
     for row in data.to_dict("records"):
         name, value, place = row["implementation"], row["value"], row["place"]
         look, end = looks[name], 0.0
@@ -55,8 +59,8 @@ def _draw_bars(
             text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
             end = max(value, row["high"]) if row["high"] > value else value
         else:
-            text = f"× {in_words(row['status'], languages)}"
-        style = {"va": "center_baseline", "color": look.text}
+            text = " ".join(["×", *said(row["status"], languages)])
+        style = {"va": "center_baseline", "color": look.text, "in_layout": row["status"] == "ok"}
         name_artists(name, [write(axes, text, (end, place), (2, 0), **style)])
     axes.set_xlim(0, data["value"].max() if data["value"].max() > 0 else 1)
 
@@ -80,20 +84,26 @@ def draw_bars(
     group = len(sweep.variants) + GROUP_GAP
     first = (GROUP_GAP + 1) / 2
     data["place"] = data["implementation"].map(order.index) * group + data["variant"] + first
+    is_small = width < HALF_INCHES
     figure, panels = new_panels(width, len(metrics))
     for axes, metric in zip(panels[:, 0], metrics, strict=True):
         name_rows(axes, order, [(i + 0.5) * group for i in range(len(order))], len(order) * group)
         for name, tick in zip(order, axes.yaxis.get_major_ticks(), strict=True):
             tick.label1.set(color=looks[name].text, fontweight="bold")
         shown = data[(data["metric"] == metric.name) & (data["status"] != "absent")]
-        _draw_bars(axes, shown, looks, languages)
-        scale_linearly(axes.xaxis, 4 if width == HALF_INCHES else 2)
+        _draw_bars(axes, shown, looks, [] if is_small else languages)
+        scale_linearly(axes.xaxis, 2 if is_small else 4)
         title_panel(axes, title_with_unit(metric, languages))
     square: Style = {"marker": "s", "markersize": 4, "linestyle": "none", "markeredgecolor": GREY}
-    if len(sweep.variants) > 1:
-        fills = [(GREY, LIGHT) if i % 2 else GREY for i in range(len(sweep.variants))]
-        labels = [label_variant(sweep.benchmark, v, languages) for v in sweep.variants]
-        look = zip(labels, fills, strict=True)
-        draw_legend(figure, [handle(label, markerfacecolor=fill, **square) for label, fill in look])
+    handles = [
+        handle(label_variant(sweep.benchmark, variant, languages), markerfacecolor=fill, **square)
+        for variant, fill in zip(
+            sweep.variants, itertools.cycle([GREY, (GREY, LIGHT)]), strict=False
+        )
+        if len(sweep.variants) > 1
+    ]
+    failures = [status for status in data["status"].unique() if status not in ("ok", "absent")]
+    handles += [handle(in_words(s, languages), color=GREY, **MARK) for s in failures if is_small]
+    draw_legend(figure, handles)
     lay_out(figure, len(order) * group * BAR_INCHES)
     return figure

@@ -42,7 +42,7 @@ ROW_INCHES = 0.13
 GAP_ROWS = 0.4
 """Between two blocks of rows, in rows."""
 
-TITLE_ROWS = 0.82
+TITLE_ROWS = 0.92
 """Rows that a line of a block's title is as high as."""
 
 CELL_INCHES = 0.6
@@ -59,22 +59,18 @@ SHADES = LinearSegmentedColormap.from_list(
 Block = tuple[Sweep, Variant]
 """The rows of an experiment in one variant."""
 
-Run = tuple[Sweep, Variant, Row]
-"""What a row shows of an implementation."""
-
 
 @dataclass(frozen=True)
 class Comparisons:
     """The experiments with a comparison, what is compared in them, and how it came out.
 
-    `estimates` are those of the findings: by experiment, implementation, variant, metric and value
-    of the sweep.
+    `estimates` are those of the findings, by the run's record and the metric.
     """
 
     sweeps: Sequence[Sweep]
     entries: Sequence[Mapping[str, Any]]
     metrics: Sequence[Metric]
-    estimates: Mapping[tuple[Any, ...], Mapping[str, Any]]
+    estimates: Mapping[tuple[str, str | None], Mapping[str, Any]]
 
 
 def compare(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> Comparisons:
@@ -94,9 +90,14 @@ def compare(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> Comparisons
         entries=sorted(entries.values(), key=lambda entry: entry["style"]),
         metrics=[metric for metric in metrics.values() if not metric.exact],
         estimates={
-            (f.experiment, f.subject["implementation"], f.variant, f.metric, each["value"]): each
+            (run["record"], f.metric): estimate
+            for sweep in compared
             for f in comparisons
-            for each in f.estimates
+            if f.experiment == sweep.name
+            for estimate in f.estimates
+            if (
+                run := sweep.run_at(f.subject["implementation"], f.variant or (), estimate["value"])
+            )
         },
     )
 
@@ -150,19 +151,16 @@ def _place_blocks(
 
 
 def _draw_column(
-    axes: Axes, compared: Comparisons, runs: Mapping[float, Run], metric: Metric, column: int
+    axes: Axes, compared: Comparisons, runs: Mapping[float, Row], metric: Metric, column: int
 ) -> None:
-    """The cells of an implementation, one below the other, with their numbers."""
+    """The cells of an implementation by their places, with their numbers."""
     name = compared.entries[column]["name"]
-    estimates = [
-        compared.estimates.get((s.name, name, v, metric.name, s.value_of(run)), {})
-        for s, v, run in runs.values()
-    ]
+    estimates = [compared.estimates.get((r["record"], metric.name), {}) for r in runs.values()]
     ratios = np.array([estimate.get("estimate", math.nan) for estimate in estimates])
     shares = np.ma.masked_invalid(Normalize(-DOUBLINGS, DOUBLINGS)(np.log2(ratios)))
     bars = axes.barh(list(runs), 0.97, 0.92, column + 0.015, color=SHADES(shares), linewidth=0)
     cells = zip(runs.items(), estimates, bars, shares.filled(0.5), strict=True)
-    for (place, (_, _, run)), estimate, bar, share in cells:
+    for (place, run), estimate, bar, share in cells:
         name_artists(name, [bar], metric.name, [run["record"]])
         missing = "–" if run["status"] == "ok" else "×"
         text = three_digits(estimate["estimate"]) if estimate else missing
@@ -211,14 +209,23 @@ def draw_heat_map(
             head = write(axes, name, at, (0, 2), coords, color=look.text, **upright)
             name_artists(name, [head])
             runs = {
-                place: (sweep, variant, run)
+                place: run
                 for (number, size), place in places.items()
-                for sweep, variant in [blocks[number]]
-                if (run := sweep.run_at(name, variant, size))
+                if (run := blocks[number][0].run_at(name, blocks[number][1], size))
             }
             _draw_column(axes, compared, runs, metric, column)
     for begin, title in zip(begins, titles, strict=False):
         at, coords = (0.0, begin), ("figure fraction", "data")
-        write(panels[0], title, at, (0, 0), coords, va="top", in_layout=False, **bold)
+        write(
+            panels[0],
+            title,
+            at,
+            (0, 0),
+            coords,
+            va="top",
+            linespacing=1.35,
+            in_layout=False,
+            **bold,
+        )
     lay_out(figure, ROW_INCHES * (begins[-1] - GAP_ROWS), TITLE_INCHES, max(0.0, free))
     return figure

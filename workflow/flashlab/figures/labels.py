@@ -68,7 +68,7 @@ def label_variant(benchmark: Benchmark, variant: Variant, languages: Sequence[st
     return ", ".join(labels)
 
 
-def _covaried(sweep: Sweep) -> dict[str, list[Any]]:
+def covaried(sweep: Sweep) -> dict[str, list[Any]]:
     """The sizes that vary along with the swept one, at each of its values, by their symbols."""
     at = {sweep.value_of(row): row for row in sweep.runs}
     others = [parameter for parameter in sweep.varying if parameter != sweep.parameter]
@@ -77,7 +77,7 @@ def _covaried(sweep: Sweep) -> dict[str, list[Any]]:
 
 def label_covaried(sweep: Sweep) -> list[list[str]]:
     """The sizes that vary along, at each value of the sweep: ``[["d = 32"], ["d = 64"]]``."""
-    along = _covaried(sweep).items()
+    along = covaried(sweep).items()
     return [
         [f"{symbol} = {sizes[position]}" for symbol, sizes in along]
         for position in range(len(sweep.values))
@@ -86,7 +86,7 @@ def label_covaried(sweep: Sweep) -> list[list[str]]:
 
 def label_briefly(sweep: Sweep) -> str:
     """The swept size, and what varies along from its first to its last: ``E (d = 16–128)``."""
-    along = [f"{symbol} = {sizes[0]}–{sizes[-1]}" for symbol, sizes in _covaried(sweep).items()]
+    along = [f"{symbol} = {sizes[0]}–{sizes[-1]}" for symbol, sizes in covaried(sweep).items()]
     return f"{sweep.parameter.symbol} ({', '.join(along)})" if along else sweep.parameter.symbol
 
 

@@ -20,8 +20,7 @@ from flashlab.analysis.experiment import Sweep, metrics_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.labels import (
-    label_briefly,
-    label_covaried,
+    covaried,
     label_parameter,
     said,
     title_with_unit,
@@ -35,10 +34,12 @@ from flashlab.figures.panel import (
     line_frame,
     value_limits,
 )
-from flashlab.figures.placement import POINTS
+from flashlab.figures.placement import POINTS, text_inches
 from flashlab.figures.style import (
+    GREY,
     HALF_INCHES,
     LINE_POINTS,
+    SMALL_POINTS,
     Style,
     draw_legend,
     fitting,
@@ -50,7 +51,7 @@ from flashlab.figures.style import (
     write,
 )
 
-PANELS_INCHES, SMALL_PANEL_INCHES, GAP_INCHES = 1.45, 0.58, 0.2
+PANELS_INCHES, SMALL_PANEL_INCHES, GAP_INCHES = 1.45, 0.5, 0.2
 """The height of all panels together, that of a small figure's, and what lies between two."""
 
 LEAST_PANEL_INCHES = 0.4
@@ -96,15 +97,20 @@ def _draw_along(
     inner = SMALL_PANEL_INCHES if is_small else PANELS_INCHES - GAP_INCHES * (len(titles) - 1)
     stack = lines * LINE_POINTS / POINTS if panel["labelled"] else 0.0
     height = max(inner / len(titles), stack, LEAST_PANEL_INCHES)
-    ticks = [str(value) for value in sweep.values]
-    if not is_small and not sweep.is_of_problems:
-        ticks = ["\n".join([t, *a]) for t, a in zip(ticks, label_covaried(sweep), strict=True)]
+    sizes = {sweep.parameter.symbol: sweep.values, **covaried(sweep)}
+    if sweep.is_of_problems:  # whose sizes are many, and in a table
+        sizes = {sweep.parameter.symbol: sweep.values}
+    ticks = ["\n".join(map(str, each)) for each in zip(*sizes.values(), strict=True)]
     figure, panels = new_panels(width, len(titles), sharex=True)
     for axes, (metric, title) in zip(panels[:, 0], titles.items(), strict=True):
         of_metric, rows = data[data["metric"] == metric], int(data["level"].nunique())
         draw_panel(axes, sweep, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel)
-    label = label_briefly(sweep) if is_small else label_parameter(sweep.parameter, languages)
-    panels[-1, 0].set_xlabel(label)
+    left = max(4.0, POINTS * text_inches(ticks[0], SMALL_POINTS) / 2 - 1)  # clear of the first
+    for row, symbol in enumerate(sizes):
+        head: Style = {"ha": "right", "va": "top", "color": GREY}
+        write(axes, symbol, (0, 0), (-left, -3.8 - row * LINE_POINTS), "axes fraction", **head)
+    if not is_small:
+        axes.set_xlabel(label_parameter(sweep.parameter, languages))
     draw_legend(figure, explain_missing(data, sweep, looks, languages), columns=1)
     lay_out(figure, height)
     return figure
@@ -176,7 +182,7 @@ def _write_values(axes: Axes, ratios: pd.DataFrame, color: str) -> None:
             at = (points["place"].iloc[i], points["value"].iloc[i])
             style: Style = {"ha": "center", "va": va, "fontweight": "bold", "bbox": GROUND}
             text = write(axes, texts[i], at, (0, offset), color=color, zorder=3, **style)
-            box, inside = text.get_window_extent(), axes.bbox.padded(3)
+            box, inside = text.get_window_extent(), axes.bbox.padded(1.5)
             if inside.x0 <= box.x0 and box.x1 <= inside.x1 and axes.bbox.y0 <= box.y0:
                 name_artists(points["implementation"].iloc[i], [text])
             else:

@@ -98,13 +98,10 @@ def _handles(
     """
     handles = [handle(name, name, **look.sample(linestyle="none")) for name, look in looks.items()]
     grey: Style = {"linestyle": "none", "color": GREY, "markeredgewidth": 0.6}
-    for counted, key in ((True, "bytes_counted"), (False, "bytes_least")):
-        if (data["counted"] == counted).any():
-            hexagon: Style = {
-                "marker": "h",
-                "markersize": 4.4,
-                "markerfacecolor": GREY if counted else "w",
-            }
+    known = set(data["counted"])
+    for counted, face, key in ((True, GREY, "bytes_counted"), (False, "w", "bytes_least")):
+        if counted in known:
+            hexagon: Style = {"marker": "h", "markersize": 4.4, "markerfacecolor": face}
             handles.append(handle(in_words(key, languages), **grey, **hexagon))
     for size, label in zip(SIZES, variants if len(variants) > 1 else (), strict=False):
         circle: Style = {"marker": "o", "markersize": 3.8 * size, "markerfacecolor": "#BBBBBB"}

@@ -33,7 +33,7 @@ from matplotlib.gridspec import GridSpecBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
-from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from flashlab.figures.placement import FONT, sparse, text_inches, wrap_texts
 from flashlab.files import open_atomically
@@ -117,6 +117,7 @@ STYLE: dict[Any, Any] = {
     "figure.constrained_layout.w_pad": 0.03,
     **{f"figure.constrained_layout.{space}": 0.0 for space in ("wspace", "hspace")},
     "lines.markeredgewidth": 0.6,
+    "patch.force_edgecolor": False,  # which would hide what is thin
     "svg.fonttype": "none",
     "svg.hashsalt": "flashlab",
 }
@@ -329,14 +330,9 @@ def scale_logarithmically(axis: Axis, low: float, high: float, most: int) -> Non
         low, high = centre / math.sqrt(LEAST_SPAN), centre * math.sqrt(LEAST_SPAN)
     name = "x" if axis is axis.axes.xaxis else "y"
     axis.axes.set(**{f"{name}scale": "log", f"{name}lim": (low, high)})
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    series = [
-        [tick for ten in decades for digit in digits if low <= (tick := digit * 10.0**ten) <= high]
-        for digits in ((1, 2, 5), (1, 3), (1,))
-    ]
-    series += [series[-1][::step] for step in range(2, len(series[-1]))]
-    ticks = next((ticks for ticks in series if len(ticks) <= max(2, most)), series[0])
-    axis.set_major_locator(FixedLocator(ticks))
+    decades = math.log10(high / low)
+    digits = next((d for d in ((1, 2, 5), (1, 3)) if decades * len(d) <= most), (1,))
+    axis.set_major_locator(LogLocator(subs=digits, numticks=max(3, most)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(as_number))
 

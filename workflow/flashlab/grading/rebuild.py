@@ -15,7 +15,7 @@ from flashlab.analysis.derive import write_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.figures import draw_figures, draw_overview
+from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.grading.attachments import (
     CEILINGS,
@@ -36,8 +36,8 @@ from flashlab.plan.plan_files import experiment_file, records_file, results_of
 from flashlab.plan.published import CLAIMS, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL
 from flashlab.records import COUNTERS, RecordError, parse_record
-from flashlab.report import write_report
 from flashlab.report.attachments import Given, lines_of_records, record_paths
+from flashlab.report.render import write_report
 from flashlab.report.software import is_software, software
 from flashlab.runs import Run
 
