@@ -112,10 +112,6 @@ def test_every_kind_is_found_in_a_sweep_ratios_in_the_summary_and_the_rest_in_ne
             assert finding.warnings == ["drift"]
 
 
-def test_there_is_no_roofline_without_ceilings(dataset: list[Path], derive: Derive) -> None:
-    assert "roofline" not in {finding.kind for finding in derive(dataset)}
-
-
 def test_the_order_of_rows_runs_and_experiments_changes_nothing(
     dataset: list[Path], derive: Derive, tmp_path: Path
 ) -> None:

@@ -53,13 +53,6 @@ def forward(planted: Any, ceilings: Ceilings | None = CEILINGS) -> list[Finding]
     return [finding for finding in found if finding.metric == "forward_time"]
 
 
-def test_the_naive_implementation_moves_what_it_need_not(sweep: Plant) -> None:
-    (found,) = forward(on_gpu(sweep, (1.83, NAIVE), name="Pytorch"))
-    assert (found.verdict, keys(found)) == ("unfused", ["cause.unfused"])
-    assert quoted(found)["excess"].low.value == pytest.approx(18.1, rel=0.01)
-    assert found.estimates[0]["memory_percent"] == pytest.approx(64, rel=0.01)
-
-
 def test_on_a_cpu_operators_are_the_cause(sweep: Plant) -> None:
     outside = {"product_share": 30.0, "elementwise_share": 40.0, "allocated_bytes": 36.7e6}
     product = {"product_share": 90.0, "softmax_share": 5.0, "elementwise_share": 5.0}

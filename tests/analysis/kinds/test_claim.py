@@ -108,23 +108,6 @@ def test_a_claim_holds_where_every_interval_lies_in_its_range(
         assert (Reason("published_mean") in found.reasons) is is_sampled
 
 
-def test_what_a_claim_compares_is_a_formula_of_its_terms(twice_as_fast: Any) -> None:
-    teller = Teller("en", twice_as_fast.benchmark)
-    compared = {
-        "Flash2 ÷ Pytorch": asking(RATIO, 1),
-        "(Pytorch [N = 256] ÷ Pytorch [N = 128]) ÷ (Flash2 [N = 256] ÷ Flash2 [N = 128])":
-            asking(RISES, 1),
-        "(Pytorch [N = 256] − Pytorch [N = 128]) ÷ (Flash2 [N = 256] − Flash2 [N = 128])":
-            asking(RISES, 1, compare="amounts"),
-        "[N = 256] ÷ [N = 128] for each of Flash2":
-            asking({**RATIO, "terms": [{"seq_len": 256}, {"seq_len": 128}],
-                    "at": [{**AT, "implementation": "Flash2"}]}, 1),
-    }  # fmt: skip
-    for formula, test in compared.items():
-        found = checked(twice_as_fast, test=test)
-        assert teller.tell(found.facts["compared"]) == formula
-
-
 def test_a_dataset_of_a_cpu_is_another_device(sweep: Plant) -> None:
     found = derived(CLAIM, sweep({"Flash2": [{}]}), published=read_claims(CLAIMS))
     assert {(finding.verdict, len(finding.estimates)) for finding in found} == {("other_device", 0)}

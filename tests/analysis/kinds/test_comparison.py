@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.deriving import Plant, derived, excluded_run, keys, the_one, verdicts
+from analysis.deriving import Plant, derived, excluded_run, the_one, verdicts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planted.sweeps import SIZES
@@ -45,23 +45,6 @@ def test_a_verdict_is_what_holds_at_every_value(
     if not noise and verdict != "equivalent":
         at = [SIZES[factors.index(end)] for end in (min(factors), max(factors))]
         assert [facts["low_at"], facts["high_at"]] == at
-
-
-def test_a_trend_is_told_after_the_verdict(sweep: Plant) -> None:
-    found = the_one(COMPARISON, sweep(pair(2.0, 2.6, 2.3, 1.7), spread=0.002))
-    assert keys(found) == ["comparison.better", "comparison.trend.peaks"]
-    assert found.statements[1].values["high_at"] == 256
-
-
-def test_it_is_about_an_implementation_a_baseline_and_a_variant(sweep: Plant) -> None:
-    found = the_one(COMPARISON, sweep(pair(2.0, 3.0)))
-    assert found.subject == {
-        "implementation": "Flash2",
-        "baseline": "Pytorch",
-        "metric": "forward_time",
-        "variant": {"causal": False},
-    }
-    assert found.evidence.n == 40
 
 
 def test_means_alone_decide_nothing_and_say_why(sweep: Plant) -> None:

@@ -17,19 +17,12 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 import scipy.stats
+from planted.records import record_of
+from planted.sweeps import Planter
 
-from flashlab.analysis.experiment import (
-    METRIC_COLUMNS,
-    RUN_COLUMNS,
-    SAMPLE_COLUMNS,
-    parameter_columns,
-    run_keys,
-)
-from flashlab.analysis.tables import write_csv
 from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.files import write_json
 from flashlab.statistics import median_interval
 
 NAMES = ("Pytorch", "Flash2")
@@ -335,58 +328,29 @@ def write_dataset(
     name: str = "sweep",
 ) -> Path:
     """Plan and tables of a planted sweep over seq_len; the plan's file."""
-    tables = folder / "tables" / name
-    runs, metrics, samples = [], [], []
-    shapes = sorted({shape for _, shape, _ in dataset.passes})
-    for implementation, shape in itertools.product(NAMES, shapes):
-        run = attention_run(implementation, shape, "float16", "cuda")
-        key = run.to_json()
-        status = "oom" if (implementation, shape) in dataset.oom else "ok"
-        row = {
-            **key,
-            **ATTENTION.all_parameters(run),
-            "status": status,
-            "protocol": "sampled",
-            "device_name": device,
-            "started": "2026-01-02T03:04:05+00:00",
-            "record": f"{run.slug}.json",
-            "sha256": "0" * 64,
-        }
-        runs.append(dict.fromkeys(RUN_COLUMNS) | row)
-        values: dict[str, float] = {"peak_memory": dataset.peaks[implementation, shape]}
-        for timed in ("forward", "backward"):
-            metric = f"{timed}_time"
-            drawn = draw(dataset.passes[implementation, shape, timed], random)
-            values[metric] = float(np.median(drawn))
-            if status == "ok":
-                samples += [
-                    {**key, "process": 0, "metric": metric, "index": i, "value": time}
-                    for i, time in enumerate(drawn)
-                ]
-        values["forward_backward_time"] = values["forward_time"] + values["backward_time"]
-        for metric, value in values.items():
-            row = {**key, "metric": metric, "status": status}
-            row["value"] = value if status == "ok" else None
-            metrics.append(dict.fromkeys(METRIC_COLUMNS) | row)
-    keys = run_keys(ATTENTION)
-    for table, columns, rows in (
-        ("runs", (*parameter_columns(ATTENTION), *RUN_COLUMNS), runs),
-        ("metrics", (*keys, *METRIC_COLUMNS), metrics),
-        ("samples", (*keys, *SAMPLE_COLUMNS), samples),
+    environment = {"device_name": device, "packages": {}}
+    records = []
+    for implementation, shape in itertools.product(
+        NAMES, sorted({shape for _, shape, _ in dataset.passes})
     ):
-        write_csv(tables / f"{table}.csv", columns, rows)
-    plan = folder / f"{name}.json"
-    write_json(
-        plan,
-        {
-            "benchmark": ATTENTION.name,
-            "name": name,
-            "sweep": "seq_len",
-            "baseline": NAMES[0],
-            "implementations": [{"name": name} for name in NAMES],
-        },
-    )
-    return plan
+        times = {
+            timed: [
+                time / 1e3 for time in draw(dataset.passes[implementation, shape, timed], random)
+            ]
+            for timed in ("forward", "backward")
+        }
+        run = attention_run(implementation, shape, "float16", "cuda")
+        ran_out = (implementation, shape) in dataset.oom
+        records.append(
+            record_of(
+                run,
+                "oom" if ran_out else "ok",
+                peak=dataset.peaks[implementation, shape],
+                environment=environment,
+                **times,
+            )
+        )
+    return Planter(folder).write_plan(records, name)
 
 
 def plant_ceilings(dataset: Planted, random: np.random.Generator) -> dict[str, Any]:

@@ -27,11 +27,11 @@ from analysis.study.planted import (
     write_dataset,
 )
 from analysis.study.truth import Truth, anomalies, claims_a_difference, judge_claim
+from planted.sweeps import Planter
 
 from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import read_planned_sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import Given
 from flashlab.analysis.kinds.claim import claims, wanted_range
@@ -165,7 +165,7 @@ def _score_findings(
 ) -> None:
     ceilings, estimates = plant_ceilings(dataset, random), Estimates()
     plan = write_dataset(dataset, folder, random)
-    sweep = read_planned_sweep(plan, folder / "tables", with_samples=True)
+    sweep = Planter(folder).read(plan)
     found = derive([sweep], estimates, NO_CLAIMS, read_ceilings(ceilings, estimates))
     truth = Truth(dataset, ceilings["truth"])
     for finding in found:
@@ -184,7 +184,7 @@ def _score_claims(
     published = claims_of(read_claims(CLAIMS), ATTENTION)
     wanted = {claim["id"]: wanted_range(claim) for claim in published["claims"] if "test" in claim}
     plan = write_dataset(dataset, folder, random, device)
-    sweep = read_planned_sweep(plan, folder / "tables", with_samples=True)
+    sweep = Planter(folder).read(plan)
     times = {key: true_median(planted) for key, planted in dataset.passes.items()}
     found: Iterator[Finding] = claims([sweep], Given(Estimates(), None, published))
     for finding in found:

@@ -13,7 +13,7 @@ from analysis.study.truth import Truth
 
 from flashlab.analysis.finding import Evidence, Finding
 
-DATASETS = 48
+DATASETS = 24
 UNDECIDED = {"correctness"}
 """Kinds that state nothing here: no planted run is incorrect."""
 
