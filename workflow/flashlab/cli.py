@@ -58,7 +58,8 @@ class Command:
     `function` takes the values of the options, in their order, and returns None or an exit status;
     as ``module:name`` it is imported when it is called. Of options in `one_of`, which come last,
     exactly one is given. A command that `ends_alone` watches the Snakemake call that it belongs to
-    by itself. `ignores_others` says whether unknown options are left aside.
+    by itself. `ignores_others` says whether unknown options are left aside. Of `libraries`, what it
+    imports of other packages, a fork of the call's server has them imported.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Command:
     epilog: str | None = None
     ends_alone: bool = False
     ignores_others: bool = False
+    libraries: tuple[str, ...] = ()
 
     def add_to(self, commands: Any) -> None:
         """Add the command to the parsers of a command line."""

@@ -14,6 +14,8 @@ def _verdicts(results: Path) -> None:
         print(f"{CHANGED}{line}")
 
 
+LIBRARIES = ("numpy", "scipy.stats")
+
 COMMANDS = (
     Command(
         "tables",
@@ -23,6 +25,7 @@ COMMANDS = (
             path("--plan", "plan/records/<experiment>.json"),
             path("--output", "folder to write into"),
         ),
+        libraries=LIBRARIES,
     ),
     Command(
         "findings",
@@ -35,6 +38,7 @@ COMMANDS = (
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
             path("--output", "findings.json to write"),
         ),
+        libraries=LIBRARIES,
     ),
     Command(
         "verdicts",

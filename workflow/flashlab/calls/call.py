@@ -23,6 +23,7 @@ from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.calls.exclusive import FolderClaim
 from flashlab.calls.prepare import INTACT, Prepared, prepare, prepare_description
 from flashlab.calls.remaking import ASKED_FOR, MISSING
+from flashlab.calls.stages import PLACE, place
 from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
 from flashlab.machine import MachineError
@@ -149,13 +150,17 @@ class Call:
     claim: FolderClaim
 
     def start(self) -> None:
-        """Leave the plan in the folder, as a job is about to run; BusyError in another's."""
+        """Leave the plan in the folder, as a job is about to run; BusyError in another's.
+
+        From here on stages may be forks of a server of this call.
+        """
         if not self.claim.held:
             raise BusyError(
                 "Another snakemake call was working in this folder when this one began. "
                 "Nothing was changed; wait for that one to end, then call again."
             )
         self.files.keep()
+        os.environ[PLACE] = place()
 
 
 def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: bool) -> Call:

@@ -22,15 +22,10 @@ from typing import Any
 import psutil
 
 from flashlab.benchmarks.model import Benchmark
+from flashlab.calls.forks import POLL_SECONDS, START_SECONDS, read_message, send_message
 from flashlab.calls.watching import has_ended
 from flashlab.checking.cases import Case, Outcome
-from flashlab.measuring.start import (
-    POLL_SECONDS,
-    START_SECONDS,
-    job_environment,
-    read_message,
-    send_message,
-)
+from flashlab.measuring.start import job_environment
 
 END_SECONDS = 5.0
 """How long a process that has closed its connection may take to exit."""

@@ -28,12 +28,12 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.ladder import gate as ladder_gate
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
+from flashlab.calls.forks import read_message, send_message
 from flashlab.checking.cases import Case, Outcome
 from flashlab.hw4.program import Parts, Step
 from flashlab.measuring.child import die_with_parent
 from flashlab.measuring.failures import describe_failure
 from flashlab.measuring.kernel import load_kernel
-from flashlab.measuring.start import read_message, send_message
 
 SEED = 0
 """Seeds every case, so that a failed case has the same inputs when it is repeated."""

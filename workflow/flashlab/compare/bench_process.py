@@ -18,7 +18,8 @@ import psutil
 
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
-from flashlab.measuring.start import POLL_SECONDS, START_SECONDS, send_message, start
+from flashlab.calls.forks import POLL_SECONDS, START_SECONDS, send_message
+from flashlab.measuring.start import start
 from flashlab.measuring.supervise import count_oom_kills, ended_without_answer
 from flashlab.records import time_out_message
 from flashlab.runs import Run

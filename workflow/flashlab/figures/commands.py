@@ -6,6 +6,8 @@ from pathlib import Path
 
 from flashlab.cli import Command, option, path, paths
 
+LIBRARIES = ("seaborn", "matplotlib.backends.backend_svg", "fontTools.ttLib", "scipy.stats")
+
 COMMANDS = (
     Command(
         "figures",
@@ -17,6 +19,7 @@ COMMANDS = (
             path("--languages", "languages.json"),
             path("--output", "folder to draw into"),
         ),
+        libraries=LIBRARIES,
     ),
     Command(
         "overview",
@@ -30,5 +33,6 @@ COMMANDS = (
             path("--languages", "languages.json"),
             path("--output", "folder to draw into"),
         ),
+        libraries=LIBRARIES,
     ),
 )

@@ -6,7 +6,6 @@ Both ways give the same record but for ``started_warm``. Nothing here imports to
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -14,9 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,12 +22,9 @@ import psutil
 
 from flashlab import machine, nsight
 from flashlab.benchmarks.registry import BENCHMARKS
+from flashlab.calls.forks import connect_or_start, read_message, send_message
 from flashlab.calls.watching import workflow_process
 from flashlab.sources import sources_of
-
-POLL_SECONDS = 0.2
-START_SECONDS = 120.0
-"""How long to wait for a warm parent to import torch before running cold."""
 
 PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "numpy", "scipy")
 JOB_VARIABLES = ("_", "PWD", "OLDPWD", "SHLVL", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
@@ -96,24 +90,6 @@ def fingerprint() -> str:
         "versions": {name: machine.package_version(name) for name in PACKAGES},
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def send_message(connection: socket.socket, message: Mapping[str, Any]) -> None:
-    """One JSON object as one line."""
-    connection.sendall(json.dumps(message).encode() + b"\n")
-
-
-def read_message(connection: socket.socket) -> dict[str, Any] | None:
-    """One line as a JSON object; None where the other end closed first."""
-    line = b""
-    while not line.endswith(b"\n"):
-        # Byte by byte: what follows the line belongs to the next reader.
-        part = connection.recv(1)
-        if not part:
-            return None
-        line += part
-    message: dict[str, Any] = json.loads(line)
-    return message
 
 
 class _Fresh:
@@ -198,55 +174,9 @@ class _Warm:
         self._connection.close()
 
 
-def _socket_path(workflow: psutil.Process) -> Path:
-    """Where this workflow's warm parent listens: in a folder that only this user can enter."""
-    folder = Path(tempfile.gettempdir()) / f"flashlab-{os.getuid()}-{workflow.pid}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.lstat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise PermissionError(f"{folder} is not this user's alone")
-    return folder / "warm"
-
-
-def _connect(path: Path) -> socket.socket | None:
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(str(path))
-    except OSError:
-        connection.close()
-        return None
-    return connection
-
-
 def _connect_or_start(workflow: psutil.Process) -> socket.socket | None:
     """A connection to the workflow's warm parent, started if there is none yet."""
-    path = _socket_path(workflow)
-    with open(path.parent / "lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        connection = _connect(path)
-        if connection is not None:
-            return connection
-        path.unlink(missing_ok=True)
-        with open(path.parent / "log", "ab") as log:
-            server = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "flashlab.measuring.warm"),
-                    *("--socket", str(path)),
-                    *("--workflow", json.dumps([workflow.pid, workflow.create_time()])),
-                ],
-                env=job_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + START_SECONDS
-        while server.poll() is None and time.monotonic() < deadline:
-            connection = _connect(path)
-            if connection is not None:
-                return connection
-            time.sleep(0.05)
-    return None
+    return connect_or_start(workflow, "flashlab.measuring.warm", job_environment())
 
 
 def start_warm_parent() -> None:

@@ -22,16 +22,11 @@ import psutil
 from flashlab import machine, nsight
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
+from flashlab.calls.forks import POLL_SECONDS
 from flashlab.calls.watching import WorkflowGoneError, has_ended, workflow_process
 from flashlab.files import write_json
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.start import (
-    POLL_SECONDS,
-    Started,
-    counters_log,
-    start,
-    start_counting,
-)
+from flashlab.measuring.start import Started, counters_log, start, start_counting
 from flashlab.measuring.surroundings import surroundings
 from flashlab.proof import NONCE, SEAL, seal_of
 from flashlab.records import COUNTERS, Record, read_metrics, time_out_message, write_record

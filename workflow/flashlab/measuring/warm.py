@@ -7,32 +7,20 @@ that only this user can reach, and ends with that call, however it ends.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
 import importlib
-import json
 import os
-import select
-import shutil
-import signal
 import socket
-import sys
-import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from flashlab.calls.watching import has_ended
+from flashlab.calls import forks
+from flashlab.calls.forks import Work, read_message, send_message
 from flashlab.measuring import child
-from flashlab.measuring.start import (
-    POLL_SECONDS,
-    fingerprint,
-    read_message,
-    send_message,
-)
+from flashlab.measuring.start import fingerprint
 
 LAZY = ("torch._dynamo",)
 """What PyTorch imports at the first backward pass (symbolic shapes, with sympy) and at the first
@@ -61,99 +49,37 @@ def preload(modules: Iterable[str]) -> None:
     gc.freeze()  # a fork's collections skip what it has from here: 0.15 s each otherwise
 
 
-def _measure_in_fork(request: dict[str, Any]) -> None:
-    """What a forked process does: takes on the job's environment and measures its order."""
-    os.environ.update(request["environment"])
-    with open(request["errors"], "ab") as errors:
-        os.dup2(errors.fileno(), 1)
-        os.dup2(errors.fileno(), 2)
-    child.answer(request["order"], Path(request["answer"]), started_warm=True)
+def _accept(connection: socket.socket, mine: str) -> Work | None:
+    """Read a request to measure, and import what it needs; what the fork does."""
+    request = read_message(connection)
+    if request is None:
+        return None
+    if request["fingerprint"] != mine:
+        send_message(connection, {"refused": "sources or environment differ"})
+        return None
+    order = request["order"]
+    preload([*filter(None, [order.get("measure")]), *order.get("preloads", ())])
+    send_message(connection, {"accepted": True})
 
+    def measure(lifeline: int) -> int:
+        """Take on the job's environment and measure its order."""
+        child.die_with_parent(lifeline)
+        os.environ.update(request["environment"])
+        with open(request["errors"], "ab") as errors:
+            os.dup2(errors.fileno(), 1)
+            os.dup2(errors.fileno(), 2)
+        child.answer(order, Path(request["answer"]), started_warm=True)
+        return 0
 
-def _keep(connection: socket.socket, request: dict[str, Any]) -> None:
-    """Fork the measuring process, tell its id, wait for it; kill it if the caller goes."""
-    read_end, lifeline = os.pipe()  # closed by the system however this process ends
-    ended, alive = os.pipe()  # and this one however the measuring process does
-    pid = os.fork()
-    if pid == 0:
-        connection.close()
-        os.close(lifeline)
-        os.close(ended)
-        code = 1
-        try:
-            child.die_with_parent(read_end)
-            _measure_in_fork(request)
-            code = 0
-        except SystemExit as error:
-            print(error, file=sys.stderr)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    os.close(read_end)
-    os.close(alive)
-    gone, status = 0, 0
-    while not gone:
-        # Looks again after a while: a process that the kernel left behind may hold `alive` open.
-        ready = select.select([connection.fileno(), ended], [], [], POLL_SECONDS)[0]
-        if connection.fileno() in ready:
-            os.kill(pid, signal.SIGKILL)  # the caller closed its end
-        gone, status = os.waitpid(pid, 0 if ready else os.WNOHANG)
-    with contextlib.suppress(OSError):
-        send_message(connection, {"returncode": os.waitstatus_to_exitcode(status)})
+    return Work(measure)
 
 
 def serve(path: Path, workflow: psutil.Process) -> None:
-    """Fork a process for each request until the workflow has ended."""
+    """Fork a measuring process for each request until the workflow has ended."""
     mine = fingerprint()
     preload(LAZY)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen()
-        listener.settimeout(POLL_SECONDS)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically
-        while not has_ended(workflow):
-            try:
-                connection, _ = listener.accept()
-            except TimeoutError:
-                continue
-            with connection:
-                connection.settimeout(None)
-                request = read_message(connection)
-                if request is None:
-                    continue
-                if request["fingerprint"] != mine:
-                    send_message(connection, {"refused": "sources or environment differ"})
-                    continue
-                order = request["order"]
-                preload([*filter(None, [order.get("measure")]), *order.get("preloads", ())])
-                send_message(connection, {"accepted": True})
-                if os.fork() == 0:
-                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    listener.close()
-                    try:
-                        _keep(connection, request)
-                    finally:
-                        os._exit(0)
-
-
-def main() -> None:
-    """Serve the Snakemake call that the command line names."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--socket", type=Path, required=True)
-    parser.add_argument("--workflow", type=json.loads, required=True, help="process id and birth")
-    arguments = parser.parse_args()
-    pid, born = arguments.workflow
-    try:
-        workflow = psutil.Process(pid)
-        if workflow.create_time() == born:
-            serve(arguments.socket, workflow)
-    finally:
-        arguments.socket.unlink(missing_ok=True)
-        shutil.rmtree(arguments.socket.parent, ignore_errors=True)
+    forks.listen(path, workflow, lambda connection: _accept(connection, mine))
 
 
 if __name__ == "__main__":
-    main()
+    forks.serve(serve)
