@@ -151,7 +151,7 @@ def test_a_claim_takes_the_records_of_its_own_protocol(twice_as_fast: Any) -> No
     looped = by_lab5(twice_as_fast)
     found = checked(looped, test=asking({**MEMORY, "terms": RATIO["terms"]}, 0, 0.6))
     assert (found.verdict, found.reasons) == ("confirmed", [])
-    assert {name[-5:] for name in found.evidence.rows["record"]} == {"-lab5"}
+    assert {name[-5:] for name in found.facts["records"]} == {"-lab5"}
     timed = checked(looped, test=asking(RATIO, 1.5))
     assert (timed.verdict, timed.reasons) == ("inconclusive", [Reason("no_samples")])
     assert "2 comparisons of means, without intervals" in told(timed)

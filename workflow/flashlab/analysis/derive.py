@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.conclusions.conclude import conclude
 from flashlab.analysis.doubts import with_doubts
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Sweep, read_planned_sweep
+from flashlab.analysis.experiment import Sweep, device_of, read_planned_sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import Given, Place, Whole
 from flashlab.analysis.kinds.sittings import with_sittings
@@ -46,7 +47,9 @@ def derive(
                 found += of_dataset(sweeps if kind.name == "claim" else shown, given)
     headline = {name for s in shown if s.is_summary for name in s.implementations}
     selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
-    return [*selected, *conclude(selected, shown, estimates)]
+    device = device_of(run for sweep in shown for run in sweep.runs)
+    every = [*selected, *conclude(selected, shown, estimates)]
+    return [replace(finding, device=device) for finding in every]
 
 
 def _place(sweep: Sweep) -> Place:

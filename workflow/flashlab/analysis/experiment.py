@@ -473,11 +473,6 @@ def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
     )
 
 
-def difference_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
-    """Of `warning_codes` that which concerns exact metrics too: the processes of a run differ."""
-    return [code for code in warning_codes(runs, *metrics) if code == PROCESSES_DIFFER]
-
-
 def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
     """`SITTINGS_DIFFER` where runs that are compared with one another are of several sittings."""
     groups = ({run.get(SITTING) for run in runs} - {None} for runs in compared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +11,12 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
     Row,
     Sweep,
-    device_of,
     run_keys,
     sitting_doubts,
     warning_codes,
 )
-from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.ratios import Ratio, interval_json
 from flashlab.benchmarks.model import Benchmark, Metric, Value
 from flashlab.statistics import Estimate
 from flashlab.telling.values import Statement
@@ -63,13 +64,9 @@ def given_parameters(sweep: Sweep, row: Row) -> dict[str, Value]:
 
 def in_short(benchmark: Benchmark, setting: Setting, among: Sequence[Setting]) -> dict[str, Value]:
     """The sizes and variants of a setting that vary among several, derived ones too."""
-    everywhere = [benchmark.all_parameters(each.parameters) for each in among]
-    mine = benchmark.all_parameters(setting.parameters)
-    return {
-        name: value
-        for name, value in mine.items()
-        if any(other[name] != value for other in everywhere)
-    }
+    others = [benchmark.all_parameters(other.parameters) for other in among]
+    sizes = benchmark.all_parameters(setting.parameters).items()
+    return {name: v for name, v in sizes if any(other[name] != v for other in others)}
 
 
 def dataset_finding(
@@ -78,9 +75,7 @@ def dataset_finding(
     verdict: str,
     *,
     subject: Mapping[str, Any],
-    method: str,
-    n: int,
-    estimates: Sequence[Mapping[str, Any]],
+    estimates: Sequence[Mapping[str, Any]] = (),
     statements: Sequence[Statement] = (),
     facts: Mapping[str, Any] | None = None,
     compared: Sequence[Sequence[Row]] = (),
@@ -90,27 +85,25 @@ def dataset_finding(
 
     It is based on the runs of `compared`, those of one group being compared with one another.
     """
-    metric = subject.get("metric")
-    runs = [run for group in compared for run in group]
-    measured = sweeps[0].benchmark.measured_behind(metric) if metric else ()
-    implementations = sorted({run["implementation"] for run in runs})
+    warnings: list[str] = []
+    if metric := subject.get("metric"):
+        measured = sweeps[0].benchmark.measured_behind(metric)
+        codes = warning_codes(itertools.chain.from_iterable(compared), *measured)
+        warnings = sorted([*codes, *sitting_doubts(compared)])
     return Finding(
-        kind=kind,
-        experiment=None,
-        device=device_of(run for sweep in sweeps for run in sweep.runs),
-        subject=subject,
-        verdict=verdict,
-        statements=statements,
-        facts=facts or {},
-        evidence=Evidence(
-            table=f"tables/*/{'samples' if metric else 'runs'}.csv",
-            rows={"implementation": implementations, **({"metric": metric} if metric else {})},
-            method=method,
-            n=n,
-            estimates=estimates,
-        ),
-        reasons=reasons,
-        warnings=sorted([*warning_codes(runs, *measured), *sitting_doubts(compared)])
-        if metric
-        else [],
+        kind, None, subject, verdict, statements, facts or {}, estimates, reasons, warnings
     )
+
+
+def at_settings(
+    benchmark: Benchmark, places: Sequence[Setting], ratios: Iterable[Ratio]
+) -> list[dict[str, Any]]:
+    """Ratios as evidence, each with all parameters of its setting; its value is their place."""
+    return [
+        {
+            "setting": benchmark.all_parameters(places[ratio.value].parameters),
+            **interval_json(ratio),
+            "verdict": ratio.verdict,
+        }
+        for ratio in ratios
+    ]

@@ -110,7 +110,7 @@ class _LedgerRenderer:
     def _row(self, claim: Finding) -> Row:
         sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
         verdict = say(VERDICTS[claim.verdict])
-        records = claim.evidence.rows["record"]
+        records = claim.facts["records"]
         runs = sorted(self.data.number_of({"record": record}) for record in records)
         return Row(
             [

@@ -154,14 +154,14 @@ class FindingRenderer:
         return []
 
     def _rows(self, finding: Finding, sweep: Sweep) -> list[Row]:
-        """The runs that the finding's evidence names."""
-        chosen = finding.evidence.rows
+        """The runs behind a finding: at the values that its facts name, if they name any."""
+        names, variant = finding.implementations, finding.variant or ()
         values = finding.facts.get("values", sweep.values)
         return [
             run
             for run in sweep.ordered
-            if run["implementation"] in chosen.get("implementation", ())
-            and all(chosen.get(name, value) == value for name, value in sweep.variant_of(run))
+            if (not names or run["implementation"] in names)
+            and set(variant) <= set(sweep.variant_of(run))
             and sweep.value_of(run) in values
         ]
 

@@ -84,10 +84,6 @@ def front_conclusions(known: Known) -> Iterator[Finding]:
         yield from _avoid(known)
 
 
-def _build(known: Known, topic: str, verdict: str, told: list[Told], **subject: Any) -> Finding:
-    return build_conclusion(known.sweeps, topic, verdict, told, experiment=None, subject=subject)
-
-
 # One or two implementations
 
 
@@ -99,10 +95,10 @@ def _answer_without_choice(known: Known) -> Iterator[Finding]:
         if run["status"] == "ok"
     }
     if not good:
-        yield _build(known, "answer", "no_numbers", [tell("conclusion.front.no_numbers")])
+        yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
     else:
         told = tell("conclusion.front.alone", able=Listed(sorted(good)))
-        yield _build(known, "answer", "alone", [told])
+        yield build_conclusion("answer", "alone", [told])
 
 
 def _ratios(overall: Finding, name: str, metric: str) -> list[Ratio]:
@@ -155,10 +151,14 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
             places = say("conclusion.more", items=places, count=more)
         told.append(tell("conclusion.front.pair.where_not", *known.about, places=places))
     told += _tell_kernels(known, known.sections, other, baseline)
-    yield _build(
-        known, "answer", verdict, told,
-        implementation=other, baseline=baseline, metric=known.decisive.name,
-    )  # fmt: skip
+    yield build_conclusion(
+        "answer",
+        verdict,
+        told,
+        implementation=other,
+        baseline=baseline,
+        metric=known.decisive.name,
+    )
 
 
 def _standings(known: Known, ratios: Sequence[Ratio]) -> Listed:
@@ -217,15 +217,8 @@ def _map(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
             for metric in metrics
         ],
     }
-    yield build_conclusion(
-        known.sweeps,
-        "map",
-        "map",
-        [tell("conclusion.map", *known.about, sources=[overall])],
-        experiment=None,
-        subject={"metric": known.decisive.name},
-        facts=facts,
-    )
+    told = [tell("conclusion.map", *known.about, sources=[overall])]
+    yield build_conclusion("map", "map", told, facts=facts, metric=known.decisive.name)
 
 
 def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
@@ -237,7 +230,7 @@ def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Findi
         told += _leads(overall, metric)
         if metric == known.decisive and "wrong" in overall.facts:
             told.append(_wrong_choice(known, overall))
-        yield _build(known, "choice", verdict, told, metric=metric.name)
+        yield build_conclusion("choice", verdict, told, metric=metric.name)
 
 
 def _headed(overall: Finding, chart: ChoiceMap, metric: Metric) -> tuple[str, Told]:
@@ -362,11 +355,15 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
         smallest = limits[0].facts["smallest"]
         key = "conclusion.front.naive.limit"
         told.append(tell(key, sources=limits[:1], exact_symbol=symbol, naive_oom_at=smallest))
-    yield _build(
-        known, "naive", "naive", told,
-        section=sweep.name, metric=metric.name, implementation=other["implementation"],
+    yield build_conclusion(
+        "naive",
+        "naive",
+        told,
+        section=sweep.name,
+        metric=metric.name,
+        implementation=other["implementation"],
         baseline=naive,
-    )  # fmt: skip
+    )
 
 
 def _limit(known: Known) -> Iterator[Finding]:
@@ -409,7 +406,9 @@ def _limit(known: Known) -> Iterator[Finding]:
         told += _tell_matrix(known, other)
         if len(told) > 2:
             break
-    yield _build(known, "limit", "limit", told, section=str(best.experiment), implementation=name)
+    yield build_conclusion(
+        "limit", "limit", told, section=str(best.experiment), implementation=name
+    )
 
 
 def _tell_matrix(known: Known, name: str) -> Iterator[Told]:
@@ -472,4 +471,4 @@ def _avoid(known: Known) -> Iterator[Finding]:
             for f in others
         ]
         told.append(tell("conclusion.front.avoid.others", sources=others, also=Listed(also)))
-    yield _build(known, "avoid", "avoid", told, metric=known.decisive.name)
+    yield build_conclusion("avoid", "avoid", told, metric=known.decisive.name)

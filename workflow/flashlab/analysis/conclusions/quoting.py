@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep, Variant, chosen_metrics, device_of, metrics_of
-from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.analysis.experiment import Row, Sweep, Variant, chosen_metrics, metrics_of
+from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.telling.values import (
@@ -29,8 +29,6 @@ from flashlab.telling.values import (
     say,
     settings,
 )
-
-METHOD = "quoted from the findings listed, and from the tables' medians and exact values"
 
 VERDICTS = (
     *("no_numbers", "alone", "better", "worse", "equivalent", "mixed", "inconclusive", "missing"),
@@ -122,38 +120,28 @@ class Known:
 
 
 def build_conclusion(
-    sweeps: Sequence[Sweep],
     topic: str,
     verdict: str,
     told: Iterable[Told],
     *,
-    experiment: str | None,
-    subject: Mapping[str, Any],
+    experiment: str | None = None,
     facts: Mapping[str, Any] | None = None,
     reasons: Sequence[Reason] = (),
+    **subject: Any,
 ) -> Finding:
     """The conclusion that tells these statements, the first of which is its heading."""
     every = list(told)
     sources = [finding for each in every for finding in each.sources]
     return Finding(
-        kind="conclusion",
-        experiment=experiment,
-        device=device_of(run for sweep in sweeps for run in sweep.runs),
-        subject={"topic": topic, **subject},
-        verdict=verdict,
-        statements=[each.statement for each in every],
-        facts=facts or {},
-        evidence=Evidence(
-            table="findings.json",
-            rows={},
-            method=METHOD,
-            n=min((finding.evidence.n for finding in sources), default=0),
-            estimates=[
-                {"kind": f.kind, "experiment": f.experiment, "subject": f.subject} for f in sources
-            ],
-        ),
-        reasons=reasons,
-        warnings=sorted({code for finding in sources for code in finding.warnings}),
+        "conclusion",
+        experiment,
+        {"topic": topic, **subject},
+        verdict,
+        [each.statement for each in every],
+        facts or {},
+        [{"kind": f.kind, "experiment": f.experiment, "subject": f.subject} for f in sources],
+        reasons,
+        sorted({code for finding in sources for code in finding.warnings}),
         told=True,
     )
 

@@ -91,12 +91,11 @@ def section_conclusions(known: Known) -> Iterator[Finding]:
         kept = [each for each in fresh if each not in checked][:MOST_STATEMENTS]
         limits = any(each.key == "conclusion.out_of_memory" for each in kept)
         yield build_conclusion(
-            group,
             "section",
             verdict,
             [heading, *kept, *checked],
             experiment=group[0].name,
-            subject=subject,
+            **subject,
             reasons=[each for each in reasons if not (limits and each.status == "oom")],
         )
 

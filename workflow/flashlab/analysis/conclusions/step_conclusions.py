@@ -62,14 +62,8 @@ def step_conclusions(known: Known) -> Iterator[Finding]:
     for told in [without_times(known.sweeps)] if sweep.is_simulated else every:
         if told:
             topic = told[0].key.rpartition(".")[2]
-            yield build_conclusion(
-                known.sweeps,
-                topic,
-                topic,
-                told,
-                experiment=None,
-                subject={"section": sweep.name, "metric": step_metric(sweep).name},
-            )
+            metric = step_metric(sweep).name
+            yield build_conclusion(topic, topic, told, section=sweep.name, metric=metric)
 
 
 def _medians(sweep: Sweep, value: int) -> dict[str, float]:

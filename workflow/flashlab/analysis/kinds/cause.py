@@ -9,7 +9,6 @@ decides nothing. `kernel_causes` and `operator_causes` have the rules.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.counted_passes import CountedPass, spans_of
@@ -29,28 +28,6 @@ def _statements(series: Series, verdict: str, group: Sequence[CountedPass]) -> l
         return []
     values = quoted([series], values=Listed([each.value for each in group]))
     return [say(group[0].MESSAGES[verdict], **values, **spans_of(group))]
-
-
-def _finding(series: Series, verdict: str, group: Sequence[CountedPass]) -> Finding:
-    """The finding about the passes of a series that have one cause."""
-    finding = build_finding(
-        "cause",
-        [series],
-        verdict,
-        statements=_statements(series, verdict, group),
-        facts={"values": [each.value for each in group]},
-        method=group[0].METHOD,
-        n=min(each.samples for each in group),
-        estimates=[each.to_json() for each in group],
-        values=[each.value for each in group],
-        each_alone=True,
-    )
-    sweep, timed = series.sweep, series.metric.name
-    (device,) = {run["device"] for run in sweep.runs}
-    counters = sweep.benchmark.counters_on(device)[timed]
-    rows = {**finding.evidence.rows, "metric": [timed, *(metric.name for metric in counters)]}
-    table = f"tables/{sweep.name}/metrics.csv"
-    return replace(finding, evidence=replace(finding.evidence, table=table, rows=rows))
 
 
 def _counted(
@@ -78,7 +55,17 @@ def causes(sweep: Sweep, given: Given) -> Iterator[Finding]:
             if found := _counted(series, row, given.estimates, given.ceilings):
                 groups.setdefault(found.verdict, []).append(found)
         for verdict, group in sorted(groups.items()):
-            yield _finding(series, verdict, group)
+            values = [counted.value for counted in group]
+            yield build_finding(
+                "cause",
+                [series],
+                verdict,
+                statements=_statements(series, verdict, group),
+                facts={"values": values},
+                estimates=[counted.to_json() for counted in group],
+                values=values,
+                each_alone=True,
+            )
 
 
 CAUSE = Kind(

@@ -99,16 +99,15 @@ def _shares(mine: Series, theirs: Series) -> list[_Share]:
     ]
 
 
-def _facts(found: Sequence[_Share]) -> dict[str, Any]:
-    if not found:
+def _facts(shares: Sequence[_Share]) -> dict[str, Any]:
+    if not shares:
         return {"count": 0}
-    lowest = min(found, key=lambda share: share.ratio)
-    highest = max(found, key=lambda share: share.ratio)
+    lowest, highest = (choose(shares, key=lambda share: share.ratio) for choose in (min, max))
     return {
-        "count": len(found),
-        "first": found[0].value,
-        "last": found[-1].value,
-        "values": [share.value for share in found],
+        "count": len(shares),
+        "first": shares[0].value,
+        "last": shares[-1].value,
+        "values": [share.value for share in shares],
         "low": rounded(lowest.ratio),
         "low_at": lowest.value,
         "high": rounded(highest.ratio),
@@ -117,26 +116,19 @@ def _facts(found: Sequence[_Share]) -> dict[str, Any]:
 
 
 def _statements(
-    pair: Sequence[Series], verdict: str, found: Sequence[_Share], facts: dict[str, Any]
-) -> list[Statement]:
-    sweep = pair[0].sweep
-    symbol, quantity = sweep.parameter.symbol, pair[0].metric.quantity.name
-    values = quoted(pair, baseline=sweep.baseline, values=Listed([s.value for s in found]))
+    pair: Sequence[Series], verdict: str, shares: Sequence[_Share], facts: dict[str, Any]
+) -> Iterator[Statement]:
+    symbol, quantity = pair[0].sweep.parameter.symbol, pair[0].metric.quantity.name
+    listed = Listed([share.value for share in shares])
+    values = quoted(pair, baseline=pair[1].implementation, values=listed)
     values |= quoted_range(facts, symbol)
-    told = [say(message_for(MESSAGES, verdict, len(found)), quantity, **values)]
-    if agreeing := [share.value for share in found if share.agrees is True]:
-        told.append(
-            say("exact_comparison.model_agrees_at", symbol=symbol, model_agrees_at=Listed(agreeing))
-        )
-    if differing := [share.value for share in found if share.agrees is False]:
-        told.append(
-            say(
-                "exact_comparison.model_differs_at",
-                symbol=symbol,
-                model_differs_at=Listed(differing),
-            )
-        )
-    return told
+    yield say(message_for(MESSAGES, verdict, len(shares)), quantity, **values)
+    if agreeing := [share.value for share in shares if share.agrees is True]:
+        at = Listed(agreeing)
+        yield say("exact_comparison.model_agrees_at", symbol=symbol, model_agrees_at=at)
+    if differing := [share.value for share in shares if share.agrees is False]:
+        at = Listed(differing)
+        yield say("exact_comparison.model_differs_at", symbol=symbol, model_differs_at=at)
 
 
 def exact_comparisons(sweep: Sweep, _: Given) -> Iterator[Finding]:
@@ -153,18 +145,15 @@ def exact_comparisons(sweep: Sweep, _: Given) -> Iterator[Finding]:
         sides: dict[str, list[_Share]] = {}
         for share in _shares(*pair):
             sides.setdefault(share.side, []).append(share)
-        for verdict, found in sorted(sides.items()) or [("withheld", [])]:
-            facts = _facts(found)
+        for verdict, shares in sorted(sides.items()) or [("withheld", [])]:
+            facts = _facts(shares)
             yield build_finding(
                 "exact_comparison",
                 pair,
                 verdict,
-                statements=_statements(pair, verdict, found, facts),
+                statements=list(_statements(pair, verdict, shares, facts)),
                 facts=facts,
-                method="ratio of exact values; the benchmark's exact model in the range that it "
-                "covers, to the nine digits of the table",
-                n=len(found),
-                estimates=[share.to_json() for share in found],
+                estimates=[share.to_json() for share in shares],
                 subject={"baseline": sweep.baseline},
             )
 

@@ -20,7 +20,7 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
-from flashlab.analysis.ratios import INTERVALS, Ratio, function_of, interval_json, rounded
+from flashlab.analysis.ratios import Ratio, function_of, interval_json, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.devices import find_device
 from flashlab.runs import Run
@@ -220,11 +220,6 @@ def rooflines(sweep: Sweep, given: Given) -> Iterator[Finding]:
                 verdict,
                 statements=list(_statements(series, verdict, found, along, dtype, given.ceilings)),
                 facts=_facts(found, dtype, given.ceilings),
-                method="operations over median time as a percentage of the measured "
-                "matrix-product rate, the bytes counted in DRAM or, where none were, the fewest "
-                f"that it is known to move over median time as one of the measured copy bandwidth, "
-                f"{INTERVALS}",
-                n=min(standing.matrix.samples for standing in found),
                 estimates=[standing.to_json() for standing in found],
                 reasons=[*above, *drifted],
                 each_alone=True,
