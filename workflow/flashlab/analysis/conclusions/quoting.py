@@ -326,7 +326,7 @@ def telling_cause(
 
 def _telling_first(finding: Finding) -> tuple[int, float]:
     """By verdict, and then the pass that takes the greatest share of what bounds it."""
-    busiest = max(finding.estimates[-1].get(f"{of}_percent", 0.0) for of in ("memory", "matrix"))
+    busiest = max(finding.estimates[-1].get(f"{of}_percent", 0.0) for of in ("copy", "matrix"))
     return TELLING_CAUSES.index(finding.verdict), -busiest
 
 
@@ -355,9 +355,9 @@ def tell_cause(
         sources=[finding],
         **values,
         cause_kernels=figures["kernels"],
-        cause_gigabytes=Measured(rounded(figures["dram_bytes"] / 1e9)),
-        cause_excess=Short(figures["dram_bytes"] / figures["compulsory_bytes"]),
-        cause_copy=percent(figures["memory_percent"] / 100),
+        cause_gigabytes=Measured(rounded(figures["bytes"] / 1e9)),
+        cause_excess=Short(figures["bytes"] / figures["compulsory_bytes"]),
+        cause_copy=percent(figures["copy_percent"] / 100),
         cause_matrix=percent(figures["matrix_percent"] / 100),
         cause_occupancy=percent(figures["occupancy_percent"] / 100),
     )

@@ -15,9 +15,9 @@ from flashlab.analysis.counted_passes import CountedPass, spans_of
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Row, Sweep
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kernel_causes import CountedKernels, counted_kernels
+from flashlab.analysis.kernel_causes import CountedKernels
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
-from flashlab.analysis.operator_causes import counted_operators
+from flashlab.analysis.operator_causes import CountedOperators
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.telling.values import Listed, Statement, say
 
@@ -39,10 +39,11 @@ def _counted(
     """
     sweep = series.sweep
     if {run["device"] for run in sweep.runs} == {"cpu"}:
-        return counted_operators(series, row, estimates)
+        return CountedOperators.of(series, row, estimates)
     names = {run["device_name"] for run in sweep.runs if run["status"] == "ok"}
     if ceilings and names == {ceilings.device_name}:
-        return counted_kernels(series, row, estimates, ceilings)
+        copied = ceilings.copy.rate / 1e3
+        return CountedKernels.of(series, row, estimates, copy_bytes_per_ms=copied)
     return None
 
 
