@@ -12,7 +12,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.devices import find_device, known_devices
 from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Cell, Environment, Row, Table
-from flashlab.telling.codes import STATUSES, WARNINGS
+from flashlab.telling.codes import STATUSES, WARNINGS, by_code
 from flashlab.telling.values import Label, Listed, Tellable, say
 
 FACTS = {
@@ -21,37 +21,17 @@ FACTS = {
 }
 """Columns of the run table that describe the machine, and the message that names each."""
 
-AGREEMENT = {
-    "differs": "environment.differs",
-    "unstated": "environment.unstated",
-    "agrees": "environment.agrees",
-}
-STATES = {
-    "unthrottled": "peaks.unthrottled",
-    "sustained": "peaks.sustained",
-    "measured": "peaks.measured",
-}
+AGREEMENT = by_code("environment.differs", "environment.unstated", "environment.agrees")
+STATES = by_code("peaks.unthrottled", "peaks.sustained", "peaks.measured")
 """The name of each state that a ceiling was measured in."""
 
-DTYPES = {
-    "float16": "column.float16",
-    "bfloat16": "column.bfloat16",
-    "float32": "column.float32",
-}
+DTYPES = by_code("column.float16", "column.bfloat16", "column.float32")
 PEAK_COLUMNS = ("column.bandwidth", "column.source")
-ANOMALIES = {
-    "drift": "anomaly.sign.drift",
-    "spread": "anomaly.sign.spread",
-    "outlier": "anomaly.sign.outlier",
-}
-FIELDS = {
-    "device_name": "field.device_name",
-    "driver": "field.driver",
-    "torch": "field.torch",
-    "dtype": "field.dtype",
-    "protocol": "field.protocol",
-    "provider": "field.provider",
-}
+ANOMALIES = by_code("anomaly.sign.drift", "anomaly.sign.spread", "anomaly.sign.outlier")
+FIELDS = by_code(
+    *("field.device_name", "field.driver", "field.torch", "field.dtype", "field.protocol"),
+    "field.provider",
+)
 """What records must agree in."""
 
 VENDORS_DTYPES = ("float16", "float32")

@@ -11,7 +11,7 @@ from flashlab.analysis.finding import Finding, Reason
 from flashlab.benchmarks.model import Benchmark
 from flashlab.report.data import ReportData
 from flashlab.report.document import Link, Statement, Statements
-from flashlab.telling.codes import STATUSES, WARNINGS
+from flashlab.telling.codes import STATUSES, WARNINGS, by_code
 from flashlab.telling.values import (
     Label,
     Listed,
@@ -72,13 +72,10 @@ def row_id(sweep: Sweep, run: Row) -> str:
     return "-".join(map(str, ("row", *parts, sweep.value_of(run))))
 
 
-REASONS = {
-    "ceiling_drifted": "reason.ceiling_drifted",
-    "above_copy_rate": "reason.above_copy_rate",
-    "published_mean": "reason.published_mean",
-    "needs_training": "reason.needs_training",
-    "no_samples": "reason.no_samples",
-}
+REASONS = by_code(
+    *("reason.ceiling_drifted", "reason.above_copy_rate", "reason.published_mean"),
+    *("reason.needs_training", "reason.no_samples"),
+)
 """The message for each reason that is about no run."""
 
 NAMING = {

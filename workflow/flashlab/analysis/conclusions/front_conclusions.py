@@ -34,6 +34,7 @@ from flashlab.analysis.kinds.comparison import describe_range
 from flashlab.analysis.ratios import Ratio, rounded, shared_verdict
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.benchmarks.model import Metric
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Heading,
     Listed,
@@ -52,13 +53,11 @@ ALMOST_ALL = 0.8
 
 MOST_EXCEPTIONS = 4
 
-PAIR_HEADINGS = {
-    "better": "conclusion.front.pair.better",
-    "worse": "conclusion.front.pair.worse",
-    "equivalent": "conclusion.front.pair.equivalent",
-    "inconclusive": "conclusion.front.pair.inconclusive",
-    "mixed": "conclusion.front.pair.mixed",
-}
+PAIR_HEADINGS = by_code(
+    *("conclusion.front.pair.better", "conclusion.front.pair.worse"),
+    *("conclusion.front.pair.equivalent", "conclusion.front.pair.inconclusive"),
+    "conclusion.front.pair.mixed",
+)
 STANDINGS = {
     "above": "conclusion.each.standing.better",
     "below": "conclusion.each.standing.worse",

@@ -14,6 +14,7 @@ from flashlab.analysis.experiment import Row, Sweep, Variant, chosen_metrics, me
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
 from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Listed,
     Measured,
@@ -38,13 +39,10 @@ VERDICTS = (
 )
 """What a conclusion may come to."""
 
-KERNEL_CAUSES = {
-    "unfused": "conclusion.cause.unfused",
-    "memory_bound": "conclusion.cause.memory_bound",
-    "matrix_bound": "conclusion.cause.matrix_bound",
-    "launch_bound": "conclusion.cause.launch_bound",
-    "occupancy": "conclusion.cause.occupancy",
-}
+KERNEL_CAUSES = by_code(
+    *("conclusion.cause.unfused", "conclusion.cause.memory_bound", "conclusion.cause.matrix_bound"),
+    *("conclusion.cause.launch_bound", "conclusion.cause.occupancy"),
+)
 """Verdicts of a cause that explain a time on a GPU, the most telling first."""
 
 TELLING_CAUSES = (*KERNEL_CAUSES, "elementwise", "products", "fused")

@@ -44,6 +44,7 @@ from flashlab.analysis.kinds.comparison import clauses_of, describe_range, trend
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
 from flashlab.benchmarks.model import Metric
 from flashlab.files import canonical
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Label,
     Listed,
@@ -215,22 +216,17 @@ def _part(metric: Metric, span: Mapping[str, Any], is_first: bool = False) -> St
     )
 
 
-BETTER = {
-    "one": "conclusion.pair.better.one",
-    "none": "conclusion.pair.better.none",
-    "widens": "conclusion.pair.better.widens",
-    "narrows": "conclusion.pair.better.narrows",
-    "peaks": "conclusion.pair.better.peaks",
-    "dips": "conclusion.pair.better.dips",
-}
+BETTER = by_code(
+    *("conclusion.pair.better.one", "conclusion.pair.better.none", "conclusion.pair.better.widens"),
+    *("conclusion.pair.better.narrows", "conclusion.pair.better.peaks"),
+    "conclusion.pair.better.dips",
+)
 """Headings where the other one is better throughout, by how its lead goes along the sweep."""
 
-PAIR_HEADINGS = {
-    "worse": "conclusion.pair.worse",
-    "equivalent": "conclusion.pair.equivalent",
-    "inconclusive": "conclusion.pair.inconclusive",
-    "mixed": "conclusion.pair.mixed",
-}
+PAIR_HEADINGS = by_code(
+    *("conclusion.pair.worse", "conclusion.pair.equivalent", "conclusion.pair.inconclusive"),
+    "conclusion.pair.mixed",
+)
 
 
 def _pair_heading(
@@ -309,12 +305,10 @@ def _helped(effects: Mapping[str, Finding]) -> str:
     return "level" if verdicts == {"equal"} else "undecided"
 
 
-OUTCOMES = {
-    "gains": "conclusion.outcome.gains",
-    "loses": "conclusion.outcome.loses",
-    "level": "conclusion.outcome.level",
-    "mixed": "conclusion.outcome.mixed",
-}
+OUTCOMES = by_code(
+    *("conclusion.outcome.gains", "conclusion.outcome.loses", "conclusion.outcome.level"),
+    "conclusion.outcome.mixed",
+)
 """What a variant does, decidedly, to an implementation."""
 
 

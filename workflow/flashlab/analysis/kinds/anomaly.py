@@ -168,7 +168,6 @@ def outliers(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 
 ANOMALY = Kind(
-    name="anomaly",
     label="kind.anomaly",
     verdicts=("unstable", "outlier", "none"),
     of_experiment=[(EXPERIMENTS, unstable), (SWEEPS, outliers)],

@@ -13,16 +13,12 @@ from flashlab.analysis.kinds.comparison import describe_range, quoted_range
 from flashlab.analysis.rates import operations, timed_metrics
 from flashlab.analysis.ratios import Ratio, ratio, rounded, shared_verdict
 from flashlab.analysis.series import Series, build_finding, quoted
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import MetricName, Number, say
 
 AGAINST_IDEAL = {"equal": "as_operations", "above": "above", "below": "below"}
 
-MESSAGES = {
-    "as_operations": "balance.as_operations",
-    "above": "balance.above",
-    "below": "balance.below",
-    "mixed": "balance.mixed",
-}
+MESSAGES = by_code("balance.as_operations", "balance.above", "balance.below", "balance.mixed")
 
 
 def verdict_of(shares: Sequence[Ratio]) -> str:
@@ -67,7 +63,6 @@ def _strength(finding: Finding) -> float:
 
 
 BALANCE = Kind(
-    name="balance",
     label="kind.balance",
     verdicts=("as_operations", "above", "below", "mixed", "inconclusive"),
     of_experiment=[(SWEEPS, balances)],

@@ -70,7 +70,6 @@ def causes(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 
 CAUSE = Kind(
-    name="cause",
     label="kind.cause",
     verdicts=(*CountedKernels.MESSAGES, "elementwise", "products", "fused", "none"),
     of_experiment=[(EXPERIMENTS, causes)],

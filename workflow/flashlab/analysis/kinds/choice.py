@@ -17,13 +17,10 @@ from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.analysis.settings import dataset_finding, settings_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.statistics import Estimate
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import Label, Listed, Statement, clauses, say
 
-MESSAGES = {
-    "one_best": "choice.one_best",
-    "one_suffices": "choice.one_suffices",
-    "changes": "choice.changes",
-}
+MESSAGES = by_code("choice.one_best", "choice.one_suffices", "choice.changes")
 
 
 @dataclass(frozen=True)
@@ -268,7 +265,6 @@ def overall_choice(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
 
 
 CHOICE = Kind(
-    name="choice",
     label="kind.choice",
     verdicts=(*MESSAGES, "inconclusive"),
     of_experiment=[(SWEEPS, choices)],

@@ -30,6 +30,7 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.plan.published import SAMPLED, asked_comparisons, claim_protocols
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats, function_interval
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Heading,
     Label,
@@ -62,13 +63,10 @@ FORMULAS = {
 }
 """What a test computes, by the number of its terms and how it compares them."""
 
-WAYS = {
-    "times": "claim.reading.times",
-    "amounts": "claim.reading.amounts",
-    "sampled": "claim.reading.sampled",
-    "lab5": "claim.reading.lab5",
-    "training": "claim.reading.training",
-}
+WAYS = by_code(
+    *("claim.reading.times", "claim.reading.amounts", "claim.reading.sampled"),
+    *("claim.reading.lab5", "claim.reading.training"),
+)
 """What sets a reading apart: how it compares, and the protocol of the records."""
 
 
@@ -523,7 +521,6 @@ def _warnings(dataset: _Dataset, found: Sequence[_Comparison]) -> list[str]:
 
 
 CLAIM = Kind(
-    name="claim",
     label="kind.claim",
     verdicts=(*DECIDED, "ambiguous", "inconclusive", "other_device", "not_tested"),
     of_dataset=[(MEASURED, claims)],

@@ -23,6 +23,7 @@ from flashlab.analysis.ratios import (
 )
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.benchmarks.model import Metric
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import Listed, Measured, Tellable, say, span
 
 VERDICTS = {"above": "better", "below": "worse", "equal": "equivalent"}
@@ -41,12 +42,10 @@ MESSAGES: Messages = {
     ),
     "mixed": ("comparison.mixed",),
 }
-TRENDS = {
-    "widens": "comparison.trend.widens",
-    "narrows": "comparison.trend.narrows",
-    "peaks": "comparison.trend.peaks",
-    "dips": "comparison.trend.dips",
-}
+TRENDS = by_code(
+    *("comparison.trend.widens", "comparison.trend.narrows", "comparison.trend.peaks"),
+    "comparison.trend.dips",
+)
 QUOTED_OF_TRENDS = ("symbol", "first", "last", "low", "low_at", "high", "high_at")
 CLAUSES = {
     "above": "clause.better",
@@ -198,7 +197,6 @@ def comparisons(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 
 COMPARISON = Kind(
-    name="comparison",
     label="kind.comparison",
     verdicts=("better", "worse", "equivalent", "inconclusive", "mixed"),
     of_experiment=[(COMPARED, comparisons)],

@@ -80,7 +80,6 @@ def correctness(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
 
 
 CORRECTNESS = Kind(
-    name="correctness",
     label="kind.correctness",
     verdicts=("wrong", "none"),
     of_dataset=[(EVERY, correctness)],

@@ -8,13 +8,10 @@ from typing import Any
 from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import say
 
-KERNELS = {
-    "counted": "counters.counted",
-    "partly": "counters.partly",
-    "uncounted": "counters.uncounted",
-}
+KERNELS = by_code("counters.counted", "counters.partly", "counters.uncounted")
 OPERATORS = {
     "counted": "counters.counted.operators",
     "partly": "counters.partly.operators",
@@ -42,7 +39,6 @@ def counted_runs(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
 
 
 COUNTERS = Kind(
-    name="counters",
     label="kind.counters",
     verdicts=tuple(KERNELS),
     of_dataset=[(EVERY, counted_runs)],

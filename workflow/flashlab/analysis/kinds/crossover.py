@@ -75,7 +75,6 @@ def crossovers(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 
 CROSSOVER = Kind(
-    name="crossover",
     label="kind.crossover",
     verdicts=("crosses", "none_in_range", "inconclusive"),
     of_experiment=[(SWEEPS, crossovers)],

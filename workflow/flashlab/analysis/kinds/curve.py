@@ -116,7 +116,6 @@ def _finding(
 
 
 CURVE = Kind(
-    name="curve",
     label="kind.curve",
     verdicts=("within", "differs", "withheld"),
     of_dataset=[(MEASURED, curve_differences)],

@@ -20,13 +20,11 @@ from flashlab.analysis.ratio_pairs import (
 from flashlab.analysis.ratios import shared_verdict
 from flashlab.analysis.settings import Setting, settings_of
 from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.telling.codes import by_code
 
-MESSAGES = {
-    "better": "derived_size.better",
-    "worse": "derived_size.worse",
-    "equivalent": "derived_size.equivalent",
-    "mixed": "derived_size.mixed",
-}
+MESSAGES = by_code(
+    "derived_size.better", "derived_size.worse", "derived_size.equivalent", "derived_size.mixed"
+)
 
 
 def _steps(
@@ -81,7 +79,6 @@ def derived_sizes(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
 
 
 DERIVED_SIZE = Kind(
-    name="derived_size",
     label="kind.derived_size",
     verdicts=(*MESSAGES, "inconclusive"),
     of_dataset=[(CHOICES, derived_sizes)],

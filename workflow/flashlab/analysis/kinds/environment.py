@@ -54,7 +54,6 @@ def _finding(subject: dict[str, str], rows: Sequence[Row]) -> Finding:
 
 
 ENVIRONMENT = Kind(
-    name="environment",
     label="kind.environment",
     verdicts=("agrees", "unstated", "differs"),
     of_dataset=[(EVERY, environments)],

@@ -145,7 +145,6 @@ def _strength(finding: Finding) -> float:
 
 
 EXACT_ACCOUNT = Kind(
-    name="exact_account",
     label="kind.exact_account",
     verdicts=("explained", "unexplained"),
     of_experiment=[(SWEEPS, accounts)],

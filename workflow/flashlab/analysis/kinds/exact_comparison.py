@@ -159,7 +159,6 @@ def exact_comparisons(sweep: Sweep, _: Given) -> Iterator[Finding]:
 
 
 EXACT_COMPARISON = Kind(
-    name="exact_comparison",
     label="kind.exact_comparison",
     verdicts=("less", "more", "equal", "withheld"),
     of_experiment=[(COMPARED, exact_comparisons)],

@@ -82,7 +82,6 @@ def _strength(finding: Finding) -> float:
 
 
 JUMP = Kind(
-    name="jump",
     label="kind.jump",
     verdicts=("rises", "falls", "none"),
     of_experiment=[(SWEEPS, jumps)],

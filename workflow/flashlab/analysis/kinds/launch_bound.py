@@ -56,7 +56,6 @@ def _strength(finding: Finding) -> float:
 
 
 LAUNCH_BOUND = Kind(
-    name="launch_bound",
     label="kind.launch_bound",
     verdicts=("level", "none", "inconclusive"),
     of_experiment=[(SWEEPS, launch_bounds)],

@@ -121,7 +121,6 @@ def monotonicities(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 
 MONOTONICITY = Kind(
-    name="monotonicity",
     label="kind.monotonicity",
     verdicts=("monotone", "broken", "inconclusive"),
     of_experiment=[(SWEEPS, monotonicities)],

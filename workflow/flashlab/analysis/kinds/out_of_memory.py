@@ -49,7 +49,6 @@ def memory_limits(sweep: Sweep, _: Given) -> Iterator[Finding]:
 
 
 OUT_OF_MEMORY = Kind(
-    name="out_of_memory",
     label="kind.out_of_memory",
     verdicts=("limit_found", "none"),
     of_experiment=[(EXPERIMENTS, memory_limits)],

@@ -53,7 +53,6 @@ def processes(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
 
 
 PROCESSES = Kind(
-    name="processes",
     label="kind.processes",
     verdicts=("single", "repeated", "varied"),
     of_dataset=[(EVERY, processes)],

@@ -25,18 +25,16 @@ from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.devices import find_device
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import Listed, Measured, Span, Statement, say, span
 
 BOUND_SHARE = 50.0
 """Least percentage of a ceiling at which a run is called bound by it; under it of both: neither."""
 
 
-MESSAGES = {
-    "compute_bound": "roofline.compute_bound",
-    "memory_bound": "roofline.memory_bound",
-    "neither": "roofline.neither",
-    "model_error": "roofline.model_error",
-}
+MESSAGES = by_code(
+    "roofline.compute_bound", "roofline.memory_bound", "roofline.neither", "roofline.model_error"
+)
 COUNTED = {
     "compute_bound": "roofline.compute_bound.counted",
     "memory_bound": "roofline.memory_bound.counted",
@@ -45,11 +43,7 @@ COUNTED = {
 }
 """The same where the bytes were counted."""
 
-STATES = {
-    "measured": "ceiling.measured",
-    "unthrottled": "ceiling.unthrottled",
-    "sustained": "ceiling.sustained",
-}
+STATES = by_code("ceiling.measured", "ceiling.unthrottled", "ceiling.sustained")
 
 
 @dataclass(frozen=True)
@@ -227,7 +221,6 @@ def rooflines(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 
 ROOFLINE = Kind(
-    name="roofline",
     label="kind.roofline",
     verdicts=tuple(MESSAGES),
     of_experiment=[(EXPERIMENTS, rooflines)],

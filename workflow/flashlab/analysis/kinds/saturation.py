@@ -78,7 +78,6 @@ def _strength(finding: Finding) -> float:
 
 
 SATURATION = Kind(
-    name="saturation",
     label="kind.saturation",
     verdicts=("reached", "rising", "uneven", "falls", "inconclusive"),
     of_experiment=[(SWEEPS, saturations)],

@@ -20,6 +20,7 @@ from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted, told_covaried
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import Listed, Measured, Number, Statement, say
 
 MIN_SIZES = 4
@@ -33,14 +34,10 @@ FLAT = 0.1
 """Largest exponent, in size, that is called flat where the change is within the margin, too."""
 
 
-MESSAGES = {
-    "power_law": "scaling.power_law",
-    "curved": "scaling.curved",
-    "flat": "scaling.flat",
-    "imprecise": "scaling.imprecise",
-    "covaried": "scaling.covaried",
-    "too_few_sizes": "scaling.too_few_sizes",
-}
+MESSAGES = by_code(
+    *("scaling.power_law", "scaling.curved", "scaling.flat", "scaling.imprecise"),
+    *("scaling.covaried", "scaling.too_few_sizes"),
+)
 
 
 @dataclass(frozen=True)
@@ -218,7 +215,6 @@ def scalings(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 
 SCALING = Kind(
-    name="scaling",
     label="kind.scaling",
     verdicts=tuple(MESSAGES),
     of_experiment=[(SWEEPS, scalings)],

@@ -153,7 +153,6 @@ def sittings(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
 
 
 SITTINGS = Kind(
-    name="sittings",
     label="kind.sittings",
     verdicts=("unknown", "one", "several"),
     of_dataset=[(EVERY, sittings)],

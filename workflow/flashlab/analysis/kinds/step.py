@@ -94,7 +94,6 @@ def steps(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 
 STEP = Kind(
-    name="step",
     label="kind.step",
     verdicts=("helps", "hurts", "no_difference", "mixed", "inconclusive"),
     of_experiment=[(EXPERIMENTS, steps)],

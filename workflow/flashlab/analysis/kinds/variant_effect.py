@@ -48,7 +48,6 @@ def variant_effects(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 
 VARIANT_EFFECT = Kind(
-    name="variant_effect",
     label="kind.variant_effect",
     verdicts=("better", "worse", "equivalent", "inconclusive", "mixed"),
     of_experiment=[(EXPERIMENTS, variant_effects)],

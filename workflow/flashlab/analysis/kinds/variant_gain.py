@@ -13,14 +13,12 @@ from flashlab.analysis.rates import operations, timed_metrics
 from flashlab.analysis.ratio_pairs import factors_of, implementations_of, pair_finding, pairs_of
 from flashlab.analysis.ratios import rounded
 from flashlab.analysis.settings import settings_of
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import Label, Number
 
-MESSAGES = {
-    "as_operations": "variant_gain.as_operations",
-    "above": "variant_gain.above",
-    "below": "variant_gain.below",
-    "mixed": "variant_gain.mixed",
-}
+MESSAGES = by_code(
+    "variant_gain.as_operations", "variant_gain.above", "variant_gain.below", "variant_gain.mixed"
+)
 
 
 def variant_gains(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
@@ -55,7 +53,6 @@ def variant_gains(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
 
 
 VARIANT_GAIN = Kind(
-    name="variant_gain",
     label="kind.variant_gain",
     verdicts=(*MESSAGES, "inconclusive"),
     of_dataset=[(CHOICES, variant_gains)],

@@ -74,7 +74,6 @@ def worse_than_naive(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]
 
 
 WORSE_THAN_NAIVE = Kind(
-    name="worse_than_naive",
     label="kind.worse_than_naive",
     verdicts=("worse", "none", "inconclusive"),
     of_dataset=[(MEASURED, worse_than_naive)],
