@@ -250,10 +250,11 @@ def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
             Cell(name if first else ""),
             *(setting(p, run[p.name]) for p in variants),
         ]
-        if run["status"] != "ok":
-            cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
-        else:
-            cells += [printed_value(data, sweep, run, metric.name) for metric in metrics]
+
+        def value(metric: Metric, run: RunRow = run) -> Cell:
+            return printed_value(data, sweep, run, metric.name)
+
+        cells += data.metric_cells(run, metrics, value)
         rows.append(Row(cells, implementation=name, first=first))
     numeric = range(1 + len(variants), len(columns))
     caption = _caption(data, metrics, rows, "caption.compact.bold.best")

@@ -67,11 +67,11 @@ def _setting(data: ReportData, sweep: Sweep) -> Tellable:
     )
     if not others:
         return asked
-    varied = Listed([_values_along(data, sweep, parameter) for parameter in others])
+    varied = Listed([values_along(sweep, parameter) for parameter in others])
     return in_turn([asked, say("setting.varied", parameters=varied)])
 
 
-def _values_along(data: ReportData, sweep: Sweep, parameter: Parameter) -> Tellable:
+def values_along(sweep: Sweep, parameter: Parameter) -> Tellable:
     """A size that varies along with the swept one, with its values in order of the sweep's."""
     at = {sweep.value_of(row): str(row[parameter.name]) for row in sweep.runs}
     values = Listed([at[value] for value in sweep.values])
@@ -187,44 +187,36 @@ def _figure(
 # Tables
 
 
-def _panels(data: ReportData) -> list[Metric]:
-    """The metrics that figures show, in order of declaration: totals of others left out."""
-    benchmark = data.benchmark
-    return [m for m in benchmark.metrics if m in benchmark.panels(m.quantity.name)]
-
-
-def _values(data: ReportData, sweep: Sweep, run: RunRow) -> list[Cell | Tellable]:
-    """A run's metrics, the measured ones with intervals; the status, once, if there are none."""
-    panels = _panels(data)
-    if run["status"] != "ok":
-        return [data.status(run), *[Cell("–")] * (len(panels) - 1)]
-    cells = []
-    for metric in panels:
-        cell = data.value(sweep.metric_row(run, metric.name))
-        cells.append(Cell(cell.text) if metric.derived else cell)
-    return [*cells]
-
-
 def _data(data: ReportData, sweep: Sweep, number: int) -> Table:
-    """A row a run: what tells it from the others, its metrics, and its number in the appendix."""
-    variants = sweep.varying_variants
+    """A row a run: what tells it from the others, its metrics, and its number in the appendix.
+
+    The metrics are those that figures show, totals of others left out; the measured ones with
+    intervals.
+    """
+    benchmark, variants = data.benchmark, sweep.varying_variants
+    panels = [m for m in benchmark.metrics if m in benchmark.panels(m.quantity.name)]
     sizes = [sweep.parameter, *(p for p in sweep.varying if p != sweep.parameter)]
     columns = [
         say("column.implementation"),
         *(heading(variant.labels) for variant in variants),
         *(size.symbol for size in sizes),
-        *(with_unit(data.panel(metric), metric) for metric in _panels(data)),
+        *(with_unit(data.panel(metric), metric) for metric in panels),
         say("column.run"),
     ]
     rows: list[Row] = []
     name, variant = "", None
     for run in sweep.ordered:
+
+        def value(metric: Metric, run: RunRow = run) -> Cell:
+            cell = data.value(sweep.metric_row(run, metric.name))
+            return Cell(cell.text) if metric.derived else cell
+
         first = (run["implementation"], sweep.variant_of(run)) != (name, variant)
         cells: list[Cell | Tellable] = [
             Cell(run["implementation"] if run["implementation"] != name else ""),
             *(setting(p, run[p.name]) if first else Cell("") for p in variants),
             *(Cell(str(run[size.name])) for size in sizes),
-            *_values(data, sweep, run),
+            *data.metric_cells(run, panels, value),
         ]
         position = data.number_of(run)
         cells.append(Cell(str(position), target=f"run-{position}"))

@@ -10,7 +10,7 @@ from flashlab.analysis.experiment import Row, Sweep, sections_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.benchmarks.model import Benchmark
 from flashlab.report.data import ReportData
-from flashlab.report.document import Link, Statement, Statements
+from flashlab.report.document import Conclusion, Link, Statement, Statements
 from flashlab.telling.codes import STATUSES, WARNINGS, by_code
 from flashlab.telling.values import (
     Label,
@@ -24,6 +24,10 @@ from flashlab.telling.values import (
 )
 
 FRONT_MARK = "*"
+CHECKED = "conclusion.checked"
+
+BRIEF_CHARACTERS = 150
+"""How much of a section's conclusion page one quotes after its heading: whole sentences."""
 
 SHOWN_BY_RATES = frozenset({"roofline", "variant_effect", "saturation", "jump"})
 """Kinds of finding that relate times to the operations behind them."""
@@ -171,34 +175,29 @@ class FindingRenderer:
         found = self._figure(finding, sweep)
         if rows and not sweep.is_summary:
             found.append(Link(row_id(sweep, rows[0]), say("link.table")))
-        runs = self.data.run_links(rows)
-        if runs:
-            first = Link(runs[0].target, say("link.runs", runs=runs[0].text))
-            found += [first, *runs[1:]]
-        return found
+        return found + self._run_links(rows)
 
     def sentences(self, finding: Finding) -> list[Tellable]:
         """A finding's sentences one by one, and at the end what to know about it."""
         return [*finding.statements, *told_reasons(self.data.benchmark, finding.reasons)]
 
-    def conclusion_links(self, finding: Finding) -> list[Link]:
+    def _conclusion_links(self, finding: Finding) -> list[Link]:
         """Links from a conclusion of page one to what shows it; a section's stands beside it."""
-        topic = finding.subject["topic"]
+        section = finding.subject.get("section")
         if finding.experiment is not None:
             return []
-        if topic == "choice":
+        if finding.subject["topic"] == "choice":
             return [Link("map", say("link.map"))]
-        section = finding.subject.get("section")
-        if section is None:
-            return []
-        sweeps = sections_of(self.data.sweeps)
-        number = next(
-            position
-            for position, group in enumerate(sweeps, start=1)
+        return [
+            Link(f"chapter-{group[0].name}", say("table", number=number))
+            for number, group in enumerate(sections_of(self.data.sweeps), start=1)
             if any(sweep.name == section for sweep in group)
-        )
-        first = sweeps[number - 1][0].name
-        return [Link(f"chapter-{first}", say("table", number=number))]
+        ]
+
+    def _run_links(self, rows: Iterable[Row]) -> list[Link]:
+        """Links to runs in the appendix, of which the first says what they are."""
+        runs = self.data.run_links(rows)
+        return [Link(link.target, say("link.runs", runs=link.text)) for link in runs[:1]] + runs[1:]
 
     def _dataset_links(self, finding: Finding) -> list[Link]:
         """Links to the runs that the reasons of a finding about the whole dataset name."""
@@ -206,16 +205,38 @@ class FindingRenderer:
         for reason in finding.reasons:
             if reason.run is not None:
                 named.setdefault(tuple(reason.run), set()).add(tuple(reason.run.values()))
-        rows = [
+        return self._run_links(
             run
             for run in self.data.runs
             if any(tuple(map(run.get, columns)) in values for columns, values in named.items())
-        ]
-        runs = self.data.run_links(rows)
-        if not runs:
-            return []
-        first = say("link.runs", runs=runs[0].text)
-        return [Link(runs[0].target, first), *runs[1:]]
+        )
+
+    def conclusion(self, finding: Finding) -> Conclusion:
+        """A conclusion in words; what was looked for and not found stands apart."""
+        checked = next((told for told in finding.statements if told.key == CHECKED), None)
+        heading, *others = (told for told in finding.statements if told is not checked)
+        body = [*others, *told_reasons(self.data.benchmark, finding.reasons)]
+        brief = self._brief(others)
+        return Conclusion(
+            heading=heading,
+            body=in_turn(body) if body else None,
+            brief=brief,
+            brief_length=sum(map(len, self.data.told(brief))) if brief else 0,
+            checked=checked,
+            links=self._conclusion_links(finding),
+            doubted=bool(finding.warnings),
+            implementations=tuple(sorted(finding.implementations)),
+        )
+
+    def _brief(self, sentences: Sequence[Tellable]) -> Tellable | None:
+        """The first sentences that fit, one at least; None where there are none."""
+        brief: Tellable | None = None
+        for count in range(1, len(sentences) + 1):
+            more = in_turn(sentences[:count])
+            if brief is not None and max(map(len, self.data.told(more))) > BRIEF_CHARACTERS:
+                break
+            brief = more
+        return brief
 
     def render(self, findings: Iterable[Finding], titled: bool = False) -> Statements:
         """The findings as statements, where `titled` after their experiment's title."""

@@ -112,6 +112,17 @@ class Known:
             and finding.is_about(**subject)
         ]
 
+    def across(
+        self, sweeps: Iterable[Sweep], kind: str, *verdicts: str, **subject: Any
+    ) -> list[Finding]:
+        """The findings of a kind about a subject in several experiments, by these verdicts."""
+        found = (f for sweep in sweeps for f in self.every(kind, sweep.name, **subject))
+        return [finding for finding in found if not verdicts or finding.verdict in verdicts]
+
+    def sweep_of(self, finding: Finding) -> Sweep:
+        """The experiment that a finding is about."""
+        return next(sweep for sweep in self.sweeps if sweep.name == finding.experiment)
+
     def find(self, kind: str, experiment: str | None, **subject: Any) -> Finding | None:
         """The first of them, None for none."""
         return next(iter(self.every(kind, experiment, **subject)), None)
@@ -233,11 +244,7 @@ def tell_exact(known: Known, sweep: Sweep, name: str, variant: Variant) -> Itera
     symbol = sweep.parameter.symbol
     for metric in metrics_of(sweep.benchmark, exact=True):
         about = {"implementation": name, "metric": metric.name, "variant": dict(variant)}
-        found = [
-            f
-            for f in known.every("exact_comparison", sweep.name, **about)
-            if f.verdict in ("less", "more", "equal")
-        ]
+        found = known.across([sweep], "exact_comparison", "less", "more", "equal", **about)
         if not found:
             continue
         label = heading(metric.labels)
@@ -270,9 +277,8 @@ def tell_exact(known: Known, sweep: Sweep, name: str, variant: Variant) -> Itera
 
 def tell_account(known: Known, sweep: Sweep, name: str, variant: Variant) -> Iterator[Told]:
     """What most of an exact metric consists of, where the exact model gives it."""
-    for finding in known.every("exact_account", sweep.name, implementation=name):
-        if finding.variant != variant or finding.verdict != "explained":
-            continue
+    about = {"implementation": name, "variant": dict(variant)}
+    for finding in known.across([sweep], "exact_account", "explained", **about)[:1]:
         yield tell(
             "conclusion.account",
             sources=[finding],
@@ -282,17 +288,11 @@ def tell_account(known: Known, sweep: Sweep, name: str, variant: Variant) -> Ite
             account_at=finding.facts["value"],
             account_symbol=sweep.parameter.symbol,
         )
-        return
 
 
 def tell_limits(known: Known, sweeps: Sequence[Sweep]) -> Iterator[Told]:
     """Who runs out of memory, and from which value on."""
-    found = [
-        finding
-        for sweep in sweeps
-        for finding in known.every("out_of_memory", sweep.name)
-        if finding.verdict == "limit_found"
-    ]
+    found = known.across(sweeps, "out_of_memory", "limit_found")
     if not found:
         return
     smallest = min(finding.facts["smallest"] for finding in found)
@@ -313,13 +313,9 @@ def telling_cause(
     known: Known, sweeps: Sequence[Sweep], name: str, variant: Variant | None
 ) -> Finding | None:
     """What the counters of an implementation's runs tell of its times, the most telling verdict."""
-    found = [
-        finding
-        for sweep in sweeps
-        for finding in known.every("cause", sweep.name, implementation=name)
-        if finding.verdict in TELLING_CAUSES and variant in (None, finding.variant)
-    ]
-    return min(found, key=_telling_first, default=None)
+    found = known.across(sweeps, "cause", *TELLING_CAUSES, implementation=name)
+    of_variant = (finding for finding in found if variant in (None, finding.variant))
+    return min(of_variant, key=_telling_first, default=None)
 
 
 def _telling_first(finding: Finding) -> tuple[int, float]:
@@ -384,7 +380,7 @@ def _operators(
 
 def _place(known: Known, finding: Finding) -> dict[str, Any]:
     """The last value of a finding about a sweep, and its variant where the sweep has several."""
-    sweep = next(sweep for sweep in known.sweeps if sweep.name == finding.experiment)
+    sweep = known.sweep_of(finding)
     several = {parameter.name for parameter in sweep.varying_variants}
     variant = {name: value for name, value in finding.variant or () if name in several}
     return {sweep.parameter.name: finding.estimates[-1]["value"], **variant}
@@ -405,12 +401,7 @@ def tell_checks(known: Known, sweeps: Sequence[Sweep], names: Sequence[str]) -> 
     """What was checked and not found: overtaking, running out of memory, unstable times."""
     absent, sources = [], []
     for kind, (clean, key) in CHECKS.items():
-        found = [
-            finding
-            for sweep in sweeps
-            for finding in known.every(kind, sweep.name)
-            if finding.implementations <= set(names)
-        ]
+        found = [f for f in known.across(sweeps, kind) if f.implementations <= set(names)]
         if found and all(finding.verdict == clean for finding in found):
             absent.append(say(key))
             sources += found[:1]
@@ -479,11 +470,8 @@ def _sizes(sweep: Sweep, name: str, variant: Variant, value: int) -> Listed:
 
 def tell_saturation(known: Known, sweep: Sweep, name: str, variant: Variant) -> Iterator[Told]:
     """From which value on more work is no longer done any faster."""
-    found = [
-        finding
-        for finding in known.every("saturation", sweep.name, implementation=name)
-        if finding.variant == variant
-    ]
+    about = {"implementation": name, "variant": dict(variant)}
+    found = known.every("saturation", sweep.name, **about)
     reached = [f for f in found if f.verdict == "reached" and f.facts["from"] != f.facts["first"]]
     if not found or len(reached) != len(found):
         return

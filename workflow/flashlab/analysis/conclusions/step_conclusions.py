@@ -121,14 +121,8 @@ def _verdicts(known: Known, sweep: Sweep) -> list[Told]:
         by_verdict[_decided_verdict(finding)].append(finding.subject["implementation"])
     if not found:
         return []
-    told = [
-        tell(
-            "conclusion.front.steps",
-            sources=found,
-            step_count=len(found),
-            helping=len(by_verdict["helps"]),
-        )
-    ]
+    counts = {"step_count": len(found), "helping": len(by_verdict["helps"])}
+    told = [tell("conclusion.front.steps", sources=found, **counts)]
     told += [
         Told(Statement(key, {name: Listed(by_verdict[verdict])}))
         for verdict, (key, name) in TOLD_OF_STEPS.items()
@@ -259,6 +253,7 @@ def _first(sweep: Sweep) -> list[Told]:
     if not found:
         return []
     value, factor, best = found[-1]
+    symbol = sweep.parameter.symbol
     return [
         tell(
             "conclusion.front.start",
@@ -266,7 +261,7 @@ def _first(sweep: Sweep) -> list[Told]:
             start_best=best,
             start_factor=Short(factor),
             start_at=value,
-            start_symbol=sweep.parameter.symbol,
+            start_symbol=symbol,
         )
     ]
 
