@@ -7,7 +7,7 @@ about such ratios are built and told alike (`ratio_finding`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flashlab.analysis.experiment import Sweep, metrics_of
@@ -62,19 +62,20 @@ def message_for(messages: Messages, verdict: str, count: int) -> str:
     return fewer[1 - count] if count < 2 and fewer else several
 
 
-def describe_range(found: Sequence[Ratio]) -> dict[str, Any]:
+def describe_range(
+    ratios: Sequence[Ratio], printed: Callable[[float], float] = rounded_off_margin
+) -> dict[str, Any]:
     """The printed range of the ratios, and where each end lies; the count alone where none is."""
-    if not found:
+    if not ratios:
         return {"count": 0}
-    lowest = min(found, key=lambda ratio: ratio.ratio)
-    highest = max(found, key=lambda ratio: ratio.ratio)
+    lowest, highest = (choose(ratios, key=lambda ratio: ratio.ratio) for choose in (min, max))
     return {
-        "first": found[0].value,
-        "last": found[-1].value,
-        "count": len(found),
-        "low": rounded_off_margin(lowest.ratio),
+        "first": ratios[0].value,
+        "last": ratios[-1].value,
+        "count": len(ratios),
+        "low": printed(lowest.ratio),
         "low_at": lowest.value,
-        "high": rounded_off_margin(highest.ratio),
+        "high": printed(highest.ratio),
         "high_at": highest.value,
     }
 
@@ -156,10 +157,7 @@ def ratio_finding(
         values["clauses"] = clauses_of(ratios, [quantity], symbol)
     statements = [say(message_for(messages, verdict, len(ratios)), quantity, **values)]
     if kind == "comparison" and (trend := trend_of(ratios)) != "none":
-        ends = {
-            name: values[name] for name in ("first", "last", "low", "low_at", "high", "high_at")
-        }
-        statements.append(say(TRENDS[trend], symbol=symbol, **ends))
+        statements.append(say(TRENDS[trend], **{name: values[name] for name in QUOTED_OF_TRENDS}))
     return build_finding(
         kind, pair, verdict, statements=statements, facts=facts, ratios=ratios, subject=subject
     )
