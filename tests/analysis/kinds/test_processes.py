@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from analysis.deriving import Plant, derived, quoted, the_one, verdicts
 
-from flashlab.analysis.doubts import HALVES_DIFFER, with_doubts
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import PROCESSES_DIFFER
-from flashlab.analysis.kinds.anomaly import ANOMALY
+from flashlab.analysis.kinds.anomaly import ANOMALY, HALVES_DIFFER, with_doubts
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.environment import ENVIRONMENT
 from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON

@@ -9,10 +9,33 @@ from typing import Any, ClassVar, Self
 
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Row
-from flashlab.analysis.limits import IDLE
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.series import Series
 from flashlab.telling.values import Span, Tellable, span
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A rule with its dead zone, for what was measured once and has no interval.
+
+    It fails at `low` and under, and holds at `high` and over.
+    """
+
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool | None:
+        """Whether it holds of a value; None within the dead zone."""
+        if value >= self.high:
+            return True
+        return False if value <= self.low else None
+
+
+IDLE = Limits(10.0, 20.0)
+"""Percent of the time in which no kernel or operator runs."""
+
+EXCESS = Limits(1.5, 2.0)
+"""Bytes moved or allocated over those that any implementation must move."""
 
 LONGEST_BUSY = 1.5
 """Times the measured time that the kernels, or the operators of the profiled call, may take."""

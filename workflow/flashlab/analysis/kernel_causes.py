@@ -18,9 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from flashlab.analysis.counted_passes import CountedPass
+from flashlab.analysis.counted_passes import EXCESS, IDLE, CountedPass, Limits
 from flashlab.analysis.kinds.roofline import BOUND_SHARE
-from flashlab.analysis.limits import EXCESS, IDLE, Limits
 
 BUSY = Limits(40.0, BOUND_SHARE)
 """Percent of the time in which matrix units are active; of the copy bandwidth that DRAM reaches."""

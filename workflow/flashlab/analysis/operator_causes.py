@@ -18,8 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from flashlab.analysis.counted_passes import CountedPass
-from flashlab.analysis.limits import EXCESS, IDLE, Limits
+from flashlab.analysis.counted_passes import EXCESS, IDLE, CountedPass, Limits
 
 MOST = Limits(40.0, 60.0)
 """Percent of the time in operators. Two kinds of operator may share the time, and a call's shares

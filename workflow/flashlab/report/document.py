@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from flashlab.benchmarks.model import Benchmark
-from flashlab.telling.values import Tellable
+from flashlab.telling.values import Tellable, say
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,11 @@ class Table:
     caption: Tellable | None = None
     id: str = ""
     groups: Sequence[tuple[Tellable, int]] = ()
+
+
+def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | None:
+    """A table with these messages above its columns; None without any rows."""
+    return Table([*map(say, keys)], rows, **more) if rows else None
 
 
 @dataclass(frozen=True)

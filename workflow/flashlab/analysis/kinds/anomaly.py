@@ -1,9 +1,13 @@
-"""Records in doubt: unstable, or contradicted by their neighbours."""
+"""Records in doubt: unstable, or contradicted by their neighbours.
+
+Doubts that only the samples show are put beside the warnings that the records carry.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +31,9 @@ from flashlab.statistics import MIN_SAMPLES, Estimate, Floats
 
 OUTLIER_FACTOR = 1.25
 """Least factor between a record and the power law of its neighbours that makes it an outlier."""
+
+HALVES_DIFFER = "halves_differ"
+"""The code of the warning on a metric of a run whose samples changed decidedly halfway."""
 
 
 def _anomaly(
@@ -79,6 +86,35 @@ def drift(sweep: Sweep, row: Row, estimates: Estimates) -> Ratio | None:
     every = (_drift_of_process(sweep, row, i, each, estimates) for i, each in enumerate(samples))
     drifts = [found for found in every if found]
     return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
+
+
+def _is_warned_of_drift(run: Row, metric: str) -> bool:
+    return any(
+        warning["code"] == "drift" and warning.get("metric") == metric
+        for warning in run["warnings"] or ()
+    )
+
+
+def with_doubts(sweep: Sweep, estimates: Estimates) -> Sweep:
+    """The sweep with a warning on each metric of a run whose halves differ by more than the margin.
+
+    So every finding that rests on such a run carries the doubt. The warning of drift that the
+    measuring gives compares the first third with the last, and may miss it.
+    """
+    drifted: dict[Any, list[str]] = {}
+    for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
+        for row in series.measured_rows:
+            if drift(sweep, row, estimates):
+                drifted.setdefault(sweep.key_of(row), []).append(series.metric.name)
+    runs = []
+    for run in sweep.runs:
+        added = [
+            {"code": HALVES_DIFFER, "metric": metric}
+            for metric in sorted(drifted.get(sweep.key_of(run), ()))
+            if not _is_warned_of_drift(run, metric)
+        ]
+        runs.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)
+    return replace(sweep, runs=runs)
 
 
 Sign = tuple[Mapping[str, Any], Ratio]

@@ -2,7 +2,7 @@
 
 A cause is stated only of what was counted on that run; where nothing was counted, nothing is said.
 Counters are samples of one pass, without an interval. So each rule has a dead zone between the
-limit from which something holds and the one under which it does not (`limits`); a value within it
+limit from which something holds and the one under which it does not (`Limits`); a value within it
 decides nothing. `kernel_causes` and `operator_causes` have the rules.
 """
 

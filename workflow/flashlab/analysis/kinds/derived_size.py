@@ -10,15 +10,16 @@ from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.comparison import VERDICTS
 from flashlab.analysis.rates import operations, timed_metrics
-from flashlab.analysis.ratio_pairs import (
+from flashlab.analysis.ratios import shared_verdict
+from flashlab.analysis.settings import (
     Pair,
+    Setting,
     factors_of,
     implementations_of,
     pair_finding,
     pairs_of,
+    settings_of,
 )
-from flashlab.analysis.ratios import shared_verdict
-from flashlab.analysis.settings import Setting, settings_of
 from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.telling.codes import by_code
 

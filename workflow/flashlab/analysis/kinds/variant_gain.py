@@ -10,9 +10,14 @@ from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.balance import verdict_of
 from flashlab.analysis.rates import operations, timed_metrics
-from flashlab.analysis.ratio_pairs import factors_of, implementations_of, pair_finding, pairs_of
 from flashlab.analysis.ratios import rounded
-from flashlab.analysis.settings import settings_of
+from flashlab.analysis.settings import (
+    factors_of,
+    implementations_of,
+    pair_finding,
+    pairs_of,
+    settings_of,
+)
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import Label, Number
 
