@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -422,9 +423,7 @@ def _told_readings(
     digits, terms = _digits(claim), len(claim["test"]["terms"])
     unit = "×" if terms > 1 else f" {claim['published']['unit']}"
     protocols = {reading.protocol for reading, _ in shown}
-
-    def figure(found: Sequence[_Comparison]) -> Tellable:
-        return _figure(found, digits)
+    figure = partial(_figure, digits=digits)
 
     def in_short(found: Sequence[_Comparison]) -> Tellable:
         return Listed([Range(*_ends(found, digits)), unit], "")
@@ -447,12 +446,10 @@ def _told_readings(
 
 def _told_range(wanted: Mapping[str, float]) -> Statement:
     """The range that a claim states."""
-    if "most" not in wanted:
-        return say("claim.wanted.least", wanted_least=Number(wanted["least"]))
-    if "least" not in wanted:
-        return say("claim.wanted.most", wanted_most=Number(wanted["most"]))
-    ends = {"wanted_least": Number(wanted["least"]), "wanted_most": Number(wanted["most"])}
-    return say("claim.wanted.between", **ends)
+    ends = {f"wanted_{end}": Number(figure) for end, figure in wanted.items()}
+    if len(ends) == 2:
+        return say("claim.wanted.between", **ends)
+    return say("claim.wanted.least" if "least" in wanted else "claim.wanted.most", **ends)
 
 
 def _told_publication(claim: Mapping[str, Any]) -> Tellable:
