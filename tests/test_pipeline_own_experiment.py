@@ -153,6 +153,6 @@ def test_no_finding_is_made_of_a_run_without_numbers(own: Any) -> None:
         nothing = {"none", "inconclusive", "withheld", "too_few_sizes"}
         assert finding["verdict"] in nothing and not finding["facts"].get("count")
         if finding["verdict"] != "none":  # of what did not run out of memory
-            assert finding["evidence"]["estimates"] == []
+            assert finding["estimates"] == []
             excluded = {reason["run"]["implementation"] for reason in finding["reasons"]}
             assert finding["subject"]["implementation"] in excluded

@@ -559,7 +559,7 @@ def test_processes_are_measured_once_and_added_where_a_verdict_is_open_only_when
         and document["subject"]["metric"] == "forward_time"
     )
     undecided |= {"told": True, "verdict": "mixed"}
-    for estimate in undecided["evidence"]["estimates"]:
+    for estimate in undecided["estimates"]:
         estimate["verdict"] = "inconclusive" if estimate["value"] == 16 else "above"
     findings.write_text(json.dumps(documents))
     third = {j for name in ("Pytorch", "Flash2") for j in measured(name, shapes[1], process=2)}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.calls.replicates import (
     MOST_ADDED,
@@ -50,7 +50,6 @@ def finding(**changes: Any) -> Finding:
         Finding(
             kind="comparison",
             experiment="seq_len",
-            device="Abacus",
             subject={
                 "implementation": "Flash2",
                 "baseline": "Pytorch",
@@ -58,9 +57,7 @@ def finding(**changes: Any) -> Finding:
                 "variant": {"causal": True},
             },
             verdict="mixed",
-            evidence=Evidence(
-                "t", {"implementation": ["Flash2", "Pytorch"], "causal": True}, "m", 9, estimates
-            ),
+            estimates=estimates,
             told=True,
         ),
         **changes,

@@ -18,12 +18,12 @@ from flashlab.analysis.experiment import (
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
     TABLES,
-    difference_codes,
     parameter_columns,
     read_samples,
     read_sweep,
     read_table,
     run_keys,
+    warning_codes,
 )
 from flashlab.analysis.tables import tables_of, write_csv, write_tables
 from flashlab.benchmarks.attention import costs
@@ -334,8 +334,8 @@ def test_processes_that_differ_in_an_exact_value_are_a_warning_and_the_worst_cou
     peak = sweep.metric_row(sweep.runs[0], "peak_memory")
     assert (peak["value"], peak["low"], peak["high"]) == (12.0, 10.0, 12.0)
     assert sweep.runs[0]["warnings"] == [{"code": PROCESSES_DIFFER, "metric": "peak_memory"}]
-    assert difference_codes(sweep.runs, "peak_memory") == [PROCESSES_DIFFER]
-    assert difference_codes(sweep.runs, "forward_time") == []
+    assert warning_codes(sweep.runs, "peak_memory") == [PROCESSES_DIFFER]
+    assert warning_codes(sweep.runs, "forward_time") == []
 
 
 def test_each_record_is_named_with_its_hash(
