@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import machine
+from flashlab.cli import made_line
 from flashlab.config import ConfigError
 from flashlab.records import RecordError, read_record, time_out_message
 from flashlab.runs import Run
@@ -31,23 +32,26 @@ _ENDINGS = {
 """How a complete file of each kind ends."""
 
 
-def damage(path: Path) -> str | None:
+def damage(path: Path, log: str = "") -> str | None:
     """What is wrong with a file or folder that a stage has made; None if it is intact.
 
     A complete file is not cut off and, except for a PDF, has no NUL bytes, which a power failure
-    leaves. An empty folder has lost its files.
+    leaves. An empty folder has lost its files. A file that the `log` of its job names is as the job
+    made it.
     """
     if path.is_dir():
         inside = sorted(path.iterdir())
         if not inside:
             return "is empty"
-        return next((f"{p.name} {found}" for p in inside if (found := damage(p))), None)
+        return next((f"{p.name} {found}" for p in inside if (found := damage(p, log))), None)
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return MISSING
     except OSError as error:
         return f"cannot be read ({error.strerror})"
+    if f"made {path.name} " in log and made_line(path.name, content) not in log:
+        return "was changed after it had been made"
     if path.suffix == ".json":
         try:
             json.loads(content)
