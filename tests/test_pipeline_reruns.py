@@ -491,7 +491,6 @@ IN_A_CLONE = (
     *("the reader of the records is edited", "the code of the findings is edited"),
     *("the figures' messages are edited", "the template is edited"),
     *("a record is cut off", "the ceilings are deleted", "a table is cut off"),
-    *("a table is cut at a line's end", "the findings are replaced by none"),
     *("the findings are deleted", "a figure is deleted", "the rendered report is cut off"),
     "a comment in every module but the measuring ones",
 )

@@ -59,8 +59,8 @@ class Command:
     `function` takes the values of the options, in their order, and returns None or an exit status;
     as ``module:name`` it is imported when it is called. Of options in `one_of`, which come last,
     exactly one is given. A command that `ends_alone` watches the Snakemake call that it belongs to
-    by itself. `ignores_others` says whether unknown options are left aside. One that `tells_made`
-    prints the digest of each file in its ``--output``: in a job's log, it tells what the job made.
+    by itself. One that `tells_made` prints the digest of each file in its ``--output``, so that the
+    log of a job tells what the job made.
     """
 
     name: str
@@ -70,7 +70,6 @@ class Command:
     one_of: tuple[Option, ...] = ()
     epilog: str | None = None
     ends_alone: bool = False
-    ignores_others: bool = False
     tells_made: bool = False
 
     def add_to(self, commands: Any) -> None:
