@@ -164,6 +164,18 @@ def test_the_headline_quotes_the_findings_with_their_verdicts(
     assert said["Forward (TFLOP/s)"] == Cell("")
 
 
+def test_the_device_is_named_with_its_power_limit(results: Any) -> None:
+    device = en(results.compose().front.facts[0])
+    for path in results.local.glob("tables/*/runs.csv"):
+        results.edit_table(
+            path.parent.name,
+            "runs",
+            lambda rows: [row | {"power_limit_W": "700.0"} for row in rows],
+        )
+    results.derive_findings()
+    assert en(results.compose().front.facts[0]) == f"{device} (power limit 700 W)"
+
+
 def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) -> None:
     report = results.compose()
     drawn = set(read_json(results.local / "overview" / "drawn.json")) - {"summary"}

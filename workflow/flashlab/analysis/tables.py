@@ -286,6 +286,7 @@ def _run_row(
         "provider": environment.get("provider"),
         "torch": environment.get("packages", {}).get("torch"),
         "driver": environment.get("driver"),
+        "power_limit_W": (environment.get("gpu") or {}).get("power_limit_W"),
         "commit": _commit_of(environment),
         "started": record.started,
         "gpu_uuid": environment.get("gpu_uuid"),

@@ -120,7 +120,6 @@ def shortened(front: Front) -> Front | None:
 def _facts(data: ReportData) -> list[Tellable]:
     """Device, number format, versions, date and dataset, and how much was compared."""
     days = list(dict.fromkeys(started[:10] for started in data.distinct("started")))
-    devices = data.distinct("device_name")
     versions = [f"torch {version}" for version in data.distinct("torch")]
     compared = {
         tuple(run[parameter.name] for parameter in data.benchmark.given)
@@ -128,12 +127,21 @@ def _facts(data: ReportData) -> list[Tellable]:
         for run in sweep.runs
     }
     return [
-        ", ".join(devices) if devices else say("device.unknown"),
+        _device(data),
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
         say("front.compared", implementations=len(data.implementations), settings=len(compared)),
         Range(days[0], days[-1]),
         _origin(data),
     ]
+
+
+def _device(data: ReportData) -> Tellable:
+    """The device, and what its power is limited to."""
+    devices = ", ".join(data.distinct("device_name"))
+    if not devices:
+        return say("device.unknown")
+    limits = ", ".join(f"{float(limit):g}" for limit in data.distinct("power_limit_W"))
+    return say("front.limited", device=devices, watts=limits) if limits else devices
 
 
 def _origin(data: ReportData) -> Tellable:
@@ -324,7 +332,8 @@ def _headline_run(data: ReportData) -> Tellable:
     """The parameters of the headline table."""
     run = data.summary.ordered[0]
     given = {parameter.name: run[parameter.name] for parameter in data.benchmark.given}
-    return Listed(settings(data.benchmark, given))
+    size = map(Label, data.benchmark.size(given))
+    return Listed((*settings(data.benchmark, given), *size))
 
 
 def render_headline(data: ReportData) -> Table:
