@@ -51,8 +51,12 @@ def damage(path: Path, log: str = "") -> str | None:
         return MISSING
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-    if f"made {path.name} " in log and made_line(path.name, content) not in log:
-        return "was changed after it had been made"
+    is_another = f"made {path.name} " in log and made_line(path.name, content) not in log
+    return _fault(path, content) or ("was changed after it had been made" if is_another else None)
+
+
+def _fault(path: Path, content: bytes) -> str | None:
+    """What is wrong with a file's content, whoever wrote it."""
     if path.suffix == ".json":
         try:
             json.loads(content)
