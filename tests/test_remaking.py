@@ -22,6 +22,7 @@ from flashlab.calls.remaking import (
     record_damage,
     runs_asked_for,
 )
+from flashlab.cli import made_line
 from flashlab.config import ConfigError
 from flashlab.records import Record, time_out_message, write_record
 from flashlab.runs import Run
@@ -51,6 +52,18 @@ def test_a_file_is_whole_or_damaged(tmp_path: Path, name: str, content: bytes) -
     assert damage(path)
     path.write_bytes(b"")
     assert damage(path)
+
+
+def test_a_file_that_is_not_what_its_jobs_log_says_was_changed(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_bytes(b"run,time\n1,2\n")
+    log = "warning: one\n" + made_line("runs.csv", path.read_bytes())
+    assert damage(path, log) is None
+    path.write_bytes(b"run,time\n")
+    assert damage(path, log) == "was changed after it had been made"
+    assert damage(path) is damage(path, made_line("metrics.csv", b"")) is None
+    path.write_bytes(b"run,ti")
+    assert damage(path, log) == "is cut off"
 
 
 def test_a_folder_is_as_whole_as_its_files(tmp_path: Path) -> None:

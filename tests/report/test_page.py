@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from html import unescape
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ from playwright.sync_api import Page as Tab
 from flashlab.report.render import to_html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-AXE = Path(__file__).parent / "axe" / "axe.min.js"
+AXE = str(files("axe_playwright_python") / "axe.min.js")
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 

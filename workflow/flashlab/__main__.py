@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import logging
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 try:
+    import argparse
+    import logging
+    from collections.abc import Iterator, Sequence
+    from contextlib import contextmanager
+
     from flashlab.analysis import commands as analysis
     from flashlab.calls import commands as calls
     from flashlab.calls.watching import end_with_workflow

@@ -6,12 +6,13 @@ the file nor the line.
 
 from __future__ import annotations
 
-import io
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stderr
 
 try:
+    import io
+    from collections.abc import Sequence
+    from contextlib import redirect_stderr
+
     from snakemake import cli
 
     from flashlab.config import ConfigError, parse_override, read_config
