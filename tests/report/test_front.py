@@ -164,8 +164,8 @@ def test_the_headline_quotes_the_findings_with_their_verdicts(
     assert said["Forward (TFLOP/s)"] == Cell("")
 
 
-def test_the_device_is_named_with_its_power_limit(results: Any) -> None:
-    device = en(results.compose().front.facts[0])
+def test_the_devices_power_limit_is_stated_beside_it(results: Any) -> None:
+    before = [en(fact) for fact in results.compose().front.facts]
     for path in results.local.glob("tables/*/runs.csv"):
         results.edit_table(
             path.parent.name,
@@ -173,7 +173,12 @@ def test_the_device_is_named_with_its_power_limit(results: Any) -> None:
             lambda rows: [row | {"power_limit_W": "700.0"} for row in rows],
         )
     results.derive_findings()
-    assert en(results.compose().front.facts[0]) == f"{device} (power limit 700 W)"
+    device, *others = before
+    assert [en(fact) for fact in results.compose().front.facts] == [
+        device,
+        "power limit 700 W",
+        *others,
+    ]
 
 
 def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) -> None:

@@ -120,6 +120,7 @@ def shortened(front: Front) -> Front | None:
 def _facts(data: ReportData) -> list[Tellable]:
     """Device, number format, versions, date and dataset, and how much was compared."""
     days = list(dict.fromkeys(started[:10] for started in data.distinct("started")))
+    devices = data.distinct("device_name")
     versions = [f"torch {version}" for version in data.distinct("torch")]
     compared = {
         tuple(run[parameter.name] for parameter in data.benchmark.given)
@@ -127,7 +128,8 @@ def _facts(data: ReportData) -> list[Tellable]:
         for run in sweep.runs
     }
     return [
-        _device(data),
+        ", ".join(devices) if devices else say("device.unknown"),
+        *_power_limit(data),
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
         say("front.compared", implementations=len(data.implementations), settings=len(compared)),
         Range(days[0], days[-1]),
@@ -135,13 +137,10 @@ def _facts(data: ReportData) -> list[Tellable]:
     ]
 
 
-def _device(data: ReportData) -> Tellable:
-    """The device, and what its power is limited to."""
-    devices = ", ".join(data.distinct("device_name"))
-    if not devices:
-        return say("device.unknown")
+def _power_limit(data: ReportData) -> list[Tellable]:
+    """What the device's power was limited to, where the records tell."""
     limits = ", ".join(f"{float(limit):g}" for limit in data.distinct("power_limit_W"))
-    return say("front.limited", device=devices, watts=limits) if limits else devices
+    return [say("front.power_limit", watts=limits)] if limits else []
 
 
 def _origin(data: ReportData) -> Tellable:
