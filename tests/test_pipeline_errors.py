@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -120,7 +122,7 @@ def test_an_unusable_configuration_is_refused_before_any_job(
 ) -> None:
     output = refused(edit)
     (line,) = [line for line in output.splitlines() if f" {key}: " in line]
-    assert f"{TINY}: {key}: " in line
+    assert re.search(rf"{TINY}, line \d+: {re.escape(key)}: ", line)
     assert said in line
 
 
@@ -130,8 +132,8 @@ def test_all_that_is_wrong_is_said_at_once(refused: Callable[..., str]) -> None:
         wrong_type(config)
 
     output = refused(edit)
-    assert f"{TINY}: langauges: " in output
-    assert f"{TINY}: experiments[0].cpu.num_heads: " in output
+    for key in ("langauges", "experiments[0].cpu.num_heads"):
+        assert re.search(rf"{TINY}, line \d+: {re.escape(key)}: ", output)
 
 
 def test_a_key_given_twice_in_the_file_is_refused(clean: Any, refused: Callable[..., str]) -> None:
@@ -177,7 +179,7 @@ def test_a_configuration_that_is_no_yaml_is_refused_with_line_and_column(
     ],
     ids=["tab", "encoding", "missing"],
 )
-def test_what_a_call_gives_can_be_checked_before_snakemake_reads_it(
+def test_what_a_call_gives_is_checked_before_snakemake_reads_it(
     root: Path, tmp_path: Path, content: bytes | None, expected: str
 ) -> None:
     own = tmp_path / "own.yaml"
@@ -185,7 +187,7 @@ def test_what_a_call_gives_can_be_checked_before_snakemake_reads_it(
         own.write_bytes(content)
     call = ("--cores", "1", "-n", "--configfile", "tests/tiny.yaml", str(own), "-C", "device=cpu")
     done = subprocess.run(
-        [sys.executable, "-m", "flashlab", "check-call", *call],
+        [sys.executable, "-m", "flashlab.terminal", *call],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(root / "workflow")},
         capture_output=True,
@@ -193,7 +195,49 @@ def test_what_a_call_gives_can_be_checked_before_snakemake_reads_it(
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert expected in done.stderr and "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ") and expected in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_through_run_a_mistake_is_our_message_alone_with_its_line(
+    root: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("device: cpu\nmeasure:\n  sampled:\n    max_secnds: 3\n")
+    call = (sys.executable, "-m", "flashlab.terminal", "--logger=flashlab", "-n")
+    done = subprocess.run(
+        [*call, "--configfile", str(own)],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == (
+        "error: The configuration is not usable:\n"
+        f"  {own}, line 4: measure.sampled.max_secnds: unknown key (did you mean max_seconds?); "
+        "known: relative_interval, max_seconds, energy_seconds\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "imported"), [("flashlab.terminal", "snakemake"), ("flashlab", "flashlab_grading")]
+)
+def test_an_interrupt_during_the_imports_is_quiet(
+    root: Path, tmp_path: Path, module: str, imported: str
+) -> None:
+    (tmp_path / f"{imported}.py").write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", module],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{root / 'workflow'}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout and process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert (*process.communicate(), process.returncode) == (b"", b"", 130)
 
 
 def test_nested_keys_on_the_command_line_merge_with_their_types(

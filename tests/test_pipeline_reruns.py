@@ -167,6 +167,16 @@ def cut(*results: str) -> Callable[[Any], None]:
     return change
 
 
+def rewrite(result: str, change: Callable[[bytes], bytes]) -> Callable[[Any], None]:
+    """Change what a stage has made by hand."""
+
+    def rewritten(project: Any) -> None:
+        path = project.result(result)
+        path.write_bytes(change(path.read_bytes()))
+
+    return rewritten
+
+
 def set_author(project: Any) -> None:
     with project.config() as config:
         config["author"] = {"name": "王小明"}
@@ -457,6 +467,12 @@ TABLE = [
     Row("the ceilings are deleted", delete("ceilings"), CEILINGS | DERIVED),
     Row("a table is deleted", delete("tables/seq_len/samples.csv"), ONE_EXPERIMENT),
     Row("a table is cut off", cut("tables/seq_len/metrics.csv"), ONE_EXPERIMENT),
+    Row(
+        "a table is cut at a line's end",
+        rewrite("tables/seq_len/metrics.csv", lambda text: text[: text[:-1].rindex(b"\n") + 1]),
+        ONE_EXPERIMENT,
+    ),
+    Row("the findings are replaced by none", rewrite("findings.json", lambda _: b"{}\n"), DERIVED),
     Row("the findings are deleted", delete("findings.json"), DERIVED),
     Row("the findings are cut off", cut("findings.json"), DERIVED),
     Row("a figure is deleted", delete("figures/seq_len/time.svg"), figures("seq_len") | REPORT),

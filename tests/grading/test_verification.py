@@ -28,7 +28,11 @@ from PIL import Image
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.implementations import find_implementations
+from flashlab.benchmarks.implementations import (
+    Implementations,
+    find_implementations,
+    implementations_of,
+)
 from flashlab.config import Layer, reported_config, resolve_config
 from flashlab.files import json_text
 from flashlab.plan import planning as plan
@@ -413,6 +417,15 @@ def test_a_name_that_no_file_can_have_is_one_message(records: dict[str, Any], na
     lines = gzip.compress((json.dumps(entry) + "\n").encode(), mtime=0)
     with pytest.raises(AttachmentError, match=r"is not a file name|half of a surrogate"):
         attached.read_records({"records.jsonl.gz": lines})
+
+
+def test_a_kernel_that_is_not_here_is_named(
+    report: tuple[bytes, Files], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here = Implementations({"Pytorch": implementations_of(ATTENTION)["Pytorch"]}, ())
+    monkeypatch.setattr("flashlab.report.rebuild.implementations_of", lambda _: here)
+    with pytest.raises(AttachmentError, match="kernels/ has no Flash2; put the author's files"):
+        rebuild(report[1], tmp_path)
 
 
 def test_whatever_a_stage_raises_is_one_message(

@@ -294,6 +294,7 @@ def _run_row(
         "message": record.message,
         "protocol": record.protocol["name"],
         "torch": environment.get("packages", {}).get("torch"),
+        "power_limit_W": (environment.get("gpu") or {}).get("power_limit_W"),
         "commit": _commit_of(environment),
         "started": record.started,
         "warnings": canonical(record.warnings) if record.warnings else "",

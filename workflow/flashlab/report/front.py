@@ -128,11 +128,18 @@ def _facts(data: ReportData) -> list[Tellable]:
     }
     return [
         ", ".join(devices) if devices else say("device.unknown"),
+        *_power_limit(data),
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
         say("front.compared", implementations=len(data.implementations), settings=len(compared)),
         Range(days[0], days[-1]),
         _origin(data),
     ]
+
+
+def _power_limit(data: ReportData) -> list[Tellable]:
+    """What the device's power was limited to, where the records tell."""
+    limits = ", ".join(f"{float(limit):g}" for limit in data.distinct("power_limit_W"))
+    return [say("front.power_limit", watts=limits)] if limits else []
 
 
 def _origin(data: ReportData) -> Tellable:
@@ -306,7 +313,8 @@ def render_headline(data: ReportData) -> Table:
     if not many and data.baseline in names:
         rows += _ratio_rows(data, names, metrics)
     given = {parameter.name: ordered[0][parameter.name] for parameter in data.benchmark.given}
-    setting = Listed(settings(data.benchmark, given))
+    size = map(Label, data.benchmark.size(given))
+    setting = Listed((*settings(data.benchmark, given), *size))
     caption = say("headline.setting", run=setting)
     if many:
         caption = say("headline.setting.ratios", run=setting, baseline=data.baseline)
