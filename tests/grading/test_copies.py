@@ -239,7 +239,7 @@ def test_who_shares_an_uncommon_gpu_is_accused_of_nothing(
     for name in other.documents:
         other.rescale(name, chance.lognormvariate(0.3, 0.1))
     for seed in range(uncommon):
-        write_quiet(tmp_path / f"u{seed}", other, seed, 1e-3, "NVIDIA H100 80GB HBM3")
+        write_quiet(tmp_path / f"u{seed}", other, seed, 5e-4, "NVIDIA H100 80GB HBM3")
     found = graded(tmp_path)
     assert copies(found) == {}
     checked = "pass" if uncommon >= LEAST_GROUP else "not_checked"
