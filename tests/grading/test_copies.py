@@ -285,16 +285,6 @@ def test_duplicates_with_another_label_are_found_despite_a_changed_digit(
     assert set(graded(tmp_path).fails().values()) == {"copies.within"}
 
 
-def test_a_backup_of_a_file_is_no_fault(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
-    name = sound.file(FLASH)
-    sound.documents["backup.json"] = sound.documents[name]
-    sound.rows["backup.json"] = ["backup.json", *sound.rows[name][1:]]
-    sound.write(tmp_path / "ann")
-    assert graded(tmp_path).alarms() == []
-
-
 def with_times(own: Any, text: str, seconds: dict[str, float]) -> None:
     for name, wanted in seconds.items():
         own.rescale(text, wanted / own.document(text)[name]["time(s)"], [name])

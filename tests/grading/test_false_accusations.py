@@ -285,20 +285,6 @@ def test_a_result_that_is_there_twice_counts_once(
     assert found.grades.summaries[0].files == 36
 
 
-@pytest.mark.parametrize("digits", [6, 9])
-def test_rounded_numbers_are_understood_with_a_note(
-    digits: int, sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
-    for document in sound.documents.values():
-        for name in PASSES:
-            document[name] = {key: round(value, digits) for key, value in document[name].items()}
-    sound.write(tmp_path / "ann")
-    found = graded(tmp_path)
-    assert found.alarms() == []
-    assert "arithmetic.rounded" in notes(found)
-    assert found.of("ann")["identity"] in ("pass", "not_checked")
-
-
 def test_rounded_numbers_of_another_run_still_fail(
     sound: Any, graded: Callable[..., Any], tmp_path: Path
 ) -> None:
