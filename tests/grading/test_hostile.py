@@ -7,6 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,32 +83,19 @@ def huge(path: Path, own: Any) -> None:
         file.truncate(2**40)  # takes no room on the disk
 
 
-TRICKS: dict[str, tuple[Put, str]] = {
+TRICKS: dict[str, tuple[Put, str]] = {  # more of them: tests/test_course.py
     "a terabyte": (huge, "form.too_large"),
     "nested lists": (of_text("[" * 100_000), "form.nested"),
-    "nested objects": (of_text('{"a":' * 100_000), "form.nested"),
     "nested a little": (altered('"backward"', '"x": ' + "[" * 40 + "]" * 40 + ', "backward"'),
                         "form.nested"),
     "NaN": (a_value("NaN"), "form.not_finite"),
-    "Infinity": (a_value("-Infinity"), "form.not_finite"),
-    "an overflow": (a_value("1e999"), "form.not_finite"),
     "5,000 digits": (a_value("9" * 5_000), "form.digits"),
-    "5,000 decimals": (a_value("1." + "9" * 5_000), "form.digits"),
     "an integer beyond any double": (a_value("9" * 39), "form.range"),
-    "true": (a_value("true"), "form.no_number"),
-    "null": (a_value("null"), "form.no_number"),
     "text": (a_value('"1288"'), "form.no_number"),
-    "zero": (a_value("0"), "form.range"),
-    "a negative": (a_value("-1288"), "form.range"),
-    "bytes for MiB": (a_value("1350566912"), "form.range"),
-    "a list": (a_value("[1288]"), "form.no_number"),
     "a duplicate key": (altered('"forward": {', '"forward": {}, "forward": {'),
                         "form.duplicate_key"),
     "a duplicate key within": (altered('"time(s)":', '"time(s)": 1, "time(s)":'),
                                "form.duplicate_key"),
-    "no JSON": (of_text("forward: 1"), "form.not_json"),
-    "half of it": (of_text('{"forward": {"time(s)": 0.1'), "form.not_json"),
-    "nothing": (of_text(""), "form.not_json"),
     "a list of results": (of_text("[{}]"), "form.no_object"),
     "a pass that is no object": (of_text('{"forward": 1}'), "form.no_mapping"),
     "a link out of the folder": (link_out, "form.link"),
@@ -204,7 +192,7 @@ def test_a_deep_folder_is_left_alone(
 def test_more_files_than_the_bound_are_graded_up_to_it(
     graded: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MAX_FILES", 20)
+    monkeypatch.setattr(files, "_Budget", partial(files._Budget, files=20))
     folder = tmp_path / "eve"
     folder.mkdir()
     for i in range(25):
