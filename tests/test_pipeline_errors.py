@@ -25,10 +25,9 @@ def clean(make_clone: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFa
 def refused(clean: Any) -> Callable[..., str]:
     """Calls Snakemake with these arguments on a configuration; what it said to refuse them."""
 
-    def call(*arguments: str, file: str = TINY) -> str:
-        done = clean.snakemake(
-            *("--cores", "1", "report/lab5.pdf", *arguments), config=("--configfile", file)
-        )
+    def call(*arguments: str, file: str | None = TINY) -> str:
+        config = ("--configfile", file) if file else ()
+        done = clean.snakemake("--cores", "1", "report/lab5.pdf", *arguments, config=config)
         assert done.returncode != 0
         assert "Traceback" not in done.stdout and "not valid JSON or YAML" not in done.stdout
         assert "Job stats" not in done.stdout and "jobid" not in done.stdout
@@ -48,14 +47,12 @@ def test_all_that_is_wrong_is_said_at_once_with_the_place_of_each(
         with clean.config() as config:
             config["langauges"] = ["en"]
             config["experiments"][0]["cpu"]["num_heads"] = "two"
-            config["experiments"][4]["cpu"]["emb_dim"] = [16, 33]
-        output = refused("--config", "languages=[en, en]", "baseline=SdpaMath")
+        output = refused("--config", "languages=[en, en]")
     finally:
         path.write_bytes(before)
     for said in (
         f"{TINY}: langauges: unknown key (did you mean languages?)",
         f"{TINY}: experiments[0].cpu.num_heads: ",
-        f"{TINY}: experiments[4].cpu.emb_dim: num_heads 2 does not divide 33",
         "--config: languages: holds en twice; keep one of them",
     ):
         assert said in output
@@ -84,7 +81,7 @@ def test_a_configuration_that_is_no_yaml_is_refused_with_line_and_column(
     before = path.read_bytes()
     try:
         path.unlink() if text is None else path.write_bytes(text)
-        assert f"config/config.yaml: {expected}" in refused()
+        assert f"config/config.yaml: {expected}" in refused(file=None)
     finally:
         path.write_bytes(before)
 
