@@ -213,7 +213,9 @@ def test_a_changed_page_is_found_from_the_pdf_alone(grader: Any, report_with_dat
     done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={report_with_data}")
     assert done.returncode != 0
     assert "Measuring" not in done.stdout
-    (told,) = {line for line in done.stdout.splitlines() if line.startswith("difference: ")}
+    differences = {line for line in done.stdout.splitlines() if line.startswith("difference: ")}
+    assert len(differences) == 1, done.stdout
+    (told,) = differences
     assert "page 1: after" in told
     assert "verdict: inconsistent" in done.stdout
 
