@@ -321,28 +321,25 @@ FORGED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("forged", FORGED)
 def test_a_forged_record_is_not_believed_over_the_numbers(
-    forged: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+    forged: str, sound: Any, handed_in: Callable[..., Any]
 ) -> None:
     run, check, code = FORGED[forged]
     forge(sound, **run)
-    sound.write(tmp_path / "eve")
-    assert graded(tmp_path).fails() == {(check, sound.file(FLASH)): code}
+    assert handed_in(sound, "eve").fails() == {(check, sound.file(FLASH)): code}
 
 
-def test_a_true_record_passes(sound: Any, graded: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_true_record_passes(sound: Any, handed_in: Callable[..., Any]) -> None:
     forge(sound)
-    sound.write(tmp_path / "ann")
-    assert graded(tmp_path).fails() == {}
+    assert handed_in(sound).fails() == {}
 
 
 def test_a_record_that_claims_another_machine_passes_nothing_by_it(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
+    sound: Any, handed_in: Callable[..., Any]
 ) -> None:
     """Declared to be of a CPU, its memory is not compared with the model; nor does it pass then."""
     forge(sound, device="cpu", dtype="float32")
     sound.document(FLASH)["peak_memory_usage(MB)"] += 1
-    sound.write(tmp_path / "eve")
-    found = graded(tmp_path)
+    found = handed_in(sound, "eve")
     lines = [line for line in found.lines("not_checked") if line.file == sound.file(FLASH)]
     assert [line.code for line in lines] == ["identity.not_cuda"]
 
@@ -366,20 +363,16 @@ def test_a_cpu_is_not_compared_with_a_gpu_but_for_what_no_device_can_do(
 
 
 def test_samples_that_do_not_make_the_time_are_not_believed(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
+    sound: Any, handed_in: Callable[..., Any]
 ) -> None:
     forge(sound)
     seconds = sound.document(FLASH)["forward"]["time(s)"]
     sound.document(FLASH)["record"]["samples"]["forward"] = [seconds * 1.1] * 20
-    sound.write(tmp_path / "eve")
-    assert set(graded(tmp_path).fails().values()) == {"arithmetic.samples"}
+    assert set(handed_in(sound, "eve").fails().values()) == {"arithmetic.samples"}
 
 
-def test_a_record_and_a_row_that_differ_fail(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_record_and_a_row_that_differ_fail(sound: Any, handed_in: Callable[..., Any]) -> None:
     rows = sound.rows
     forge(sound, seq_len=256, batch_size=64)  # as many FLOPs, and as much memory
     sound.rows = rows
-    sound.write(tmp_path / "eve")
-    assert set(graded(tmp_path).fails().values()) == {"identity.record_differs"}
+    assert set(handed_in(sound, "eve").fails().values()) == {"identity.record_differs"}
