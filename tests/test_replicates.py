@@ -150,6 +150,10 @@ def test_only_runs_whose_findings_are_current_get_another_process(tmp_path: Path
         for run, entry in planned.items()
         if (run.implementation, run["seq_len"], run["causal"]) == ("Flash2", 128, True)
     )
+    second = plan.PlannedRun(flash.run, tmp_path / "second.json", process=1)
+    planned[flash.run] = replace(flash, replicates=(second,))
+    assert to_decide() == {"Pytorch"}  # until that process is measured
+    planned[flash.run] = flash
     later = findings.stat().st_mtime_ns + 10**9
     os.utime(flash.path, ns=(later, later))
     assert to_decide() == {"Pytorch"}

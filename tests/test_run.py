@@ -7,12 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
 TOOLS = "sh env cat cksum dirname id uname grep mkdir rm mv cp sleep chmod flock dpkg-query"
@@ -100,7 +100,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-@pytest.mark.parametrize("args", [[], ["--help"], ["-h"], ["help"]])
+@pytest.mark.parametrize("args", [[], ["--help"]])
 def test_help(checkout: Checkout, args: list[str]) -> None:
     done = checkout.run(*args)
     assert (done.returncode, done.stderr) == (0, "")
@@ -270,7 +270,7 @@ def test_killed_set_up_repairs_itself(checkout: Checkout) -> None:
     held = checkout.folder.parent / "held"
     held.touch()
     killed = checkout.start("test", PIP_HELD=str(held))
-    wait_for(lambda: (checkout.folder / ".venv/bin/python").exists())
+    wait_until((checkout.folder / ".venv/bin/python").exists, "the start of a set-up")
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     assert not checkout.stamp.exists()
@@ -424,13 +424,6 @@ def test_no_machine_of_ours_is_named() -> None:
             hosts = set(re.findall(r"https?://([^/\s)]+)", text))
             assert hosts <= {"download.pytorch.org", "brew.sh", "docs.astral.sh"}, path
             assert not re.search(r"(?<![\w.])/(home|root|work|tmp)/", text), path
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def test_path_holds_what_run_needs(checkout: Checkout) -> None:
