@@ -26,6 +26,7 @@ COMMANDS = (
             path("--output", "folder to write into"),
         ),
         libraries=LIBRARIES,
+        tells_made=True,
     ),
     Command(
         "findings",
@@ -39,6 +40,7 @@ COMMANDS = (
             path("--output", "findings.json to write"),
         ),
         libraries=LIBRARIES,
+        tells_made=True,
     ),
     Command(
         "verdicts",

@@ -20,6 +20,7 @@ COMMANDS = (
             path("--output", "folder to draw into"),
         ),
         libraries=LIBRARIES,
+        tells_made=True,
     ),
     Command(
         "overview",
@@ -34,5 +35,6 @@ COMMANDS = (
             path("--output", "folder to draw into"),
         ),
         libraries=LIBRARIES,
+        tells_made=True,
     ),
 )
