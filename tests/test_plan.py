@@ -36,7 +36,7 @@ def resolved(**changes: Any) -> dict[str, Any]:
 # Which runs
 
 
-def shapes_of(experiment: plan.Experiment) -> list[Shape]:
+def shapes_of(experiment: plan.PlannedExperiment) -> list[Shape]:
     return [Shape.of(problem) for problem in experiment.problems]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from analysis.deriving import derived, quoted
 
-from flashlab.analysis.experiment import read_sweep
+from flashlab.analysis.experiment import read_experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.choice import CHOICE
 from flashlab.analysis.kinds.correctness import CORRECTNESS
@@ -111,9 +111,9 @@ def overall(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
     }
     write_json(folder / "all.json", plan)
     write_tables(folder / "all.json", folder / "all")
-    sweep = read_sweep(plan, folder, with_samples=True)
-    (choice,) = (f for f in derived(CHOICE, sweep) if f.experiment is None)
-    wrong = next(f for f in derived(CORRECTNESS, sweep) if f.verdict == "wrong")
+    experiment = read_experiment(plan, folder, with_samples=True)
+    (choice,) = (f for f in derived(CHOICE, experiment) if f.experiment is None)
+    wrong = next(f for f in derived(CORRECTNESS, experiment) if f.verdict == "wrong")
     return {"choice": choice, "correctness": wrong}
 
 

@@ -25,11 +25,11 @@ from flashlab.plan import planning as plan
 from flashlab.runs import Run
 
 KIND = ("float32", "cpu")
-EXPERIMENT = plan.Experiment(
+EXPERIMENT = plan.PlannedExperiment(
     benchmark=ATTENTION,
     name="seq_len",
     title={},
-    sweep="seq_len",
+    experiment="seq_len",
     problems=tuple(
         ATTENTION.complete(
             {"batch_size": 1, "seq_len": n, "num_heads": 2, "emb_dim": 32, "causal": causal}

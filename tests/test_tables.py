@@ -19,8 +19,8 @@ from flashlab.analysis.experiment import (
     SAMPLE_COLUMNS,
     TABLES,
     parameter_columns,
+    read_experiment,
     read_samples,
-    read_sweep,
     read_table,
     run_keys,
     warning_codes,
@@ -284,10 +284,10 @@ def test_findings_have_the_interval_of_the_table(
     plan = planned(replicated(1.0, 1.02, 1.05))
     write_json(tmp_path / "plan.json", plan)
     write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
-    sweep, estimates = read_sweep(plan, tmp_path, with_samples=True), Estimates()
+    experiment, estimates = read_experiment(plan, tmp_path, with_samples=True), Estimates()
     for name in (*TIMES, "forward_rate", "forward_backward_rate"):
-        row = sweep.metric_row(sweep.runs[0], name)
-        interval = function_interval(lambda x: x, [estimates.of_metric(sweep, row, name)])
+        row = experiment.metric_row(experiment.runs[0], name)
+        interval = function_interval(lambda x: x, [estimates.of_metric(experiment, row, name)])
         assert interval == pytest.approx((row["low"], row["high"]), rel=1e-7), name
 
 
@@ -310,15 +310,15 @@ def test_processes_that_end_differently_are_a_warning(
     plan = planned(records)
     write_json(tmp_path / "plan.json", plan)
     write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
-    sweep = read_sweep(plan, tmp_path)
-    (row,) = sweep.runs
+    experiment = read_experiment(plan, tmp_path)
+    (row,) = experiment.runs
     assert row["status"] == status
-    assert {metric["status"] for metric in sweep.metrics} == {status}
-    assert [record["status"] for record in sweep.records] == list(statuses)
+    assert {metric["status"] for metric in experiment.metrics} == {status}
+    assert [record["status"] for record in experiment.records] == list(statuses)
     codes = [warning["code"] for warning in row["warnings"] or ()]
     assert codes == ([] if len(set(statuses)) == 1 else [PROCESSES_DIFFER])
     if status == "ok":
-        assert sweep.metrics[0]["processes"] == statuses.count("ok")
+        assert experiment.metrics[0]["processes"] == statuses.count("ok")
 
 
 def test_processes_that_differ_in_an_exact_value_are_a_warning_and_the_worst_counts(
@@ -332,12 +332,12 @@ def test_processes_that_differ_in_an_exact_value_are_a_warning_and_the_worst_cou
     plan = planned(records)
     write_json(tmp_path / "plan.json", plan)
     write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
-    sweep = read_sweep(plan, tmp_path)
-    peak = sweep.metric_row(sweep.runs[0], "peak_memory")
+    experiment = read_experiment(plan, tmp_path)
+    peak = experiment.metric_row(experiment.runs[0], "peak_memory")
     assert (peak["value"], peak["low"], peak["high"]) == (12.0, 10.0, 12.0)
-    assert sweep.runs[0]["warnings"] == [{"code": PROCESSES_DIFFER, "metric": "peak_memory"}]
-    assert warning_codes(sweep.runs, "peak_memory") == [PROCESSES_DIFFER]
-    assert warning_codes(sweep.runs, "forward_time") == []
+    assert experiment.runs[0]["warnings"] == [{"code": PROCESSES_DIFFER, "metric": "peak_memory"}]
+    assert warning_codes(experiment.runs, "peak_memory") == [PROCESSES_DIFFER]
+    assert warning_codes(experiment.runs, "forward_time") == []
 
 
 # Energy, which not every device tells
@@ -387,12 +387,12 @@ def test_an_experiment_of_which_no_run_has_energy_is_without_it(
     plan = planned([record_of(run)])
     write_json(tmp_path / "plan.json", plan)
     write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
-    sweep = read_sweep(plan, tmp_path, with_samples=True)
+    experiment = read_experiment(plan, tmp_path, with_samples=True)
     measured = ["forward_time", "backward_time", "peak_memory"]
-    assert [metric.name for metric in sweep.benchmark.measured] == measured
-    assert {name for *_, name in sweep.samples} == {"forward_time", "backward_time"}
+    assert [metric.name for metric in experiment.benchmark.measured] == measured
+    assert {name for *_, name in experiment.samples} == {"forward_time", "backward_time"}
     # Its name is known all the same.
-    assert sweep.benchmark.metric("forward_efficiency").unit == "TFLOP/s/W"
+    assert experiment.benchmark.metric("forward_efficiency").unit == "TFLOP/s/W"
 
 
 # Counters

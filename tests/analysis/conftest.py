@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from analysis.deriving import Plant
-from planted import sweeps
-from planted.sweeps import Planter
+from planted import experiments
+from planted.experiments import Planter
 
 
 @pytest.fixture(scope="session")
 def noisy() -> Callable[..., list[float]]:
     """Samples around a median (`planted.sweeps.noisy`)."""
-    return sweeps.noisy
+    return experiments.noisy
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def planter(tmp_path: Path) -> Planter:
 
 
 @pytest.fixture
-def write_sweep(planter: Planter) -> Callable[..., Path]:
+def write_experiment(planter: Planter) -> Callable[..., Path]:
     """Writes what is planted, and returns the plan's file (`Planter.write_sweep`)."""
-    return planter.write_sweep
+    return planter.write_experiment
 
 
 @pytest.fixture
-def sweep(planter: Planter) -> Plant:
+def experiment(planter: Planter) -> Plant:
     """What is planted, as the findings read it (`Planter.sweep`)."""
-    return planter.sweep
+    return planter.experiment

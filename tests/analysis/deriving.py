@@ -56,21 +56,26 @@ def check(findings: Iterable[Finding], benchmark: Benchmark) -> None:
             assert all(map(str.strip, (teller.tell(value) for teller in tellers)))
 
 
-def derived(kind: Kind, *sweeps: Any, **given: Any) -> list[Finding]:
+def derived(kind: Kind, *experiments: Any, **given: Any) -> list[Finding]:
     """The findings of a kind in experiments, and on all of them as a dataset; each is checked."""
     known = Given(**{"estimates": Estimates(), "ceilings": None, "published": NO_CLAIMS, **given})
     found = [
-        f for sweep in sweeps for _, derive in kind.of_experiment for f in derive(sweep, known)
+        f
+        for experiment in experiments
+        for _, derive in kind.of_experiment
+        for f in derive(experiment, known)
     ]
-    found += [f for _, derive in kind.of_dataset for f in derive(sweeps, known)]
+    found += [f for _, derive in kind.of_dataset for f in derive(experiments, known)]
     assert {finding.kind for finding in found} <= {kind.name}
-    check(found, sweeps[0].benchmark)
+    check(found, experiments[0].benchmark)
     return found
 
 
-def the_one(kind: Kind, *sweeps: Any, metric: str | None = "forward_time", **given: Any) -> Finding:
+def the_one(
+    kind: Kind, *experiments: Any, metric: str | None = "forward_time", **given: Any
+) -> Finding:
     """The only finding of a kind about a metric."""
-    (found,) = (each for each in derived(kind, *sweeps, **given) if each.metric == metric)
+    (found,) = (each for each in derived(kind, *experiments, **given) if each.metric == metric)
     return found
 
 

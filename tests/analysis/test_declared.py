@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from analysis.deriving import Plant, derived, keys, the_one, verdicts
+from planted.experiments import ITEMS, Planter
 from planted.sorting import NAME, sorting
-from planted.sweeps import ITEMS, Planter
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.kinds.anomaly import ANOMALY
@@ -55,15 +55,15 @@ from flashlab.statistics import Estimate
         (lambda h: {"num_heads": h}, "num_heads", ["num_heads", "head_dim"], []),
     ],
 )
-def test_a_sweep_knows_what_varies_along_with_its_parameter(
-    sweep: Plant,
+def test_a_experiment_knows_what_varies_along_with_its_parameter(
+    experiment: Plant,
     sizes: Callable[[int], Mapping[str, int]],
     parameter: str,
     varying: list[str],
     covaried: list[str],
 ) -> None:
     runs = {"Flash2": {8: {}, 16: {}, 32: {}}}
-    found = sweep(runs, "swept", parameter, sizes=sizes)
+    found = experiment(runs, "swept", parameter, sizes=sizes)
     assert found.values == [8, 16, 32]
     assert [each.name for each in found.varying] == varying
     assert [each.name for each in found.covaried] == covaried
@@ -71,10 +71,10 @@ def test_a_sweep_knows_what_varies_along_with_its_parameter(
         assert ("covaried" in keys(finding)) is bool(covaried)
 
 
-def test_a_sweep_over_the_head_dimension_is_told_by_its_values(sweep: Plant) -> None:
+def test_a_experiment_over_the_head_dimension_is_told_by_its_values(experiment: Plant) -> None:
     row = {32: 32, 64: 64, 128: 128}
     runs = {"Pytorch": {**{d: 3 * t for d, t in row.items()}, 256: "oom"}, "Flash2": row}
-    planted = sweep(runs, "heads", "head_dim", sizes=lambda d: {"emb_dim": 4 * d})
+    planted = experiment(runs, "heads", "head_dim", sizes=lambda d: {"emb_dim": 4 * d})
     found = the_one(COMPARISON, planted)
     assert (found.verdict, [e["value"] for e in found.estimates]) == ("better", [32, 64, 128])
     (reason,) = found.reasons

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from analysis.deriving import check, excluded_run
-from planted.sweeps import SIZES
+from planted.experiments import SIZES
 
 from flashlab.analysis.derive import write_findings
 from flashlab.analysis.finding import Finding, read_findings
@@ -37,7 +37,7 @@ def ceilings(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def dataset(write_sweep: Write) -> list[Path]:
+def dataset(write_experiment: Write) -> list[Path]:
     """The plans of a summary and of a sweep in which some runs failed."""
 
     def run(name: str, causal: bool, size: int) -> Any:
@@ -53,7 +53,7 @@ def dataset(write_sweep: Write) -> list[Path]:
     runs["Pytorch", False][1024] = runs["Pytorch", True][1024] = "oom"
     runs["Flash2", True][512] = "incorrect"
     headline = {name: {512: run(name, False, 512)} for name in ("Pytorch", "Flash2")}
-    return [write_sweep(headline, "summary", ""), write_sweep(runs)]
+    return [write_experiment(headline, "summary", ""), write_experiment(runs)]
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-def test_every_kind_is_found_in_a_sweep_ratios_in_the_summary_and_the_rest_in_neither(
+def test_every_kind_is_found_in_a_experiment_ratios_in_the_summary_and_the_rest_in_neither(
     dataset: list[Path], derive: Derive, ceilings: Path
 ) -> None:
     found = derive(dataset, ceilings)
@@ -129,10 +129,12 @@ def test_the_order_of_rows_runs_and_experiments_changes_nothing(
     assert (tmp_path / "permuted.json").read_bytes() == before
 
 
-def test_a_record_that_is_not_ok_never_becomes_a_number(write_sweep: Write, derive: Derive) -> None:
+def test_a_record_that_is_not_ok_never_becomes_a_number(
+    write_experiment: Write, derive: Derive
+) -> None:
     times = {size: size / 10 for size in SIZES}
     runs = {"Pytorch": {**times, 4096: "error"}, "Flash2": {**times, 4096: "incorrect"}}
-    found = [f for f in derive([write_sweep(runs)]) if f.experiment]
+    found = [f for f in derive([write_experiment(runs)]) if f.experiment]
     for finding in found:
         if finding.kind not in ("out_of_memory", "anomaly", "jump"):
             content = finding.to_json()
@@ -143,9 +145,9 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(write_sweep: Write, deri
 
 
 def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(
-    write_sweep: Write, derive: Derive, tmp_path: Path, ceilings: Path
+    write_experiment: Write, derive: Derive, tmp_path: Path, ceilings: Path
 ) -> None:
-    plan = write_sweep({"Flash2": {**dict.fromkeys(SIZES, 1), 4096: "error"}})
+    plan = write_experiment({"Flash2": {**dict.fromkeys(SIZES, 1), 4096: "error"}})
 
     def forget(rows: list[dict[str, str]]) -> list[dict[str, str]]:
         return [row | ({} if row["status"] == "ok" else {"device_name": ""}) for row in rows]
@@ -156,11 +158,11 @@ def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(
     assert "roofline" in {finding.kind for finding in found}
 
 
-def test_a_sweep_of_nothing_but_failures_still_has_its_findings_written(
-    write_sweep: Write, derive: Derive
+def test_a_experiment_of_nothing_but_failures_still_has_its_findings_written(
+    write_experiment: Write, derive: Derive
 ) -> None:
     runs = {name: {128: "unsupported"} for name in ("Pytorch", "Flash2")}
-    found = [finding for finding in derive([write_sweep(runs)]) if finding.experiment]
+    found = [finding for finding in derive([write_experiment(runs)]) if finding.experiment]
     assert {(finding.kind, finding.verdict) for finding in found} == {
         *(("comparison", "inconclusive"), ("exact_comparison", "withheld")),
         *(("out_of_memory", "none"), ("choice", "inconclusive"), ("balance", "inconclusive")),

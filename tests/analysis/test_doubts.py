@@ -13,16 +13,18 @@ from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.scaling import SCALING
 
 
-def planted(sweep: Plant, noisy: Any, later: float) -> Any:
+def planted(experiment: Plant, noisy: Any, later: float) -> Any:
     """Flash2's forward pass at N = 256 takes `later` times as long in the second half."""
     halves = [*noisy(1e-3), *(later * sample for sample in noisy(1e-3))]
-    return sweep({"Pytorch": (400, 400), "Flash2": (100, {"forward": halves, "backward": 100})})
+    return experiment(
+        {"Pytorch": (400, 400), "Flash2": (100, {"forward": halves, "backward": 100})}
+    )
 
 
 def test_a_run_whose_halves_differ_casts_doubt_on_all_that_rests_on_it(
-    sweep: Plant, noisy: Any
+    experiment: Plant, noisy: Any
 ) -> None:
-    doubted = with_doubts(planted(sweep, noisy, later=1.7), Estimates())
+    doubted = with_doubts(planted(experiment, noisy, later=1.7), Estimates())
     for kind in (COMPARISON, SCALING):
         for finding in derived(kind, doubted):
             expected = finding.metric == "forward_time" and "Flash2" in finding.implementations
@@ -30,11 +32,11 @@ def test_a_run_whose_halves_differ_casts_doubt_on_all_that_rests_on_it(
 
 
 def test_steady_runs_and_a_drift_that_the_record_warns_of_are_not_doubted_again(
-    sweep: Plant, noisy: Any
+    experiment: Plant, noisy: Any
 ) -> None:
-    steady = planted(sweep, noisy, later=1.0)
+    steady = planted(experiment, noisy, later=1.0)
     assert with_doubts(steady, Estimates()).runs == steady.runs
     warned = [{"code": "drift", "metric": "forward_time", "share": 0.7}]
-    found = planted(sweep, noisy, later=1.7)
+    found = planted(experiment, noisy, later=1.7)
     runs = [{**row, "warnings": warned} for row in found.runs]
     assert with_doubts(replace(found, runs=runs), Estimates()).runs == runs

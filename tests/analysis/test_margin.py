@@ -44,9 +44,14 @@ DRIFTING = {"forward": [1e-3] * 20 + [1.2e-3] * 20}
     ids=lambda value: value.name if isinstance(value, Kind) else "",
 )
 def test_a_wider_margin_moves_every_verdict(
-    sweep: Plant, monkeypatch: pytest.MonkeyPatch, kind: Kind, runs: Any, narrow: str, wide: str
+    experiment: Plant,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: Kind,
+    runs: Any,
+    narrow: str,
+    wide: str,
 ) -> None:
-    planted = sweep(runs)
+    planted = experiment(runs)
 
     def verdict() -> str:
         metrics = ("backward_time",) if kind is BALANCE else ("forward_time", None)

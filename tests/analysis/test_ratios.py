@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from planted.sweeps import SIZES
+from planted.experiments import SIZES
 
 from flashlab.analysis import ratios, replication
 from flashlab.analysis.kinds.comparison import trend_of

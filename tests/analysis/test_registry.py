@@ -44,7 +44,7 @@ def test_a_kind_and_its_verdicts_have_names(kind: Kind, language: str) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_finding_is_refused(sweep: Plant, wrong: dict[str, Any]) -> None:
-    found = the_one(COMPARISON, sweep({"Pytorch": [2], "Flash2": [1]})).to_json()
+def test_what_is_no_finding_is_refused(experiment: Plant, wrong: dict[str, Any]) -> None:
+    found = the_one(COMPARISON, experiment({"Pytorch": [2], "Flash2": [1]})).to_json()
     assert VALID.is_valid([found])
     assert not VALID.is_valid([{**found, **wrong}])

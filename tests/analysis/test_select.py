@@ -61,12 +61,12 @@ def level(times_work: float, experiment: str, **more: Any) -> Finding:
 
 
 @pytest.fixture
-def sections(sweep: Plant) -> list[Any]:
+def sections(experiment: Plant) -> list[Any]:
     """Two sections, in an order that is not that of their names; nothing of a third ran."""
     runs = {name: ({}, {}) for name in HEADLINE}
     failed = dict.fromkeys(HEADLINE, ("unsupported",) * 2)
-    first, second = (sweep(runs, name) for name in ("second", "first"))
-    return [first, second, sweep(failed, "failed")]
+    first, second = (experiment(runs, name) for name in ("second", "first"))
+    return [first, second, experiment(failed, "failed")]
 
 
 @pytest.mark.parametrize(

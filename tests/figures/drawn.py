@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
 from flashlab.figures.stage import draw
@@ -90,13 +90,15 @@ def marks_of(figure: Figure) -> list[float]:
     return [float(x) for line in marks for x in line.get_xdata()]
 
 
-def drawn(sweep: Sweep, quantity: str, *names: str, languages: Sequence[str] = BOTH) -> Figure:
+def drawn(
+    experiment: Experiment, quantity: str, *names: str, languages: Sequence[str] = BOTH
+) -> Figure:
     """The figure of a quantity of these implementations, by default of all."""
-    chosen = {"quantity": quantity, "implementations": names or sweep.implementations}
-    return draw(sweep, languages, chosen)
+    chosen = {"quantity": quantity, "implementations": names or experiment.implementations}
+    return draw(experiment, languages, chosen)
 
 
-def sweep_of(
+def experiment_of(
     results: Mapping[str, Sequence[float | str]],
     sizes: Sequence[int] = (128, 256, 512, 1024),
     variants: Sequence[bool] = (False,),
@@ -104,7 +106,7 @@ def sweep_of(
     of: str = "seq_len",
     benchmark: Benchmark = ATTENTION,
     **plan: Any,
-) -> Sweep:
+) -> Experiment:
     """A sweep of a parameter, from the result of each implementation at each size.
 
     A result is the value of each metric, or a status; in the second variant it is half as much
@@ -149,4 +151,4 @@ def sweep_of(
                 if value and spread and not metric.exact:
                     bounds = {"low": value * (1 - spread), "high": value * (1 + spread)}
                 metrics.append({**run, "metric": metric.name, "value": value, **bounds})
-    return Sweep(document | plan, benchmark, runs, metrics)
+    return Experiment(document | plan, benchmark, runs, metrics)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from figures.drawn import BOTH, SVG, marks_of, sweep_of, texts, texts_of, width_mm
+from figures.drawn import BOTH, SVG, experiment_of, marks_of, texts, texts_of, width_mm
 from matplotlib.figure import Figure
 
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
@@ -28,7 +28,7 @@ from flashlab.figures.heat_map import (
     heat_map_pages,
 )
 from flashlab.figures.stage import draw_overview
-from flashlab.figures.summary import draw_summary, longest_sweep
+from flashlab.figures.summary import draw_summary, longest_experiment
 from flashlab.files import read_json, write_json
 from flashlab.runs import Run
 
@@ -140,15 +140,17 @@ def test_the_summary_names_its_quantities_setting_and_implementations(
     assert width_mm(svg) == pytest.approx(174, abs=0.1)
 
 
-def summary(sweeps: Sequence[Sweep], *emphasised: str, ceiling: Ceiling | None = None) -> Figure:
-    figure = draw_summary(sweeps, emphasised, ceiling, ["en"])
+def summary(
+    experiments: Sequence[Experiment], *emphasised: str, ceiling: Ceiling | None = None
+) -> Figure:
+    figure = draw_summary(experiments, emphasised, ceiling, ["en"])
     assert figure is not None
     return figure
 
 
 def test_the_summary_names_in_its_legend_what_does_not_stand_out() -> None:
     names = ("Pytorch", "Flash2", "Flex", "Flash4", "SdpaMath", "SdpaCudnn")
-    figure = summary([sweep_of({name: [1, 2, 3, 4] for name in names})], "Pytorch", "Flash2")
+    figure = summary([experiment_of({name: [1, 2, 3, 4] for name in names})], "Pytorch", "Flash2")
     said = Counter(texts_of(figure))
     assert [said[name] for name in names] == [3, 3, 1, 1, 1, 1]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(names[2:])
@@ -156,25 +158,25 @@ def test_the_summary_names_in_its_legend_what_does_not_stand_out() -> None:
 
 def test_the_summary_marks_what_ran_out_of_memory_and_shows_how_much_there_is() -> None:
     rows = {"Pytorch": [1, 2, 3, "oom"], "Flash2": [1, 2, 3, 4]}
-    sweep = sweep_of(rows)
-    runs = [{**run, "device_name": "NVIDIA H200"} for run in sweep.runs]
-    figure = summary([replace(sweep, runs=runs)])
+    experiment = experiment_of(rows)
+    runs = [{**run, "device_name": "NVIDIA H200"} for run in experiment.runs]
+    figure = summary([replace(experiment, runs=runs)])
     assert marks_of(figure)[-1] == 1024
     assert any(text.startswith("Device memory 14") for text in texts_of(figure))
 
 
 def test_rates_stand_under_the_measured_ceiling_if_they_come_near_it() -> None:
     ceiling = read_ceilings(CEILINGS, Estimates()).matrix["float32"]
-    near, far = sweep_of({"Pytorch": [1, 1, 1, 1]}), sweep_of({"Pytorch": [0.01] * 4})
+    near, far = experiment_of({"Pytorch": [1, 1, 1, 1]}), experiment_of({"Pytorch": [0.01] * 4})
     assert texts_of(summary([near], ceiling=ceiling)).count("Matrix product 2") == 2
     assert "Matrix product 2" not in texts_of(summary([far], ceiling=ceiling))
 
 
-def test_sweeps_that_go_on_from_one_another_are_one_line() -> None:
-    short = sweep_of({"Pytorch": [1, 2], "Flash2": [1, 2]}, [128, 256])
-    further = sweep_of({"Pytorch": [2, 3], "Flash2": [2, 3]}, [256, 512], name="long")
-    apart = sweep_of({"Pytorch": [2, 3], "Flash2": [2, 3]}, [1024, 2048], name="apart")
-    longest = longest_sweep([apart, short, further])
+def test_experiments_that_go_on_from_one_another_are_one_line() -> None:
+    short = experiment_of({"Pytorch": [1, 2], "Flash2": [1, 2]}, [128, 256])
+    further = experiment_of({"Pytorch": [2, 3], "Flash2": [2, 3]}, [256, 512], name="long")
+    apart = experiment_of({"Pytorch": [2, 3], "Flash2": [2, 3]}, [1024, 2048], name="apart")
+    longest = longest_experiment([apart, short, further])
     assert longest.values == [128, 256, 512]
     assert len(longest.runs) == 6
 
@@ -196,8 +198,8 @@ def test_the_heat_map_has_a_number_for_each_size_or_tells_why_it_has_none(
 
 
 def test_a_number_is_bold_where_the_difference_is_decided() -> None:
-    sweep = sweep_of({"Pytorch": [1, 1, 1, 1], "Flash2": [1, 1, 1, 1]})
-    compared = compare([sweep], [comparison("Flash2", {128: 0.5, 256: 1.0, 512: 12.34})])
+    experiment = experiment_of({"Pytorch": [1, 1, 1, 1], "Flash2": [1, 1, 1, 1]})
+    compared = compare([experiment], [comparison("Flash2", {128: 0.5, 256: 1.0, 512: 12.34})])
     (page,) = heat_map_pages(compared)
     figure = draw_heat_map(compared, page, ["en"])
     weights = {text.get_text(): text.get_fontweight() for text in figure.axes[0].texts}
@@ -207,26 +209,28 @@ def test_a_number_is_bold_where_the_difference_is_decided() -> None:
 
 def several(experiments: int, values: int, batches: bool) -> Comparisons:
     """Experiments with so many lengths, each of another batch size or all of the same."""
-    sweeps, found = [], []
+    experiments, found = [], []
     for number in range(experiments):
         sizes = [128 * 2**i for i in range(values)]
         times = {"Pytorch": [1.0] * values, "Flash2": [1.0] * values}
-        sweep = sweep_of(times, sizes, name=f"e{number}")
-        runs = [{**run, "batch_size": number if batches else 1} for run in sweep.runs]
-        sweeps.append(replace(sweep, runs=runs))
+        experiment = experiment_of(times, sizes, name=f"e{number}")
+        runs = [{**run, "batch_size": number if batches else 1} for run in experiment.runs]
+        experiments.append(replace(experiment, runs=runs))
         found.append(comparison("Flash2", {128: 0.5}, f"e{number}"))
-    return compare(sweeps, found)
+    return compare(experiments, found)
 
 
 def test_an_experiment_stays_on_one_page_of_the_heat_map() -> None:
     pages = heat_map_pages(several(experiments=5, values=25, batches=True))
     assert [len(page) for page in pages] == [2, 2, 1]
-    assert all(sum(len(sweep.values) for sweep, _ in page) <= ROWS_OF_A_PAGE for page in pages)
+    assert all(
+        sum(len(experiment.values) for experiment, _ in page) <= ROWS_OF_A_PAGE for page in pages
+    )
 
 
 def test_an_experiment_whose_runs_another_has_is_not_on_the_heat_map_again() -> None:
     (page,) = heat_map_pages(several(experiments=5, values=20, batches=False))
-    assert [sweep.name for sweep, _ in page] == ["e0"]
+    assert [experiment.name for experiment, _ in page] == ["e0"]
 
 
 # The roofline

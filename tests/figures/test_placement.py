@@ -7,12 +7,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
-from figures.drawn import BOTH, clipped, drawn, overlapping, sweep_of
+from figures.drawn import BOTH, clipped, drawn, experiment_of, overlapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.lines import draw_small
 from flashlab.figures.placement import sparse, spread, text_inches, wrap_texts
@@ -24,7 +24,7 @@ wildly = settings(max_examples=12, deadline=None, derandomize=True)
 
 
 @st.composite
-def wild_sweeps(draw: Any, most: int = len(NAMES)) -> Sweep:
+def wild_experiments(draw: Any, most: int = len(NAMES)) -> Experiment:
     """Sweeps with times of any magnitude, equal ones, and failures of any kind."""
     count = draw(st.integers(2, most))
     sizes = draw(st.lists(st.integers(1, 2**20), min_size=1, max_size=8, unique=True).map(sorted))
@@ -36,7 +36,7 @@ def wild_sweeps(draw: Any, most: int = len(NAMES)) -> Sweep:
         for name in NAMES[:count]
     }
     masks = draw(st.sampled_from(((False,), (False, True))))
-    return sweep_of(results, sizes, masks)
+    return experiment_of(results, sizes, masks)
 
 
 def assert_legible(figure: Figure) -> None:
@@ -45,23 +45,25 @@ def assert_legible(figure: Figure) -> None:
     plt.close(figure)
 
 
-@given(sweep=wild_sweeps(), quantity=st.sampled_from(tuple(ATTENTION.quantities)))
+@given(experiment=wild_experiments(), quantity=st.sampled_from(tuple(ATTENTION.quantities)))
 @wildly
-def test_no_text_of_a_figure_covers_another_or_leaves_it(sweep: Sweep, quantity: str) -> None:
-    assert_legible(drawn(sweep, quantity))
+def test_no_text_of_a_figure_covers_another_or_leaves_it(
+    experiment: Experiment, quantity: str
+) -> None:
+    assert_legible(drawn(experiment, quantity))
 
 
-@given(sweep=wild_sweeps(most=2))
+@given(experiment=wild_experiments(most=2))
 @wildly
-def test_no_text_of_a_small_figure_covers_another_or_leaves_it(sweep: Sweep) -> None:
-    for _, figure in draw_small(sweep, BOTH):
+def test_no_text_of_a_small_figure_covers_another_or_leaves_it(experiment: Experiment) -> None:
+    for _, figure in draw_small(experiment, BOTH):
         assert_legible(figure)
 
 
-@given(sweep=wild_sweeps())
+@given(experiment=wild_experiments())
 @wildly
-def test_no_text_of_page_ones_figure_covers_another_or_leaves_it(sweep: Sweep) -> None:
-    if figure := draw_summary([sweep], ["Pytorch", "Flash2"], None, BOTH):
+def test_no_text_of_page_ones_figure_covers_another_or_leaves_it(experiment: Experiment) -> None:
+    if figure := draw_summary([experiment], ["Pytorch", "Flash2"], None, BOTH):
         assert_legible(figure)
 
 

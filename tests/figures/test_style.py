@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from figures.drawn import BOTH, drawn, sweep_of
+from figures.drawn import BOTH, drawn, experiment_of
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
@@ -134,8 +134,8 @@ def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_proc
 def test_what_is_drawn_of_an_implementation_bears_its_name_and_a_number_of_its_own(
     tmp_path: Path,
 ) -> None:
-    sweep = sweep_of({"Pytorch": [1, 2, 3, "oom"], "Flash2": [1, 2, 3, 4]})
-    save(drawn(sweep, "time"), tmp_path / "time.svg")
+    experiment = experiment_of({"Pytorch": [1, 2, 3, "oom"], "Flash2": [1, 2, 3, 4]})
+    save(drawn(experiment, "time"), tmp_path / "time.svg")
     source = (tmp_path / "time.svg").read_text(encoding="utf-8")
     named = re.findall(r'id="implementation:(\w+):(\d+)"', source)
     assert {name for name, _ in named} == {"Flash2", "Pytorch"}
@@ -143,6 +143,6 @@ def test_what_is_drawn_of_an_implementation_bears_its_name_and_a_number_of_its_o
 
 
 def test_a_character_that_the_fonts_lack_is_an_error(tmp_path: Path) -> None:
-    sweep = sweep_of({"Fl🚀sh": [1, 2, 3, 4]})
+    experiment = experiment_of({"Fl🚀sh": [1, 2, 3, 4]})
     with drawing(), pytest.raises(UserWarning, match="128640"):
-        save(drawn(sweep, "time"), tmp_path / "time.svg")
+        save(drawn(experiment, "time"), tmp_path / "time.svg")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from planted.experiments import SIZES, Planter
 from planted.sorting import sorting
-from planted.sweeps import SIZES, Planter
 
 from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.derive import derive
@@ -230,11 +230,11 @@ def _ceilings(rate: float) -> dict[str, Any]:
     }
 
 
-def _derived(sweep: Any, ceilings: float | None = None) -> list[Finding]:
+def _derived(experiment: Any, ceilings: float | None = None) -> list[Finding]:
     estimates = Estimates()
     found = read_ceilings(_ceilings(ceilings), estimates) if ceilings else None
-    published = {"benchmark": sweep.benchmark.name, "sources": {}, "claims": []}
-    return derive([sweep], estimates, published, found)
+    published = {"benchmark": experiment.benchmark.name, "sources": {}, "claims": []}
+    return derive([experiment], estimates, published, found)
 
 
 def _of_sorting(planter: Planter) -> Iterator[tuple[Benchmark, str, list[Finding]]]:
@@ -260,7 +260,7 @@ def _of_attention(planter: Planter) -> Iterator[tuple[Benchmark, str, list[Findi
         usual = {"name": f"attention{number}", "sweep": "seq_len", "values": SIZES, **STILL}
         given = {**usual, **options}
         ceilings = given.pop("ceilings", None)
-        yield ATTENTION, title, _derived(planter.sweep(runs, **given), ceilings)
+        yield ATTENTION, title, _derived(planter.experiment(runs, **given), ceilings)
 
 
 def _codes(language: str) -> Iterator[str]:

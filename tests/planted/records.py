@@ -93,7 +93,7 @@ def plan_of(
     folder: Path,
     records: Sequence[Record],
     name: str = "seq_len",
-    sweep: str = "seq_len",
+    experiment: str = "seq_len",
     figures: Sequence[dict[str, Any]] = (),
     counters: Sequence[Record] = (),
 ) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def plan_of(
         "benchmark": records[0].benchmark,
         "name": name,
         "title": {"zh_TW": "調整", "en": "Sweep"},
-        "sweep": sweep,
+        "sweep": experiment,
         "baseline": "Pytorch",
         "emphasised": ["Pytorch", "Flash2"],
         "implementations": [

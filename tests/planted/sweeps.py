@@ -12,7 +12,7 @@ import numpy as np
 from planted.records import counters_of, plain_record, plan_of, record_of
 from planted.sorting import NAME, sorting
 
-from flashlab.analysis.experiment import Sweep, read_planned_sweep
+from flashlab.analysis.experiment import Experiment, read_planned_experiment
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -73,20 +73,20 @@ class Planter:
         self,
         records: Sequence[Record],
         name: str = "seq_len",
-        sweep: str = "seq_len",
+        experiment: str = "seq_len",
         counters: Sequence[Record] = (),
     ) -> Path:
         """Write the plan and the tables of records, all of one benchmark; the plan's file."""
         file = self.folder / "plan" / f"{name}.json"
-        write_json(file, plan_of(self.folder, records, name, sweep, counters=counters))
+        write_json(file, plan_of(self.folder, records, name, experiment, counters=counters))
         write_tables(file, self.folder / "tables" / name)
         return file
 
-    def write_sweep(
+    def write_experiment(
         self,
         runs: Mapping[Any, Any],
         name: str = "seq_len",
-        sweep: str = "seq_len",
+        experiment: str = "seq_len",
         *,
         values: Sequence[int] = SIZES,
         sizes: Callable[[int], Mapping[str, int]] = lambda value: {"seq_len": value},
@@ -118,17 +118,17 @@ class Planter:
                         counters.append(counters_of(records[-1], "error", message=counted))
                     elif counted is not None:
                         counters.append(counters_of(records[-1], **counted))
-        return self.write_plan(records, name, sweep, counters)
+        return self.write_plan(records, name, experiment, counters)
 
-    def sweep(self, runs: Mapping[Any, Any], *names: str, **options: Any) -> Sweep:
+    def experiment(self, runs: Mapping[Any, Any], *names: str, **options: Any) -> Experiment:
         """What is planted (`write_sweep`), as the findings read it."""
-        return self.read(self.write_sweep(runs, *names, **options))
+        return self.read(self.write_experiment(runs, *names, **options))
 
-    def read(self, plan: Path) -> Sweep:
+    def read(self, plan: Path) -> Experiment:
         """A planned experiment, as the findings read it."""
-        return read_planned_sweep(plan, self.folder / "tables", with_samples=True)
+        return read_planned_experiment(plan, self.folder / "tables", with_samples=True)
 
-    def sorts(self, runs: Mapping[Any, Any], name: str = "items", **noise: Any) -> Sweep:
+    def sorts(self, runs: Mapping[Any, Any], name: str = "items", **noise: Any) -> Experiment:
         """An experiment of sorting by items, on four threads, with the variants that its runs have.
 
         Of each implementation, or of a pair (implementation, settings of the variants), a cell for

@@ -49,7 +49,7 @@ def test_what_a_verdict_lacks_is_told(reasons: list[Reason], en: list[str], zh_t
 # The numbers of the figures: none is missing on paper, whatever the HTML page has besides
 
 
-def sweep(name: str, *figures: str, supplements: tuple[str, ...] = ()) -> Any:
+def experiment(name: str, *figures: str, supplements: tuple[str, ...] = ()) -> Any:
     declared = [(figure, False) for figure in figures] + [(s, True) for s in supplements]
     plan = {"figures": [{"id": each, "supplement": extra} for each, extra in declared]}
     return SimpleNamespace(name=name, plan=plan, has_alternatives=False)
@@ -57,16 +57,23 @@ def sweep(name: str, *figures: str, supplements: tuple[str, ...] = ()) -> Any:
 
 @pytest.fixture(autouse=True)
 def every_experiment_is_a_section(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statements, "sections_of", lambda sweeps: [[each] for each in sweeps])
+    monkeypatch.setattr(
+        statements, "sections_of", lambda experiments: [[each] for each in experiments]
+    )
 
 
-def data(*sweeps: Any, implementations: str) -> Any:
-    return SimpleNamespace(sweeps=sweeps, implementations=set(implementations), headline={"A", "B"})
+def data(*experiments: Any, implementations: str) -> Any:
+    return SimpleNamespace(
+        experiments=experiments, implementations=set(implementations), headline={"A", "B"}
+    )
 
 
 def test_figures_of_the_headlines_implementations_are_numbered_in_order() -> None:
-    sweeps = sweep("size", "time", "memory", "rate"), sweep("batch", "time", supplements=("rate",))
-    numbers = number_figures(data(*sweeps, implementations="AB"))
+    experiments = (
+        experiment("size", "time", "memory", "rate"),
+        experiment("batch", "time", supplements=("rate",)),
+    )
+    numbers = number_figures(data(*experiments, implementations="AB"))
     assert list(numbers.items()) == [
         *((("size", name), str(n)) for n, name in enumerate(("time", "memory", "rate"), start=1)),
         *((("batch", "time"), "4"), (("batch", "rate"), "S1")),
@@ -74,7 +81,10 @@ def test_figures_of_the_headlines_implementations_are_numbered_in_order() -> Non
 
 
 def test_what_only_the_page_has_is_numbered_among_the_supplements() -> None:
-    sweeps = sweep("size", "time", "memory", "rate"), sweep("batch", "time", supplements=("rate",))
-    numbers = number_figures(data(*sweeps, implementations="ABC"))
+    experiments = (
+        experiment("size", "time", "memory", "rate"),
+        experiment("batch", "time", supplements=("rate",)),
+    )
+    numbers = number_figures(data(*experiments, implementations="ABC"))
     assert [numbers["size", name] for name in ("time", "memory", "rate")] == ["1", "2", "S2"]
     assert [numbers["batch", name] for name in ("time", "rate")] == ["3", "S1"]

@@ -19,10 +19,10 @@ from flashlab.analysis.finding import Finding
 FAILED = ("oom",) * 4
 
 
-def concluded(*sweeps: Any) -> list[Finding]:
+def concluded(*experiments: Any) -> list[Finding]:
     """The conclusions from all findings on these experiments, which are checked with them."""
-    found = derive(sweeps, Estimates(), NO_CLAIMS, None)
-    check(found, sweeps[0].benchmark)
+    found = derive(experiments, Estimates(), NO_CLAIMS, None)
+    check(found, experiments[0].benchmark)
     return [finding for finding in found if finding.kind == "conclusion"]
 
 
@@ -54,16 +54,16 @@ def three(**changes: Sequence[Any]) -> dict[str, Sequence[Any]]:
     ],
 )
 def test_what_cannot_be_compared_is_concluded_as_such(
-    sweep: Plant, runs: Any, verdict: str
+    experiment: Plant, runs: Any, verdict: str
 ) -> None:
-    found = concluded(sweep(runs))
+    found = concluded(experiment(runs))
     (answer,) = of_front(found, "answer")
     assert (of_section(found).verdict, answer.verdict) == (verdict, verdict)
 
 
-def test_what_ran_out_of_memory_is_told_once_and_not_as_checked(sweep: Plant) -> None:
+def test_what_ran_out_of_memory_is_told_once_and_not_as_checked(experiment: Plant) -> None:
     runs = {"Pytorch": (30, 60, 120, "oom"), "Flash2": (10, 20, 40, 80)}
-    section = of_section(concluded(sweep(runs)))
+    section = of_section(concluded(experiment(runs)))
     told = {statement.key: statement.values for statement in section.statements}
     assert told["conclusion.out_of_memory"]["oom_at"] == 1024
     absent = [each.key for each in told["conclusion.checked"]["absent"].items]  # type: ignore[union-attr]
@@ -80,9 +80,9 @@ def test_what_ran_out_of_memory_is_told_once_and_not_as_checked(sweep: Plant) ->
     ],
 )
 def test_the_map_names_who_is_best_at_each_size(
-    sweep: Plant, other: Any, states: list[str], names: list[str] | None
+    experiment: Plant, other: Any, states: list[str], names: list[str] | None
 ) -> None:
-    found = concluded(sweep(three(**other)))
+    found = concluded(experiment(three(**other)))
     (chart,) = of_front(found, "map")
     cells = [row[0] for row in chart.facts["charts"][-1]["cells"]]
     assert [cell["state"] for cell in cells] == states
@@ -96,24 +96,27 @@ def test_the_map_names_who_is_best_at_each_size(
     assert [f.rank for f in found if f.rank is not None] == [*range(len(found) - 1)]
 
 
-def test_settings_of_one_place_that_differ_are_no_single_choice(sweep: Plant) -> None:
+def test_settings_of_one_place_that_differ_are_no_single_choice(experiment: Plant) -> None:
     other = three(Flash2=(15, 30, 60, 120), Flash4=(10, 20, 40, 80))
-    batches = sweep(other, "batches", sizes=lambda n: {"seq_len": n, "batch_size": 7})
-    (chart,) = of_front(concluded(sweep(three()), batches), "map")
+    batches = experiment(other, "batches", sizes=lambda n: {"seq_len": n, "batch_size": 7})
+    (chart,) = of_front(concluded(experiment(three()), batches), "map")
     states = [row[0]["state"] for row in chart.facts["charts"][-1]["cells"]]
     assert states == ["changes", "changes", "alone", "alone"]
 
 
-def test_neighbours_that_differ_in_one_fixed_parameter_share_a_section(sweep: Plant) -> None:
+def test_neighbours_that_differ_in_one_fixed_parameter_share_a_section(experiment: Plant) -> None:
     def of(name: str, causal: bool, heads: int, batch: int = 1) -> Any:
         runs = {(who, causal): times for who, times in three().items()}
         sizes = {"num_heads": heads, "batch_size": batch}
-        return sweep(runs, name, sizes=lambda value: {"seq_len": value, **sizes})
+        return experiment(runs, name, sizes=lambda value: {"seq_len": value, **sizes})
 
-    sweeps = [of("a", False, 2), of("b", True, 2), of("c", False, 4), of("d", True, 8, 7)]
-    assert [[s.name for s in group] for group in sections_of(sweeps)] == [["a", "b", "c"], ["d"]]
-    sections = [each for each in concluded(*sweeps) if each.subject["topic"] == "section"]
+    experiments = [of("a", False, 2), of("b", True, 2), of("c", False, 4), of("d", True, 8, 7)]
+    assert [[s.name for s in group] for group in sections_of(experiments)] == [
+        ["a", "b", "c"],
+        ["d"],
+    ]
+    sections = [each for each in concluded(*experiments) if each.subject["topic"] == "section"]
     assert [each.experiment for each in sections] == ["a", "d"]
     masked = {(name, True): times for name, times in three().items()}
-    both = sweep({**three(), **masked}, "both")  # one with both variants has its own
-    assert [len(group) for group in sections_of([sweep(three()), both])] == [1, 1]
+    both = experiment({**three(), **masked}, "both")  # one with both variants has its own
+    assert [len(group) for group in sections_of([experiment(three()), both])] == [1, 1]

@@ -31,23 +31,25 @@ def halves(noisy: Any, time: float, first: float, second: float) -> list[float]:
     return [t * (first if i < 20 else second) for i, t in enumerate(noisy(time * 1e-5))]
 
 
-def test_calls_that_slow_down_are_unstable(sweep: Plant, noisy: Any) -> None:
+def test_calls_that_slow_down_are_unstable(experiment: Plant, noisy: Any) -> None:
     drifting = {"forward": halves(noisy, square(512), 1, 1.3), "backward": 2 * square(512)}
-    (found,) = (f for f in hits(sweep(along(square, n512=drifting))) if f.verdict == "unstable")
+    (found,) = (
+        f for f in hits(experiment(along(square, n512=drifting))) if f.verdict == "unstable"
+    )
     assert (found.facts["sign"], found.facts["value"]) == ("drift", 512)
     assert found.facts["ratio"] == pytest.approx(1.3, rel=0.02)
 
 
-def test_a_median_that_is_hardly_known_is_unstable(sweep: Plant) -> None:
+def test_a_median_that_is_hardly_known_is_unstable(experiment: Plant) -> None:
     shuffled = np.random.default_rng(1).permutation([1e-3, 2e-3] * 10).tolist()
-    planted = sweep(along(square, n512={"forward": square(512), "backward": shuffled}))
+    planted = experiment(along(square, n512={"forward": square(512), "backward": shuffled}))
     (found,) = (f for f in hits(planted) if f.verdict == "unstable")
     assert (found.facts["sign"], found.metric) == ("spread", "backward_time")
     assert found.facts["half_width"] == pytest.approx(33.3, abs=1)
 
 
-def test_the_checks_that_found_nothing_are_counted(sweep: Plant) -> None:
-    found = derived(ANOMALY, sweep(along(square)))
+def test_the_checks_that_found_nothing_are_counted(experiment: Plant) -> None:
+    found = derived(ANOMALY, experiment(along(square)))
     assert {f.subject["check"]: (f.verdict, f.facts["checked"]) for f in found} == {
         "unstable": ("none", 10),
         "outlier": ("none", 6),  # 3 inner sizes, 2 metrics
@@ -56,9 +58,9 @@ def test_the_checks_that_found_nothing_are_counted(sweep: Plant) -> None:
 
 @pytest.mark.parametrize("factor", [0.5, 1.6])
 def test_a_record_far_from_the_power_law_of_its_neighbours_is_an_outlier(
-    sweep: Plant, factor: float
+    experiment: Plant, factor: float
 ) -> None:
-    planted = sweep(along(square, n512=(square(512) * factor, 2 * square(512))))
+    planted = experiment(along(square, n512=(square(512) * factor, 2 * square(512))))
     (found,) = hits(planted)
     assert (found.verdict, found.facts["value"]) == ("outlier", 512)
     assert found.facts["ratio"] == pytest.approx(factor, rel=0.03)
@@ -76,17 +78,19 @@ def test_a_record_far_from_the_power_law_of_its_neighbours_is_an_outlier(
 )
 @pytest.mark.parametrize("sizes", [SIZES, SIZES[:4]])
 def test_a_curve_that_bends_of_itself_contradicts_no_record(
-    sweep: Plant, time: Callable[[int], float], sizes: tuple[int, ...]
+    experiment: Plant, time: Callable[[int], float], sizes: tuple[int, ...]
 ) -> None:
-    assert hits(sweep(along(time, sizes))) == []
+    assert hits(experiment(along(time, sizes))) == []
 
 
-def test_unstable_neighbours_contradict_nothing(sweep: Plant, noisy: Any) -> None:
+def test_unstable_neighbours_contradict_nothing(experiment: Plant, noisy: Any) -> None:
     wavering = {"forward": halves(noisy, square(256), 0.94, 1.06), "backward": 2 * square(256)}
     outlying = (2 * square(512), 2 * square(512))
-    found = hits(sweep(along(square, n256=wavering, n512=outlying)))
+    found = hits(experiment(along(square, n256=wavering, n512=outlying)))
     assert {finding.verdict for finding in found} == {"unstable"}
 
 
-def test_few_samples_are_not_checked(sweep: Plant) -> None:
-    assert derived(ANOMALY, sweep({"Flash2": {n: {"forward": [1.0] * 5} for n in SIZES}})) == []
+def test_few_samples_are_not_checked(experiment: Plant) -> None:
+    assert (
+        derived(ANOMALY, experiment({"Flash2": {n: {"forward": [1.0] * 5} for n in SIZES}})) == []
+    )

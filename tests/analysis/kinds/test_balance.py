@@ -16,9 +16,9 @@ from flashlab.analysis.kinds.balance import BALANCE
     ],
 )
 def test_backward_is_compared_with_the_forward_by_their_operations(
-    sweep: Plant, ratios: tuple[float, ...], verdict: str
+    experiment: Plant, ratios: tuple[float, ...], verdict: str
 ) -> None:
-    planted = sweep({"A": [(1, ratio) for ratio in ratios]})
+    planted = experiment({"A": [(1, ratio) for ratio in ratios]})
     found = the_one(BALANCE, planted, metric="backward_time")
     assert (found.verdict, found.facts["ideal"]) == (verdict, 2.5)
     assert keys(found) == [f"balance.{verdict}"]

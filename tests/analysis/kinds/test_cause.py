@@ -27,25 +27,27 @@ NAIVE = {"kernels": 6, "busy_time": 1.78, "dram_bytes": 4.87e9, "matrix_activity
 MATRIX = {"matrix_activity": 70.0}
 
 
-def on_gpu(sweep: Plant, *passes: tuple[float, Any], name: str = "Flash2") -> Any:
+def on_gpu(experiment: Plant, *passes: tuple[float, Any], name: str = "Flash2") -> Any:
     """Passes of so many milliseconds and with these counters, at N = 1024, 2048 and so on."""
-    return _planted(sweep, name, passes, 1024, (16, 32, 2048), "float16", "cuda")
+    return _planted(experiment, name, passes, 1024, (16, 32, 2048), "float16", "cuda")
 
 
-def on_cpu(sweep: Plant, *passes: tuple[float, Any]) -> Any:
+def on_cpu(experiment: Plant, *passes: tuple[float, Any]) -> Any:
     """The same with operators, at N = 512 and so on."""
-    return _planted(sweep, "Pytorch", passes, 512, (1, 8, 512), "float32", "cpu")
+    return _planted(experiment, "Pytorch", passes, 512, (1, 8, 512), "float32", "cpu")
 
 
 def _planted(
-    sweep: Plant, name: str, passes: Any, first: int, sizes: Any, dtype: str, device: str
+    experiment: Plant, name: str, passes: Any, first: int, sizes: Any, dtype: str, device: str
 ) -> Any:
     row = {}
     for step, (milliseconds, found) in enumerate(passes):
         times = [milliseconds / 1e3 * factor for factor in np.linspace(0.999, 1.001, 15)]
         row[first * 2**step] = {"forward": times, "counters": found}
     others = dict(zip(("batch_size", "num_heads", "emb_dim"), sizes, strict=True))
-    return sweep({name: row}, sizes=lambda n: {"seq_len": n, **others}, dtype=dtype, device=device)
+    return experiment(
+        {name: row}, sizes=lambda n: {"seq_len": n, **others}, dtype=dtype, device=device
+    )
 
 
 def forward(planted: Any, ceilings: Ceilings | None = CEILINGS) -> list[Finding]:
@@ -53,19 +55,19 @@ def forward(planted: Any, ceilings: Ceilings | None = CEILINGS) -> list[Finding]
     return [finding for finding in found if finding.metric == "forward_time"]
 
 
-def test_on_a_cpu_operators_are_the_cause(sweep: Plant) -> None:
+def test_on_a_cpu_operators_are_the_cause(experiment: Plant) -> None:
     outside = {"product_share": 30.0, "elementwise_share": 40.0, "allocated_bytes": 36.7e6}
     product = {"product_share": 90.0, "softmax_share": 5.0, "elementwise_share": 5.0}
-    planted = on_cpu(sweep, (1.0, outside), (1.0, outside), (1.0, product))
+    planted = on_cpu(experiment, (1.0, outside), (1.0, outside), (1.0, product))
     products, unfused = forward(planted, None)
     assert (products.verdict, products.facts["values"]) == ("products", [2048])
     assert (unfused.verdict, unfused.facts["values"]) == ("unfused", [512, 1024])
     assert keys(unfused) == ["cause.unfused.operators"]
 
 
-def test_values_with_one_cause_make_one_finding_with_its_evidence(sweep: Plant) -> None:
+def test_values_with_one_cause_make_one_finding_with_its_evidence(experiment: Plant) -> None:
     busier = {"busy_time": 1.9, "matrix_activity": 80.0}
-    planted = on_gpu(sweep, (1.0, MATRIX), (2.0, busier), (0.02, {"busy_time": 0.01}))
+    planted = on_gpu(experiment, (1.0, MATRIX), (2.0, busier), (0.02, {"busy_time": 0.01}))
     launch, matrix = forward(planted)
     assert (launch.verdict, launch.facts["values"]) == ("launch_bound", [4096])
     assert (matrix.verdict, matrix.facts["values"]) == ("matrix_bound", [1024, 2048])
@@ -78,14 +80,14 @@ OTHER_CODE = {"environment": {"device_name": "Abacus", "provider": "x"}}
 
 @pytest.mark.parametrize("changes", [ELSEWHERE, OTHER_CODE], ids=["device", "provider"])
 def test_counters_of_other_code_or_another_device_are_no_cause(
-    sweep: Plant, changes: dict[str, Any]
+    experiment: Plant, changes: dict[str, Any]
 ) -> None:
-    assert forward(on_gpu(sweep, (1.0, {**MATRIX, **changes}))) == []
-    assert forward(on_cpu(sweep, (1.0, {"product_share": 30.0, **changes})), None) == []
+    assert forward(on_gpu(experiment, (1.0, {**MATRIX, **changes}))) == []
+    assert forward(on_cpu(experiment, (1.0, {"product_share": 30.0, **changes})), None) == []
 
 
-def test_without_ceilings_of_the_device_nothing_is_said(sweep: Plant) -> None:
-    planted = on_gpu(sweep, (1.0, MATRIX))
+def test_without_ceilings_of_the_device_nothing_is_said(experiment: Plant) -> None:
+    planted = on_gpu(experiment, (1.0, MATRIX))
     assert forward(planted, None) == forward(planted, replace(CEILINGS, device_name="x")) == []
 
 
@@ -99,9 +101,9 @@ def test_without_ceilings_of_the_device_nothing_is_said(sweep: Plant) -> None:
 )
 @pytest.mark.parametrize("planted", [on_gpu, on_cpu])
 def test_the_runs_that_were_counted_are_counted(
-    sweep: Plant, planted: Any, counters: list[Any], verdict: str
+    experiment: Plant, planted: Any, counters: list[Any], verdict: str
 ) -> None:
-    along = planted(sweep, *((1.0, found) for found in counters))
+    along = planted(experiment, *((1.0, found) for found in counters))
     (found,) = derived(COUNTERS, along)
     kind = ".operators" if planted is on_cpu else ""
     assert (found.verdict, keys(found)) == (verdict, [f"counters.{verdict}{kind}"])
@@ -111,8 +113,8 @@ def test_the_runs_that_were_counted_are_counted(
     assert len(at) <= (verdict != "uncounted")
 
 
-def test_the_roofline_takes_counted_bytes_and_says_which_they_are(sweep: Plant) -> None:
-    planted = on_gpu(sweep, (1.83, NAIVE), (7.3, None), name="Pytorch")
+def test_the_roofline_takes_counted_bytes_and_says_which_they_are(experiment: Plant) -> None:
+    planted = on_gpu(experiment, (1.83, NAIVE), (7.3, None), name="Pytorch")
     found = {f.verdict: f for f in derived(ROOFLINE, planted, ceilings=CEILINGS)
              if f.metric == "forward_time"}  # fmt: skip
     assert (found["memory_bound"].facts["values"], found["neither"].facts["values"]) == (

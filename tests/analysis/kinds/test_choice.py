@@ -13,15 +13,15 @@ from flashlab.analysis.kinds.choice import CHOICE
 TOTAL = "forward_backward_time"
 
 
-def chosen(sweep: Any, metric: str = "forward_time") -> Finding:
+def chosen(experiment: Any, metric: str = "forward_time") -> Finding:
     """The choice along one sweep."""
-    (found,) = (f for f in derived(CHOICE, sweep) if f.experiment and f.metric == metric)
+    (found,) = (f for f in derived(CHOICE, experiment) if f.experiment and f.metric == metric)
     return found
 
 
-def overall(*sweeps: Any) -> Finding:
+def overall(*experiments: Any) -> Finding:
     """The choice over several."""
-    (found,) = (f for f in derived(CHOICE, *sweeps) if f.experiment is None)
+    (found,) = (f for f in derived(CHOICE, *experiments) if f.experiment is None)
     return found
 
 
@@ -39,9 +39,9 @@ def overall(*sweeps: Any) -> Finding:
     ],
 )
 def test_the_best_is_named_and_what_is_within_the_margin_of_it(
-    sweep: Plant, times: Any, verdict: str, name: str | None, winners: list[list[str]]
+    experiment: Plant, times: Any, verdict: str, name: str | None, winners: list[list[str]]
 ) -> None:
-    found = chosen(sweep(times))
+    found = chosen(experiment(times))
     assert (found.verdict, found.facts.get("name")) == (verdict, name)
     assert [stretch["names"] for stretch in found.facts["winners"]] == winners
     assert (found.facts["of"], keys(found)) == (3, [f"choice.{verdict}"])
@@ -50,33 +50,33 @@ def test_the_best_is_named_and_what_is_within_the_margin_of_it(
     assert (excluded_run("A", 256, "incorrect") in found.reasons) is failed
 
 
-def test_the_lead_is_that_over_the_runner_up(sweep: Plant) -> None:
-    (estimate,) = chosen(sweep({"A": [2], "B": [3], "C": [5]})).estimates
+def test_the_lead_is_that_over_the_runner_up(experiment: Plant) -> None:
+    (estimate,) = chosen(experiment({"A": [2], "B": [3], "C": [5]})).estimates
     assert (estimate["best"], estimate["runner_up"]) == ("A", "B")
     assert estimate["low"] < 1.5 < estimate["high"]
 
 
-def test_the_total_decides_for_itself(sweep: Plant) -> None:
-    planted = sweep({"A": [(2, 20)], "B": [(3, 9)]})
+def test_the_total_decides_for_itself(experiment: Plant) -> None:
+    planted = experiment({"A": [(2, 20)], "B": [(3, 9)]})
     assert [chosen(planted, m).facts["name"] for m in ("forward_time", TOTAL)] == ["A", "B"]
 
 
-def test_one_alone_is_no_choice(sweep: Plant) -> None:
-    found = chosen(sweep({"A": {128: 2}, "B": {256: 3}}))
+def test_one_alone_is_no_choice(experiment: Plant) -> None:
+    found = chosen(experiment({"A": {128: 2}, "B": {256: 3}}))
     assert (found.verdict, found.statements) == ("inconclusive", [])
-    assert derived(CHOICE, sweep({"A": [2]})) == []
+    assert derived(CHOICE, experiment({"A": [2]})) == []
 
 
-def test_means_alone_choose_nothing(sweep: Plant) -> None:
+def test_means_alone_choose_nothing(experiment: Plant) -> None:
     runs = {name: [{"forward": [t], "means": True}] for name, t in (("A", 1.0), ("B", 3.0))}
-    found = the_one(CHOICE, sweep(runs))
+    found = the_one(CHOICE, experiment(runs))
     assert found.verdict == "inconclusive"
     assert [reason.code for reason in found.reasons] == ["no_samples"]
 
 
-def test_over_a_dataset_every_setting_counts_once(sweep: Plant) -> None:
-    first = sweep({"A": {128: 2, 256: 4}, "B": {128: 3, 256: 9}}, "first")
-    second = sweep({"A": {256: 4, 512: 30}, "B": {256: 9, 512: 20}}, "second")
+def test_over_a_dataset_every_setting_counts_once(experiment: Plant) -> None:
+    first = experiment({"A": {128: 2, 256: 4}, "B": {128: 3, 256: 9}}, "first")
+    second = experiment({"A": {256: 4, 512: 30}, "B": {256: 9, 512: 20}}, "second")
     found = overall(first, second)
     assert (found.verdict, found.metric, found.facts["count"]) == ("changes", TOTAL, 3)
     (tally,) = (t["counts"] for t in found.facts["tallies"] if t["metric"] == TOTAL)
@@ -87,9 +87,9 @@ def test_over_a_dataset_every_setting_counts_once(sweep: Plant) -> None:
     assert "wrong" not in found.facts
 
 
-def test_the_price_of_the_one_that_is_best_in_a_part_alone(sweep: Plant) -> None:
+def test_the_price_of_the_one_that_is_best_in_a_part_alone(experiment: Plant) -> None:
     """A is the fastest forward at both sizes, and takes twice and three times as long in total."""
-    facts = overall(sweep({"A": ((2, 18), (4, 56)), "B": ((4, 6), (8, 12))})).facts
+    facts = overall(experiment({"A": ((2, 18), (4, 56)), "B": ((4, 6), (8, 12))})).facts
     assert (facts["wrong"], facts["wrong_count"]) == ("A", 2)
     assert facts["part"].texts["en"] == "forward time"
     assert (facts["low"], facts["high"]) == pytest.approx((2, 3), rel=0.03)

@@ -38,9 +38,9 @@ def figure(value: float) -> dict[str, Any]:
     return {"published": {"figure": value, "unit": "ratio", "tolerance": 0.1}}
 
 
-def checked(*sweeps: Any, **claim: Any) -> Finding:
+def checked(*experiments: Any, **claim: Any) -> Finding:
     """The finding on a claim."""
-    (found,) = derived(CLAIM, *sweeps, published=claims_document(**claim))
+    (found,) = derived(CLAIM, *experiments, published=claims_document(**claim))
     return found
 
 
@@ -50,9 +50,9 @@ def told(found: Finding, fact: str = "figure") -> str:
 
 
 @pytest.fixture
-def plant(sweep: Plant) -> Callable[..., Any]:
+def plant(experiment: Plant) -> Callable[..., Any]:
     """Times in units of 10 µs at N = 128 and 256, on CUDA."""
-    return lambda name="seq_len", **runs: sweep(runs, name, **ON_CUDA)
+    return lambda name="seq_len", **runs: experiment(runs, name, **ON_CUDA)
 
 
 @pytest.fixture
@@ -108,8 +108,8 @@ def test_a_claim_holds_where_every_interval_lies_in_its_range(
         assert (Reason("published_mean") in found.reasons) is is_sampled
 
 
-def test_a_dataset_of_a_cpu_is_another_device(sweep: Plant) -> None:
-    found = derived(CLAIM, sweep({"Flash2": [{}]}), published=read_claims(CLAIMS))
+def test_a_dataset_of_a_cpu_is_another_device(experiment: Plant) -> None:
+    found = derived(CLAIM, experiment({"Flash2": [{}]}), published=read_claims(CLAIMS))
     assert {(finding.verdict, len(finding.estimates)) for finding in found} == {("other_device", 0)}
 
 

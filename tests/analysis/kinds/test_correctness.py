@@ -16,8 +16,8 @@ def wrong(out: float | None = None, dqkv: float | None = None) -> dict[str, Any]
     }
 
 
-def test_a_wrong_gradient_is_stated_with_its_error_and_the_tolerance(sweep: Plant) -> None:
-    planted = sweep({"A": (wrong(0.001, 0.47), wrong(0.001, 0.3), {}, "oom"), "B": [{}]})
+def test_a_wrong_gradient_is_stated_with_its_error_and_the_tolerance(experiment: Plant) -> None:
+    planted = experiment({"A": (wrong(0.001, 0.47), wrong(0.001, 0.3), {}, "oom"), "B": [{}]})
     found, right = derived(CORRECTNESS, planted, planted)
     assert (found.verdict, found.experiment) == ("wrong", None)
     assert found.subject == {"implementation": "A"}
@@ -33,11 +33,11 @@ def test_a_wrong_gradient_is_stated_with_its_error_and_the_tolerance(sweep: Plan
 
 
 @pytest.mark.parametrize("run", ["incorrect", wrong(None, 0.1)])
-def test_without_an_error_that_is_a_number_none_is_stated(sweep: Plant, run: Any) -> None:
-    (found,) = derived(CORRECTNESS, sweep({"A": [run]}))
+def test_without_an_error_that_is_a_number_none_is_stated(experiment: Plant, run: Any) -> None:
+    (found,) = derived(CORRECTNESS, experiment({"A": [run]}))
     assert (found.verdict, keys(found)) == ("wrong", ["correctness.wrong.unmeasured"])
 
 
-def test_where_nothing_is_wrong_the_runs_are_counted(sweep: Plant) -> None:
-    (found,) = derived(CORRECTNESS, sweep({"A": [{}], "B": ({}, "error")}))
+def test_where_nothing_is_wrong_the_runs_are_counted(experiment: Plant) -> None:
+    (found,) = derived(CORRECTNESS, experiment({"A": [{}], "B": ({}, "error")}))
     assert (found.verdict, found.facts["checked"]) == ("none", 2)

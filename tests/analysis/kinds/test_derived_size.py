@@ -14,15 +14,18 @@ from flashlab.analysis.kinds.derived_size import DERIVED_SIZE
     ],
 )
 def test_a_derived_size_is_compared_at_equal_operations(
-    sweep: Plant, times: dict[int, float], verdicts: dict[str, str]
+    experiment: Plant, times: dict[int, float], verdicts: dict[str, str]
 ) -> None:
     """More heads of the same embedding: a smaller head dimension."""
-    planted = sweep({"A": times}, "heads", "num_heads", sizes=lambda h: {"num_heads": h})
+    planted = experiment({"A": times}, "heads", "num_heads", sizes=lambda h: {"num_heads": h})
     found = [f for f in derived(DERIVED_SIZE, planted) if f.metric == "forward_time"]
     assert {f.subject["step"]: f.verdict for f in found} == verdicts
     assert all(f.subject["parameter"] == "head_dim" and f.facts["count"] == 1 for f in found)
 
 
-def test_unequal_operations_are_not_compared(sweep: Plant) -> None:
+def test_unequal_operations_are_not_compared(experiment: Plant) -> None:
     runs = {"A": {64: 1, 128: 1}}
-    assert derived(DERIVED_SIZE, sweep(runs, "e", "emb_dim", sizes=lambda e: {"emb_dim": e})) == []
+    assert (
+        derived(DERIVED_SIZE, experiment(runs, "e", "emb_dim", sizes=lambda e: {"emb_dim": e}))
+        == []
+    )

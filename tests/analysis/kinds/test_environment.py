@@ -17,14 +17,14 @@ def measured(protocol: str = "sampled", **changes: Any) -> dict[str, Any]:
     return {"environment": {**HERE, **changes}, "protocol": {"name": protocol}}
 
 
-def by_field(*sweeps: Any) -> dict[tuple[str, ...], Finding]:
+def by_field(*experiments: Any) -> dict[tuple[str, ...], Finding]:
     """The findings by field, and by implementation for a field of one."""
-    return {tuple(f.subject.values()): f for f in derived(ENVIRONMENT, *sweeps)}
+    return {tuple(f.subject.values()): f for f in derived(ENVIRONMENT, *experiments)}
 
 
-def test_records_of_one_environment_agree_in_every_field(sweep: Plant) -> None:
+def test_records_of_one_environment_agree_in_every_field(experiment: Plant) -> None:
     names = ("Pytorch", "Flash2")
-    found = by_field(sweep({name: [measured()] * 2 for name in names}))
+    found = by_field(experiment({name: [measured()] * 2 for name in names}))
     assert found.keys() == {(field,) for field in MUST_AGREE} | {("provider", n) for n in names}
     assert {finding.verdict for finding in found.values()} == {"agrees"}
     assert found["device_name",].estimates == [{"value": "Abacus"}]
@@ -42,9 +42,9 @@ def test_records_of_one_environment_agree_in_every_field(sweep: Plant) -> None:
     ],
 )
 def test_a_record_of_another_environment_is_named(
-    sweep: Plant, other: dict[str, Any], field: str, verdict: str
+    experiment: Plant, other: dict[str, Any], field: str, verdict: str
 ) -> None:
-    found = by_field(sweep({"Flash2": (measured(), other)}))
+    found = by_field(experiment({"Flash2": (measured(), other)}))
     assert {key: f.verdict for key, f in found.items() if f.verdict != "agrees"} == {
         (field,): verdict
     }
@@ -52,25 +52,27 @@ def test_a_record_of_another_environment_is_named(
     assert (found[field,].estimates[0]["value"] == "") is (verdict == "unstated")
 
 
-def test_what_no_record_states_is_the_same_in_all(sweep: Plant) -> None:
+def test_what_no_record_states_is_the_same_in_all(experiment: Plant) -> None:
     """A machine without a GPU has no driver."""
-    found = by_field(sweep({"Flash2": [measured(driver=None)] * 2}))
+    found = by_field(experiment({"Flash2": [measured(driver=None)] * 2}))
     assert found["driver",].verdict == "agrees"
 
 
-def test_each_implementation_has_one_provider_of_its_own(sweep: Plant) -> None:
+def test_each_implementation_has_one_provider_of_its_own(experiment: Plant) -> None:
     runs: dict[str, Any] = {
         "Pytorch": [measured(provider="abacus")],
         "Flash2": (measured(), measured(provider="beads 4")),
         "Failed": ["unsupported"],  # it is not known who would have run it
     }
-    found = by_field(sweep(runs))
+    found = by_field(experiment(runs))
     providers = {key[1]: f.verdict for key, f in found.items() if key[0] == "provider"}
     assert providers == {"Flash2": "differs", "Pytorch": "agrees"}
 
 
-def test_sweeps_are_checked_together_and_a_record_of_two_counts_once(sweep: Plant) -> None:
-    one, same = (sweep({"Flash2": [measured()]}, name) for name in ("one", "same"))
-    other = sweep({"Flash2": {256: measured(driver="2.0")}}, "other")
+def test_experiments_are_checked_together_and_a_record_of_two_counts_once(
+    experiment: Plant,
+) -> None:
+    one, same = (experiment({"Flash2": [measured()]}, name) for name in ("one", "same"))
+    other = experiment({"Flash2": {256: measured(driver="2.0")}}, "other")
     assert by_field(one, same)["driver",].verdict == "agrees"
     assert by_field(one, other)["driver",].verdict == "differs"

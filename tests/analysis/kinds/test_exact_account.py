@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from analysis.deriving import Plant, derived, keys, quoted
-from planted.sweeps import SHAPE
+from planted.experiments import SHAPE
 
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.exact_account import EXACT_ACCOUNT
@@ -23,7 +23,7 @@ PROVIDERS = {"Pytorch": "torch 2.11.0", "Flash2": "flash-attn 2.8.3"}
 
 
 def account(
-    sweep: Plant, name: str, excess: float = 0.0, batch_size: int = 16, device: str = DEVICE
+    experiment: Plant, name: str, excess: float = 0.0, batch_size: int = 16, device: str = DEVICE
 ) -> list[Finding]:
     """Of a sweep over N on an H200 whose peaks are the model's, with some MiB more at 1024."""
     row = {}
@@ -34,7 +34,7 @@ def account(
         environment = {"provider": PROVIDERS[name], "device_name": device}
         row[size] = {"peak": (peak or 0.0) + more, "environment": environment}
     sizes = {"batch_size": batch_size, "num_heads": 32, "emb_dim": 2048}
-    planted = sweep(
+    planted = experiment(
         {name: row}, sizes=lambda n: {"seq_len": n, **sizes}, dtype="float16", device="cuda"
     )
     return derived(EXACT_ACCOUNT, planted)
@@ -50,9 +50,9 @@ def account(
     ],
 )
 def test_a_peak_is_explained_by_its_parts(
-    sweep: Plant, name: str, excess: float, value: int, part: str, share: float
+    experiment: Plant, name: str, excess: float, value: int, part: str, share: float
 ) -> None:
-    (found,) = account(sweep, name, excess)
+    (found,) = account(experiment, name, excess)
     facts = found.facts
     assert (found.verdict, facts["value"], facts["share"]) == ("explained", value, share)
     assert facts["largest_part"].texts["en"] == part
@@ -62,9 +62,9 @@ def test_a_peak_is_explained_by_its_parts(
 
 
 def test_the_size_at_which_the_device_is_full_is_the_last_that_fits_the_model(
-    sweep: Plant,
+    experiment: Plant,
 ) -> None:
-    (found,) = account(sweep, "Pytorch", batch_size=1)
+    (found,) = account(experiment, "Pytorch", batch_size=1)
     assert quoted(found)["full_at"] == 24100
     capacity = memory_capacity(DEVICE)
     fits = []
@@ -74,14 +74,16 @@ def test_the_size_at_which_the_device_is_full_is_the_last_that_fits_the_model(
     assert fits == [True, False]
 
 
-def test_without_the_devices_facts_the_model_says_nothing_of_the_naive_one(sweep: Plant) -> None:
-    assert account(sweep, "Pytorch", device="Abacus") == []
-    (found,) = account(sweep, "Flash2", device="Abacus")
+def test_without_the_devices_facts_the_model_says_nothing_of_the_naive_one(
+    experiment: Plant,
+) -> None:
+    assert account(experiment, "Pytorch", device="Abacus") == []
+    (found,) = account(experiment, "Flash2", device="Abacus")
     assert keys(found) == ["exact_account.explained"]
 
 
-def test_peaks_that_the_model_gives_nowhere_are_unexplained(sweep: Plant) -> None:
+def test_peaks_that_the_model_gives_nowhere_are_unexplained(experiment: Plant) -> None:
     environment = {"provider": PROVIDERS["Pytorch"], "device_name": DEVICE}
     runs = {"Pytorch": {512: {"peak": 1.0, "environment": environment}}}
-    (found,) = derived(EXACT_ACCOUNT, sweep(runs, dtype="float16", device="cuda"))
+    (found,) = derived(EXACT_ACCOUNT, experiment(runs, dtype="float16", device="cuda"))
     assert (found.verdict, found.statements) == ("unexplained", ())

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from analysis.deriving import Plant, derived, excluded_run, keys
-from planted.sweeps import SHAPE, SIZES
+from planted.experiments import SHAPE, SIZES
 
 from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
 from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
@@ -34,16 +34,18 @@ def shared(*shares: float) -> dict[Any, Any]:
     ],
 )  # fmt: skip
 def test_memory_is_compared_exactly_as_printed(
-    sweep: Plant, shares: tuple[float, ...], sides: dict[str, Any]
+    experiment: Plant, shares: tuple[float, ...], sides: dict[str, Any]
 ) -> None:
-    found = derived(EXACT_COMPARISON, sweep(shared(*shares)))
+    found = derived(EXACT_COMPARISON, experiment(shared(*shares)))
     names = ("values", "low", "low_at", "high", "high_at")
     assert {f.verdict: tuple(f.facts[name] for name in names) for f in found} == sides
     assert sorted(e["estimate"] for f in found for e in f.estimates) == sorted(shares)
 
 
-def test_a_ratio_is_withheld_where_a_run_is_missing_and_names_it(sweep: Plant) -> None:
-    (found,) = derived(EXACT_COMPARISON, sweep({"Pytorch": ["oom"], "Flash2": [{"peak": 1.0}]}))
+def test_a_ratio_is_withheld_where_a_run_is_missing_and_names_it(experiment: Plant) -> None:
+    (found,) = derived(
+        EXACT_COMPARISON, experiment({"Pytorch": ["oom"], "Flash2": [{"peak": 1.0}]})
+    )
     assert (found.verdict, found.facts) == ("withheld", {"count": 0})
     assert found.reasons == [excluded_run("Pytorch", 128, "oom")]
 
@@ -53,7 +55,7 @@ def test_a_ratio_is_withheld_where_a_run_is_missing_and_names_it(sweep: Plant) -
     [(0.0, "exact_comparison.model_agrees_at"), (1.0, "exact_comparison.model_differs_at")],
 )
 def test_peaks_are_checked_against_the_model_where_it_covers_both(
-    sweep: Plant, excess: float, key: str
+    experiment: Plant, excess: float, key: str
 ) -> None:
     """The baseline's has some MiB more than the model; of N = 2 there is no model."""
     provider, device = "flash-attn 2.8.3", "NVIDIA H200"
@@ -66,7 +68,7 @@ def test_peaks_are_checked_against_the_model_where_it_covers_both(
             peak = (100.0 if name == "Pytorch" else 50.0) if model is None else model + more
             environment = {"provider": provider, "device_name": device}
             row[size] = {"peak": peak, "environment": environment}
-    found = derived(EXACT_COMPARISON, sweep(runs, dtype="float16", device="cuda"))
+    found = derived(EXACT_COMPARISON, experiment(runs, dtype="float16", device="cuda"))
     checked = {k: f for f in found for k in keys(f) if "model" in k}
     assert checked.keys() == {key}
     assert [e["value"] for f in found for e in f.estimates if e["modelled_baseline"]] == [256]

@@ -27,9 +27,9 @@ def along(*rates: float) -> list[float]:
     ],
 )
 def test_a_rate_that_changes_for_one_implementation_alone_is_a_jump(
-    sweep: Plant, rates: dict[str, Any], jumps: list[Any]
+    experiment: Plant, rates: dict[str, Any], jumps: list[Any]
 ) -> None:
-    found = derived(JUMP, sweep({name: along(*each) for name, each in rates.items()}))
+    found = derived(JUMP, experiment({name: along(*each) for name, each in rates.items()}))
     assert [
         (f.subject["implementation"], f.verdict, quoted(f)["before"], quoted(f)["value"])
         for f in found
@@ -40,6 +40,8 @@ def test_a_rate_that_changes_for_one_implementation_alone_is_a_jump(
         assert clean.facts["checked"] == 2 * 3 * len(rates)  # of two metrics, between four values
 
 
-def test_means_alone_are_no_jump(sweep: Plant) -> None:
+def test_means_alone_are_no_jump(experiment: Plant) -> None:
     means = [{"forward": [t * 1e-5], "means": True} for t in along(*STEP)]
-    assert {f.verdict for f in derived(JUMP, sweep({"A": means, "B": along(*CALM)}))} == {"none"}
+    assert {f.verdict for f in derived(JUMP, experiment({"A": means, "B": along(*CALM)}))} == {
+        "none"
+    }

@@ -16,9 +16,9 @@ from flashlab.analysis.kinds.launch_bound import LAUNCH_BOUND
     ],
 )
 def test_a_time_that_is_level_while_the_operations_grow_is_found_at_the_small_end(
-    sweep: Plant, times: tuple[float, ...], until: int | None
+    experiment: Plant, times: tuple[float, ...], until: int | None
 ) -> None:
-    found = the_one(LAUNCH_BOUND, sweep({"A": times}))
+    found = the_one(LAUNCH_BOUND, experiment({"A": times}))
     assert found.facts["times_work"] == ((until or 128) / 128) ** 2
     if until is None:
         assert (found.verdict, keys(found)) == ("none", [])
@@ -26,12 +26,12 @@ def test_a_time_that_is_level_while_the_operations_grow_is_found_at_the_small_en
         assert (found.verdict, quoted(found)["until"]) == ("level", until)
 
 
-def test_a_level_time_at_level_operations_means_nothing(sweep: Plant) -> None:
+def test_a_level_time_at_level_operations_means_nothing(experiment: Plant) -> None:
     runs = {"A": {1: 1, 2: 1, 4: 1}}
-    planted = sweep(runs, "heads", "num_heads", sizes=lambda h: {"num_heads": h})
+    planted = experiment(runs, "heads", "num_heads", sizes=lambda h: {"num_heads": h})
     assert the_one(LAUNCH_BOUND, planted).verdict == "none"
 
 
-def test_means_alone_decide_nothing(sweep: Plant) -> None:
-    planted = sweep({"A": [{"forward": [1.0], "means": True}] * 4})
+def test_means_alone_decide_nothing(experiment: Plant) -> None:
+    planted = experiment({"A": [{"forward": [1.0], "means": True}] * 4})
     assert the_one(LAUNCH_BOUND, planted).verdict == "inconclusive"

@@ -23,9 +23,11 @@ Way = tuple[int, int, float]
     ],
 )
 def test_of_what_goes_both_ways_the_deepest_fall_and_the_highest_rise_are_named(
-    sweep: Plant, times: list[float], fall: Way | None, rise: Way | None
+    experiment: Plant, times: list[float], fall: Way | None, rise: Way | None
 ) -> None:
-    found = the_one(MONOTONICITY, sweep({"Flash2": times}, values=[128 * 2**i for i in range(5)]))
+    found = the_one(
+        MONOTONICITY, experiment({"Flash2": times}, values=[128 * 2**i for i in range(5)])
+    )
     if fall is None or rise is None:
         assert (found.verdict, found.statements) == ("monotone", [])
         return
@@ -36,9 +38,9 @@ def test_of_what_goes_both_ways_the_deepest_fall_and_the_highest_rise_are_named(
         assert told[f"{name}_ratio"] == pytest.approx(ratio, rel=0.03)
 
 
-def test_memory_is_exact_so_that_any_printed_digit_counts(sweep: Plant) -> None:
+def test_memory_is_exact_so_that_any_printed_digit_counts(experiment: Plant) -> None:
     runs = {"Flash2": [{"peak": peak} for peak in (100.0, 103.0, 102.0)]}
-    found = the_one(MONOTONICITY, sweep(runs), metric="peak_memory")
+    found = the_one(MONOTONICITY, experiment(runs), metric="peak_memory")
     assert (found.verdict, quoted(found)["fall_ratio"]) == ("broken", 0.99)
 
 
@@ -50,8 +52,8 @@ def test_memory_is_exact_so_that_any_printed_digit_counts(sweep: Plant) -> None:
     ],
 )
 def test_noise_and_what_is_missing_decide_nothing(
-    sweep: Plant, times: Any, noise: dict[str, Any], key: str
+    experiment: Plant, times: Any, noise: dict[str, Any], key: str
 ) -> None:
-    found = the_one(MONOTONICITY, sweep({"Flash2": times}, **noise))
+    found = the_one(MONOTONICITY, experiment({"Flash2": times}, **noise))
     assert (found.verdict, keys(found)) == ("inconclusive", [key])
     assert found.reasons == ([] if noise else [excluded_run("Flash2", 256, "error")])

@@ -5,9 +5,9 @@ from analysis.deriving import Plant, derived, excluded_run, keys, quoted
 from flashlab.analysis.kinds.out_of_memory import OUT_OF_MEMORY
 
 
-def test_the_limit_lies_between_what_fitted_and_what_did_not(sweep: Plant) -> None:
+def test_the_limit_lies_between_what_fitted_and_what_did_not(experiment: Plant) -> None:
     runs = {"Flash2": [{}] * 4, "Pytorch": [{}, {}, "oom", "oom"], "Numpy": ["oom", "unsupported"]}
-    found = {f.subject["implementation"]: f for f in derived(OUT_OF_MEMORY, sweep(runs))}
+    found = {f.subject["implementation"]: f for f in derived(OUT_OF_MEMORY, experiment(runs))}
     assert {name: (f.verdict, f.facts["failed"]) for name, f in found.items()} == {
         "Pytorch": ("limit_found", [512, 1024]),
         "Flash2": ("none", []),

@@ -33,9 +33,9 @@ def of_both(pytorch: list[Any], flash2: list[Any]) -> dict[str, Any]:
     ],
 )
 def test_the_processes_of_each_run_are_counted(
-    sweep: Plant, runs: Any, verdict: str, counts: tuple[int, int] | None
+    experiment: Plant, runs: Any, verdict: str, counts: tuple[int, int] | None
 ) -> None:
-    (found,) = derived(PROCESSES, sweep(runs, **NOISE))
+    (found,) = derived(PROCESSES, experiment(runs, **NOISE))
     told = quoted(found)
     assert found.verdict == verdict
     assert (told.get("fewest"), told.get("most")) == (counts or (None, None))
@@ -55,36 +55,36 @@ def test_the_processes_of_each_run_are_counted(
     ],
 )
 def test_a_difference_is_stated_beyond_the_spread_of_processes(
-    sweep: Plant, pytorch: list[float], flash2: list[float], verdict: str
+    experiment: Plant, pytorch: list[float], flash2: list[float], verdict: str
 ) -> None:
-    planted = sweep(of_both(pytorch, flash2), **NOISE)
+    planted = experiment(of_both(pytorch, flash2), **NOISE)
     assert the_one(COMPARISON, planted).verdict == verdict
 
 
-def test_one_process_states_no_difference_below_the_spread_of_its_kind(sweep: Plant) -> None:
+def test_one_process_states_no_difference_below_the_spread_of_its_kind(experiment: Plant) -> None:
     spread = [1.0, 1.05, 1.1]
     runs = {"Pytorch": ([1.12], *[spread] * 3), "Flash2": ([1.0], *[spread] * 3)}
-    assert verdicts(the_one(COMPARISON, sweep(runs, **NOISE)))[0] == "inconclusive"
+    assert verdicts(the_one(COMPARISON, experiment(runs, **NOISE)))[0] == "inconclusive"
 
 
-def test_a_process_that_drifts_makes_its_run_unstable(sweep: Plant, noisy: Any) -> None:
+def test_a_process_that_drifts_makes_its_run_unstable(experiment: Plant, noisy: Any) -> None:
     times = [*noisy(1e-5, 20, 0.001), *noisy(1.3e-5, 20, 0.001)]
     drifting = [1.0, {"forward": times, "backward": 1.0}, 1.02]
-    planted = sweep({"Pytorch": (NEAR, drifting), "Flash2": (NEAR, NEAR)}, **NOISE)
+    planted = experiment({"Pytorch": (NEAR, drifting), "Flash2": (NEAR, NEAR)}, **NOISE)
     signs = [f.facts for f in derived(ANOMALY, planted) if f.facts.get("sign") == "drift"]
     assert [facts["value"] for facts in signs] == [256]
     doubted = with_doubts(planted, Estimates())
     assert HALVES_DIFFER in the_one(COMPARISON, doubted).warnings
 
 
-def test_processes_that_differ_in_memory_leave_a_doubt(sweep: Plant) -> None:
+def test_processes_that_differ_in_memory_leave_a_doubt(experiment: Plant) -> None:
     grown = [{"peak": 10.0}, {"peak": 11.0}]
-    found = the_one(EXACT_COMPARISON, sweep(of_both(grown, grown)), metric="peak_memory")
+    found = the_one(EXACT_COMPARISON, experiment(of_both(grown, grown)), metric="peak_memory")
     assert found.warnings == [PROCESSES_DIFFER]
 
 
-def test_a_process_measured_elsewhere_is_a_disagreement_of_the_records(sweep: Plant) -> None:
+def test_a_process_measured_elsewhere_is_a_disagreement_of_the_records(experiment: Plant) -> None:
     moved = [{}, {"environment": {"device_name": "Difference engine", "packages": {}}}]
-    found = derived(ENVIRONMENT, sweep(of_both(moved, moved)))
+    found = derived(ENVIRONMENT, experiment(of_both(moved, moved)))
     (devices,) = (f for f in found if f.subject["field"] == "device_name")
     assert devices.verdict == "differs"

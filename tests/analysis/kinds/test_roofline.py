@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from analysis.deriving import Plant, derived, keys, quoted
-from planted.sweeps import SHAPE
+from planted.experiments import SHAPE
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.estimates import Estimates
@@ -52,11 +52,11 @@ def forward(planted: Any, found: Ceilings) -> list[Finding]:
 
 
 def at_shares(
-    sweep: Plant, noisy: Any, matrix: float, copy: float, dtype: str = "float32", **noise: Any
+    experiment: Plant, noisy: Any, matrix: float, copy: float, dtype: str = "float32", **noise: Any
 ) -> list[Finding]:
     """One run's forward pass at this percentage of either ceiling."""
     found = ceilings(noisy, FLOPS / TIME * 100 / matrix, BYTES / TIME * 100 / copy, dtype)
-    return forward(sweep({"Flash2": [TIME * 1e5]}, **noise), found)
+    return forward(experiment({"Flash2": [TIME * 1e5]}, **noise), found)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def at_shares(
     ],
 )
 def test_the_nearer_ceiling_binds_if_it_is_near(
-    sweep: Plant, noisy: Any, matrix: float, copy: float, verdict: str, reasons: list[Reason]
+    experiment: Plant, noisy: Any, matrix: float, copy: float, verdict: str, reasons: list[Reason]
 ) -> None:
-    (found,) = at_shares(sweep, noisy, matrix, copy)
+    (found,) = at_shares(experiment, noisy, matrix, copy)
     assert (found.verdict, found.reasons, found.facts["values"]) == (verdict, reasons, [128])
     (estimate,) = found.estimates
     shares = [estimate[f"{of}_percent"]["estimate"] for of in ("matrix", "copy")]
@@ -90,13 +90,13 @@ def test_the_nearer_ceiling_binds_if_it_is_near(
     ids=["half", "all", "no ceiling of the dtype"],
 )
 def test_an_interval_across_a_limit_and_another_number_format_give_no_verdict(
-    sweep: Plant, noisy: Any, matrix: float, options: dict[str, Any]
+    experiment: Plant, noisy: Any, matrix: float, options: dict[str, Any]
 ) -> None:
-    assert at_shares(sweep, noisy, matrix, 20, **options) == []
+    assert at_shares(experiment, noisy, matrix, 20, **options) == []
 
 
-def test_without_ceilings_of_the_device_there_is_none(sweep: Plant, noisy: Any) -> None:
-    planted = sweep({"Flash2": [100]})
+def test_without_ceilings_of_the_device_there_is_none(experiment: Plant, noisy: Any) -> None:
+    planted = experiment({"Flash2": [100]})
     assert forward(planted, ceilings(noisy, 1e12, name="Difference engine")) == []
     assert derived(ROOFLINE, planted) == []
 
@@ -109,11 +109,11 @@ def test_without_ceilings_of_the_device_there_is_none(sweep: Plant, noisy: Any) 
     ],
 )
 def test_a_share_is_one_of_the_ceiling_before_it_fell_and_says_so(
-    sweep: Plant, noisy: Any, calls: list[float], state: str, reasons: list[Reason]
+    experiment: Plant, noisy: Any, calls: list[float], state: str, reasons: list[Reason]
 ) -> None:
     samples = [factor * 1e-3 * (1 + i % 3 / 1000) for i, factor in enumerate(calls)]
     found = ceilings(noisy, 1.0, product=samples)
-    (finding,) = forward(sweep({"Flash2": [100]}), found)
+    (finding,) = forward(experiment({"Flash2": [100]}), found)
     assert (quoted(finding)["ceiling"].key, finding.reasons) == (state, reasons)
     share = 100 * FLOPS / TIME / found.matrix["float32"].rate
     assert finding.facts["matrix_high"] == pytest.approx(share, rel=0.02)
@@ -122,13 +122,13 @@ def test_a_share_is_one_of_the_ceiling_before_it_fell_and_says_so(
 
 @pytest.mark.parametrize(("name", "verdict"), [("Pytorch", "memory_bound"), ("Flash2", "neither")])
 def test_a_run_that_moves_its_scores_is_bound_by_memory(
-    sweep: Plant, noisy: Any, name: str, verdict: str
+    experiment: Plant, noisy: Any, name: str, verdict: str
 ) -> None:
     """Compulsory bytes alone come to 2% of the bandwidth; the scores make it 70%."""
     shape, h200 = Shape(16, 1024, 32, 2048, False), "NVIDIA H200"
     seconds = costs.naive_fewest_bytes(shape, "float32", 60 * 2**20)["forward"] / 4e12 / 0.7
     environment = {"device_name": h200, "packages": {}}
-    planted = sweep(
+    planted = experiment(
         {name: {1024: {"forward": seconds * 1e5, "environment": environment}}},
         sizes=lambda n: {"batch_size": 16, "num_heads": 32, "emb_dim": 2048, "seq_len": n},
     )
@@ -139,14 +139,14 @@ def test_a_run_that_moves_its_scores_is_bound_by_memory(
 
 
 def test_values_of_other_verdicts_and_without_one_are_named_beside_the_others(
-    sweep: Plant, noisy: Any
+    experiment: Plant, noisy: Any
 ) -> None:
     """The rate halves at one size; the interval at another reaches across the limit."""
     shares = {128: 62.0, 256: 70.0, 512: 33.0, 1024: 66.0}
     times = {n: costs.flops(replace(SHAPE, seq_len=n))["forward"] / 1e9 * 100 / share * 1e5
              for n, share in shares.items()}  # fmt: skip
     row = {**times, 2048: {"forward": noisy(times[1024] * 5.3e-5, spread=0.3)}}
-    found = forward(sweep({"Flash2": row}, spread=0.005), ceilings(noisy, 1e9))
+    found = forward(experiment({"Flash2": row}, spread=0.005), ceilings(noisy, 1e9))
     near, far = sorted(found, key=lambda finding: finding.verdict)
     assert (near.verdict, near.facts["values"]) == ("compute_bound", [128, 256, 1024])
     assert keys(near) == ["roofline.compute_bound", "roofline.elsewhere", "roofline.undecided"]

@@ -18,16 +18,16 @@ from flashlab.analysis.kinds.saturation import SATURATION
     ],
 )
 def test_it_is_where_the_rate_stays_at_its_highest(
-    sweep: Plant, rates: tuple[float, ...], verdict: str, start: int | None
+    experiment: Plant, rates: tuple[float, ...], verdict: str, start: int | None
 ) -> None:
     times = [4**i / rate for i, rate in enumerate(rates)]  # the operations grow as N²
-    found = the_one(SATURATION, sweep({"A": times}))
+    found = the_one(SATURATION, experiment({"A": times}))
     assert (found.verdict, found.facts["from"]) == (verdict, start)
     told = [f"saturation.{verdict}"] if verdict in ("reached", "falls") else []
     assert keys(found) == told
 
 
-def test_few_sizes_and_means_alone_decide_nothing(sweep: Plant) -> None:
-    assert derived(SATURATION, sweep({"A": (1, 2)})) == []
-    planted = sweep({"A": [{"forward": [1.0], "means": True}] * 4})
+def test_few_sizes_and_means_alone_decide_nothing(experiment: Plant) -> None:
+    assert derived(SATURATION, experiment({"A": (1, 2)})) == []
+    planted = experiment({"A": [{"forward": [1.0], "means": True}] * 4})
     assert the_one(SATURATION, planted).verdict == "inconclusive"

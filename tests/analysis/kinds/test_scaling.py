@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from analysis.deriving import Plant, derived, excluded_run, keys, quoted, the_one
-from planted.sweeps import SIZES
+from planted.experiments import SIZES
 
 from flashlab.analysis.finding import Reason
 from flashlab.analysis.kinds.scaling import SCALING
@@ -38,14 +38,14 @@ def growing(time: Callable[[int], float], sizes: tuple[int, ...] = SIZES) -> dic
     ],
 )  # fmt: skip
 def test_one_exponent_is_given_where_it_describes_all_sizes(
-    sweep: Plant,
+    experiment: Plant,
     runs: dict[Any, Any],
     noise: dict[str, Any],
     verdict: str,
     exponent: float | None,
     local: list[float] | None,
 ) -> None:
-    found = the_one(SCALING, sweep(runs, **noise))
+    found = the_one(SCALING, experiment(runs, **noise))
     assert (found.verdict, found.reasons) == (verdict, [])
     assert found.facts.get("exponent") == (exponent and pytest.approx(exponent, abs=0.05))
     if exponent is not None and exponent > 0.1:
@@ -67,42 +67,42 @@ def test_one_exponent_is_given_where_it_describes_all_sizes(
     ],
 )
 def test_memory_is_exact_so_its_growth_needs_no_samples(
-    sweep: Plant, peak: Callable[[int], float], verdict: str, exponent: float | None
+    experiment: Plant, peak: Callable[[int], float], verdict: str, exponent: float | None
 ) -> None:
     runs = {"Flash2": {n: {"peak": peak(n)} for n in (*SIZES, 2048)}}
-    found = the_one(SCALING, sweep(runs), metric="peak_memory")
+    found = the_one(SCALING, experiment(runs), metric="peak_memory")
     assert (found.verdict, found.facts.get("exponent")) == (verdict, exponent)
 
 
-def test_one_size_has_no_growth_and_one_that_is_left_tells_none(sweep: Plant) -> None:
-    assert derived(SCALING, sweep({"Flash2": [1]})) == []
-    found = the_one(SCALING, sweep({"Flash2": (1, "error")}))
+def test_one_size_has_no_growth_and_one_that_is_left_tells_none(experiment: Plant) -> None:
+    assert derived(SCALING, experiment({"Flash2": [1]})) == []
+    found = the_one(SCALING, experiment({"Flash2": (1, "error")}))
     assert (found.verdict, keys(found)) == ("too_few_sizes", ["scaling.too_few_sizes.one"])
     assert found.reasons == [excluded_run("Flash2", 256, "error")]
 
 
-def test_means_alone_are_too_imprecise_for_a_law(sweep: Plant) -> None:
+def test_means_alone_are_too_imprecise_for_a_law(experiment: Plant) -> None:
     runs = {"Flash2": {n: {"forward": [1e-9 * n**2], "means": True} for n in SIZES}}
-    found = the_one(SCALING, sweep(runs))
+    found = the_one(SCALING, experiment(runs))
     assert (found.verdict, found.reasons) == ("imprecise", [Reason("no_samples")])
 
 
-def test_a_run_that_failed_is_no_size_of_the_fit(sweep: Plant) -> None:
-    planted = sweep({"Flash2": {**{n: n**2 / 1e4 for n in SIZES}, 2048: "oom"}})
+def test_a_run_that_failed_is_no_size_of_the_fit(experiment: Plant) -> None:
+    planted = experiment({"Flash2": {**{n: n**2 / 1e4 for n in SIZES}, 2048: "oom"}})
     for found in derived(SCALING, planted):
         assert [e["value"] for e in found.estimates if "value" in e] == [*SIZES]
         assert found.reasons == [excluded_run("Flash2", 2048, "oom")]
 
 
-def test_growth_is_found_for_each_implementation_variant_and_metric(sweep: Plant) -> None:
+def test_growth_is_found_for_each_implementation_variant_and_metric(experiment: Plant) -> None:
     runs = {(name, mask): [{}] * 4 for name in ("Flash2", "Pytorch") for mask in (False, True)}
-    found = derived(SCALING, sweep(runs))
+    found = derived(SCALING, experiment(runs))
     assert len(found) == len({canonical(finding.subject) for finding in found}) == 2 * 2 * 3
 
 
-def test_no_exponent_is_given_where_another_size_varies_along(sweep: Plant) -> None:
+def test_no_exponent_is_given_where_another_size_varies_along(experiment: Plant) -> None:
     """The batch falls as N rises: a square law of N has the slope 1, which is no exponent of N."""
-    planted = sweep(
+    planted = experiment(
         growing(lambda n: n / 10), **STILL, sizes=lambda n: {"seq_len": n, "batch_size": 2048 // n}
     )
     for metric in ("forward_time", "peak_memory"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from analysis.deriving import Plant, derived
-from planted.sweeps import SIZES
+from planted.experiments import SIZES
 
 from flashlab.analysis.experiment import SITTING, SITTINGS_DIFFER, sitting_doubts
 from flashlab.analysis.kinds.balance import BALANCE
@@ -43,9 +43,9 @@ def both(first: Any, second: Any) -> dict[str, Any]:
     ids=["under an hour", "an hour", "one GPU", "two GPUs", "two boots"],
 )
 def test_a_sitting_is_a_span_of_one_device_and_one_boot(
-    sweep: Plant, first: Any, second: Any, counts: list[int], gpus: list[int | None]
+    experiment: Plant, first: Any, second: Any, counts: list[int], gpus: list[int | None]
 ) -> None:
-    (found,) = derived(SITTINGS, sweep(both(first, second)))
+    (found,) = derived(SITTINGS, experiment(both(first, second)))
     assert found.verdict == ("one" if len(counts) == 1 else "several")
     assert [each["records"] for each in found.estimates] == counts
     # A GPU is told by its number, where there are several, and never by its UUID.
@@ -53,22 +53,24 @@ def test_a_sitting_is_a_span_of_one_device_and_one_boot(
     assert "GPU-" not in str(found.to_json())
 
 
-def test_long_breaks_between_neighbours_end_a_sitting_not_its_whole_length(sweep: Plant) -> None:
+def test_long_breaks_between_neighbours_end_a_sitting_not_its_whole_length(
+    experiment: Plant,
+) -> None:
     times = ("10:00:00", "10:50:00", "11:40:00", "12:30:00")
-    assert len(find_sittings(sweep({"Flash2": list(map(at, times))}).runs)) == 1
+    assert len(find_sittings(experiment({"Flash2": list(map(at, times))}).runs)) == 1
 
 
-def test_what_was_imported_was_measured_at_no_known_time(sweep: Plant) -> None:
+def test_what_was_imported_was_measured_at_no_known_time(experiment: Plant) -> None:
     imported = {**at("10:00:00"), "warnings": [{"code": "imported"}]}
-    (found,) = derived(SITTINGS, sweep({"Flash2": [imported]}))
+    (found,) = derived(SITTINGS, experiment({"Flash2": [imported]}))
     assert (found.verdict, found.estimates) == ("unknown", [])
 
 
 @pytest.mark.parametrize(("later", "doubts"), [("10:30:00", []), ("12:00:00", [SITTINGS_DIFFER])])
 def test_a_comparison_across_sittings_is_in_doubt(
-    sweep: Plant, later: str, doubts: list[str]
+    experiment: Plant, later: str, doubts: list[str]
 ) -> None:
-    (planted,) = with_sittings([sweep(both(at("10:00:00"), at(later)))])
+    (planted,) = with_sittings([experiment(both(at("10:00:00"), at(later)))])
     for kind in (COMPARISON, WORSE_THAN_NAIVE):
         found = derived(kind, planted)
         assert found and all(finding.warnings == doubts for finding in found)
@@ -77,9 +79,11 @@ def test_a_comparison_across_sittings_is_in_doubt(
         assert found and all(finding.warnings == [] for finding in found)
 
 
-def test_growth_along_a_sweep_that_was_measured_in_two_sittings_is_in_doubt(sweep: Plant) -> None:
+def test_growth_along_a_experiment_that_was_measured_in_two_sittings_is_in_doubt(
+    experiment: Plant,
+) -> None:
     row = [at("10:00:00" if size < 512 else "15:00:00", cost=size) for size in SIZES]
-    (planted,) = with_sittings([sweep({"Pytorch": row, "Flash2": row})])
+    (planted,) = with_sittings([experiment({"Pytorch": row, "Flash2": row})])
     sampled = [f for f in derived(SCALING, planted) if f.metric != "peak_memory"]
     assert sampled and all(f.warnings == [SITTINGS_DIFFER] for f in sampled)
     # At each value, all were measured in the same sitting.
@@ -102,17 +106,17 @@ def test_a_run_of_processes_in_two_sittings_is_compared_with_one_of_the_same_two
     ],
 )
 def test_gpus_of_one_host_measure_at_once_where_their_sittings_overlap(
-    sweep: Plant, last: str, boots: Any, expected: list[int | None]
+    experiment: Plant, last: str, boots: Any, expected: list[int | None]
 ) -> None:
     runs = {
         "Pytorch": (at("10:00:00", "GPU-1", boots[0]), at(last, "GPU-1", boots[0])),
         "Flash2": (at("10:01:00", "GPU-2", boots[1]), at("10:09:00", "GPU-2", boots[1])),
     }
-    (found,) = derived(SITTINGS, sweep(runs))
+    (found,) = derived(SITTINGS, experiment(runs))
     assert [each["gpus_at_once"] for each in found.estimates] == expected
 
 
-def test_sweeps_share_their_sittings(sweep: Plant) -> None:
-    one, other = (sweep({"Flash2": [at(time)]}, time) for time in ("10:00:00", "12:00:00"))
+def test_experiments_share_their_sittings(experiment: Plant) -> None:
+    one, other = (experiment({"Flash2": [at(time)]}, time) for time in ("10:00:00", "12:00:00"))
     numbers = [[run[SITTING] for run in each.runs] for each in with_sittings([other, one])]
     assert numbers == [[(2,)], [(1,)]]

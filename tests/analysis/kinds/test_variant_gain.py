@@ -16,16 +16,16 @@ from flashlab.analysis.kinds.variant_gain import VARIANT_GAIN
     ],
 )
 def test_the_gain_of_a_mask_is_compared_with_half_the_operations_across_experiments(
-    sweep: Plant, gains: tuple[float, float], verdict: str
+    experiment: Plant, gains: tuple[float, float], verdict: str
 ) -> None:
     masked = [time / gain for time, gain in zip((1, 2), gains, strict=True)]
-    sweeps = sweep({"A": (1, 2)}, "full"), sweep({("A", True): masked}, "causal")
-    found = the_one(VARIANT_GAIN, *sweeps)
+    experiments = experiment({"A": (1, 2)}, "full"), experiment({("A", True): masked}, "causal")
+    found = the_one(VARIANT_GAIN, *experiments)
     assert (found.verdict, found.facts) == (verdict, {"ideal": 2, "count": 2})
     told = quoted(found)
     assert (told["low"], told["high"]) == pytest.approx(gains, rel=0.03)
     assert [setting.values for setting in told["low_where"].items] == [(128,)]
 
 
-def test_without_both_variants_there_is_no_gain(sweep: Plant) -> None:
-    assert derived(VARIANT_GAIN, sweep({"A": {128: 1}, ("A", True): {256: 1}})) == []
+def test_without_both_variants_there_is_no_gain(experiment: Plant) -> None:
+    assert derived(VARIANT_GAIN, experiment({"A": {128: 1}, ("A", True): {256: 1}})) == []

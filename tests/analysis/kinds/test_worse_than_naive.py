@@ -9,9 +9,9 @@ from analysis.deriving import Plant, derived, keys, the_one
 from flashlab.analysis.kinds.worse_than_naive import WORSE_THAN_NAIVE
 
 
-def against_naive(sweep: Plant, multiples: tuple[float, ...]) -> Any:
+def against_naive(experiment: Plant, multiples: tuple[float, ...]) -> Any:
     """Another implementation takes these multiples of the naive one's time."""
-    return sweep({"Pytorch": [1] * len(multiples), "Flex": list(multiples)})
+    return experiment({"Pytorch": [1] * len(multiples), "Flex": list(multiples)})
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ def against_naive(sweep: Plant, multiples: tuple[float, ...]) -> Any:
     ],
 )
 def test_it_is_stated_where_it_is_worse_and_by_how_much(
-    sweep: Plant,
+    experiment: Plant,
     multiples: tuple[float, ...],
     key: list[str],
     places: list[int],
     ends: tuple[float, float] | None,
 ) -> None:
-    found = the_one(WORSE_THAN_NAIVE, against_naive(sweep, multiples))
+    found = the_one(WORSE_THAN_NAIVE, against_naive(experiment, multiples))
     assert (found.verdict, keys(found)) == ("worse" if key else "none", key)
     assert (found.facts["count"], found.facts["of"]) == (
         sum(multiple > 1.05 for multiple in multiples),
@@ -42,7 +42,7 @@ def test_it_is_stated_where_it_is_worse_and_by_how_much(
         assert (found.facts["low"], found.facts["high"]) == pytest.approx(ends, rel=0.03)
 
 
-def test_another_baseline_is_not_the_naive_one(sweep: Plant) -> None:
-    planted = against_naive(sweep, (2.0,))
+def test_another_baseline_is_not_the_naive_one(experiment: Plant) -> None:
+    planted = against_naive(experiment, (2.0,))
     other = replace(planted, plan={**planted.plan, "baseline": "Flex"})
     assert derived(WORSE_THAN_NAIVE, other) == []

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 import scipy.stats
+from planted.experiments import Planter
 from planted.records import record_of
-from planted.sweeps import Planter
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import attention_run
@@ -101,7 +101,7 @@ def _sizes(random: np.random.Generator) -> list[int]:
     return [128 * 2**i for i in range(int(random.integers(4, 8)))]
 
 
-def sweep_shape(size: int, causal: bool = False, batch_size: int = 4) -> Shape:
+def experiment_shape(size: int, causal: bool = False, batch_size: int = 4) -> Shape:
     return Shape(batch_size, size, 8, 512, causal)
 
 
@@ -124,7 +124,7 @@ def plant(
     share, power = float(random.choice([0.4, 1.0, 1.7])), float(random.uniform(0, 2))
     for (name, causal), curve in curves.items():
         for size in sizes:
-            shape = sweep_shape(size, causal, batch_size)
+            shape = experiment_shape(size, causal, batch_size)
             for timed, factor in (("forward", 1.0), ("backward", 2.5)):
                 median = curve(size) * factor * (1 + float(random.uniform(-0.01, 0.01)))
                 drift = float(random.uniform(-0.02, 0.02))
@@ -229,7 +229,7 @@ def spiked(random: np.random.Generator) -> Planted:
     dataset.exponents.clear()
     name, timed = str(random.choice(NAMES)), str(random.choice(["forward", "backward"]))
     inner = sorted({shape.seq_len for _, shape, _ in dataset.passes})[1:-1]
-    key = (name, sweep_shape(int(random.choice(inner)), bool(random.random() < 0.5)), timed)
+    key = (name, experiment_shape(int(random.choice(inner)), bool(random.random() < 0.5)), timed)
     factor = float(random.uniform(1.3, 3.0)) ** float(random.choice([-1, 1]))
     planted = dataset.passes[key]
     dataset.passes[key] = Pass(planted.median * factor, planted.spread, planted.drift)

@@ -27,7 +27,7 @@ from analysis.study.planted import (
     write_dataset,
 )
 from analysis.study.truth import Truth, anomalies, claims_a_difference, judge_claim
-from planted.sweeps import Planter
+from planted.experiments import Planter
 
 from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.derive import derive
@@ -165,8 +165,8 @@ def _score_findings(
 ) -> None:
     ceilings, estimates = plant_ceilings(dataset, random), Estimates()
     plan = write_dataset(dataset, folder, random)
-    sweep = Planter(folder).read(plan)
-    found = derive([sweep], estimates, NO_CLAIMS, read_ceilings(ceilings, estimates))
+    experiment = Planter(folder).read(plan)
+    found = derive([experiment], estimates, NO_CLAIMS, read_ceilings(ceilings, estimates))
     truth = Truth(dataset, ceilings["truth"])
     for finding in found:
         if finding.kind not in UNSCORED:
@@ -184,9 +184,9 @@ def _score_claims(
     published = claims_of(read_claims(CLAIMS), ATTENTION)
     wanted = {claim["id"]: wanted_range(claim) for claim in published["claims"] if "test" in claim}
     plan = write_dataset(dataset, folder, random, device)
-    sweep = Planter(folder).read(plan)
+    experiment = Planter(folder).read(plan)
     times = {key: true_median(planted) for key, planted in dataset.passes.items()}
-    found: Iterator[Finding] = claims([sweep], Given(Estimates(), None, published))
+    found: Iterator[Finding] = claims([experiment], Given(Estimates(), None, published))
     for finding in found:
         if finding.estimates:
             judged = judge_claim(finding, wanted[finding.subject["claim"]], dataset, times)

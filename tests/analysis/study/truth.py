@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from analysis.deriving import keys, quoted
-from analysis.study.planted import UNSTEADY, Key, Planted, sweep_shape, true_median
+from analysis.study.planted import UNSTEADY, Key, Planted, experiment_shape, true_median
 
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.jump import LEAST_JUMP
@@ -172,7 +172,7 @@ class Truth:
                 shape, place = Shape.of(estimate["setting"]), estimate[metric]
             else:
                 causal = finding.subject["variant"]["causal"]
-                shape, place = sweep_shape(estimate["value"], causal), estimate
+                shape, place = experiment_shape(estimate["value"], causal), estimate
             times = {name: self.time(name, shape, metric) for name in self.names(shape)}
             false |= _is_false_place(place, times)
             intervals.append((times[place["runner_up"]] / times[place["best"]], place))
@@ -316,7 +316,7 @@ class Truth:
         truth, timed = self.of(finding), str(finding.metric).removesuffix("_time")
         false, missed, intervals = False, None, []
         for estimate in finding.estimates:
-            shape = sweep_shape(estimate["value"], causal)
+            shape = experiment_shape(estimate["value"], causal)
             fewest = costs.compulsory_bytes(shape, "float16")[timed]
             if name == "Pytorch":
                 fewest = costs.naive_fewest_bytes(shape, "float16", L2_BYTES)[timed]
@@ -355,7 +355,7 @@ def anomalies(
     found = set()
     for finding in findings:
         if finding.kind == "anomaly" and finding.verdict != "none":
-            shape = sweep_shape(finding.facts["value"], finding.subject["variant"]["causal"])
+            shape = experiment_shape(finding.facts["value"], finding.subject["variant"]["causal"])
             timed = str(finding.metric).removesuffix("_time")
             found.add((finding.verdict, finding.subject["implementation"], shape, timed))
     for key, planted in dataset.passes.items():

@@ -66,14 +66,14 @@ class CountedPass(ABC):
     @classmethod
     def of(cls, series: Series, row: Row, estimates: Estimates, **known: float) -> Self | None:
         """What was counted of the pass behind a row; None where nothing was."""
-        sweep, work = series.sweep, series.metric.work
-        counted = sweep.counters_of(row, series.metric.name)
+        experiment, work = series.experiment, series.metric.work
+        counted = experiment.counters_of(row, series.metric.name)
         parts, busy, moved = cls.COUNTERS
         if work is None or not counted.get(busy):
             return None
         return cls(
-            value=sweep.value_of(row),
-            milliseconds=estimates.of_row(sweep, row).median,
+            value=experiment.value_of(row),
+            milliseconds=estimates.of_row(experiment, row).median,
             parts=int(counted[parts]),
             busy_ms=counted[busy],
             bytes=counted[moved],

@@ -14,9 +14,9 @@ from flashlab.analysis.conclusions.quoting import Known
 from flashlab.analysis.conclusions.section_conclusions import section_conclusions
 from flashlab.analysis.conclusions.step_conclusions import ladder_of, step_conclusions
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Sweep, device_of, read_planned_sweep
+from flashlab.analysis.experiment import Experiment, device_of, read_planned_experiment
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kind import Given, Place, Whole
+from flashlab.analysis.kind import Form, Given, Whole
 from flashlab.analysis.kinds.anomaly import with_doubts
 from flashlab.analysis.kinds.sittings import with_sittings
 from flashlab.analysis.registry import KINDS
@@ -26,61 +26,67 @@ from flashlab.plan.published import claims_of, read_claims
 
 
 def derive(
-    sweeps: Sequence[Sweep],
+    experiments: Sequence[Experiment],
     estimates: Estimates,
     published: Mapping[str, Any],
     ceilings: Ceilings | None,
 ) -> list[Finding]:
     """All findings: experiment by experiment in order of their names, then the dataset's.
 
-    `sweeps` are the headline's and those of the sections, in the order of the report, and those
-    that only the published claims are checked against.
+    `experiments` are the headline's and those of the sections, in the order of the report, and
+    those that only the published claims are checked against.
     """
     found: list[Finding] = []
-    sweeps = with_sittings(sweeps)
-    shown = [sweep for sweep in sweeps if not sweep.is_of_claims]
+    experiments = with_sittings(experiments)
+    shown = [experiment for experiment in experiments if not experiment.is_of_claims]
     given = Given(estimates, ceilings, published)
-    for sweep in sorted(shown, key=lambda sweep: sweep.name):
+    for experiment in sorted(shown, key=lambda experiment: experiment.name):
         for kind in KINDS.values():
             for places, of_experiment in kind.of_experiment:
-                if _place(sweep) in places:
-                    found += of_experiment(sweep, given)
+                if _form(experiment) in places:
+                    found += of_experiment(experiment, given)
     for kind in KINDS.values():
         for wholes, of_dataset in kind.of_dataset:
             if _whole(shown) in wholes:
-                found += of_dataset(sweeps if kind.name == "claim" else shown, given)
+                found += of_dataset(experiments if kind.name == "claim" else shown, given)
     headline = {name for s in shown if s.is_summary for name in s.implementations}
-    selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
-    device = device_of(run for sweep in shown for run in sweep.runs)
+    selected = select(
+        found, [experiment for experiment in shown if not experiment.is_summary], headline
+    )
+    device = device_of(run for experiment in shown for run in experiment.runs)
     every = [*selected, *conclude(selected, shown, estimates)]
     return [replace(finding, device=device) for finding in every]
 
 
-def _place(sweep: Sweep) -> Place:
+def _form(experiment: Experiment) -> Form:
     """What an experiment is to those who ask."""
-    if sweep.is_simulated:
+    if experiment.is_simulated:
         return "simulated"
-    if sweep.is_summary:
+    if experiment.is_summary:
         return "headline"
-    return "sweep" if sweep.is_ordered else "unordered"
+    return "sweep" if experiment.is_ordered else "unordered"
 
 
-def _whole(sweeps: Sequence[Sweep]) -> Whole:
+def _whole(experiments: Sequence[Experiment]) -> Whole:
     """What the dataset is."""
-    if any(sweep.is_simulated for sweep in sweeps):
+    if any(experiment.is_simulated for experiment in experiments):
         return "simulated"
-    return "alternatives" if any(sweep.has_alternatives for sweep in sweeps) else "choices"
+    return (
+        "alternatives"
+        if any(experiment.has_alternatives for experiment in experiments)
+        else "choices"
+    )
 
 
 def conclude(
-    findings: Sequence[Finding], sweeps: Sequence[Sweep], estimates: Estimates
+    findings: Sequence[Finding], experiments: Sequence[Experiment], estimates: Estimates
 ) -> list[Finding]:
     """What to do, by how much and why: drawn last, from all other findings, which they quote.
 
-    `sweeps` are the headline's and the sections', in the report's order.
+    `experiments` are the headline's and the sections', in the report's order.
     """
-    known = Known(findings, sweeps)
-    if any(sweep.has_alternatives for sweep in sweeps):
+    known = Known(findings, experiments)
+    if any(experiment.has_alternatives for experiment in experiments):
         found = [*alternative_conclusions(known, estimates)]
     else:
         front = step_conclusions if ladder_of(known) else front_conclusions
@@ -104,12 +110,12 @@ def write_findings(
     """
     estimates = Estimates()
     ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
-    sweeps = [
-        with_doubts(read_planned_sweep(file, tables, with_samples=True), estimates)
+    experiments = [
+        with_doubts(read_planned_experiment(file, tables, with_samples=True), estimates)
         for file in plan_files
     ]
     published = read_claims(claims_file)
-    if sweeps:
-        published = claims_of(published, sweeps[0].benchmark)
-    findings = derive(sweeps, estimates, published, ceilings)
+    if experiments:
+        published = claims_of(published, experiments[0].benchmark)
+    findings = derive(experiments, estimates, published, ceilings)
     write_json(output, [finding.to_json() for finding in findings])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.replication import Replicated, combine_processes
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
@@ -90,29 +90,32 @@ class Estimates:
         """The estimate of these samples; `key` is what tells them from all others."""
         return _kept(self._known, key, partial(estimate_median, samples))
 
-    def of_row(self, sweep: Sweep, row: Row) -> Estimate:
+    def of_row(self, experiment: Experiment, row: Row) -> Estimate:
         """The estimate of a row of the metric table, in the metric's unit.
 
         An exact value, and a mean without samples, count as one sample.
         """
-        metric = sweep.benchmark.metric(row["metric"])
-        if metric.exact or not sweep.samples_of(row):
+        metric = experiment.benchmark.metric(row["metric"])
+        if metric.exact or not experiment.samples_of(row):
             return Estimate(row["value"], 1, None)
-        return self._of_kind(sweep, row["implementation"], metric)[sweep.key_of(row)]
+        return self._of_kind(experiment, row["implementation"], metric)[experiment.key_of(row)]
 
     def _of_kind(
-        self, sweep: Sweep, implementation: str, metric: Metric
+        self, experiment: Experiment, implementation: str, metric: Metric
     ) -> dict[tuple[Any, ...], Estimate]:
         """A sampled metric of all runs of one implementation that are ok, by their keys."""
-        kind = (sweep.name, implementation, metric.name)
+        kind = (experiment.name, implementation, metric.name)
         if kind not in self._kinds:
             every = [
                 SampledRun(
-                    sweep.key_of(row),
+                    experiment.key_of(row),
                     row,
-                    {base: sweep.samples_of({**row, "metric": base}) for base in bases_of(metric)},
+                    {
+                        base: experiment.samples_of({**row, "metric": base})
+                        for base in bases_of(metric)
+                    },
                 )
-                for row in sweep.metrics
+                for row in experiment.metrics
                 if row["implementation"] == implementation
                 and row["metric"] == metric.name
                 and row["status"] == "ok"
@@ -124,26 +127,27 @@ class Estimates:
             }
         return self._kinds[kind]
 
-    def of_metric(self, sweep: Sweep, run: Row, name: str) -> Estimate:
+    def of_metric(self, experiment: Experiment, run: Row, name: str) -> Estimate:
         """The estimate of any metric of a run, one that follows from others by computing it."""
-        metric = sweep.benchmark.metric(name)
+        metric = experiment.benchmark.metric(name)
         if metric.derived is None:
-            return self.of_row(sweep, sweep.metric_row(run, name))
+            return self.of_row(experiment, experiment.metric_row(run, name))
         if len(metric.derived.of) > 1:
-            kind = self._of_kind(sweep, run["implementation"], metric)
-            if (found := kind.get(sweep.key_of(run))) is not None:
+            kind = self._of_kind(experiment, run["implementation"], metric)
+            if (found := kind.get(experiment.key_of(run))) is not None:
                 return found
-        bases = [self.of_metric(sweep, run, base) for base in metric.derived.of]
-        parameters = {p.name: run[p.name] for p in sweep.benchmark.given}
+        bases = [self.of_metric(experiment, run, base) for base in metric.derived.of]
+        parameters = {p.name: run[p.name] for p in experiment.benchmark.given}
         compute = partial(metric.derived.compute, parameters)
         if any(base.quantiles is None for base in bases):
             return function_estimate(compute, bases)  # of means, which are another record's
-        key = (sweep.name, *sweep.key_of(run), name)
+        key = (experiment.name, *experiment.key_of(run), name)
         return _kept(self._known, key, partial(function_estimate, compute, bases))
 
     def along(self, series: Series) -> dict[int, Estimate]:
         """A series by sweep value. Only runs that are ok are in it."""
-        sweep, metric = series.sweep, series.metric.name
+        experiment, metric = series.experiment, series.metric.name
         return {
-            sweep.value_of(row): self.of_metric(sweep, row, metric) for row in series.measured_rows
+            experiment.value_of(row): self.of_metric(experiment, row, metric)
+            for row in series.measured_rows
         }

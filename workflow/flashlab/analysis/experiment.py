@@ -183,7 +183,7 @@ def _with_exact_differences(benchmark: Benchmark, runs: list[Row], metrics: list
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Experiment:
     """An experiment's plan and tables, for look-ups by implementation, variant, metric and value.
 
     `runs` has a row for each run, whatever the number of its processes, and `records` one for each
@@ -375,33 +375,33 @@ class Sweep:
 
         return sorted(self.runs, key=place)
 
-    def in_order(self, names: Sequence[str]) -> Sweep:
+    def in_order(self, names: Sequence[str]) -> Experiment:
         """The same with its implementations in the order of `names`."""
         entries = sorted(self.plan["implementations"], key=lambda e: names.index(e["name"]))
         return replace(self, plan={**self.plan, "implementations": entries})
 
 
-def variants_of(sweeps: Iterable[Sweep]) -> list[Variant]:
+def variants_of(experiments: Iterable[Experiment]) -> list[Variant]:
     """The variants that any of these experiments asks for, in order."""
-    return sorted({variant for sweep in sweeps for variant in sweep.variants})
+    return sorted({variant for experiment in experiments for variant in experiment.variants})
 
 
-def sections_of(sweeps: Sequence[Sweep]) -> list[list[Sweep]]:
+def sections_of(experiments: Sequence[Experiment]) -> list[list[Experiment]]:
     """The experiments by section: neighbours that differ in one fixed parameter share one.
 
     All of them sweep the same values with the same implementations; each has a single variant and
     differs in one given parameter, fixed in both, from another one of its section.
     """
-    groups: list[list[Sweep]] = []
-    for sweep in sweeps:
-        if groups and any(_differ_in_one(sweep, other) for other in groups[-1]):
-            groups[-1].append(sweep)
+    groups: list[list[Experiment]] = []
+    for experiment in experiments:
+        if groups and any(_differ_in_one(experiment, other) for other in groups[-1]):
+            groups[-1].append(experiment)
         else:
-            groups.append([sweep])
+            groups.append([experiment])
     return groups
 
 
-def _differ_in_one(one: Sweep, other: Sweep) -> bool:
+def _differ_in_one(one: Experiment, other: Experiment) -> bool:
     """Whether two experiments are the same but for one fixed parameter."""
     if one.is_summary or other.is_summary or one.plan["sweep"] != other.plan["sweep"]:
         return False
@@ -413,20 +413,20 @@ def _differ_in_one(one: Sweep, other: Sweep) -> bool:
     return sum(first[name] != second[name] for name in first) == 1
 
 
-def _fixed(sweep: Sweep) -> dict[str, Value]:
+def _fixed(experiment: Experiment) -> dict[str, Value]:
     """The given parameters that have one value, with it; without any runs, none."""
     found = {}
-    for parameter in sweep.benchmark.given:
-        values = {row[parameter.name] for row in sweep.runs}
-        if parameter != sweep.parameter and len(values) == 1:
+    for parameter in experiment.benchmark.given:
+        values = {row[parameter.name] for row in experiment.runs}
+        if parameter != experiment.parameter and len(values) == 1:
             found[parameter.name] = values.pop()
     return found
 
 
-def _along(sweep: Sweep) -> set[tuple[Any, ...]]:
+def _along(experiment: Experiment) -> set[tuple[Any, ...]]:
     """The values of the given parameters that vary along with the swept one."""
-    names = [p.name for p in sweep.benchmark.given if p.name not in _fixed(sweep)]
-    return {tuple(row[name] for name in names) for row in sweep.runs}
+    names = [p.name for p in experiment.benchmark.given if p.name not in _fixed(experiment)]
+    return {tuple(row[name] for name in names) for row in experiment.runs}
 
 
 def device_of(runs: Iterable[Row]) -> str:
@@ -467,12 +467,14 @@ def chosen_metrics(benchmark: Benchmark) -> list[Metric]:
     return [*metrics_of(benchmark, exact=False), *benchmark.totals]
 
 
-def step_metric(sweep: Sweep) -> Metric:
+def step_metric(experiment: Experiment) -> Metric:
     """What steps are measured by: the metric that one chooses by."""
-    return chosen_metrics(sweep.benchmark)[-1]
+    return chosen_metrics(experiment.benchmark)[-1]
 
 
-def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False) -> Sweep:
+def read_experiment(
+    plan: Mapping[str, Any], tables: Path, with_samples: bool = False
+) -> Experiment:
     """The sweep of a planned experiment from its folder of `tables`."""
     benchmark = find_benchmark(plan["benchmark"])
     folder = tables / plan["name"]
@@ -481,9 +483,11 @@ def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False
     runs = _with_exact_differences(benchmark, merge_processes(benchmark, records), metrics)
     samples = read_samples(folder / "samples.csv", benchmark) if with_samples else {}
     benchmark = benchmark.having({row["metric"] for row in metrics})
-    return Sweep(plan, benchmark, runs, metrics, samples, records)
+    return Experiment(plan, benchmark, runs, metrics, samples, records)
 
 
-def read_planned_sweep(plan_file: Path, tables: Path, with_samples: bool = False) -> Sweep:
+def read_planned_experiment(
+    plan_file: Path, tables: Path, with_samples: bool = False
+) -> Experiment:
     """The sweep of the experiment planned in a file (``plan/experiments/<name>.json``)."""
-    return read_sweep(read_json(plan_file), tables, with_samples)
+    return read_experiment(read_json(plan_file), tables, with_samples)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 
 
@@ -25,13 +25,13 @@ class Given:
     published: Mapping[str, Any]
 
 
-Place = Literal["sweep", "unordered", "headline", "simulated"]
+Form = Literal["sweep", "unordered", "headline", "simulated"]
 """What an experiment is to those who ask: one along which something may grow, one of alternatives
 or whole problems, the headline's one setting, or one whose times mean nothing."""
 
-SWEEPS: frozenset[Place] = frozenset({"sweep"})
-EXPERIMENTS: frozenset[Place] = frozenset({"sweep", "unordered"})
-COMPARED: frozenset[Place] = frozenset({"sweep", "unordered", "headline"})
+SWEEPS: frozenset[Form] = frozenset({"sweep"})
+EXPERIMENTS: frozenset[Form] = frozenset({"sweep", "unordered"})
+COMPARED: frozenset[Form] = frozenset({"sweep", "unordered", "headline"})
 
 Whole = Literal["choices", "alternatives", "simulated"]
 """What a dataset is: one of choices at many settings, one of alternatives, or simulated runs."""
@@ -40,8 +40,8 @@ CHOICES: frozenset[Whole] = frozenset({"choices"})
 MEASURED: frozenset[Whole] = frozenset({"choices", "alternatives"})
 EVERY: frozenset[Whole] = frozenset({"choices", "alternatives", "simulated"})
 
-OfExperiment = Callable[[Sweep, Given], Iterator[Finding]]
-OfDataset = Callable[[Sequence[Sweep], Given], Iterator[Finding]]
+OfExperiment = Callable[[Experiment, Given], Iterator[Finding]]
+OfDataset = Callable[[Sequence[Experiment], Given], Iterator[Finding]]
 
 Telling = Literal["in full", "briefly", "of the dataset", "elsewhere"]
 """How sections tell a kind: every finding about the headline's implementations; the strongest one
@@ -62,7 +62,7 @@ class Kind:
 
     label: str
     verdicts: Sequence[str]
-    of_experiment: Sequence[tuple[frozenset[Place], OfExperiment]] = ()
+    of_experiment: Sequence[tuple[frozenset[Form], OfExperiment]] = ()
     of_dataset: Sequence[tuple[frozenset[Whole], OfDataset]] = ()
     told: Telling = "elsewhere"
     strength: Callable[[Finding], float] | None = None

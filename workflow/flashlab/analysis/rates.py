@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Sweep, metrics_of
+from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.analysis.ratios import Ratio, function_of, ratio
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -19,10 +19,10 @@ def timed_metrics(benchmark: Benchmark) -> list[Metric]:
     return [m for m in benchmark.measured if m.work and not m.higher_is_better]
 
 
-def rate_metrics(sweep: Sweep) -> list[Metric]:
+def rate_metrics(experiment: Experiment) -> list[Metric]:
     """The sampled metrics of which there is a rate."""
-    rates = [m for m in metrics_of(sweep.benchmark, exact=False) if m.higher_is_better]
-    return [*timed_metrics(sweep.benchmark), *rates]
+    rates = [m for m in metrics_of(experiment.benchmark, exact=False) if m.higher_is_better]
+    return [*timed_metrics(experiment.benchmark), *rates]
 
 
 def operations(metric: Metric, parameters: Mapping[str, Any]) -> float:
@@ -62,6 +62,6 @@ class Rates:
 def rates_of(series: Series, estimates: Estimates) -> Rates:
     """The rates of a series."""
     work = series.metric.work
-    rows = {series.sweep.value_of(run): run for run in series.runs}
+    rows = {series.experiment.value_of(run): run for run in series.runs}
     operations = {value: work.operations(run) if work else 0.0 for value, run in rows.items()}
     return Rates(series, estimates.along(series), operations)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.registry import KINDS
@@ -47,25 +47,25 @@ def _is_told(finding: Finding, headline: Collection[str], tabulated: bool) -> bo
     return finding.verdict in kind.alarming or finding.implementations <= set(headline)
 
 
-def _content(finding: Finding, sweep: Sweep) -> str:
+def _content(finding: Finding, experiment: Experiment) -> str:
     """What a finding states, whichever experiment it belongs to."""
     content = [finding.kind, dict(finding.subject), to_json(finding.statements), finding.verdict]
-    return canonical([*content, sweep.parameter.name])
+    return canonical([*content, experiment.parameter.name])
 
 
 def _told(
-    findings: Sequence[Finding], sweeps: Sequence[Sweep], headline: Collection[str]
+    findings: Sequence[Finding], experiments: Sequence[Experiment], headline: Collection[str]
 ) -> Iterator[Finding]:
     """The findings that a section tells and no earlier section has told."""
     known: set[str] = set()
-    for sweep in sweeps:
-        if all(run["status"] != "ok" for run in sweep.runs):
+    for experiment in experiments:
+        if all(run["status"] != "ok" for run in experiment.runs):
             continue  # every check says the same: that there are no numbers
-        tabulated = not set(sweep.implementations) <= set(headline)
+        tabulated = not set(experiment.implementations) <= set(headline)
         for finding in findings:
-            if finding.experiment != sweep.name or not _is_told(finding, headline, tabulated):
+            if finding.experiment != experiment.name or not _is_told(finding, headline, tabulated):
                 continue
-            key = _content(finding, sweep)
+            key = _content(finding, experiment)
             if key not in known:
                 known.add(key)
                 yield finding
@@ -98,25 +98,28 @@ def _told_choices(findings: Iterable[Finding], decisive: Collection[str | None])
 
 
 def _told_briefly(
-    findings: Sequence[Finding], sweeps: Sequence[Sweep], headline: Collection[str]
+    findings: Sequence[Finding], experiments: Sequence[Experiment], headline: Collection[str]
 ) -> Iterator[Finding]:
     """What each section tells of the kinds that it tells briefly."""
     by_topic: dict[tuple[Any, ...], list[Finding]] = {}
-    for sweep, finding in itertools.product(sweeps, findings):
+    for experiment, finding in itertools.product(experiments, findings):
         told_of = finding.kind == "jump" or finding.implementations <= set(headline)
-        if finding.kind in BRIEFLY and finding.experiment == sweep.name and told_of:
+        if finding.kind in BRIEFLY and finding.experiment == experiment.name and told_of:
             topic = finding.kind, finding.implementations, finding.metric
             by_topic.setdefault(topic, []).append(finding)
     strongest = [max(alike, key=_strength) for alike in by_topic.values()]
     decisive = _decisive(findings)
     known: set[str] = set()
-    for sweep in sweeps:
-        of_sweep = [finding for finding in findings if finding.experiment == sweep.name]
-        choices = {_content(choice, sweep): choice for choice in _told_choices(of_sweep, decisive)}
+    for experiment in experiments:
+        of_experiment = [finding for finding in findings if finding.experiment == experiment.name]
+        choices = {
+            _content(choice, experiment): choice
+            for choice in _told_choices(of_experiment, decisive)
+        }
         told = [choice for content, choice in choices.items() if content not in known]
         known |= choices.keys()
         for kind in BRIEFLY:
-            here = [f for f in strongest if (f.experiment, f.kind) == (sweep.name, kind)]
+            here = [f for f in strongest if (f.experiment, f.kind) == (experiment.name, kind)]
             best = max(here, key=_strength, default=None)
             if best and _strength(best) and len(told) < MOST_BRIEF:
                 told.append(best)
@@ -163,16 +166,16 @@ def told_rooflines(findings: Iterable[Finding], headline: Collection[str]) -> li
 
 
 def select(
-    findings: Sequence[Finding], sweeps: Sequence[Sweep], headline: Collection[str]
+    findings: Sequence[Finding], experiments: Sequence[Experiment], headline: Collection[str]
 ) -> list[Finding]:
-    """The findings, each with whether it is told; `sweeps` are the sections in order."""
-    order = {sweep.name: position for position, sweep in enumerate(sweeps)}
+    """The findings, each with whether it is told; `experiments` are the sections in order."""
+    order = {experiment.name: position for position, experiment in enumerate(experiments)}
     by_section = sorted(findings, key=lambda f: order.get(f.experiment or "", len(order)))
     told = {
         id(finding)
         for finding in (
-            *_told(findings, sweeps, headline),
-            *_told_briefly(findings, sweeps, headline),
+            *_told(findings, experiments, headline),
+            *_told_briefly(findings, experiments, headline),
             *_told_of_dataset(findings, headline),
             *told_rooflines(by_section, headline),
         )

@@ -9,8 +9,8 @@ from typing import Any
 
 from flashlab.analysis.experiment import (
     PROCESSES_DIFFER,
+    Experiment,
     Row,
-    Sweep,
     Variant,
     sitting_doubts,
     warning_codes,
@@ -35,7 +35,7 @@ from flashlab.telling.values import (
 class Series:
     """One implementation in one variant along a sweep, by one metric: a curve of a figure."""
 
-    sweep: Sweep
+    experiment: Experiment
     implementation: str
     variant: Variant
     metric: Metric
@@ -43,28 +43,31 @@ class Series:
     @property
     def runs(self) -> list[Row]:
         """Its rows of the run table, in order of the sweep."""
-        return self.sweep.run_rows(self.implementation, self.variant)
+        return self.experiment.run_rows(self.implementation, self.variant)
 
     @property
     def measured_rows(self) -> list[Row]:
         """Its rows of the metric table that hold a value, in order of the sweep."""
-        rows = self.sweep.metric_rows(self.implementation, self.variant, self.metric.name)
+        rows = self.experiment.metric_rows(self.implementation, self.variant, self.metric.name)
         return [row for row in rows if row["status"] == "ok"]
 
 
-def each_series(sweep: Sweep, metrics: Sequence[Metric]) -> Iterator[Series]:
+def each_series(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[Series]:
     """Every series of a sweep, by implementation, variant and metric."""
-    names = sorted(sweep.implementations)
-    for name, variant, metric in itertools.product(names, sweep.variants, metrics):
-        yield Series(sweep, name, variant, metric)
+    names = sorted(experiment.implementations)
+    for name, variant, metric in itertools.product(names, experiment.variants, metrics):
+        yield Series(experiment, name, variant, metric)
 
 
-def excluded_runs(sweep: Sweep, runs: Iterable[Row]) -> list[Reason]:
+def excluded_runs(experiment: Experiment, runs: Iterable[Row]) -> list[Reason]:
     """A reason for each of these runs that has no numbers: which one, and its status."""
     reasons = []
     for row in runs:
         if row["status"] != "ok":
-            where = {**dict(sweep.variant_of(row)), sweep.parameter.name: sweep.value_of(row)}
+            where = {
+                **dict(experiment.variant_of(row)),
+                experiment.parameter.name: experiment.value_of(row),
+            }
             run = {"implementation": row["implementation"], **where}
             reasons.append(Reason("excluded", run, row["status"]))
     return reasons
@@ -82,23 +85,23 @@ def quoted(series: Sequence[Series], **more: Tellable) -> dict[str, Tellable]:
     `where` is the metric's part with the variant, as a statement begins: ``Forward (causal)``.
     """
     first = series[0]
-    given = settings(first.sweep.benchmark, shared_variant(series))
+    given = settings(first.experiment.benchmark, shared_variant(series))
     variant, name = InBrackets(given), first.metric.name
     return {
         "implementation": first.implementation,
         "metric": MetricName(name),
         "variant": variant,
         "where": Listed([Heading(MetricName(name, part=True)), variant], ""),
-        "symbol": first.sweep.parameter.symbol,
+        "symbol": first.experiment.parameter.symbol,
         **more,
     }
 
 
-def told_covaried(sweep: Sweep) -> Iterator[Statement]:
+def told_covaried(experiment: Experiment) -> Iterator[Statement]:
     """What else varies along a sweep, where anything does."""
-    if sweep.covaried:
-        names = Listed([ParameterName(parameter.name) for parameter in sweep.covaried])
-        yield say("covaried", symbol=sweep.parameter.symbol, covaried=names)
+    if experiment.covaried:
+        names = Listed([ParameterName(parameter.name) for parameter in experiment.covaried])
+        yield say("covaried", symbol=experiment.parameter.symbol, covaried=names)
 
 
 def build_finding(
@@ -124,29 +127,31 @@ def build_finding(
     several series are compared value by value, those of a single one along the sweep, unless
     `each_alone` says that no run is compared with another.
     """
-    sweep, metric = series[0].sweep, series[0].metric
+    experiment, metric = series[0].experiment, series[0].metric
     in_order = sorted(series, key=lambda one: (one.implementation, one.variant))
     runs = [run for one in in_order for run in one.runs]
     if values is not None:
-        runs = [run for run in runs if sweep.value_of(run) in values]
-    measured = sweep.benchmark.measured_behind(metric.name)
+        runs = [run for run in runs if experiment.value_of(run) in values]
+    measured = experiment.benchmark.measured_behind(metric.name)
     warnings = warning_codes(runs, *measured)
     if metric.exact:
         warnings = [code for code in warnings if code == PROCESSES_DIFFER]
     elif not each_alone:
         good = [run for run in runs if run["status"] == "ok"]
-        at_value = [[run for run in good if sweep.value_of(run) == v] for v in sweep.values]
+        at_value = [
+            [run for run in good if experiment.value_of(run) == v] for v in experiment.values
+        ]
         warnings = sorted([*warnings, *sitting_doubts(at_value if len(series) > 1 else [good])])
     about = {} if of_all else {"implementation": series[0].implementation}
     about |= {**(subject or {}), "metric": metric.name}
     return Finding(
         kind,
-        sweep.name,
+        experiment.name,
         {**about, "variant": shared_variant(series)},
         verdict,
         statements,
         facts or {},
         [*estimates, *(ratio.to_json() for ratio in ratios)],
-        [*excluded_runs(sweep, runs), *reasons, *without_samples(ratios)],
+        [*excluded_runs(experiment, runs), *reasons, *without_samples(ratios)],
         warnings,
     )

@@ -14,8 +14,8 @@ from typing import Any
 
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
+    Experiment,
     Row,
-    Sweep,
     run_keys,
     sitting_doubts,
     warning_codes,
@@ -44,38 +44,38 @@ class Setting:
 
     key: tuple[Any, ...]
     parameters: Mapping[str, Value]
-    runs: Mapping[str, tuple[Sweep, Row]]
+    runs: Mapping[str, tuple[Experiment, Row]]
 
     def estimate(self, estimates: Estimates, implementation: str, metric: Metric) -> Estimate:
         """A metric of an implementation, which must have numbers here."""
         return estimates.of_metric(*self.runs[implementation], metric.name)
 
 
-def distinct_runs(sweeps: Iterable[Sweep]) -> list[tuple[Sweep, Row]]:
+def distinct_runs(experiments: Iterable[Experiment]) -> list[tuple[Experiment, Row]]:
     """Every run once, with the first experiment that has it, in order of what tells them apart."""
-    found: dict[tuple[Any, ...], tuple[Sweep, Row]] = {}
-    for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
-        for row in sweep.runs:
-            found.setdefault(sweep.key_of(row), (sweep, row))
+    found: dict[tuple[Any, ...], tuple[Experiment, Row]] = {}
+    for experiment in sorted(experiments, key=lambda experiment: experiment.name):
+        for row in experiment.runs:
+            found.setdefault(experiment.key_of(row), (experiment, row))
     return [found[key] for key in sorted(found)]
 
 
-def settings_of(sweeps: Sequence[Sweep]) -> list[Setting]:
+def settings_of(experiments: Sequence[Experiment]) -> list[Setting]:
     """The distinct settings at which any implementation has numbers, in order of their values."""
-    runs: dict[tuple[Any, ...], dict[str, tuple[Sweep, Row]]] = {}
-    for sweep, row in distinct_runs(sweeps):
-        keys = [row[name] for name in run_keys(sweep.benchmark) if name != "implementation"]
+    runs: dict[tuple[Any, ...], dict[str, tuple[Experiment, Row]]] = {}
+    for experiment, row in distinct_runs(experiments):
+        keys = [row[name] for name in run_keys(experiment.benchmark) if name != "implementation"]
         if row["status"] == "ok":
-            runs.setdefault(tuple(keys), {})[row["implementation"]] = (sweep, row)
+            runs.setdefault(tuple(keys), {})[row["implementation"]] = (experiment, row)
     return [
         Setting(key, given_parameters(*next(iter(mine.values()))), mine)
         for key, mine in sorted(runs.items())
     ]
 
 
-def given_parameters(sweep: Sweep, row: Row) -> dict[str, Value]:
+def given_parameters(experiment: Experiment, row: Row) -> dict[str, Value]:
     """The parameters that a run states."""
-    return {p.name: row[p.name] for p in sweep.benchmark.given}
+    return {p.name: row[p.name] for p in experiment.benchmark.given}
 
 
 def in_short(benchmark: Benchmark, setting: Setting, among: Sequence[Setting]) -> dict[str, Value]:
@@ -87,7 +87,7 @@ def in_short(benchmark: Benchmark, setting: Setting, among: Sequence[Setting]) -
 
 def dataset_finding(
     kind: str,
-    sweeps: Sequence[Sweep],
+    experiments: Sequence[Experiment],
     verdict: str,
     *,
     subject: Mapping[str, Any],
@@ -103,7 +103,7 @@ def dataset_finding(
     """
     warnings: list[str] = []
     if metric := subject.get("metric"):
-        measured = sweeps[0].benchmark.measured_behind(metric)
+        measured = experiments[0].benchmark.measured_behind(metric)
         codes = warning_codes(itertools.chain.from_iterable(compared), *measured)
         warnings = sorted([*codes, *sitting_doubts(compared)])
     return Finding(
@@ -140,9 +140,9 @@ def pairs_of(given: Sequence[Setting], names: Sequence[str]) -> Iterator[Pair]:
         yield from itertools.combinations(group, 2)
 
 
-def implementations_of(sweeps: Sequence[Sweep]) -> list[str]:
+def implementations_of(experiments: Sequence[Experiment]) -> list[str]:
     """Every implementation of several experiments, by name."""
-    return sorted({name for sweep in sweeps for name in sweep.implementations})
+    return sorted({name for experiment in experiments for name in experiment.implementations})
 
 
 def factors_of(
@@ -155,7 +155,7 @@ def factors_of(
 
 def pair_finding(
     kind: str,
-    sweeps: Sequence[Sweep],
+    experiments: Sequence[Experiment],
     pairs: Sequence[Pair],
     factors: Sequence[Ratio],
     verdict: str,
@@ -169,7 +169,7 @@ def pair_finding(
 
     It is told by the verdict's message, where there is one, which may quote what is `named`.
     """
-    benchmark, name = sweeps[0].benchmark, subject["implementation"]
+    benchmark, name = experiments[0].benchmark, subject["implementation"]
     lowest, highest = (choose(factors, key=lambda factor: factor.ratio) for choose in (min, max))
     firsts = [pair[0] for pair in pairs]
 
@@ -193,7 +193,7 @@ def pair_finding(
     ideal = {"ideal": rounded(factors[0].ideal)} if factors[0].ideal != 1 else {}
     return dataset_finding(
         kind,
-        sweeps,
+        experiments,
         verdict,
         subject={**subject, "metric": metric.name},
         statements=[say(key, metric.quantity.name, **values)] if key else [],

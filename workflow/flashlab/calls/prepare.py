@@ -45,7 +45,7 @@ INTACT = Path(".snakemake", "flashlab-intact.json")
 REPORTS = ("pdf", "html")
 
 PlannedRuns = Mapping[Run, planning.PlannedRun]
-Planning = tuple[planning.Experiment, PlannedRuns]
+Planning = tuple[planning.PlannedExperiment, PlannedRuns]
 """An experiment with the file of each of its runs' records."""
 
 
@@ -144,7 +144,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
 
 
 def _planned_records(
-    source: Source, experiments: Sequence[planning.Experiment], protocol: Mapping[str, Any]
+    source: Source, experiments: Sequence[planning.PlannedExperiment], protocol: Mapping[str, Any]
 ) -> tuple[PlannedRuns, dict[str, Any]]:
     """The file of each run's records, and the document of the processes that were added."""
     runs = [run for experiment in experiments for run in experiment.runs(*source.kind)]
@@ -181,7 +181,7 @@ def _adopt_older(source: Source, planned: PlannedRuns, protocol: Mapping[str, An
 
 
 def _with_claims(
-    source: Source, experiments: Sequence[planning.Experiment], planned: PlannedRuns
+    source: Source, experiments: Sequence[planning.PlannedExperiment], planned: PlannedRuns
 ) -> list[Planning]:
     """The experiments, and of a recorded dataset the records that claims alone are about.
 
@@ -297,7 +297,7 @@ def _known_intact() -> Any:
 
 
 def _stage_damages(
-    home: Path, report: str, experiments: Sequence[planning.Experiment]
+    home: Path, report: str, experiments: Sequence[planning.PlannedExperiment]
 ) -> dict[str, str]:
     """Outputs of the stages after the records that must be made again, each with the reason."""
     paths = {home / "findings.json": "findings", home / "overview": "overview"}

@@ -9,7 +9,7 @@ from typing import Any
 
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.files import read_json
-from flashlab.plan.planning import Experiment, PlannedRun, value_on
+from flashlab.plan.planning import PlannedExperiment, PlannedRun, value_on
 from flashlab.runs import Run
 
 MOST_ADDED = 8
@@ -58,7 +58,7 @@ def _undecided_values(finding: Finding) -> set[int]:
 
 
 def open_runs(
-    findings: Sequence[Finding], experiments: Sequence[Experiment], kind: tuple[str, str]
+    findings: Sequence[Finding], experiments: Sequence[PlannedExperiment], kind: tuple[str, str]
 ) -> set[Run]:
     """The runs of sampled metrics behind sentences whose verdict is open.
 
@@ -97,7 +97,7 @@ def _is_current(findings_file: Path, planned: PlannedRun) -> bool:
 
 def runs_to_decide(
     findings_file: Path,
-    experiments: Sequence[Experiment],
+    experiments: Sequence[PlannedExperiment],
     planned: Mapping[Run, PlannedRun],
     kind: tuple[str, str],
 ) -> list[Run]:

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import in_words, label_variant, said, title_with_unit
 from flashlab.figures.panel import MARK, run_frame
@@ -66,7 +66,7 @@ def _draw_bars(
 
 
 def draw_bars(
-    sweep: Sweep,
+    experiment: Experiment,
     languages: Sequence[str],
     names: Sequence[str],
     metrics: Sequence[Metric],
@@ -76,12 +76,12 @@ def draw_bars(
 
     A metric that no run has is left out.
     """
-    data = run_frame(sweep, names, metrics)
+    data = run_frame(experiment, names, metrics)
     known = data.dropna(subset="value")["metric"].unique()
     metrics = [metric for metric in metrics if metric.name in known] or metrics[:1]
-    looks = looks_of(sweep.plan["implementations"])
-    order = [name for name in sweep.implementations if name in names]
-    group = len(sweep.variants) + GROUP_GAP
+    looks = looks_of(experiment.plan["implementations"])
+    order = [name for name in experiment.implementations if name in names]
+    group = len(experiment.variants) + GROUP_GAP
     first = (GROUP_GAP + 1) / 2
     data["place"] = data["implementation"].map(order.index) * group + data["variant"] + first
     is_small = width < HALF_INCHES
@@ -96,11 +96,13 @@ def draw_bars(
         title_panel(axes, title_with_unit(metric, languages))
     square: Style = {"marker": "s", "markersize": 4, "linestyle": "none", "markeredgecolor": GREY}
     handles = [
-        handle(label_variant(sweep.benchmark, variant, languages), markerfacecolor=fill, **square)
-        for variant, fill in zip(
-            sweep.variants, itertools.cycle([GREY, (GREY, LIGHT)]), strict=False
+        handle(
+            label_variant(experiment.benchmark, variant, languages), markerfacecolor=fill, **square
         )
-        if len(sweep.variants) > 1
+        for variant, fill in zip(
+            experiment.variants, itertools.cycle([GREY, (GREY, LIGHT)]), strict=False
+        )
+        if len(experiment.variants) > 1
     ]
     failures = [status for status in data["status"].unique() if status not in ("ok", "absent")]
     handles += [handle(in_words(s, languages), color=GREY, **MARK) for s in failures if is_small]

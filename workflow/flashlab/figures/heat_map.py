@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
-from flashlab.analysis.experiment import Row, Sweep, Variant
+from flashlab.analysis.experiment import Experiment, Row, Variant
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import label_covaried, label_variant, title_metric
@@ -56,7 +56,7 @@ SHADES = LinearSegmentedColormap.from_list(
 ).with_extremes(bad="#EDEDED")
 """Orange for worse and blue for better, which the colour-vision deficiencies leave apart."""
 
-Block = tuple[Sweep, Variant]
+Block = tuple[Experiment, Variant]
 """The rows of an experiment in one variant."""
 
 
@@ -67,50 +67,60 @@ class Comparisons:
     `estimates` are those of the findings, by the run's record and the metric.
     """
 
-    sweeps: Sequence[Sweep]
+    experiments: Sequence[Experiment]
     entries: Sequence[Mapping[str, Any]]
     metrics: Sequence[Metric]
     estimates: Mapping[tuple[str, str | None], Mapping[str, Any]]
 
 
-def compare(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> Comparisons:
+def compare(experiments: Sequence[Experiment], findings: Sequence[Finding]) -> Comparisons:
     """What the findings compare with the baseline in these experiments."""
     comparisons = [finding for finding in findings if finding.kind == "comparison"]
-    experiments = {finding.experiment for finding in comparisons}
-    compared = [sweep for sweep in sweeps if not sweep.is_summary and sweep.name in experiments]
+    names = {finding.experiment for finding in comparisons}
+    compared = [
+        experiment
+        for experiment in experiments
+        if not experiment.is_summary and experiment.name in names
+    ]
     metrics = {metric.name: metric for s in compared for metric in s.benchmark.compared}
     entries = {
         entry["name"]: entry
-        for sweep in compared
-        for entry in sweep.plan["implementations"]
-        if entry["name"] != sweep.baseline
+        for experiment in compared
+        for entry in experiment.plan["implementations"]
+        if entry["name"] != experiment.baseline
     }
     return Comparisons(
-        sweeps=compared,
+        experiments=compared,
         entries=sorted(entries.values(), key=lambda entry: entry["style"]),
         metrics=[metric for metric in metrics.values() if not metric.exact],
         estimates={
             (run["record"], f.metric): estimate
-            for sweep in compared
+            for experiment in compared
             for f in comparisons
-            if f.experiment == sweep.name
+            if f.experiment == experiment.name
             for estimate in f.estimates
             if (
-                run := sweep.run_at(f.subject["implementation"], f.variant or (), estimate["value"])
+                run := experiment.run_at(
+                    f.subject["implementation"], f.variant or (), estimate["value"]
+                )
             )
         },
     )
 
 
-def heat_map_blocks(sweeps: Sequence[Sweep]) -> list[Block]:
+def heat_map_blocks(experiments: Sequence[Experiment]) -> list[Block]:
     """The blocks of all experiments, without those whose runs are all in an earlier one."""
     known: set[tuple[Any, ...]] = set()
     blocks = []
-    for sweep in sweeps:
-        for variant in sweep.variants:
-            keys = {sweep.key_of(run) for run in sweep.runs if sweep.variant_of(run) == variant}
+    for experiment in experiments:
+        for variant in experiment.variants:
+            keys = {
+                experiment.key_of(run)
+                for run in experiment.runs
+                if experiment.variant_of(run) == variant
+            }
             if not keys <= known:
-                blocks.append((sweep, variant))
+                blocks.append((experiment, variant))
             known |= keys
     return blocks
 
@@ -119,9 +129,9 @@ def heat_map_pages(compared: Comparisons) -> list[list[Block]]:
     """The blocks on each page, as many as fit; an experiment's are not parted."""
     pages: list[list[Block]] = [[]]
     rows = 0
-    for _, grouped in itertools.groupby(heat_map_blocks(compared.sweeps), lambda b: b[0].name):
+    for _, grouped in itertools.groupby(heat_map_blocks(compared.experiments), lambda b: b[0].name):
         blocks = list(grouped)
-        more = sum(len(sweep.values) for sweep, _ in blocks)
+        more = sum(len(experiment.values) for experiment, _ in blocks)
         if pages[-1] and rows + more > ROWS_OF_A_PAGE:
             pages.append([])
             rows = 0
@@ -138,13 +148,13 @@ def _place_blocks(
     An experiment's title is at its first block, the variant, if it has several, at each.
     """
     begins, titles = [0.0], []
-    for number, (sweep, variant) in enumerate(blocks):
-        is_first = sweep not in [other for other, _ in blocks[:number]]
-        texts = [sweep.plan["title"][language] for language in languages if is_first]
-        if len(sweep.variants) > 1:
-            texts.append(label_variant(sweep.benchmark, variant, languages))
+    for number, (experiment, variant) in enumerate(blocks):
+        is_first = experiment not in [other for other, _ in blocks[:number]]
+        texts = [experiment.plan["title"][language] for language in languages if is_first]
+        if len(experiment.variants) > 1:
+            texts.append(label_variant(experiment.benchmark, variant, languages))
         lines = wrap_texts(list(dict.fromkeys(texts)), SMALL_POINTS, TITLE_INCHES, bold=True)
-        rows = max(len(sweep.values), TITLE_ROWS * len(lines))
+        rows = max(len(experiment.values), TITLE_ROWS * len(lines))
         begins.append(begins[-1] + rows + GAP_ROWS)
         titles.append("\n".join(lines))
     return begins, titles
@@ -185,13 +195,13 @@ def draw_heat_map(
     begins, titles = _place_blocks(blocks, languages)
     places = {
         (number, size): begins[number] + row + 0.5
-        for number, (sweep, _) in enumerate(blocks)
-        for row, size in enumerate(sweep.values)
+        for number, (experiment, _) in enumerate(blocks)
+        for row, size in enumerate(experiment.values)
     }
     labels = [
-        ", ".join([f"{sweep.parameter.symbol} = {size}", *along])
-        for sweep, _ in blocks
-        for size, along in zip(sweep.values, label_covaried(sweep), strict=True)
+        ", ".join([f"{experiment.parameter.symbol} = {size}", *along])
+        for experiment, _ in blocks
+        for size, along in zip(experiment.values, label_covaried(experiment), strict=True)
     ]
     beside = TITLE_INCHES + max(text_inches(label, SMALL_POINTS) for label in labels) + 0.1
     free = PAGE_INCHES - beside - CELL_INCHES * len(looks) * len(compared.metrics)

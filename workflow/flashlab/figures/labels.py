@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Sweep, Variant
+from flashlab.analysis.experiment import Experiment, Variant
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Texts
 from flashlab.telling.catalogs import message
 
@@ -68,42 +68,46 @@ def label_variant(benchmark: Benchmark, variant: Variant, languages: Sequence[st
     return ", ".join(labels)
 
 
-def covaried(sweep: Sweep) -> dict[str, list[Any]]:
+def covaried(experiment: Experiment) -> dict[str, list[Any]]:
     """The sizes that vary along with the swept one, at each of its values, by their symbols."""
-    at = {sweep.value_of(row): row for row in sweep.runs}
-    others = [parameter for parameter in sweep.varying if parameter != sweep.parameter]
-    return {p.symbol: [at[value][p.name] for value in sweep.values] for p in others}
+    at = {experiment.value_of(row): row for row in experiment.runs}
+    others = [parameter for parameter in experiment.varying if parameter != experiment.parameter]
+    return {p.symbol: [at[value][p.name] for value in experiment.values] for p in others}
 
 
-def label_covaried(sweep: Sweep) -> list[list[str]]:
+def label_covaried(experiment: Experiment) -> list[list[str]]:
     """The sizes that vary along, at each value of the sweep: ``[["d = 32"], ["d = 64"]]``."""
-    along = covaried(sweep).items()
+    along = covaried(experiment).items()
     return [
         [f"{symbol} = {sizes[position]}" for symbol, sizes in along]
-        for position in range(len(sweep.values))
+        for position in range(len(experiment.values))
     ]
 
 
-def label_briefly(sweep: Sweep) -> str:
+def label_briefly(experiment: Experiment) -> str:
     """The swept size, and what varies along from its first to its last: ``E (d = 16–128)``."""
-    along = [f"{symbol} = {sizes[0]}–{sizes[-1]}" for symbol, sizes in covaried(sweep).items()]
-    return f"{sweep.parameter.symbol} ({', '.join(along)})" if along else sweep.parameter.symbol
+    along = [f"{symbol} = {sizes[0]}–{sizes[-1]}" for symbol, sizes in covaried(experiment).items()]
+    return (
+        f"{experiment.parameter.symbol} ({', '.join(along)})"
+        if along
+        else experiment.parameter.symbol
+    )
 
 
-def label_fixed(sweep: Sweep, languages: Sequence[str]) -> str:
+def label_fixed(experiment: Experiment, languages: Sequence[str]) -> str:
     """The sizes that do not vary, and the variant if there is one only: ``H = 32, d = 64, Full``.
 
     A size that is the product of others is left out.
     """
-    benchmark, row = sweep.benchmark, sweep.runs[0]
+    benchmark, row = experiment.benchmark, experiment.runs[0]
     products = {product.whole for product in benchmark.products}
     fixed = [
         f"{parameter.symbol} = {row[parameter.name]}"
         for parameter in benchmark.parameters
         if not parameter.is_variant
-        and parameter not in (*sweep.varying, sweep.parameter)
+        and parameter not in (*experiment.varying, experiment.parameter)
         and parameter.name not in products
     ]
-    if len(sweep.variants) == 1:
-        fixed.append(label_variant(benchmark, sweep.variants[0], languages))
+    if len(experiment.variants) == 1:
+        fixed.append(label_variant(benchmark, experiment.variants[0], languages))
     return ", ".join(filter(None, fixed))

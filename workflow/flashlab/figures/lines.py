@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flashlab.analysis.experiment import Sweep, metrics_of
+from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.labels import (
@@ -82,7 +82,7 @@ def _relative_to_least(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_along(
-    sweep: Sweep,
+    experiment: Experiment,
     languages: Sequence[str],
     data: pd.DataFrame,
     titles: Mapping[str, Sequence[str]],
@@ -92,32 +92,34 @@ def _draw_along(
     """Lines along a sweep, in a panel for each metric that has a title, one below the other."""
     lines, is_small = len(data.drop_duplicates(LINE)), width < HALF_INCHES
     shown = set(data["implementation"])
-    entries = [entry for entry in sweep.plan["implementations"] if entry["name"] in shown]
-    looks = looks_of(entries, sweep.plan["emphasised"])
+    entries = [entry for entry in experiment.plan["implementations"] if entry["name"] in shown]
+    looks = looks_of(entries, experiment.plan["emphasised"])
     inner = SMALL_PANEL_INCHES if is_small else PANELS_INCHES - GAP_INCHES * (len(titles) - 1)
     stack = lines * LINE_POINTS / POINTS if panel["labelled"] else 0.0
     height = max(inner / len(titles), stack, LEAST_PANEL_INCHES)
-    sizes = {sweep.parameter.symbol: sweep.values, **covaried(sweep)}
-    if sweep.is_of_problems:  # whose sizes are many, and in a table
-        sizes = {sweep.parameter.symbol: sweep.values}
+    sizes = {experiment.parameter.symbol: experiment.values, **covaried(experiment)}
+    if experiment.is_of_problems:  # whose sizes are many, and in a table
+        sizes = {experiment.parameter.symbol: experiment.values}
     ticks = ["\n".join(map(str, each)) for each in zip(*sizes.values(), strict=True)]
     figure, panels = new_panels(width, len(titles), sharex=True)
     for axes, (metric, title) in zip(panels[:, 0], titles.items(), strict=True):
         of_metric, rows = data[data["metric"] == metric], int(data["level"].nunique())
-        draw_panel(axes, sweep, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel)
+        draw_panel(
+            axes, experiment, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel
+        )
     left = max(4.0, POINTS * text_inches(ticks[0], SMALL_POINTS) / 2 - 1)  # clear of the first
     for row, symbol in enumerate(sizes):
         head: Style = {"ha": "right", "va": "top", "color": GREY}
         write(axes, symbol, (0, 0), (-left, -3.8 - row * LINE_POINTS), "axes fraction", **head)
     if not is_small:
-        axes.set_xlabel(label_parameter(sweep.parameter, languages))
-    draw_legend(figure, explain_missing(data, sweep, looks, languages), columns=1)
+        axes.set_xlabel(label_parameter(experiment.parameter, languages))
+    draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
     lay_out(figure, height)
     return figure
 
 
 def draw_lines(
-    sweep: Sweep,
+    experiment: Experiment,
     languages: Sequence[str],
     names: Sequence[str],
     metrics: Sequence[Metric],
@@ -128,12 +130,12 @@ def draw_lines(
     Where lines of an exact quantity coincide, its values are multiples of the least.
     """
     quantity = metrics[0].quantity
-    data = line_frame(sweep, names, metrics, languages)
+    data = line_frame(experiment, names, metrics, languages)
     relative = quantity.exact and quantity.logarithmic and _coincide(data)
     if relative:
         data = _relative_to_least(data)
     return _draw_along(
-        sweep,
+        experiment,
         languages,
         data,
         {metric.name: title_with_unit(metric, languages, relative) for metric in metrics},
@@ -152,15 +154,15 @@ def compared_metric(benchmark: Benchmark) -> Metric | None:
     return next(iter([*benchmark.totals, *metrics_of(benchmark, exact=False)]), None)
 
 
-def _ratios(sweep: Sweep, metric: Metric, languages: Sequence[str]) -> pd.DataFrame:
+def _ratios(experiment: Experiment, metric: Metric, languages: Sequence[str]) -> pd.DataFrame:
     """How many times as good as the baseline the others are, and the runs without a result.
 
     A ratio is missing where one of its two runs has no result.
     """
-    runs = line_frame(sweep, sweep.implementations, [metric], languages)
-    base = runs[runs["implementation"] == sweep.baseline][["variant", "size", "value"]]
-    names = [name for name in sweep.implementations if name != sweep.baseline]
-    others = line_frame(sweep, names, [metric], languages)
+    runs = line_frame(experiment, experiment.implementations, [metric], languages)
+    base = runs[runs["implementation"] == experiment.baseline][["variant", "size", "value"]]
+    names = [name for name in experiment.implementations if name != experiment.baseline]
+    others = line_frame(experiment, names, [metric], languages)
     both = others.merge(base, on=["variant", "size"], suffixes=("", "_base"))
     ratio = both["value_base"] / both["value"]
     ratio = 1 / ratio if metric.higher_is_better else ratio
@@ -189,43 +191,43 @@ def _write_values(axes: Axes, ratios: pd.DataFrame, color: str) -> None:
                 text.remove()
 
 
-def draw_speedup(sweep: Sweep, metric: Metric, languages: Sequence[str]) -> Figure:
+def draw_speedup(experiment: Experiment, metric: Metric, languages: Sequence[str]) -> Figure:
     """How many times as good as the baseline the other implementation is, along the sweep."""
-    data = _ratios(sweep, metric, languages)
+    data = _ratios(experiment, metric, languages)
     ratios = data.dropna(subset="value")
     room = 1.25 * ratios["value"].max()  # for the number of the highest
     figure = _draw_along(
-        sweep,
+        experiment,
         languages,
         data,
         {metric.name: said("speedup", languages, metric=metric.labels)},
         SMALL_INCHES,
         logarithmic=False,
         limits=value_limits(data, False, 1.0, room),
-        labelled=sweep.implementations if ratios["variant"].nunique() > 1 else (),
+        labelled=experiment.implementations if ratios["variant"].nunique() > 1 else (),
     )
     draw_reference(figure.axes[0], 1.0)
-    looks = looks_of(sweep.plan["implementations"])
-    (other,) = {name for name in sweep.implementations if name != sweep.baseline}
+    looks = looks_of(experiment.plan["implementations"])
+    (other,) = {name for name in experiment.implementations if name != experiment.baseline}
     _write_values(figure.axes[0], ratios, looks[other].text)
     return figure
 
 
-def draw_small(sweep: Sweep, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
+def draw_small(experiment: Experiment, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
     """The small figures of an experiment, by their names.
 
     Of a sweep of the baseline and one other implementation, or of alternatives at one setting.
     """
-    names = sweep.implementations
-    exact = metrics_of(sweep.benchmark, exact=True)[:1]
-    timed = compared_metric(sweep.benchmark)
-    if sweep.has_alternatives and len(names) > 1:
+    names = experiment.implementations
+    exact = metrics_of(experiment.benchmark, exact=True)[:1]
+    timed = compared_metric(experiment.benchmark)
+    if experiment.has_alternatives and len(names) > 1:
         if timed:
-            yield "row-speedup", draw_bars(sweep, languages, names, [timed], SMALL_INCHES)
+            yield "row-speedup", draw_bars(experiment, languages, names, [timed], SMALL_INCHES)
         if exact:
-            yield "row-memory", draw_bars(sweep, languages, names, exact, SMALL_INCHES)
-    elif len(names) == 2 and sweep.baseline in names:
+            yield "row-memory", draw_bars(experiment, languages, names, exact, SMALL_INCHES)
+    elif len(names) == 2 and experiment.baseline in names:
         if timed:
-            yield "row-speedup", draw_speedup(sweep, timed, languages)
+            yield "row-speedup", draw_speedup(experiment, timed, languages)
         if exact:
-            yield "row-memory", draw_lines(sweep, languages, names, exact, SMALL_INCHES)
+            yield "row-memory", draw_lines(experiment, languages, names, exact, SMALL_INCHES)

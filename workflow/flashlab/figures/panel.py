@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import in_words, label_variant
 from flashlab.figures.placement import POINTS, spread
@@ -61,7 +61,9 @@ FARTHEST = 1.25
 # The data
 
 
-def run_frame(sweep: Sweep, names: Collection[str], metrics: Sequence[Metric]) -> pd.DataFrame:
+def run_frame(
+    experiment: Experiment, names: Collection[str], metrics: Sequence[Metric]
+) -> pd.DataFrame:
     """A row for each run of these implementations and metric; no value without a result.
 
     ``variant`` is the variant's position in the sweep, ``size`` the value of the swept parameter.
@@ -70,14 +72,14 @@ def run_frame(sweep: Sweep, names: Collection[str], metrics: Sequence[Metric]) -
         {
             "implementation": name,
             "variant": position,
-            "size": sweep.value_of(row),
+            "size": experiment.value_of(row),
             **{key: row[key] for key in ("metric", "status", "value", "low", "high")},
         }
-        for name in sweep.implementations
+        for name in experiment.implementations
         if name in names
-        for position, variant in enumerate(sweep.variants)
+        for position, variant in enumerate(experiment.variants)
         for metric in metrics
-        for row in sweep.metric_rows(name, variant, metric.name)
+        for row in experiment.metric_rows(name, variant, metric.name)
     ]
     columns = [*LINE, "size", "metric", "status", "value", "low", "high"]
     data = pd.DataFrame(rows, columns=columns)
@@ -85,33 +87,39 @@ def run_frame(sweep: Sweep, names: Collection[str], metrics: Sequence[Metric]) -
 
 
 def line_frame(
-    sweep: Sweep, names: Collection[str], metrics: Sequence[Metric], languages: Sequence[str]
+    experiment: Experiment,
+    names: Collection[str],
+    metrics: Sequence[Metric],
+    languages: Sequence[str],
 ) -> pd.DataFrame:
     """The runs as lines: of variants with the same exact values, only the first is there.
 
     ``place`` is where a run stands along the axis, ``label`` the line's, and ``level`` the row of
     marks of a line that has a run without a result.
     """
-    data = run_frame(sweep, names, metrics)
+    data = run_frame(experiment, names, metrics)
     if all(metric.exact for metric in metrics):
         values = data.groupby(LINE)[["metric", "size", "value", "status"]]
         said = values.apply(lambda rows: rows.to_json(orient="values")).reset_index(name="said")
         data = data.merge(said.drop_duplicates(["implementation", "said"])[LINE])
     shown, several = data["implementation"], data.groupby("implementation")["variant"]
     words = data["variant"].map(
-        {i: label_variant(sweep.benchmark, v, languages) for i, v in enumerate(sweep.variants)}
+        {
+            i: label_variant(experiment.benchmark, v, languages)
+            for i, v in enumerate(experiment.variants)
+        }
     )
     words = words.where(several.transform("nunique") > 1, "")
     alone = (words != "") & (shown.nunique() == 1)
     return data.assign(
-        place=data["size"].map(dict(zip(sweep.values, _places_of(sweep), strict=True))),
+        place=data["size"].map(dict(zip(experiment.values, _places_of(experiment), strict=True))),
         label=words.where(alone, (shown + " " + words).str.strip()),
         level=data[data["status"] != "ok"].groupby(LINE, sort=False).ngroup(),
     )
 
 
-def _places_of(sweep: Sweep) -> list[int]:
-    return list(range(len(sweep.values))) if sweep.is_of_problems else sweep.values
+def _places_of(experiment: Experiment) -> list[int]:
+    return list(range(len(experiment.values))) if experiment.is_of_problems else experiment.values
 
 
 def value_limits(
@@ -138,7 +146,7 @@ def value_limits(
 
 def draw_panel(
     axes: Axes,
-    sweep: Sweep,
+    experiment: Experiment,
     data: pd.DataFrame,
     looks: Mapping[str, Look],
     title: Sequence[str],
@@ -157,8 +165,8 @@ def draw_panel(
     (`value_limits`), on a `logarithmic` axis or one from zero. `labelled` are the implementations
     whose lines are labelled, and `rows` is how many rows of marks there is room for.
     """
-    draw_series(axes, data, looks, **(POINT if sweep.is_of_problems else {}))
-    _scale_places(axes, sweep, ticks)
+    draw_series(axes, data, looks, **(POINT if experiment.is_of_problems else {}))
+    _scale_places(axes, experiment, ticks)
     most = max(2, int(height / TICK_INCHES))
     if limits is None:
         axes.set_yticks([])
@@ -216,10 +224,10 @@ def draw_series(
     return [(artist, rows) for artist, (_, _, rows) in drawn]
 
 
-def _scale_places(axes: Axes, sweep: Sweep, ticks: Sequence[str]) -> None:
+def _scale_places(axes: Axes, experiment: Experiment, ticks: Sequence[str]) -> None:
     """Ticks at the values of the sweep, logarithmic where they span two octaves."""
-    places = _places_of(sweep)
-    if not sweep.is_of_problems and 0 < 4 * places[0] <= places[-1]:
+    places = _places_of(experiment)
+    if not experiment.is_of_problems and 0 < 4 * places[0] <= places[-1]:
         axes.set_xscale("log", base=2)
     transform = axes.xaxis.get_transform()
     low, high = transform.transform([places[0], places[-1]])
@@ -292,14 +300,14 @@ def _in_stretches(chosen: Sequence[int], values: Sequence[int]) -> str:
 
 
 def explain_missing(
-    data: pd.DataFrame, sweep: Sweep, looks: Mapping[str, Look], languages: Sequence[str]
+    data: pd.DataFrame, experiment: Experiment, looks: Mapping[str, Look], languages: Sequence[str]
 ) -> list[Line2D]:
     """What the marks stand for: an entry of the legend for each line and status."""
     entries = []
     for _, runs in data[data["status"] != "ok"].groupby(["level", "status"], sort=False):
         name, label, status = map(str, runs[["implementation", "label", "status"]].iloc[0])
         label = label if label.startswith(name) else f"{name} {label}"
-        at = _in_stretches(sorted(set(runs["size"])), sweep.values)
-        text = f"{label}: {in_words(status, languages)}, {sweep.parameter.symbol} = {at}"
+        at = _in_stretches(sorted(set(runs["size"])), experiment.values)
+        text = f"{label}: {in_words(status, languages)}, {experiment.parameter.symbol} = {at}"
         entries.append(handle(text, name, color=looks[name].text, **MARK))
     return entries

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
-from flashlab.analysis.experiment import Sweep, variants_of
+from flashlab.analysis.experiment import Experiment, variants_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.figures.labels import in_words, label_variant, title_metric
 from flashlab.figures.panel import draw_series
@@ -46,23 +46,23 @@ SIZES = (1.0, 0.65)
 ROOF: Style = {"color": GREY, "zorder": 1.5}
 
 
-def _point_frame(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+def _point_frame(experiments: Sequence[Experiment]) -> pd.DataFrame:
     """Intensity in operations a byte and rate in TFLOP/s of each run that has a time, once."""
-    variants = variants_of(sweeps)
+    variants = variants_of(experiments)
     points = {}
-    for sweep in sweeps:
-        records = {sweep.key_of(run): run["record"] for run in sweep.runs}
-        for row in sweep.metrics:
-            metric = sweep.benchmark.metric(row["metric"])
+    for experiment in experiments:
+        records = {experiment.key_of(run): run["record"] for run in experiment.runs}
+        for row in experiment.metrics:
+            metric = experiment.benchmark.metric(row["metric"])
             if metric.work is None or row["status"] != "ok":
                 continue
             operations = metric.work.operations(row)
-            counted = sweep.counters_of(row, metric.name).get("dram_bytes")
+            counted = experiment.counters_of(row, metric.name).get("dram_bytes")
             moved = counted or metric.work.compulsory_bytes(row, row["dtype"])
-            points[(*sweep.key_of(row), metric.name)] = {
+            points[(*experiment.key_of(row), metric.name)] = {
                 "implementation": row["implementation"],
-                "record": records[sweep.key_of(row)],
-                "of": variants.index(sweep.variant_of(row)),
+                "record": records[experiment.key_of(row)],
+                "of": variants.index(experiment.variant_of(row)),
                 "metric": metric.name,
                 "dtype": row["dtype"],
                 "counted": bool(counted),
@@ -148,16 +148,16 @@ def _title(benchmark: Benchmark, metric: Metric, languages: Sequence[str]) -> st
 
 def draw_roofline(
     data: pd.DataFrame,
-    sweeps: Sequence[Sweep],
+    experiments: Sequence[Experiment],
     product: Ceiling,
     copy: Ceiling,
     emphasised: Sequence[str],
     languages: Sequence[str],
 ) -> Figure:
     """A panel for each metric whose work is declared; of many, those `emphasised` stand out."""
-    benchmark = sweeps[0].benchmark
+    benchmark = experiments[0].benchmark
     metrics = [metric for metric in benchmark.metrics if metric.work]
-    entries = {e["name"]: e for s in sweeps for e in s.plan["implementations"]}.values()
+    entries = {e["name"]: e for s in experiments for e in s.plan["implementations"]}.values()
     looks = looks_of(sorted(entries, key=lambda entry: entry["style"]), emphasised)
     figure, (panels,) = new_panels(PAGE_INCHES, 1, len(metrics), sharey=True)
     for axes, metric in zip(panels, metrics, strict=True):
@@ -165,23 +165,25 @@ def draw_roofline(
         _draw_roofs(axes, data, product, copy, languages)
         title_panel(axes, [f"{_title(benchmark, metric, languages)} (TFLOP/s)"])
         axes.set_xlabel(f"{in_words('intensity', languages)} (FLOP/byte)")
-    variants = [label_variant(benchmark, variant, languages) for variant in variants_of(sweeps)]
+    variants = [
+        label_variant(benchmark, variant, languages) for variant in variants_of(experiments)
+    ]
     draw_legend(figure, _handles(data, looks, variants, languages))
     lay_out(figure, PANEL_INCHES)
     return figure
 
 
 def draw_rooflines(
-    sweeps: Sequence[Sweep],
+    experiments: Sequence[Experiment],
     ceilings: Ceilings,
     emphasised: Sequence[str],
     languages: Sequence[str],
 ) -> Iterator[tuple[str, Figure]]:
     """The roofline of each dtype that has ceilings, which is hardly ever more than one."""
-    points = _point_frame(sweeps)
+    points = _point_frame(experiments)
     if points.empty:  # every run failed, or the benchmark declares no work
         return
     for dtype, data in points.groupby("dtype"):
         if product := ceilings.matrix.get(str(dtype)):
-            of = (data, sweeps, product, ceilings.copy, emphasised, languages)
+            of = (data, experiments, product, ceilings.copy, emphasised, languages)
             yield f"roofline-{dtype}", draw_roofline(*of)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Sweep, read_sweep
+from flashlab.analysis.experiment import Experiment, read_experiment
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.bars import draw_bars
@@ -29,7 +29,7 @@ HEAT_MAP_IMPLEMENTATIONS = 3
 """From how many compared implementations on a heat map says more than lines."""
 
 
-def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> Figure:
+def draw(experiment: Experiment, languages: Sequence[str], figure: Mapping[str, Any]) -> Figure:
     """One figure of an experiment: of a curve, or a panel for each metric of its quantity.
 
     The panels hold bars where the runs are alternatives at one setting, else lines.
@@ -38,11 +38,11 @@ def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> F
         UnknownNameError: the benchmark has no such quantity.
     """
     names, quantity = figure["implementations"], figure["quantity"]
-    for curve in sweep.benchmark.curves:
+    for curve in experiment.benchmark.curves:
         if curve.name == quantity:
-            return draw_curves(sweep, languages, names, curve)
-    draw_panels = draw_bars if sweep.has_alternatives else draw_lines
-    return draw_panels(sweep, languages, names, sweep.benchmark.panels(quantity))
+            return draw_curves(experiment, languages, names, curve)
+    draw_panels = draw_bars if experiment.has_alternatives else draw_lines
+    return draw_panels(experiment, languages, names, experiment.benchmark.panels(quantity))
 
 
 def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Path) -> None:
@@ -60,12 +60,12 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
     plan = legible_plan(read_json(plan_file))
     curves = {curve.name for curve in find_benchmark(plan["benchmark"]).curves}
     has_curves = any(figure["quantity"] in curves for figure in plan["figures"])
-    sweep = read_sweep(plan, tables, with_samples=has_curves)
+    experiment = read_experiment(plan, tables, with_samples=has_curves)
     languages = read_json(languages_file)
     with drawing():
-        for figure in sweep.plan["figures"]:
-            save(draw(sweep, languages, figure), output / f"{figure['id']}.svg")
-        for name, drawn in draw_small(sweep, languages):
+        for figure in experiment.plan["figures"]:
+            save(draw(experiment, languages, figure), output / f"{figure['id']}.svg")
+        for name, drawn in draw_small(experiment, languages):
             save(drawn, output / f"{name}.svg")
 
 
@@ -86,42 +86,47 @@ def draw_overview(
     measured. What stands out is the baseline, the headline's, and what each experiment emphasises.
     """
     plans = [legible_plan(read_json(path)) for path in plan_files]
-    sweeps = [s for plan in plans if not (s := read_sweep(plan, tables)).is_of_claims]
+    experiments = [s for plan in plans if not (s := read_experiment(plan, tables)).is_of_claims]
     findings = read_findings(findings_file)
     ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
     names = []
     with drawing():
-        for name, figure in _across(sweeps, findings, ceilings, read_json(languages_file)):
+        for name, figure in _across(experiments, findings, ceilings, read_json(languages_file)):
             save(figure, output / f"{name}.svg")
             names.append(name)
     write_json(output / "drawn.json", names)
 
 
 def _across(
-    sweeps: Sequence[Sweep],
+    experiments: Sequence[Experiment],
     findings: Sequence[Finding],
     ceilings: Ceilings | None,
     languages: Sequence[str],
 ) -> Iterator[tuple[str, Figure]]:
     """The figures across experiments, by their ids."""
-    swept = [sweep for sweep in sweeps if not sweep.is_summary]
-    headline = [name for sweep in sweeps if sweep.is_summary for name in sweep.implementations]
-    named = [[s.baseline for s in sweeps], headline, *(s.plan["emphasised"] for s in swept)]
+    swept = [experiment for experiment in experiments if not experiment.is_summary]
+    headline = [
+        name
+        for experiment in experiments
+        if experiment.is_summary
+        for name in experiment.implementations
+    ]
+    named = [[s.baseline for s in experiments], headline, *(s.plan["emphasised"] for s in swept)]
     emphasised = list(dict.fromkeys(itertools.chain(*named)))
-    dtypes = {row["dtype"] for sweep in swept for row in sweep.runs}
+    dtypes = {row["dtype"] for experiment in swept for row in experiment.runs}
     product = ceilings.matrix.get(dtypes.pop()) if ceilings and len(dtypes) == 1 else None
     if swept and (summary := draw_summary(swept, emphasised, product, languages)):
         yield "summary", summary
-    compared = compare(sweeps, findings)
-    if ladder := next((sweep for sweep in swept if sweep.steps), None):
+    compared = compare(experiments, findings)
+    if ladder := next((experiment for experiment in swept if experiment.steps), None):
         if not ladder.is_simulated:
             yield "steps", draw_steps(ladder, findings, languages)
         if split := draw_split(ladder, languages):
             yield "split", split
     elif len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS and not any(
-        sweep.has_alternatives for sweep in swept
+        experiment.has_alternatives for experiment in swept
     ):
         for number, page in enumerate(heat_map_pages(compared), start=1):
             yield f"heat-map-{number}", draw_heat_map(compared, page, languages)
     if ceilings:
-        yield from draw_rooflines(sweeps, ceilings, emphasised, languages)
+        yield from draw_rooflines(experiments, ceilings, emphasised, languages)

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from flashlab.analysis.experiment import Sweep, step_metric
+from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit
 from flashlab.figures.style import (
@@ -58,27 +58,31 @@ PART_SHADES = (
 MOST_PANELS = 2
 
 
-def _step_names(sweep: Sweep) -> list[str]:
-    return list(dict.fromkeys(name for pair in sweep.steps for name in pair))
+def _step_names(experiment: Experiment) -> list[str]:
+    return list(dict.fromkeys(name for pair in experiment.steps for name in pair))
 
 
-def _values_at(sweep: Sweep, value: int, metrics: Sequence[str]) -> dict[str, dict[str, float]]:
+def _values_at(
+    experiment: Experiment, value: int, metrics: Sequence[str]
+) -> dict[str, dict[str, float]]:
     """The metrics that each step has at a value of the sweep."""
     values: dict[str, dict[str, float]] = {}
-    for name in _step_names(sweep):
-        run = sweep.run_at(name, sweep.variants[0], value)
+    for name in _step_names(experiment):
+        run = experiment.run_at(name, experiment.variants[0], value)
         if run is not None and run["status"] == "ok":
-            rows = [sweep.metric_row(run, metric) for metric in metrics]
+            rows = [experiment.metric_row(run, metric) for metric in metrics]
             values[name] = {r["metric"]: float(r["value"]) for r in rows if r["status"] == "ok"}
     return values
 
 
-def _draw_panel(axes: Axes, sweep: Sweep, findings: Sequence[Finding], value: int) -> None:
+def _draw_panel(
+    axes: Axes, experiment: Experiment, findings: Sequence[Finding], value: int
+) -> None:
     """The speed of each step as a multiple of that of the first one that has any."""
-    metric, names = step_metric(sweep), _step_names(sweep)
+    metric, names = step_metric(experiment), _step_names(experiment)
     name_rows(axes, names, [row + 0.5 for row in range(len(names))], len(names))
-    title_panel(axes, [f"{sweep.parameter.symbol} = {value}"])
-    values = _values_at(sweep, value, [metric.name])
+    title_panel(axes, [f"{experiment.parameter.symbol} = {value}"])
+    values = _values_at(experiment, value, [metric.name])
     medians = {name: held[metric.name] for name, held in values.items() if held}
     if not medians:
         return
@@ -88,7 +92,7 @@ def _draw_panel(axes: Axes, sweep: Sweep, findings: Sequence[Finding], value: in
     ratios = {
         finding.subject["implementation"]: estimate
         for finding in findings
-        if (finding.kind, finding.experiment) == ("step", sweep.name)
+        if (finding.kind, finding.experiment) == ("step", experiment.name)
         and finding.is_about(metric=metric.name)
         for estimate in finding.estimates
         if estimate["value"] == value
@@ -105,28 +109,34 @@ def _draw_panel(axes: Axes, sweep: Sweep, findings: Sequence[Finding], value: in
         name_artists(name, [*bar, write(axes, text, (factor, row + 0.5), (3, 0))])
 
 
-def draw_steps(sweep: Sweep, findings: Sequence[Finding], languages: Sequence[str]) -> Figure:
+def draw_steps(
+    experiment: Experiment, findings: Sequence[Finding], languages: Sequence[str]
+) -> Figure:
     """A panel for each of the last values of the sweep, a bar for each step."""
-    values = sweep.values[-MOST_PANELS:]
+    values = experiment.values[-MOST_PANELS:]
     figure, (panels,) = new_panels(PAGE_INCHES, 1, len(values), sharey=True)
     for axes, value in zip(panels, values, strict=True):
-        _draw_panel(axes, sweep, findings, value)
+        _draw_panel(axes, experiment, findings, value)
         axes.set_xlabel(in_words("speed_of_steps", languages))
     keys = VERDICTS.items()
     handles = [Patch(label=in_words(key, languages), **LOOKS[verdict]) for verdict, key in keys]
     draw_legend(figure, handles, len(handles))
-    lay_out(figure, ROW_INCHES * len(_step_names(sweep)))
+    lay_out(figure, ROW_INCHES * len(_step_names(experiment)))
     return figure
 
 
-def draw_split(sweep: Sweep, languages: Sequence[str]) -> Figure | None:
+def draw_split(experiment: Experiment, languages: Sequence[str]) -> Figure | None:
     """Where a time goes at the last value of a sweep, a bar for each step; None without any."""
-    split, benchmark, value = sweep.benchmark.split, sweep.benchmark, sweep.values[-1]
+    split, benchmark, value = (
+        experiment.benchmark.split,
+        experiment.benchmark,
+        experiment.values[-1],
+    )
     if split is None:
         return None
     held = {metric.name for metric in benchmark.metrics}  # a part may be optional
     metrics = [name for name in (*split.parts, split.whole) if name in held]
-    times = {n: v for n, v in _values_at(sweep, value, metrics).items() if split.whole in v}
+    times = {n: v for n, v in _values_at(experiment, value, metrics).items() if split.whole in v}
     if not times:
         return None
     whole, shades = benchmark.metric(split.whole), dict(zip(split.parts, PART_SHADES, strict=False))
@@ -142,7 +152,7 @@ def draw_split(sweep: Sweep, languages: Sequence[str]) -> Figure | None:
         text = f"{three_digits(parts[split.whole])} {whole.unit}"
         name_artists(name, [write(axes, text, (100, row + 0.5), (4, 0))])
     *texts, last = title_with_unit(whole, languages)
-    title_panel(axes, [*texts, f"{last}, {sweep.parameter.symbol} = {value}"])
+    title_panel(axes, [*texts, f"{last}, {experiment.parameter.symbol} = {value}"])
     axes.set_xlabel(in_words("share_of_whole", languages))
     labels = {part: capitalised(benchmark.metric(part).labels) for part in shades}
     handles = [Patch(color=shades[p], label=in_languages(t, languages)) for p, t in labels.items()]

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from flashlab.analysis.ceilings import Ceiling
-from flashlab.analysis.experiment import Row, Sweep, Variant, metrics_of
+from flashlab.analysis.experiment import Experiment, Row, Variant, metrics_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.figures.labels import in_words, label_briefly, label_fixed, title_with_unit
 from flashlab.figures.panel import (
@@ -42,51 +42,55 @@ FROM_CEILING = 5
 RATE_UNIT = "TFLOP/s"
 """The unit of the rates that a matrix product is a ceiling of."""
 
-Series = tuple[Sweep, Variant]
+Series = tuple[Experiment, Variant]
 
 
 # What is drawn
 
 
 def _ends(series: Series, value: int) -> set[tuple[Any, ...]]:
-    sweep, variant = series
-    rows = (sweep.run_at(name, variant, value) for name in sweep.implementations)
-    return {sweep.key_of(row) for row in rows if row}
+    experiment, variant = series
+    rows = (experiment.run_at(name, variant, value) for name in experiment.implementations)
+    return {experiment.key_of(row) for row in rows if row}
 
 
 def _goes_on(series: Series, other: Series) -> bool:
     """Whether the first runs of the other are the last of this, along the same parameter."""
-    (sweep, _), (further, _) = series, other
-    last = sweep.values[-1]
-    alike = further.plan["sweep"] == sweep.plan["sweep"] and further.values[0] == last
+    (experiment, _), (further, _) = series, other
+    last = experiment.values[-1]
+    alike = further.plan["sweep"] == experiment.plan["sweep"] and further.values[0] == last
     return alike and len(further.values) > 1 and bool(_ends(series, last) & _ends(other, last))
 
 
-def joined(chain: Sequence[Series]) -> Sweep:
+def joined(chain: Sequence[Series]) -> Experiment:
     """One sweep of all the runs of several, each in one variant."""
     first = chain[0][0]
-    entries = {e["name"]: e for sweep, _ in chain for e in sweep.plan["implementations"]}
+    entries = {e["name"]: e for experiment, _ in chain for e in experiment.plan["implementations"]}
     runs: dict[Any, Row] = {}
     metrics: dict[Any, Row] = {}
-    for sweep, variant in chain:
-        for table, rows in ((runs, sweep.runs), (metrics, sweep.metrics)):
+    for experiment, variant in chain:
+        for table, rows in ((runs, experiment.runs), (metrics, experiment.metrics)):
             for row in rows:
-                if sweep.variant_of(row) == variant:
-                    table.setdefault((*sweep.key_of(row), row.get("metric")), row)
+                if experiment.variant_of(row) == variant:
+                    table.setdefault((*experiment.key_of(row), row.get("metric")), row)
     plan = {**first.plan, "implementations": list(entries.values())}
-    return Sweep(plan, first.benchmark, list(runs.values()), list(metrics.values()))
+    return Experiment(plan, first.benchmark, list(runs.values()), list(metrics.values()))
 
 
-def longest_sweep(sweeps: Sequence[Sweep]) -> Sweep:
+def longest_experiment(experiments: Sequence[Experiment]) -> Experiment:
     """What has the most implementations, then values, among sweeps that go on from one another."""
-    series = [(sweep, variant) for sweep in sweeps for variant in sweep.variants]
+    series = [
+        (experiment, variant) for experiment in experiments for variant in experiment.variants
+    ]
     chains = []
     for first in series:
         chain = [first]
         while following := next((s for s in series if _goes_on(chain[-1], s)), None):
             chain.append(following)
         chains.append(joined(chain))
-    return max(chains, key=lambda sweep: (len(sweep.implementations), len(sweep.values)))
+    return max(
+        chains, key=lambda experiment: (len(experiment.implementations), len(experiment.values))
+    )
 
 
 def shown_metrics(benchmark: Benchmark) -> list[Metric]:
@@ -98,13 +102,17 @@ def shown_metrics(benchmark: Benchmark) -> list[Metric]:
     return list(benchmark.panels((higher or sampled)[0].name))[:2]
 
 
-def _out_of_memory(sweeps: Sequence[Sweep]) -> Sweep | None:
+def _out_of_memory(experiments: Sequence[Experiment]) -> Experiment | None:
     """The first sweep, in one variant, in which some run is out of memory and another is not."""
-    for sweep in sweeps:
-        for variant in sweep.variants:
-            runs = [run for name in sweep.implementations for run in sweep.run_rows(name, variant)]
+    for experiment in experiments:
+        for variant in experiment.variants:
+            runs = [
+                run
+                for name in experiment.implementations
+                for run in experiment.run_rows(name, variant)
+            ]
             if {"oom", "ok"} <= {run["status"] for run in runs}:
-                return joined([(sweep, variant)])
+                return joined([(experiment, variant)])
     return None
 
 
@@ -112,7 +120,7 @@ def _out_of_memory(sweeps: Sequence[Sweep]) -> Sweep | None:
 
 
 def _reference(
-    sweep: Sweep,
+    experiment: Experiment,
     metric: Metric,
     data: pd.DataFrame,
     product: Ceiling | None,
@@ -124,7 +132,7 @@ def _reference(
     down to what it fell to under load, unless the best rate is far below it.
     """
     if metric.account and "oom" in set(data["status"]):
-        capacity = metric.account.capacity(sweep.device)
+        capacity = metric.account.capacity(experiment.device)
         if capacity:
             text = f"{in_words('capacity', languages)} {as_number(round(capacity))}"
             return capacity, text, capacity
@@ -137,7 +145,7 @@ def _reference(
 
 
 def draw_summary(
-    sweeps: Sequence[Sweep],
+    experiments: Sequence[Experiment],
     emphasised: Sequence[str],
     product: Ceiling | None,
     languages: Sequence[str],
@@ -146,10 +154,10 @@ def draw_summary(
 
     None where there is no result to draw. `product` is the rates' ceiling, if it was measured.
     """
-    along = longest_sweep(sweeps)
-    benchmark = sweeps[0].benchmark
+    along = longest_experiment(experiments)
+    benchmark = experiments[0].benchmark
     shown = [(along, metric) for metric in shown_metrics(benchmark)]
-    failing = _out_of_memory(sweeps) or along
+    failing = _out_of_memory(experiments) or along
     shown += [(failing, metric) for metric in metrics_of(benchmark, exact=True)[:1]]
     frames = [line_frame(s, s.implementations, [metric], languages) for s, metric in shown]
     data = pd.concat(frames, ignore_index=True)
@@ -161,29 +169,29 @@ def draw_summary(
     labelled = [name for name, look in looks.items() if look.stands_out]
     marks = max(int(own["level"].nunique()) for own in frames)
     figure, (panels,) = new_panels(PAGE_INCHES, 1, len(shown))
-    for (sweep, metric), axes, own in zip(shown, panels, frames, strict=True):
+    for (experiment, metric), axes, own in zip(shown, panels, frames, strict=True):
         logarithmic = metric.quantity.logarithmic
-        reference = _reference(sweep, metric, own, product, languages)
+        reference = _reference(experiment, metric, own, product, languages)
         further = [] if metric.exact or logarithmic else [highest]
         if reference:  # with room for its words
             further.append(reference[0] * (2 if logarithmic else 1.1))
         draw_panel(
             axes,
-            sweep,
+            experiment,
             own,
             looks,
             title_with_unit(metric, languages),
             PANEL_INCHES,
-            ticks=[str(value) for value in sweep.values],
+            ticks=[str(value) for value in experiment.values],
             limits=value_limits(own, logarithmic, *further),
             logarithmic=logarithmic,
             labelled=labelled,
             rows=marks,
-            subtitle=label_fixed(sweep, languages),
+            subtitle=label_fixed(experiment, languages),
         )
         if reference and own["value"].notna().any():
             draw_reference(axes, *reference)
-        axes.set_xlabel(label_briefly(sweep))
+        axes.set_xlabel(label_briefly(experiment))
     apart: Style = {"linestyle": "none"} if along.is_of_problems else {}
     others = {name: look for name, look in looks.items() if not look.stands_out}
     handles = [handle(name, name, **look.sample(**apart)) for name, look in others.items()]

@@ -59,7 +59,7 @@ def _counters_version(config: Mapping[str, Any], kept: Path, on: Machine) -> str
     return version
 
 
-def counting_of(source: Source, experiments: Sequence[planning.Experiment]) -> Counting:
+def counting_of(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> Counting:
     """The counters to read here; none of a recorded dataset, or where none are wanted.
 
     Raises:
@@ -89,7 +89,7 @@ def counting_of(source: Source, experiments: Sequence[planning.Experiment]) -> C
 
 
 def _planned(
-    source: Source, experiments: Sequence[planning.Experiment], protocol: Mapping[str, Any]
+    source: Source, experiments: Sequence[planning.PlannedExperiment], protocol: Mapping[str, Any]
 ) -> dict[Run, planning.PlannedRun]:
     """The file of the counters of each run that is counted."""
     runs = [

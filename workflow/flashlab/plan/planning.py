@@ -60,7 +60,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class PlannedExperiment:
     """A sweep of one parameter, as planned on one kind of device.
 
     Counters are read of the runs of one that is `counted`.
@@ -151,11 +151,13 @@ def _figures(experiment: Mapping[str, Any]) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) -> list[Experiment]:
+def experiments(
+    config: Mapping[str, Any], benchmark: Benchmark, device: str
+) -> list[PlannedExperiment]:
     """The experiments of a resolved configuration on a kind of device, the summary first."""
     summary = config["summary"]
     planned = [
-        Experiment(
+        PlannedExperiment(
             benchmark=benchmark,
             name=SUMMARY,
             title={},
@@ -167,7 +169,7 @@ def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) ->
     ]
     for experiment in config["experiments"]:
         planned.append(
-            Experiment(
+            PlannedExperiment(
                 benchmark=benchmark,
                 name=experiment["name"],
                 title=experiment["title"],
@@ -313,7 +315,7 @@ def plan_claims(
     claimed: Collection[Run],
     held: Iterable[tuple[str, PlannedRun]],
     planned: Mapping[Run, PlannedRun],
-) -> list[tuple[Experiment, dict[Run, PlannedRun]]]:
+) -> list[tuple[PlannedExperiment, dict[Run, PlannedRun]]]:
     """The records that published claims are about and no experiment plans.
 
     Args:
@@ -336,7 +338,7 @@ def plan_claims(
     }
     return [
         (
-            Experiment(
+            PlannedExperiment(
                 benchmark=benchmark,
                 name=f"{CLAIMS_PREFIX}{protocol}",
                 title={},
@@ -398,7 +400,7 @@ def _record_entry(entry: PlannedRun) -> dict[str, Any]:
 
 
 def records_document(
-    experiment: Experiment,
+    experiment: PlannedExperiment,
     planned: Mapping[Run, PlannedRun],
     implementations: Mapping[str, Implementation],
     dtype: str,
@@ -458,7 +460,7 @@ def _step(implementation: Implementation) -> dict[str, Any]:
 
 
 def experiment_document(
-    experiment: Experiment,
+    experiment: PlannedExperiment,
     implementations: Mapping[str, Implementation],
     config: Mapping[str, Any],
     dtype: str,

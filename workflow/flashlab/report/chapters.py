@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flashlab.analysis.experiment import Sweep, sections_of
+from flashlab.analysis.experiment import Experiment, sections_of
 from flashlab.analysis.finding import Finding
 from flashlab.report.compact import compact_table, records_of
 from flashlab.report.data import BETTER, ReportData
@@ -45,13 +45,13 @@ def shared_title(titles: Sequence[str]) -> str:
     return common.strip(" ,，、·(（") or titles[0]
 
 
-def _title(data: ReportData, group: Sequence[Sweep], first: int) -> Tellable:
+def _title(data: ReportData, group: Sequence[Experiment], first: int) -> Tellable:
     """``Experiment 2: Causal masking``, ``Experiments 6–9: Long sequences``."""
     if len(group) == 1:
         ordinal = say("experiment", number=first)
     else:
         ordinal = say("experiments", first=first, last=first + len(group) - 1)
-    titles = [sweep.plan["title"] for sweep in group]
+    titles = [experiment.plan["title"] for experiment in group]
     shared = {
         language: shared_title([title[language] for title in titles]) for language in titles[0]
     }
@@ -59,14 +59,14 @@ def _title(data: ReportData, group: Sequence[Sweep], first: int) -> Tellable:
 
 
 def _printed_figures(
-    data: ReportData, group: Sequence[Sweep], sections: Sequence[Section]
+    data: ReportData, group: Sequence[Experiment], sections: Sequence[Section]
 ) -> list[FigureEntry]:
     """The figures on paper; those of several experiments differ in the experiment alone."""
     found = []
     entries = {
-        (sweep.name, figure["id"]): (section, figure, entry)
-        for sweep, section in zip(group, sections, strict=True)
-        for figure, entry in zip(sweep.plan["figures"], section.figures, strict=True)
+        (experiment.name, figure["id"]): (section, figure, entry)
+        for experiment, section in zip(group, sections, strict=True)
+        for figure, entry in zip(experiment.plan["figures"], section.figures, strict=True)
     }
     for section, figure, entry in (entries[key] for key in printed_figures(data, group)):
         quantity = data.benchmark.quantities.get(figure["quantity"])
@@ -85,7 +85,10 @@ def render_chapters(
     data: ReportData, renderer: FindingRenderer, sections: Sequence[Section]
 ) -> list[Chapter]:
     """The chapters, of the sections on the experiments in their order."""
-    by_name = {sweep.name: section for sweep, section in zip(data.sweeps, sections, strict=True)}
+    by_name = {
+        experiment.name: section
+        for experiment, section in zip(data.experiments, sections, strict=True)
+    }
     conclusions: dict[str | None, Finding] = {
         finding.experiment: finding
         for finding in data.findings
@@ -94,8 +97,8 @@ def render_chapters(
     found: list[Chapter] = []
     told: dict[frozenset[str], int] = {}
     first = 1
-    for number, group in enumerate(sections_of(data.sweeps), start=1):
-        members = [by_name[sweep.name] for sweep in group]
+    for number, group in enumerate(sections_of(data.experiments), start=1):
+        members = [by_name[experiment.name] for experiment in group]
         table = compact_table(data, group, told)
         figures = _printed_figures(data, group, members)
         conclusion = conclusions.get(group[0].name)
@@ -113,46 +116,46 @@ def render_chapters(
                 sections=members,
             )
         )
-        for sweep in group:
-            for variant in sweep.variants:
-                told.setdefault(records_of(sweep, variant), number)
+        for experiment in group:
+            for variant in experiment.variants:
+                told.setdefault(records_of(experiment, variant), number)
         first += len(group)
     return found
 
 
 def _table_caption(
-    data: ReportData, group: Sequence[Sweep], table: Table, told: dict[frozenset[str], int]
+    data: ReportData, group: Sequence[Experiment], table: Table, told: dict[frozenset[str], int]
 ) -> Tellable:
     """A table's caption, and in which table the variants are that it leaves out."""
     assert table.caption is not None
     elsewhere = [
         say("table.elsewhere", variant=Heading(data.variant(variant)), number=number)
-        for sweep in group
-        for variant in sweep.variants
-        if (number := told.get(records_of(sweep, variant))) and len(sweep.variants) > 1
+        for experiment in group
+        for variant in experiment.variants
+        if (number := told.get(records_of(experiment, variant))) and len(experiment.variants) > 1
     ]
     return in_turn([table.caption, *elsewhere])
 
 
-def _settings(data: ReportData, group: Sequence[Sweep]) -> Tellable:
+def _settings(data: ReportData, group: Sequence[Experiment]) -> Tellable:
     """The settings of several experiments: what they share, and what each of them differs in."""
-    sweep = group[0]
+    experiment = group[0]
     rows = [row for each in group for row in each.runs]
     fixed, differing = [], []
     for parameter in data.benchmark.parameters:
         values = sorted({row[parameter.name] for row in rows})
-        if parameter == sweep.parameter or parameter in sweep.covaried:
+        if parameter == experiment.parameter or parameter in experiment.covaried:
             continue
         if len(values) == 1:
             fixed.append(setting(parameter, values[0]))
-        elif not any(p == parameter for p in sweep.varying):
+        elif not any(p == parameter for p in experiment.varying):
             differing.append(setting(parameter, *values))
-    along = [values_along(sweep, parameter) for parameter in sweep.covaried]
+    along = [values_along(experiment, parameter) for parameter in experiment.covaried]
     told = [
         say(
             "setting.shared",
-            parameter=ParameterName(sweep.parameter.name),
-            values=Listed([str(value) for value in sweep.values]),
+            parameter=ParameterName(experiment.parameter.name),
+            values=Listed([str(value) for value in experiment.values]),
             fixed=Listed(fixed),
             differing=Listed(differing),
         )

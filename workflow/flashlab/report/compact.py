@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.experiment import Sweep, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric, Parameter
 from flashlab.report.data import ReportData, with_unit
@@ -66,19 +66,23 @@ def _places(cell: Cell | Tellable) -> int | None:
     return len(found[1]) - 1 if found[1] else 0
 
 
-def printed_value(data: ReportData, sweep: Sweep, run: RunRow | None, metric: str) -> Cell:
+def printed_value(
+    data: ReportData, experiment: Experiment, run: RunRow | None, metric: str
+) -> Cell:
     """A metric of a run with as many digits as its interval supports."""
     if run is None:
         return Cell("–")
     if run["status"] != "ok":
         return Cell(FAILED.get(run["status"], "×"))
-    row, declared = sweep.metric_row(run, metric), sweep.benchmark.metric(metric)
+    row, declared = experiment.metric_row(run, metric), experiment.benchmark.metric(metric)
     if row["value"] is None:
         return Cell("–")
     if declared.exact:
         return Cell(data.number(row["value"], 4 if row["value"] < 1000 else 6))
-    parts = [sweep.metric_row(run, name) for name in sweep.benchmark.measured_behind(metric)]
-    is_sum = declared.derived is None or declared in sweep.benchmark.totals
+    parts = [
+        experiment.metric_row(run, name) for name in experiment.benchmark.measured_behind(metric)
+    ]
+    is_sum = declared.derived is None or declared in experiment.benchmark.totals
     if not is_sum or any(part["low"] is None for part in parts):
         return Cell(data.number(row["value"], 3))
     half_width = sum(part["high"] - part["low"] for part in parts) / 2
@@ -118,19 +122,19 @@ def ratio_cell(data: ReportData, ratio: float, verdict: str) -> Cell:
 
 
 def _pair_row(
-    data: ReportData, sweep: Sweep, variant: Variant, value: int, names: Sequence[str]
+    data: ReportData, experiment: Experiment, variant: Variant, value: int, names: Sequence[str]
 ) -> list[Cell | Tellable]:
-    runs = [sweep.run_at(name, variant, value) for name in names]
+    runs = [experiment.run_at(name, variant, value) for name in names]
     other = next(name for name in names if name != data.baseline)
     cells: list[Cell | Tellable] = []
-    for metric in chosen_metrics(sweep.benchmark):
-        cells += [printed_value(data, sweep, run, metric.name) for run in runs]
-        choice = data.find(sweep, "choice", metric=metric.name, variant=dict(variant))
+    for metric in chosen_metrics(experiment.benchmark):
+        cells += [printed_value(data, experiment, run, metric.name) for run in runs]
+        choice = data.find(experiment, "choice", metric=metric.name, variant=dict(variant))
         cells.append(_ratio_cells(choice, value, other, data))
-    for metric in metrics_of(sweep.benchmark, exact=True):
-        cells += [printed_value(data, sweep, run, metric.name) for run in runs]
+    for metric in metrics_of(experiment.benchmark, exact=True):
+        cells += [printed_value(data, experiment, run, metric.name) for run in runs]
         values = [
-            sweep.metric_row(run, metric.name)["value"]
+            experiment.metric_row(run, metric.name)["value"]
             for run in runs
             if run is not None and run["status"] == "ok"
         ]
@@ -139,11 +143,11 @@ def _pair_row(
 
 
 def _pair_table(
-    data: ReportData, sweep: Sweep, names: Sequence[str], variants: Sequence[Variant]
+    data: ReportData, experiment: Experiment, names: Sequence[str], variants: Sequence[Variant]
 ) -> Table:
-    benchmark = sweep.benchmark
-    sizes = [sweep.parameter, *(p for p in sweep.varying if p != sweep.parameter)]
-    several = sweep.varying_variants if len(variants) > 1 else []
+    benchmark = experiment.benchmark
+    sizes = [experiment.parameter, *(p for p in experiment.varying if p != experiment.parameter)]
+    several = experiment.varying_variants if len(variants) > 1 else []
     metrics: list[Metric] = [*chosen_metrics(benchmark), *metrics_of(benchmark, exact=True)]
     groups: list[tuple[Tellable, int]] = [("", len(several) + len(sizes))]
     columns: list[Tellable] = [
@@ -156,15 +160,15 @@ def _pair_table(
         columns += [*(name for name in names), ""]
     rows = []
     for variant in variants:
-        for value in sweep.values:
-            run = next((r for r in sweep.runs if sweep.value_of(r) == value), None)
+        for value in experiment.values:
+            run = next((r for r in experiment.runs if experiment.value_of(r) == value), None)
             assert run is not None  # every value of a sweep has a run
             cells: list[Cell | Tellable] = [
                 *(setting(p, dict(variant)[p.name]) for p in several),
                 *(Cell(str(run[size.name])) for size in sizes),
-                *_pair_row(data, sweep, variant, value, names),
+                *_pair_row(data, experiment, variant, value, names),
             ]
-            rows.append(Row(cells, first=value == sweep.values[0] and variant != variants[0]))
+            rows.append(Row(cells, first=value == experiment.values[0] and variant != variants[0]))
     numeric = range(len(several), len(columns))
     caption = _caption(data, metrics, rows, "caption.compact.bold.difference")
     return Table(columns, rows, numeric=numeric, caption=caption, groups=groups)
@@ -173,7 +177,7 @@ def _pair_table(
 # Several
 
 
-def _telling_apart(group: Sequence[Sweep]) -> list[Parameter]:
+def _telling_apart(group: Sequence[Experiment]) -> list[Parameter]:
     """The parameters that tell the experiments and variants of a chapter from one another."""
     several = len({variant for each in group for variant in each.variants}) > 1
     return [
@@ -185,12 +189,12 @@ def _telling_apart(group: Sequence[Sweep]) -> list[Parameter]:
 
 
 def _differing(
-    data: ReportData, telling: Sequence[Parameter], sweep: Sweep, variant: Variant
+    data: ReportData, telling: Sequence[Parameter], experiment: Experiment, variant: Variant
 ) -> Tellable:
     """An experiment and its variant, by the parameters that tell it from others of its chapter."""
     given: dict[str, Any] = {}
     for parameter in telling:
-        mine = {row[parameter.name] for row in sweep.runs}
+        mine = {row[parameter.name] for row in experiment.runs}
         if parameter.is_variant:
             given[parameter.name] = dict(variant)[parameter.name]
         elif len(mine) == 1:
@@ -199,52 +203,56 @@ def _differing(
     return Listed(found) if found else ""
 
 
-def _best(data: ReportData, sweep: Sweep, variant: Variant, metric: str) -> dict[int, list[str]]:
+def _best(
+    data: ReportData, experiment: Experiment, variant: Variant, metric: str
+) -> dict[int, list[str]]:
     """Who is the best or level with it, at each value."""
-    choice = data.find(sweep, "choice", metric=metric, variant=dict(variant))
+    choice = data.find(experiment, "choice", metric=metric, variant=dict(variant))
     return {each["value"]: each["level"] for each in choice.estimates} if choice else {}
 
 
 def _rows_of(
     data: ReportData,
-    group: Sequence[Sweep],
+    group: Sequence[Experiment],
     shown: Collection[tuple[str, Variant]],
     metrics: Sequence[Metric],
 ) -> Iterator[Row]:
     several, telling = len(shown) > 1, _telling_apart(group)
-    for sweep in group:
-        for variant in sweep.variants:
-            if (sweep.name, variant) not in shown:
+    for experiment in group:
+        for variant in experiment.variants:
+            if (experiment.name, variant) not in shown:
                 continue
-            label = _differing(data, telling, sweep, variant)
-            for position, name in enumerate(sweep.implementations):
+            label = _differing(data, telling, experiment, variant)
+            for position, name in enumerate(experiment.implementations):
                 cells: list[Cell | Tellable] = []
                 if several:
                     cells.append(label if not position else Cell(""))
                 cells.append(Cell(name))
                 for metric in metrics:
-                    best = _best(data, sweep, variant, metric.name)
-                    for value in sweep.values:
-                        run = sweep.run_at(name, variant, value)
-                        cell = printed_value(data, sweep, run, metric.name)
+                    best = _best(data, experiment, variant, metric.name)
+                    for value in experiment.values:
+                        run = experiment.run_at(name, variant, value)
+                        cell = printed_value(data, experiment, run, metric.name)
                         cells.append(replace(cell, strong=name in best.get(value, ())))
                 yield Row(cells, implementation=name, first=not position)
 
 
-def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
+def _alternatives_table(data: ReportData, experiment: Experiment) -> Table:
     """Of alternatives at one setting: a row an implementation and variant.
 
     What is derived from a metric tells nothing more of runs that do the same work, and is left out.
     """
-    variants = sweep.varying_variants
-    metrics = [m for m in sweep.benchmark.metrics if not m.derived and _is_known(sweep, m)]
+    variants = experiment.varying_variants
+    metrics = [
+        m for m in experiment.benchmark.metrics if not m.derived and _is_known(experiment, m)
+    ]
     columns = [
         say("column.implementation"),
         *(heading(variant.labels) for variant in variants),
         *(with_unit(data.panel(metric), metric) for metric in metrics),
     ]
     rows, name = [], ""
-    for run in sweep.ordered:
+    for run in experiment.ordered:
         first = run["implementation"] != name
         name = run["implementation"]
         cells: list[Cell | Tellable] = [
@@ -253,7 +261,7 @@ def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
         ]
 
         def value(metric: Metric, run: RunRow = run) -> Cell:
-            return printed_value(data, sweep, run, metric.name)
+            return printed_value(data, experiment, run, metric.name)
 
         cells += data.metric_cells(run, metrics, value)
         rows.append(Row(cells, implementation=name, first=first))
@@ -262,27 +270,29 @@ def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
     return Table(columns, rows, numeric=numeric, caption=caption)
 
 
-def _is_known(sweep: Sweep, metric: Metric) -> bool:
+def _is_known(experiment: Experiment, metric: Metric) -> bool:
     """Whether any run has a metric."""
-    return any(row["value"] is not None for row in sweep.metrics if row["metric"] == metric.name)
+    return any(
+        row["value"] is not None for row in experiment.metrics if row["metric"] == metric.name
+    )
 
 
 def _several_table(
-    data: ReportData, group: Sequence[Sweep], shown: Collection[tuple[str, Variant]]
+    data: ReportData, group: Sequence[Experiment], shown: Collection[tuple[str, Variant]]
 ) -> Table:
-    sweep, benchmark = group[0], data.benchmark
+    experiment, benchmark = group[0], data.benchmark
     metrics = [*chosen_metrics(benchmark)[-1:], *metrics_of(benchmark, exact=True)]
-    if len(sweep.values) * len(metrics) > 2 * MOST_VALUES:
+    if len(experiment.values) * len(metrics) > 2 * MOST_VALUES:
         metrics = metrics[:1]
     several = len(shown) > 1
     columns: list[Tellable] = [*([say("column.setting")] if several else [])]
     columns.append(say("column.implementation"))
     groups: list[tuple[Tellable, int]] = [("", len(columns))]
     for metric in metrics:
-        symbol = sweep.parameter.symbol
+        symbol = experiment.parameter.symbol
         label = Listed([with_unit(heading(metric.labels), metric), f", {symbol} ="], "")
-        groups.append((label, len(sweep.values)))
-        columns += [str(value) for value in sweep.values]
+        groups.append((label, len(experiment.values)))
+        columns += [str(value) for value in experiment.values]
     rows = list(_rows_of(data, group, shown, metrics))
     numeric = range(1 + several, len(columns))
     caption = _caption(data, metrics, rows, "caption.compact.bold.best")
@@ -290,26 +300,28 @@ def _several_table(
 
 
 def compact_table(
-    data: ReportData, group: Sequence[Sweep], told: Collection[frozenset[str]]
+    data: ReportData, group: Sequence[Experiment], told: Collection[frozenset[str]]
 ) -> Table | None:
     """The table of a chapter, with its caption; None where nothing gave numbers.
 
     A variant whose runs an earlier chapter's table holds (`told`, sets of record names) is left out
     where another one remains.
     """
-    if all(run["status"] != "ok" for sweep in group for run in sweep.runs):
+    if all(run["status"] != "ok" for experiment in group for run in experiment.runs):
         return None
     if group[0].has_alternatives:
         return aligned(_alternatives_table(data, group[0]))
-    every = [(sweep, variant) for sweep in group for variant in sweep.variants]
+    every = [(experiment, variant) for experiment in group for variant in experiment.variants]
     fresh = [pair for pair in every if records_of(*pair) not in told] or every
     names = [name for name in group[0].implementations if name == data.baseline]
     names += [name for name in group[0].implementations if name != data.baseline]
     if len(group) == 1 and len(names) == 2 and data.baseline in names:
         return aligned(_pair_table(data, group[0], names, [variant for _, variant in fresh]))
-    return aligned(_several_table(data, group, [(sweep.name, v) for sweep, v in fresh]))
+    return aligned(_several_table(data, group, [(experiment.name, v) for experiment, v in fresh]))
 
 
-def records_of(sweep: Sweep, variant: Variant) -> frozenset[str]:
+def records_of(experiment: Experiment, variant: Variant) -> frozenset[str]:
     """The records behind one variant of an experiment."""
-    return frozenset(run["record"] for run in sweep.runs if sweep.variant_of(run) == variant)
+    return frozenset(
+        run["record"] for run in experiment.runs if experiment.variant_of(run) == variant
+    )

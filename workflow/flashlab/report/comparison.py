@@ -58,18 +58,18 @@ def _choices(data: ReportData) -> Table | None:
     """Who is best by each metric along each experiment, where there is a choice of several."""
     metrics = chosen_metrics(data.benchmark)
     rows: list[Row] = []
-    for sweep in data.sweeps:
-        for variant in sweep.variants:
-            title: Tellable = Label(sweep.plan["title"])
-            if len(sweep.variants) > 1:
+    for experiment in data.experiments:
+        for variant in experiment.variants:
+            title: Tellable = Label(experiment.plan["title"])
+            if len(experiment.variants) > 1:
                 title = say("crossover.where", title=title, variant=data.variant(variant))
             cells: list[Cell | Tellable] = [title]
             for metric in metrics:
                 about = {"metric": metric.name, "variant": dict(variant)}
-                found = data.find(sweep, "choice", **about)
+                found = data.find(experiment, "choice", **about)
                 if found is None or found.facts["of"] < MIN_CHOICES or not found.facts["count"]:
                     break
-                cells.append(_winners(found, sweep.parameter.symbol))
+                cells.append(_winners(found, experiment.parameter.symbol))
             else:
                 if cells[1:] not in [
                     row.cells[1:] for row in rows
@@ -146,7 +146,7 @@ def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
             continue
         if finding.implementations <= set(data.headline):
             continue
-        sweep = data.sweep(str(finding.experiment))
+        experiment = data.experiment(str(finding.experiment))
         facts, metric = finding.facts, data.benchmark.metric(str(finding.metric))
         links = renderer.links(finding)
         # An experiment that shares its runs with an earlier one has the same crossovers.
@@ -155,13 +155,13 @@ def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
         if key in known:
             continue
         known.add(key)
-        group = (sweep.name, finding.variant, metric.name)
+        group = (experiment.name, finding.variant, metric.name)
         first = group[:2] != before[:2]
-        title: Tellable = Label(sweep.plan["title"])
+        title: Tellable = Label(experiment.plan["title"])
         if finding.variant:
             variant = data.variant(finding.variant)
             title = say("crossover.where", title=title, variant=variant)
-        span = f"{sweep.parameter.symbol} = {facts['low_at']} – {facts['high_at']}"
+        span = f"{experiment.parameter.symbol} = {facts['low_at']} – {facts['high_at']}"
         cells: list[Cell | Tellable] = [
             title if first else Cell(""),
             heading(metric.labels) if group != before else Cell(""),

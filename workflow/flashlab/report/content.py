@@ -42,8 +42,8 @@ def compose(
     data = ReportData(config, results, ceilings)
     renderer = FindingRenderer(data)
     sections = [
-        render_section(data, renderer, remarks, sweep, position)
-        for position, sweep in enumerate(data.sweeps, start=1)
+        render_section(data, renderer, remarks, experiment, position)
+        for position, experiment in enumerate(data.experiments, start=1)
     ]
     chapters = render_chapters(data, renderer, sections)
     front = render_front(data, renderer, chapters)

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep, Variant, read_planned_sweep
+from flashlab.analysis.experiment import Experiment, Row, Variant, read_planned_experiment
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
@@ -43,9 +43,9 @@ WRITTEN_BY_OTHERS = ("device_name", "driver", "torch", "provider", "message", "c
 """Columns of the run table whose text comes from records, and may hold any character."""
 
 
-def read_legible_sweep(results: Path, name: str) -> Sweep:
+def read_legible_experiment(results: Path, name: str) -> Experiment:
     """The sweep of an experiment in the folder of a dataset's results, all of its text legible."""
-    sweep = read_planned_sweep(experiment_file(results, name), results / "tables")
+    experiment = read_planned_experiment(experiment_file(results, name), results / "tables")
     known: dict[tuple[str, str], str] = {}  # what many records share is warned of once
 
     def legible_row(row: Row) -> Row:
@@ -57,16 +57,19 @@ def read_legible_sweep(results: Path, name: str) -> Sweep:
                 cells[column] = known[column, text]
         return cells
 
-    runs, records = list(map(legible_row, sweep.runs)), list(map(legible_row, sweep.records))
-    return replace(sweep, plan=legible_plan(sweep.plan), runs=runs, records=records)
+    runs, records = (
+        list(map(legible_row, experiment.runs)),
+        list(map(legible_row, experiment.records)),
+    )
+    return replace(experiment, plan=legible_plan(experiment.plan), runs=runs, records=records)
 
 
 class ReportData:
     """All that the report's parts look up.
 
-    `sweeps` are the sections in order, `summary` the headline's, `of_claims` the records that only
-    published claims are about; `ceilings` is the document of the
-    device's measured ceilings, None where there is none.
+    `experiments` are the sections in order, `summary` the headline's, `of_claims` the records that
+    only published claims are about; `ceilings` is the document of the device's measured ceilings,
+    None where there is none.
     """
 
     def __init__(self, config: Mapping[str, Any], results: Path, ceilings: Path | None) -> None:
@@ -75,18 +78,20 @@ class ReportData:
         self.ceilings = read_json(ceilings) if ceilings else None
         self.languages: Sequence[str] = config["languages"]
         self.baseline: str = config["baseline"]
-        self.summary = read_legible_sweep(results, SUMMARY).in_order(
+        self.summary = read_legible_experiment(results, SUMMARY).in_order(
             config["summary"]["implementations"]
         )
         self.benchmark = self.summary.benchmark
         self.tellers = [Teller(language, self.benchmark) for language in self.languages]
         self.of_claims = [
-            read_legible_sweep(results, name)
+            read_legible_experiment(results, name)
             for name in planned_experiments(results)
             if name.startswith(CLAIMS_PREFIX)
         ]
-        self.sweeps = [read_legible_sweep(results, e["name"]) for e in config["experiments"]]
-        order = {sweep.name: position for position, sweep in enumerate(self.sweeps)}
+        self.experiments = [
+            read_legible_experiment(results, e["name"]) for e in config["experiments"]
+        ]
+        order = {experiment.name: position for position, experiment in enumerate(self.experiments)}
         # In the order of the sections; those about no experiment of the report come last.
         self.findings: list[Finding] = sorted(
             read_findings(results / "findings.json"),
@@ -97,8 +102,8 @@ class ReportData:
     def runs(self) -> list[Row]:
         """Every run once, in order of its number."""
         found: dict[str, Row] = {}
-        for sweep in (*self.sweeps, self.summary, *self.of_claims):
-            for row in sweep.ordered:
+        for experiment in (*self.experiments, self.summary, *self.of_claims):
+            for row in experiment.ordered:
                 found.setdefault(row["record"], row)
         return list(found.values())
 
@@ -106,12 +111,12 @@ class ReportData:
     def records_of_runs(self) -> list[list[Row]]:
         """The records of each run, one for each process, in order of the runs' numbers."""
         found: dict[str, list[Row]] = {}
-        for sweep in (*self.sweeps, self.summary, *self.of_claims):
+        for experiment in (*self.experiments, self.summary, *self.of_claims):
             records: dict[tuple[Any, ...], list[Row]] = {}
-            for record in sweep.records:
-                records.setdefault(sweep.key_of(record), []).append(record)
-            for row in sweep.runs:
-                found.setdefault(row["record"], records[sweep.key_of(row)])
+            for record in experiment.records:
+                records.setdefault(experiment.key_of(record), []).append(record)
+            for row in experiment.runs:
+                found.setdefault(row["record"], records[experiment.key_of(row)])
         return [found[run["record"]] for run in self.runs]
 
     @cached_property
@@ -136,15 +141,15 @@ class ReportData:
         """Each implementation once, with its label and style, as the experiments name them."""
         return {
             entry["name"]: entry
-            for sweep in (*self.sweeps, self.summary)
-            for entry in sweep.plan["implementations"]
+            for experiment in (*self.experiments, self.summary)
+            for entry in experiment.plan["implementations"]
         }
 
     @cached_property
-    def _by_name(self) -> dict[str, Sweep]:
-        return {sweep.name: sweep for sweep in (self.summary, *self.sweeps)}
+    def _by_name(self) -> dict[str, Experiment]:
+        return {experiment.name: experiment for experiment in (self.summary, *self.experiments)}
 
-    def sweep(self, name: str) -> Sweep:
+    def experiment(self, name: str) -> Experiment:
         """The sweep of this name, the summary among them."""
         return self._by_name[name]
 
@@ -156,9 +161,9 @@ class ReportData:
             found.setdefault(finding.experiment, {}).setdefault(finding.kind, []).append(finding)
         return found
 
-    def find(self, sweep: Sweep, kind: str, **subject: Any) -> Finding | None:
+    def find(self, experiment: Experiment, kind: str, **subject: Any) -> Finding | None:
         """The first finding of this kind about a subject in an experiment, None for none."""
-        found = self._found.get(sweep.name, {}).get(kind, [])
+        found = self._found.get(experiment.name, {}).get(kind, [])
         return next((finding for finding in found if finding.is_about(**subject)), None)
 
     @property
@@ -237,8 +242,8 @@ class ReportData:
 
     def run_of(self, finding: Finding, value: int) -> Row:
         """The run that a finding about one implementation and variant has at a value."""
-        sweep = self.sweep(str(finding.experiment))
-        run = sweep.run_at(finding.subject["implementation"], finding.variant or (), value)
+        experiment = self.experiment(str(finding.experiment))
+        run = experiment.run_at(finding.subject["implementation"], finding.variant or (), value)
         assert run is not None  # findings are about runs that were asked for
         return run
 

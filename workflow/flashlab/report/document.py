@@ -89,7 +89,7 @@ class FigureEntry:
 
 
 @dataclass(frozen=True)
-class Statement:
+class PrintedStatement:
     """A finding in words, what it is about, the mark of its warnings, and links to its data."""
 
     text: Tellable
@@ -103,7 +103,7 @@ class Statement:
 class Statements:
     """Findings in words, and what their marks mean: warnings on the records behind them."""
 
-    entries: Sequence[Statement]
+    entries: Sequence[PrintedStatement]
     doubts: Tellable | None = None
 
 
@@ -159,7 +159,7 @@ class Chapter:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class ExperimentRow:
     """An experiment on page one: its title, its conclusion, and small figures of it."""
 
     number: int
@@ -195,7 +195,7 @@ class ChoiceChart:
 
 
 @dataclass(frozen=True)
-class ChoiceMap:
+class PrintedMap:
     """Who is best where, by each metric; the note says what else there is."""
 
     charts: Sequence[ChoiceChart]
@@ -218,11 +218,11 @@ class Front:
     facts: Sequence[Tellable]
     names: Tellable
     notices: Sequence[Tellable]
-    wrong: Sequence[Statement]
+    wrong: Sequence[PrintedStatement]
     answer: Conclusion | None
-    map: ChoiceMap | None
+    map: PrintedMap | None
     conclusions: Sequence[Conclusion]
-    experiments: Sequence[Experiment]
+    experiments: Sequence[ExperimentRow]
     figure: FigureEntry | None
     headline: Table | None
     doubts: Tellable | None

@@ -56,7 +56,9 @@ def render_environment(data: ReportData) -> Environment:
             notices.append(say("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(say("environment.warned", count=warned, total=total))
-    shown = {run["record"] for sweep in (*data.sweeps, data.summary) for run in sweep.runs}
+    shown = {
+        run["record"] for experiment in (*data.experiments, data.summary) for run in experiment.runs
+    }
     if of_claims := [run for run in data.runs if run["record"] not in shown]:
         protocols = ", ".join(sorted({run["protocol"] for run in of_claims}))
         notices.append(
@@ -213,9 +215,9 @@ def _anomalies(data: ReportData) -> Table | None:
     for finding in data.findings:
         if finding.kind != "anomaly" or finding.verdict == "none":
             continue
-        facts, sweep = finding.facts, data.sweep(finding.experiment or "")
+        facts, experiment = finding.facts, data.experiment(finding.experiment or "")
         name = finding.subject["implementation"]
-        run = sweep.run_at(name, finding.variant or (), facts["value"])
+        run = experiment.run_at(name, finding.variant or (), facts["value"])
         assert run is not None
         figure = facts.get("ratio") or facts["half_width"]
         cells: list[Cell | Tellable] = [

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.experiment import Experiment, Row
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import EXACT_DIGITS, SAMPLED_DIGITS, ReportData
 from flashlab.report.document import Exploration, Section
@@ -27,8 +27,8 @@ def explore(data: ReportData, sections: Sequence[Section]) -> Exploration:
     return Exploration(
         metrics=[_metric(metric) for metric in metrics],
         charts=[
-            _chart(data, sweep, section)
-            for sweep, section in zip(data.sweeps, sections, strict=True)
+            _chart(data, experiment, section)
+            for experiment, section in zip(data.experiments, sections, strict=True)
         ],
         baseline=data.baseline,
         runs={Path(run["record"]).name: data.number_of(run) for run in data.runs},
@@ -47,23 +47,23 @@ def _metric(metric: Metric) -> dict[str, Any]:
     }
 
 
-def _chart(data: ReportData, sweep: Sweep, section: Section) -> dict[str, Any]:
+def _chart(data: ReportData, experiment: Experiment, section: Section) -> dict[str, Any]:
     """An experiment as a chart; `figures` has the first metric of each of its static figures.
 
     A line has the runs of an implementation and variant; `style` and `position` tell how it is
     drawn.
     """
-    benchmark, several = data.benchmark, len(sweep.variants) > 1
+    benchmark, several = data.benchmark, len(experiment.variants) > 1
     names = [metric.name for metric in benchmark.metrics]
     curves = {curve.name for curve in benchmark.curves}  # which are not drawn against the sweep
     return {
         "id": section.id,
         "title": section.title,
-        "axis": heading(sweep.parameter.labels),
-        "symbol": sweep.parameter.symbol,
+        "axis": heading(experiment.parameter.labels),
+        "symbol": experiment.parameter.symbol,
         "figures": {
             entry.id: names.index(benchmark.panels(figure["quantity"])[0].name)
-            for figure, entry in zip(sweep.plan["figures"], section.figures, strict=True)
+            for figure, entry in zip(experiment.plan["figures"], section.figures, strict=True)
             if figure["quantity"] not in curves
         },
         "lines": [
@@ -72,27 +72,29 @@ def _chart(data: ReportData, sweep: Sweep, section: Section) -> dict[str, Any]:
                 "style": data.implementations[name]["style"],
                 "variant": data.variant(variant) if several else None,
                 "position": position,
-                "points": [_point(data, sweep, run, names) for run in runs],
+                "points": [_point(data, experiment, run, names) for run in runs],
             }
-            for name in sweep.implementations
-            for position, variant in enumerate(sweep.variants)
-            if (runs := sweep.run_rows(name, variant))
+            for name in experiment.implementations
+            for position, variant in enumerate(experiment.variants)
+            if (runs := experiment.run_rows(name, variant))
         ],
     }
 
 
-def _point(data: ReportData, sweep: Sweep, run: Row, metrics: Sequence[str]) -> dict[str, Any]:
+def _point(
+    data: ReportData, experiment: Experiment, run: Row, metrics: Sequence[str]
+) -> dict[str, Any]:
     """A run in a chart: where it stands, its number in the appendix, and what was measured.
 
     `along` are the sizes that vary along with the swept one; `status` says why there are no values.
     `values` has the value and the ends of its 95% interval for each metric, in their units.
     """
-    others = (parameter for parameter in sweep.varying if parameter != sweep.parameter)
+    others = (parameter for parameter in experiment.varying if parameter != experiment.parameter)
     succeeded = run["status"] == "ok"
-    held = {metric.name for metric in sweep.benchmark.metrics} if succeeded else set()
-    rows = [sweep.metric_row(run, name) if name in held else None for name in metrics]
+    held = {metric.name for metric in experiment.benchmark.metrics} if succeeded else set()
+    rows = [experiment.metric_row(run, name) if name in held else None for name in metrics]
     return {
-        "at": sweep.value_of(run),
+        "at": experiment.value_of(run),
         "along": ", ".join(f"{size.symbol} = {run[size.name]:,}" for size in others),
         "run": data.number_of(run),
         "status": None if succeeded else data.status(run),
@@ -127,4 +129,4 @@ def _figure_texts(data: ReportData) -> Iterator[Tellable]:
                     yield Label({key: text.format(metric=told[key]) for key, text in found.items()})
         elif not any("{" in text for text in found.values()):
             yield Label(found)
-    yield from (Label(sweep.plan["title"]) for sweep in data.sweeps)
+    yield from (Label(experiment.plan["title"]) for experiment in data.experiments)

@@ -16,13 +16,13 @@ from flashlab.report.document import (
     Cell,
     Chapter,
     ChoiceChart,
-    ChoiceMap,
-    Experiment,
+    ExperimentRow,
     FigureEntry,
     Front,
     MapCell,
+    PrintedMap,
+    PrintedStatement,
     Row,
-    Statement,
     Table,
 )
 from flashlab.report.sections import sign_of
@@ -80,9 +80,9 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
 def _are_bytes_counted(data: ReportData) -> bool:
     """Whether the counters tell how many bytes any run moved."""
     return any(
-        "dram_bytes" in sweep.counters_of(run, metric.name)
-        for sweep in data.sweeps
-        for run in sweep.runs
+        "dram_bytes" in experiment.counters_of(run, metric.name)
+        for experiment in data.experiments
+        for run in experiment.runs
         for metric in data.benchmark.metrics
         if metric.work
     )
@@ -123,8 +123,8 @@ def _facts(data: ReportData) -> list[Tellable]:
     versions = [f"torch {version}" for version in data.distinct("torch")]
     compared = {
         tuple(run[parameter.name] for parameter in data.benchmark.given)
-        for sweep in (data.summary, *data.sweeps)
-        for run in sweep.runs
+        for experiment in (data.summary, *data.experiments)
+        for run in experiment.runs
     }
     return [
         ", ".join(devices) if devices else say("device.unknown"),
@@ -222,7 +222,7 @@ def _rare(data: ReportData, facts: Mapping[str, Any], columns: Sequence[str]) ->
     return clauses(listed) if listed else None
 
 
-def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -> ChoiceMap:
+def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -> PrintedMap:
     benchmark, facts = data.benchmark, finding.facts
     row = benchmark.parameter(facts["row"])
     columns = [*benchmark.derived_parameters, *benchmark.variants]
@@ -247,7 +247,7 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
     notes = [renderer.sentences(finding)[0]]
     if rare := _rare(data, facts, names):
         notes.append(say("conclusion.map.rare", rare=rare))
-    return ChoiceMap(charts, in_turn(notes))
+    return PrintedMap(charts, in_turn(notes))
 
 
 # The headline table
@@ -337,12 +337,12 @@ def _row_figures(data: ReportData, chapter: Chapter) -> list[FigureEntry]:
     return found
 
 
-def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[Experiment]:
+def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
     return [
-        Experiment(
+        ExperimentRow(
             number=chapter.number,
             target=chapter.id,
-            title=Label(data.sweep(_first_name(chapter)).plan["title"])
+            title=Label(data.experiment(_first_name(chapter)).plan["title"])
             if len(chapter.sections) == 1
             else chapter.title,
             conclusion=chapter.conclusion,
@@ -357,7 +357,7 @@ def _first_name(chapter: Chapter) -> str:
     return chapter.sections[0].id.removeprefix("experiment-")
 
 
-def _wrong(data: ReportData, renderer: FindingRenderer) -> Sequence[Statement]:
+def _wrong(data: ReportData, renderer: FindingRenderer) -> Sequence[PrintedStatement]:
     """The failed checks of correctness."""
     wrong = [f for f in data.findings if f.kind == "correctness" and f.verdict == "wrong"]
     return renderer.render(wrong).entries

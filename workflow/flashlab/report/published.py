@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.experiment import Sweep
 from flashlab.plan.published import PublishedFigure, read_figures
 from flashlab.report.compact import printed_value
 from flashlab.report.data import ReportData, with_unit
@@ -16,11 +16,11 @@ from flashlab.telling.values import Tellable, heading, say, setting
 def render_published(data: ReportData) -> list[Table]:
     """A table of the runs that were published; none where no run here was."""
     figures = read_figures(data.benchmark)
-    for sweep in data.sweeps:
-        runs = [run for run in sweep.ordered if _of_run(figures, run)]
-        if not sweep.has_alternatives or not runs:
+    for experiment in data.experiments:
+        runs = [run for run in experiment.ordered if _of_run(figures, run)]
+        if not experiment.has_alternatives or not runs:
             continue
-        return [_table(data, sweep, figures, runs)]
+        return [_table(data, experiment, figures, runs)]
     return []
 
 
@@ -35,12 +35,12 @@ def _of_run(figures: Sequence[PublishedFigure], run: RunRow) -> list[PublishedFi
 
 def _table(
     data: ReportData,
-    sweep: Sweep,
+    experiment: Experiment,
     figures: Sequence[PublishedFigure],
     runs: Sequence[RunRow],
 ) -> Table:
     """A row a run; of each metric that was published a column for each device, ours last."""
-    several = sweep.varying_variants
+    several = experiment.varying_variants
     devices = list(dict.fromkeys(figure.device for figure in figures))
     published = {figure.metric for figure in figures}
     metrics = [metric for metric in data.benchmark.metrics if metric.name in published]
@@ -64,12 +64,12 @@ def _table(
         cells += [setting(parameter, run[parameter.name]) for parameter in several]
         for metric in metrics:
             cells += [Cell(data.number(values.get((metric.name, d)), 6)) for d in devices]
-            cells.append(printed_value(data, sweep, run, metric.name))
+            cells.append(printed_value(data, experiment, run, metric.name))
         rows.append(Row(cells, implementation=name, first=first))
     return Table(
         columns,
         rows,
         numeric=range(before, len(columns)),
-        caption=say("caption.published", device=sweep.device),
+        caption=say("caption.published", device=experiment.device),
         groups=groups,
     )

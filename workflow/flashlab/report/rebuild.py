@@ -76,7 +76,7 @@ def _write_records(records: Mapping[str, Any], folder: Path) -> Attached:
 
 
 def _planned(
-    experiments: Sequence[plan.Experiment],
+    experiments: Sequence[plan.PlannedExperiment],
     attached: Attached,
     kind: tuple[str, str],
     protocol: str,
@@ -97,7 +97,7 @@ def _planned(
 
 def _write_plans(
     config: Mapping[str, Any], attached: Attached, results: Path
-) -> list[plan.Experiment]:
+) -> list[plan.PlannedExperiment]:
     benchmark = find_benchmark(config["benchmark"])
     implementations = implementations_of(benchmark)
     if unknown := sorted({run.implementation for run, _ in attached} - implementations.keys()):
@@ -152,7 +152,7 @@ def _write_plans(
 
 
 def _run_stages(
-    experiments: Sequence[plan.Experiment], results: Path, ceilings: Path | None
+    experiments: Sequence[plan.PlannedExperiment], results: Path, ceilings: Path | None
 ) -> None:
     """Run the stages from records to figures, as the rules do."""
     plans = [experiment_file(results, experiment.name) for experiment in experiments]

@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from flashlab.analysis.experiment import Experiment, Variant, metrics_of
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.experiment import Sweep, Variant, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.remarks import Remark
@@ -50,41 +50,41 @@ def sign_of(data: ReportData, finding: Finding) -> tuple[str, str]:
     return SIGNS.get(verdict, ("", ""))
 
 
-def _setting(data: ReportData, sweep: Sweep) -> Tellable:
-    others = [parameter for parameter in sweep.varying if parameter != sweep.parameter]
+def _setting(data: ReportData, experiment: Experiment) -> Tellable:
+    others = [parameter for parameter in experiment.varying if parameter != experiment.parameter]
     fixed = [
-        f"{parameter.symbol} = {sweep.runs[0][parameter.name]}"
+        f"{parameter.symbol} = {experiment.runs[0][parameter.name]}"
         for parameter in data.benchmark.given
-        if not parameter.is_variant and parameter not in (sweep.parameter, *sweep.varying)
+        if not parameter.is_variant and parameter not in (experiment.parameter, *experiment.varying)
     ]
     key = "setting" if fixed else "setting.alone"
     asked = say(
         "setting.variants" if data.benchmark.variants else key,
-        parameter=ParameterName(sweep.parameter.name),
-        values=Listed([str(value) for value in sweep.values]),
+        parameter=ParameterName(experiment.parameter.name),
+        values=Listed([str(value) for value in experiment.values]),
         fixed=Listed(fixed),
-        variants=Listed([data.variant(variant) for variant in sweep.variants], "and"),
+        variants=Listed([data.variant(variant) for variant in experiment.variants], "and"),
     )
     if not others:
         return asked
-    varied = Listed([values_along(sweep, parameter) for parameter in others])
+    varied = Listed([values_along(experiment, parameter) for parameter in others])
     return in_turn([asked, say("setting.varied", parameters=varied)])
 
 
-def values_along(sweep: Sweep, parameter: Parameter) -> Tellable:
+def values_along(experiment: Experiment, parameter: Parameter) -> Tellable:
     """A size that varies along with the swept one, with its values in order of the sweep's."""
-    at = {sweep.value_of(row): str(row[parameter.name]) for row in sweep.runs}
-    values = Listed([at[value] for value in sweep.values])
+    at = {experiment.value_of(row): str(row[parameter.name]) for row in experiment.runs}
+    values = Listed([at[value] for value in experiment.values])
     return say("setting.varied.values", parameter=ParameterName(parameter.name), values=values)
 
 
-def _question(data: ReportData, sweep: Sweep) -> Tellable:
+def _question(data: ReportData, experiment: Experiment) -> Tellable:
     """What the experiment asks; a variant of which several values were asked for comes first."""
-    asked = [*sweep.varying_variants, sweep.parameter]
+    asked = [*experiment.varying_variants, experiment.parameter]
     return say(
         "question",
         *(parameter.name for parameter in asked),
-        parameter=ParameterName(sweep.parameter.name),
+        parameter=ParameterName(experiment.parameter.name),
         quantities=Listed([Label(metric.labels) for metric in data.benchmark.compared]),
     )
 
@@ -93,31 +93,31 @@ def _question(data: ReportData, sweep: Sweep) -> Tellable:
 
 
 def _range(
-    data: ReportData, sweep: Sweep, runs: Sequence[RunRow], metric: Metric, several: bool
+    data: ReportData, experiment: Experiment, runs: Sequence[RunRow], metric: Metric, several: bool
 ) -> Tellable:
     """The lowest and the highest of several runs in one metric, and whose they are."""
-    every = [sweep.metric_row(run, metric.name) for run in runs]
+    every = [experiment.metric_row(run, metric.name) for run in runs]
     rows = sorted((r for r in every if r["value"] is not None), key=lambda r: r["value"])
     told: dict[str, Tellable] = {"metric": Label(metric.labels), "unit": metric.unit}
     for end, row in (("low", rows[0]), ("high", rows[-1])):
-        variant = data.variant(sweep.variant_of(row))
+        variant = data.variant(experiment.variant_of(row))
         label: Tellable = row["implementation"] if several else variant
-        if several and len(sweep.variants) > 1:
+        if several and len(experiment.variants) > 1:
             label = say("of_variant", implementation=label, variant=variant)
         told |= {end: data.value(row).text, f"{end}_of": label}
     return say("see.range", **told)
 
 
-def _see(data: ReportData, sweep: Sweep, figure: Mapping[str, Any]) -> list[Tellable]:
+def _see(data: ReportData, experiment: Experiment, figure: Mapping[str, Any]) -> list[Tellable]:
     """What to see in a figure: the lowest and highest of its lines at their last common value."""
     shown = [
         run
-        for run in sweep.ordered
+        for run in experiment.ordered
         if run["implementation"] in figure["implementations"] and run["status"] == "ok"
     ]
     at_value: dict[int, list[RunRow]] = {}
     for run in shown:
-        at_value.setdefault(sweep.value_of(run), []).append(run)
+        at_value.setdefault(experiment.value_of(run), []).append(run)
     if not at_value:
         return []
     at, runs = max(at_value.items(), key=lambda item: (len(item[1]), item[0]))
@@ -125,59 +125,63 @@ def _see(data: ReportData, sweep: Sweep, figure: Mapping[str, Any]) -> list[Tell
         return []
     several = len(figure["implementations"]) > 1
     ranges = [
-        _range(data, sweep, runs, metric, several)
+        _range(data, experiment, runs, metric, several)
         for metric in data.benchmark.panels(figure["quantity"])
-        if any(sweep.metric_row(run, metric.name)["value"] is not None for run in runs)
+        if any(experiment.metric_row(run, metric.name)["value"] is not None for run in runs)
     ]
     joined = Listed(ranges, "see.separator")
-    if sweep.has_alternatives:
+    if experiment.has_alternatives:
         return [say("see.alternatives", ranges=joined)]
-    return [say("see", symbol=sweep.parameter.symbol, at=at, ranges=joined)]
+    return [say("see", symbol=experiment.parameter.symbol, at=at, ranges=joined)]
 
 
-def _curve_caption(data: ReportData, sweep: Sweep, curve: Curve, names: Tellable) -> Tellable:
+def _curve_caption(
+    data: ReportData, experiment: Experiment, curve: Curve, names: Tellable
+) -> Tellable:
     """What a figure of curves shows, and what its lower panel is relative to."""
-    first = data.variant(sweep.variants[0])
-    if len(sweep.values) > 1:
-        first = setting(sweep.parameter, sweep.values[0])
+    first = data.variant(experiment.variants[0])
+    if len(experiment.values) > 1:
+        first = setting(experiment.parameter, experiment.values[0])
     return say(
         "caption.curve",
         curve=heading(curve.labels),
         along=Label(curve.along),
         implementations=names,
-        reference=Run(sweep.baseline, [first]),
+        reference=Run(experiment.baseline, [first]),
     )
 
 
 def _figure(
-    data: ReportData, renderer: FindingRenderer, sweep: Sweep, figure: Mapping[str, Any]
+    data: ReportData, renderer: FindingRenderer, experiment: Experiment, figure: Mapping[str, Any]
 ) -> FigureEntry:
-    number = renderer.numbers[sweep.name, figure["id"]]
+    number = renderer.numbers[experiment.name, figure["id"]]
     names = figure["implementations"]
     count = say("implementations.count", count=len(names))
     told: Tellable = count if len(names) > 2 else Listed(names)
     curve = next((c for c in data.benchmark.curves if c.name == figure["quantity"]), None)
     if curve is not None:
-        shown, caption = set(), [_curve_caption(data, sweep, curve, told)]
+        shown, caption = set(), [_curve_caption(data, experiment, curve, told)]
     else:
         panels = data.benchmark.panels(figure["quantity"])
         quantity, shown = panels[0].quantity, {metric.name for metric in panels}
         caption = [
             say(
-                "caption.quantity.alternatives" if sweep.has_alternatives else "caption.quantity",
+                "caption.quantity.alternatives"
+                if experiment.has_alternatives
+                else "caption.quantity",
                 quantity.name,
                 quantity=heading(quantity.labels),
                 better=say(BETTER[quantity.better]),
-                parameter=ParameterName(sweep.parameter.name),
+                parameter=ParameterName(experiment.parameter.name),
                 implementations=told,
             ),
-            *_see(data, sweep, figure),
+            *_see(data, experiment, figure),
         ]
-    if any(row["low"] is not None for row in sweep.metrics if row["metric"] in shown):
+    if any(row["low"] is not None for row in experiment.metrics if row["metric"] in shown):
         caption.append(say("caption.interval"))
     return FigureEntry(
         id=f"figure-{number}",
-        path=data.results / "figures" / sweep.name / f"{figure['id']}.svg",
+        path=data.results / "figures" / experiment.name / f"{figure['id']}.svg",
         label=say("figure", number=number),
         caption=in_turn(caption),
         short=caption[0],
@@ -187,15 +191,15 @@ def _figure(
 # Tables
 
 
-def _data(data: ReportData, sweep: Sweep, number: int) -> Table:
+def _data(data: ReportData, experiment: Experiment, number: int) -> Table:
     """A row a run: what tells it from the others, its metrics, and its number in the appendix.
 
     The metrics are those that figures show, totals of others left out; the measured ones with
     intervals.
     """
-    benchmark, variants = data.benchmark, sweep.varying_variants
+    benchmark, variants = data.benchmark, experiment.varying_variants
     panels = [m for m in benchmark.metrics if m in benchmark.panels(m.quantity.name)]
-    sizes = [sweep.parameter, *(p for p in sweep.varying if p != sweep.parameter)]
+    sizes = [experiment.parameter, *(p for p in experiment.varying if p != experiment.parameter)]
     columns = [
         say("column.implementation"),
         *(heading(variant.labels) for variant in variants),
@@ -205,13 +209,13 @@ def _data(data: ReportData, sweep: Sweep, number: int) -> Table:
     ]
     rows: list[Row] = []
     name, variant = "", None
-    for run in sweep.ordered:
+    for run in experiment.ordered:
 
         def value(metric: Metric, run: RunRow = run) -> Cell:
-            cell = data.value(sweep.metric_row(run, metric.name))
+            cell = data.value(experiment.metric_row(run, metric.name))
             return Cell(cell.text) if metric.derived else cell
 
-        first = (run["implementation"], sweep.variant_of(run)) != (name, variant)
+        first = (run["implementation"], experiment.variant_of(run)) != (name, variant)
         cells: list[Cell | Tellable] = [
             Cell(run["implementation"] if run["implementation"] != name else ""),
             *(setting(p, run[p.name]) if first else Cell("") for p in variants),
@@ -220,14 +224,14 @@ def _data(data: ReportData, sweep: Sweep, number: int) -> Table:
         ]
         position = data.number_of(run)
         cells.append(Cell(str(position), target=f"run-{position}"))
-        rows.append(Row(cells, row_id(sweep, run), run["implementation"], first=first))
-        name, variant = run["implementation"], sweep.variant_of(run)
+        rows.append(Row(cells, row_id(experiment, run), run["implementation"], first=first))
+        name, variant = run["implementation"], experiment.variant_of(run)
     return Table(
         columns,
         rows,
         numeric=range(1 + len(variants), len(columns)),
         caption=say("caption.data", number=number),
-        id=f"table-{sweep.name}",
+        id=f"table-{experiment.name}",
     )
 
 
@@ -263,7 +267,7 @@ Column = tuple[Tellable, Callable[[str, Variant], Cell | Tellable]]
 """A heading, and what stands under it for an implementation and variant."""
 
 
-def _overview_columns(data: ReportData, sweep: Sweep) -> Iterator[Column]:
+def _overview_columns(data: ReportData, experiment: Experiment) -> Iterator[Column]:
     """The columns of the table of all implementations, by kind of finding and metric."""
     sampled, exact = (metrics_of(data.benchmark, exact=kind) for kind in (False, True))
 
@@ -275,7 +279,7 @@ def _overview_columns(data: ReportData, sweep: Sweep) -> Iterator[Column]:
     def cell(kind: str, metric: Metric) -> Callable[[str, Variant], Cell | Tellable]:
         def told(name: str, variant: Variant) -> Cell | Tellable:
             about = {"implementation": name, "variant": dict(variant), "metric": metric.name}
-            found = data.find(sweep, kind, **about)
+            found = data.find(experiment, kind, **about)
             return (_growth_cell if kind == "scaling" else _ratio_cell)(data, found)
 
         return told
@@ -286,7 +290,9 @@ def _overview_columns(data: ReportData, sweep: Sweep) -> Iterator[Column]:
             if not rest.pop(switched):
                 return Cell("")
             about = {"implementation": name, "variant": rest, "metric": metric.name}
-            return _ratio_cell(data, data.find(sweep, "variant_effect", switched=switched, **about))
+            return _ratio_cell(
+                data, data.find(experiment, "variant_effect", switched=switched, **about)
+            )
 
         return told
 
@@ -296,22 +302,22 @@ def _overview_columns(data: ReportData, sweep: Sweep) -> Iterator[Column]:
         yield headed("column.exact_comparison", metric), cell("exact_comparison", metric)
     for metric in (*sampled, *exact):
         yield headed("column.growth", metric), cell("scaling", metric)
-    for switched in (each for each in sweep.varying_variants if each.kind is bool):
+    for switched in (each for each in experiment.varying_variants if each.kind is bool):
         states = {"on": setting(switched, True), "off": setting(switched, False)}
         for metric in sampled:
             above = headed("column.variant_effect", metric, switched.name, **states)
             yield above, effect(switched.name, metric)
 
 
-def _others(data: ReportData, sweep: Sweep) -> Table | None:
+def _others(data: ReportData, experiment: Experiment) -> Table | None:
     """All implementations in short, where the prose is about a part of them only."""
-    if set(sweep.implementations) <= set(data.headline):
+    if set(experiment.implementations) <= set(data.headline):
         return None
-    variants, columns = sweep.varying_variants, list(_overview_columns(data, sweep))
+    variants, columns = experiment.varying_variants, list(_overview_columns(data, experiment))
     rows = []
-    for name in sweep.implementations:
-        for variant in sweep.variants:
-            first = variant == sweep.variants[0]
+    for name in experiment.implementations:
+        for variant in experiment.variants:
+            first = variant == experiment.variants[0]
             cells: list[Cell | Tellable] = [
                 Cell(name if first else ""),
                 *(setting(parameter, dict(variant)[parameter.name]) for parameter in variants),
@@ -323,7 +329,7 @@ def _others(data: ReportData, sweep: Sweep) -> Table | None:
         *(heading(parameter.labels) for parameter in variants),
         *(above for above, _ in columns),
     ]
-    caption = [say("caption.others", baseline=data.baseline, symbol=sweep.parameter.symbol)]
+    caption = [say("caption.others", baseline=data.baseline, symbol=experiment.parameter.symbol)]
     if variants:
         caption.append(say("caption.effects", *(parameter.name for parameter in variants)))
     numeric = range(1 + len(variants), len(headings))
@@ -354,25 +360,27 @@ def render_section(
     data: ReportData,
     renderer: FindingRenderer,
     remarks: Sequence[Remark],
-    sweep: Sweep,
+    experiment: Experiment,
     position: int,
 ) -> Section:
     """The section of an experiment, which stands at this position among all, from 1."""
-    name = sweep.name
+    name = experiment.name
     mine = [finding for finding in data.findings if finding.experiment == name]
     silent = None
-    if all(run["status"] != "ok" for run in sweep.runs):
-        silent = say("section.no_numbers", count=len(sweep.runs))
-    ordinal, title = say("experiment", number=position), Label(sweep.plan["title"])
+    if all(run["status"] != "ok" for run in experiment.runs):
+        silent = say("section.no_numbers", count=len(experiment.runs))
+    ordinal, title = say("experiment", number=position), Label(experiment.plan["title"])
     return Section(
         id=f"experiment-{name}",
         title=Listed([ordinal, title], ""),
-        question=_question(data, sweep),
-        setting=_setting(data, sweep),
+        question=_question(data, experiment),
+        setting=_setting(data, experiment),
         statements=renderer.render([f for f in mine if f.told and f.kind not in ELSEWHERE]),
-        figures=[_figure(data, renderer, sweep, figure) for figure in sweep.plan["figures"]],
-        others=_others(data, sweep),
+        figures=[
+            _figure(data, renderer, experiment, figure) for figure in experiment.plan["figures"]
+        ],
+        others=_others(data, experiment),
         silent=silent,
         remarks=_remarks(data, remarks, name),
-        table=_data(data, sweep, position),
+        table=_data(data, experiment, position),
     )

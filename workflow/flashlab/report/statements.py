@@ -6,11 +6,11 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep, sections_of
+from flashlab.analysis.experiment import Experiment, Row, sections_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.benchmarks.model import Benchmark
 from flashlab.report.data import ReportData
-from flashlab.report.document import Conclusion, Link, Statement, Statements
+from flashlab.report.document import Conclusion, Link, PrintedStatement, Statements
 from flashlab.telling.codes import STATUSES, WARNINGS, by_code
 from flashlab.telling.values import (
     Label,
@@ -37,13 +37,16 @@ FIGURES_OF_MANY = 2
 """Figures of an experiment that are printed where its implementations are too many for all."""
 
 
-def printed_figures(data: ReportData, group: Sequence[Sweep]) -> list[tuple[str, str]]:
+def printed_figures(data: ReportData, group: Sequence[Experiment]) -> list[tuple[str, str]]:
     """The figures of a section that are on paper, by experiment and id.
 
     All of one experiment with the headline's implementations alone, or of alternatives; the first
     ones of another; of several experiments the first one of each.
     """
-    figures = [[(sweep.name, figure["id"]) for figure in sweep.plan["figures"]] for sweep in group]
+    figures = [
+        [(experiment.name, figure["id"]) for figure in experiment.plan["figures"]]
+        for experiment in group
+    ]
     if len(group) > 1:
         return [figure for each in figures for figure in each[:1]]
     if set(data.implementations) <= set(data.headline) or group[0].has_alternatives:
@@ -57,11 +60,13 @@ def number_figures(data: ReportData) -> dict[tuple[str, str], str]:
     S1, S2, … are those that the configuration calls supplements, and then those that only the HTML
     page has, so that no number is missing on paper.
     """
-    printed = [key for group in sections_of(data.sweeps) for key in printed_figures(data, group)]
+    printed = [
+        key for group in sections_of(data.experiments) for key in printed_figures(data, group)
+    ]
     every = {
-        (sweep.name, figure["id"]): figure["supplement"]
-        for sweep in data.sweeps
-        for figure in sweep.plan["figures"]
+        (experiment.name, figure["id"]): figure["supplement"]
+        for experiment in data.experiments
+        for figure in experiment.plan["figures"]
     }
     main = [key for key in printed if not every[key]]
     others = [key for key in printed if every[key]] + [key for key in every if key not in printed]
@@ -70,10 +75,10 @@ def number_figures(data: ReportData) -> dict[tuple[str, str], str]:
     }
 
 
-def row_id(sweep: Sweep, run: Row) -> str:
+def row_id(experiment: Experiment, run: Row) -> str:
     """The anchor of a run's row in its experiment's table."""
-    parts = (sweep.name, run["implementation"], *dict(sweep.variant_of(run)).values())
-    return "-".join(map(str, ("row", *parts, sweep.value_of(run))))
+    parts = (experiment.name, run["implementation"], *dict(experiment.variant_of(run)).values())
+    return "-".join(map(str, ("row", *parts, experiment.value_of(run))))
 
 
 REASONS = by_code(
@@ -143,38 +148,38 @@ class FindingRenderer:
         ]
         return [*following, own] if finding.kind in SHOWN_BY_RATES else [own, *following]
 
-    def _figure(self, finding: Finding, sweep: Sweep) -> list[Link]:
+    def _figure(self, finding: Finding, experiment: Experiment) -> list[Link]:
         """The first figure that shows the finding for one of its implementations."""
         for quantity in self._quantities(finding):
-            for figure in sweep.plan["figures"]:
+            for figure in experiment.plan["figures"]:
                 shown = finding.implementations & set(figure["implementations"])
                 if figure["quantity"] == quantity and shown:
-                    number = self.numbers[sweep.name, figure["id"]]
+                    number = self.numbers[experiment.name, figure["id"]]
                     label = say("figure", number=number)
                     return [Link(f"figure-{number}", label)]
         return []
 
-    def _rows(self, finding: Finding, sweep: Sweep) -> list[Row]:
+    def _rows(self, finding: Finding, experiment: Experiment) -> list[Row]:
         """The runs behind a finding: at the values that its facts name, if they name any."""
         names, variant = finding.implementations, finding.variant or ()
-        values = finding.facts.get("values", sweep.values)
+        values = finding.facts.get("values", experiment.values)
         return [
             run
-            for run in sweep.ordered
+            for run in experiment.ordered
             if (not names or run["implementation"] in names)
-            and set(variant) <= set(sweep.variant_of(run))
-            and sweep.value_of(run) in values
+            and set(variant) <= set(experiment.variant_of(run))
+            and experiment.value_of(run) in values
         ]
 
     def links(self, finding: Finding) -> list[Link]:
         """Links to the figure, the table's rows, and the runs in the appendix."""
         if finding.experiment is None:
             return self._dataset_links(finding)
-        sweep = self.data.sweep(finding.experiment)
-        rows = self._rows(finding, sweep)
-        found = self._figure(finding, sweep)
-        if rows and not sweep.is_summary:
-            found.append(Link(row_id(sweep, rows[0]), say("link.table")))
+        experiment = self.data.experiment(finding.experiment)
+        rows = self._rows(finding, experiment)
+        found = self._figure(finding, experiment)
+        if rows and not experiment.is_summary:
+            found.append(Link(row_id(experiment, rows[0]), say("link.table")))
         return found + self._run_links(rows)
 
     def sentences(self, finding: Finding) -> list[Tellable]:
@@ -190,8 +195,8 @@ class FindingRenderer:
             return [Link("map", say("link.map"))]
         return [
             Link(f"chapter-{group[0].name}", say("table", number=number))
-            for number, group in enumerate(sections_of(self.data.sweeps), start=1)
-            if any(sweep.name == section for sweep in group)
+            for number, group in enumerate(sections_of(self.data.experiments), start=1)
+            if any(experiment.name == section for experiment in group)
         ]
 
     def _run_links(self, rows: Iterable[Row]) -> list[Link]:
@@ -240,7 +245,7 @@ class FindingRenderer:
 
     def render(self, findings: Iterable[Finding], titled: bool = False) -> Statements:
         """The findings as statements, where `titled` after their experiment's title."""
-        entries: list[Statement] = []
+        entries: list[PrintedStatement] = []
         marks: dict[tuple[str, ...], str] = {}
         for finding in findings:
             codes = tuple(finding.warnings)
@@ -248,9 +253,9 @@ class FindingRenderer:
                 marks[codes] = string.ascii_lowercase[len(marks)]
             lead: Tellable = say("dataset.all")
             if finding.experiment is not None:
-                lead = Label(self.data.sweep(finding.experiment).plan["title"])
+                lead = Label(self.data.experiment(finding.experiment).plan["title"])
             entries.append(
-                Statement(
+                PrintedStatement(
                     text=in_turn(self.sentences(finding)),
                     mark=marks.get(codes, ""),
                     lead=lead if titled else None,

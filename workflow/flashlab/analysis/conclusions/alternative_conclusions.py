@@ -1,6 +1,6 @@
 """Conclusions on alternatives at one setting: which implementation and variant to use, and why.
 
-For experiments whose sweep has no order (`Sweep.has_alternatives`).
+For experiments whose sweep has no order (`Experiment.has_alternatives`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion, in_units, tell
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Row, Sweep, metrics_of
+from flashlab.analysis.experiment import Experiment, Row, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import ratio, rounded
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -52,17 +52,19 @@ class _Alternative:
         return str(self.run["implementation"])
 
 
-def _alternatives(sweep: Sweep, metric: Metric, estimates: Estimates) -> list[_Alternative]:
+def _alternatives(
+    experiment: Experiment, metric: Metric, estimates: Estimates
+) -> list[_Alternative]:
     """The runs at the first value of the sweep, the best first."""
-    several = {parameter.name for parameter in sweep.varying_variants}
+    several = {parameter.name for parameter in experiment.varying_variants}
     found = [
         _Alternative(
             run,
-            estimates.of_metric(sweep, run, metric.name),
-            {name: value for name, value in sweep.variant_of(run) if name in several},
+            estimates.of_metric(experiment, run, metric.name),
+            {name: value for name, value in experiment.variant_of(run) if name in several},
         )
-        for run in sweep.ordered
-        if run["status"] == "ok" and sweep.value_of(run) == sweep.values[0]
+        for run in experiment.ordered
+        if run["status"] == "ok" and experiment.value_of(run) == experiment.values[0]
     ]
     sign = -1 if metric.higher_is_better else 1
     return sorted(found, key=lambda each: sign * each.estimate.median)
@@ -70,30 +72,30 @@ def _alternatives(sweep: Sweep, metric: Metric, estimates: Estimates) -> list[_A
 
 def alternative_conclusions(known: Known, estimates: Estimates) -> Iterator[Finding]:
     """The answer on page one, then the conclusion of each section that has one."""
-    chosen = next(sweep for sweep in known.sections if sweep.has_alternatives)
+    chosen = next(experiment for experiment in known.sections if experiment.has_alternatives)
     yield from _answer(known, chosen, estimates)
-    for sweep in known.sections:
-        told = [*_effects(known, sweep), *_curves(known, sweep)]
+    for experiment in known.sections:
+        told = [*_effects(known, experiment), *_curves(known, experiment)]
         if told:
-            name = sweep.name
+            name = experiment.name
             yield build_conclusion("section", "alternatives", told, experiment=name, section=name)
 
 
-def _answer(known: Known, sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
+def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Iterator[Finding]:
     """What is best by the decisive metric, and its share of the device's ceiling."""
     metric = known.decisive
     if metric is None:
         return
-    found = _alternatives(sweep, metric, estimates)
+    found = _alternatives(experiment, metric, estimates)
     if not found:
         yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
         return
     best, others = found[0], found[1:]
     level = [e for e in others if ratio(0, e.estimate, best.estimate).verdict in ("equal",)]
     told = [_best(known.benchmark, metric, best, level)]
-    told += _against_naive(sweep, best, found, metric)
-    told += _share_of_ceiling(known, sweep, best)
-    told += _least(sweep, found)
+    told += _against_naive(experiment, best, found, metric)
+    told += _share_of_ceiling(known, experiment, best)
+    told += _least(experiment, found)
     yield build_conclusion("answer", "best", told, implementation=best.name, metric=metric.name)
 
 
@@ -119,10 +121,10 @@ def _naive(found: Sequence[_Alternative], naive: str | None) -> _Alternative | N
 
 
 def _against_naive(
-    sweep: Sweep, best: _Alternative, found: Sequence[_Alternative], metric: Metric
+    experiment: Experiment, best: _Alternative, found: Sequence[_Alternative], metric: Metric
 ) -> Iterator[Told]:
     """How many times as good as the naive implementation the best is, and every other one."""
-    naive = _naive(found, sweep.benchmark.naive)
+    naive = _naive(found, experiment.benchmark.naive)
     if naive is None or naive is best:
         return
 
@@ -131,19 +133,19 @@ def _against_naive(
         "conclusion.alternatives.naive",
         metric.quantity.name,
         naive=naive.name,
-        naive_where=Listed(settings(sweep.benchmark, naive.where)),
+        naive_where=Listed(settings(experiment.benchmark, naive.where)),
         naive_value=Measured(rounded(naive.estimate.median)),
         best_times=Measured(rounded(factor if metric.higher_is_better else 1 / factor)),
         best_unit=metric.unit,
     )
 
 
-def _share_of_ceiling(known: Known, sweep: Sweep, best: _Alternative) -> Iterator[Told]:
+def _share_of_ceiling(known: Known, experiment: Experiment, best: _Alternative) -> Iterator[Told]:
     """The share of the device's measured matrix-product rate that the best one reaches."""
-    variant = dict(sweep.variant_of(best.run))
+    variant = dict(experiment.variant_of(best.run))
     found = [
         f
-        for f in known.every("roofline", sweep.name, implementation=best.name)
+        for f in known.every("roofline", experiment.name, implementation=best.name)
         if dict(f.variant or ()) == variant and "matrix_high" in f.facts
     ]
     if found:
@@ -151,15 +153,18 @@ def _share_of_ceiling(known: Known, sweep: Sweep, best: _Alternative) -> Iterato
         yield tell("conclusion.alternatives.ceiling", sources=found[:1], ceiling_share=share)
 
 
-def _least(sweep: Sweep, found: Sequence[_Alternative]) -> Iterator[Told]:
+def _least(experiment: Experiment, found: Sequence[_Alternative]) -> Iterator[Told]:
     """Which alternative takes the least of the first exact metric, and what the naive one takes."""
-    metrics, naive = metrics_of(sweep.benchmark, exact=True), _naive(found, sweep.benchmark.naive)
+    metrics, naive = (
+        metrics_of(experiment.benchmark, exact=True),
+        _naive(found, experiment.benchmark.naive),
+    )
     if not metrics or naive is None:
         return
     metric = metrics[0]
 
     def value(each: _Alternative) -> float:
-        return float(sweep.metric_row(each.run, metric.name)["value"])
+        return float(experiment.metric_row(each.run, metric.name)["value"])
 
     least = min(found, key=value)
     if least is naive:
@@ -169,7 +174,7 @@ def _least(sweep: Sweep, found: Sequence[_Alternative]) -> Iterator[Told]:
         exact_metric=MetricName(metric.name),
         exact_unit=metric.unit,
         least_name=least.name,
-        least_where=Listed(settings(sweep.benchmark, least.where)),
+        least_where=Listed(settings(experiment.benchmark, least.where)),
         least_value=in_units(value(least)),
         least_naive=in_units(value(naive)),
         least_share=percent(value(least) / value(naive)),
@@ -179,13 +184,13 @@ def _least(sweep: Sweep, found: Sequence[_Alternative]) -> Iterator[Told]:
 # What a variant does
 
 
-def _effects(known: Known, sweep: Sweep) -> Iterator[Told]:
+def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
     """Whom switching a variant on helps and by how much, and from when on it pays."""
     metric = known.decisive
-    for switched in sweep.varying_variants:
+    for switched in experiment.varying_variants:
         found = [
             finding
-            for finding in known.every("variant_effect", sweep.name, switched=switched.name)
+            for finding in known.every("variant_effect", experiment.name, switched=switched.name)
             if metric is not None and finding.metric == metric.name and finding.facts["count"]
         ]
         if not found:
@@ -208,7 +213,7 @@ def _effects(known: Known, sweep: Sweep) -> Iterator[Told]:
             if verdict in by_verdict
         )
         yield tell("conclusion.alternatives.effect.each", sources=found, effect_outcomes=outcomes)
-        yield from _break_even(sweep, switched.name, metric, found)
+        yield from _break_even(experiment, switched.name, metric, found)
 
 
 def _told_effect(finding: Finding) -> Statement:
@@ -218,13 +223,13 @@ def _told_effect(finding: Finding) -> Statement:
 
 
 def _break_even(
-    sweep: Sweep, switched: str, metric: Metric | None, found: Sequence[Finding]
+    experiment: Experiment, switched: str, metric: Metric | None, found: Sequence[Finding]
 ) -> Iterator[Told]:
     """From which step on the time that a variant costs at the start is made up for.
 
     Where the benchmark measures a start in seconds and chooses by a time in ms.
     """
-    starts = [m for m in sweep.benchmark.measured if m.quantity.once and m.unit == "s"]
+    starts = [m for m in experiment.benchmark.measured if m.quantity.once and m.unit == "s"]
     if metric is None or metric.unit != "ms" or not starts:
         return
     start, listed = starts[0], []
@@ -236,11 +241,11 @@ def _break_even(
         for is_on in (False, True):
             variant = tuple(
                 (p.name, is_on if p.name == switched else rest[p.name])
-                for p in sweep.benchmark.variants
+                for p in experiment.benchmark.variants
             )
-            run = sweep.run_at(name, variant, sweep.values[0])
+            run = experiment.run_at(name, variant, experiment.values[0])
             assert run is not None  # the effect was taken of both
-            figures += [sweep.metric_row(run, m.name)["value"] for m in (start, metric)]
+            figures += [experiment.metric_row(run, m.name)["value"] for m in (start, metric)]
         start_off, time_off, start_on, time_on = figures
         steps = math.ceil((start_on - start_off) * 1e3 / (time_off - time_on))
         if steps > 0:
@@ -252,9 +257,9 @@ def _break_even(
 # Curves
 
 
-def _curves(known: Known, sweep: Sweep) -> Iterator[Told]:
+def _curves(known: Known, experiment: Experiment) -> Iterator[Told]:
     """Whether all curves lie within the spread of the naive implementation's."""
-    found = known.every("curve", sweep.name)
+    found = known.every("curve", experiment.name)
     differing = [finding for finding in found if finding.verdict == "differs"]
     judged = [finding for finding in found if finding.verdict in ("within", "differs")]
     if not judged:

@@ -17,7 +17,7 @@ from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.telling.values import percent
 
-Place = Mapping[str, Any]
+ChoiceFacts = Mapping[str, Any]
 """Who is best at one setting, as evidence of the choice over the whole dataset."""
 
 
@@ -77,7 +77,7 @@ class ChoiceMap:
     def winners(self, metric: str) -> list[dict[str, Any]]:
         """Who suffices at all columns, by stretches of rows, with the leads where it is alone."""
         by_row: dict[int, list[str]] = {}
-        places: dict[int, list[Place]] = {}
+        places: dict[int, list[ChoiceFacts]] = {}
         for row in self.rows:
             found = [
                 estimate[metric]
@@ -101,7 +101,7 @@ class ChoiceMap:
         ]
 
 
-def suffice(places: Sequence[Place]) -> list[str]:
+def suffice(places: Sequence[ChoiceFacts]) -> list[str]:
     """Who is best or level with the best at all places, the most often best one first.
 
     Where nobody is, those that are the best at any.
@@ -111,7 +111,7 @@ def suffice(places: Sequence[Place]) -> list[str]:
     return sorted(everywhere or wins, key=lambda name: (-wins[name], name))
 
 
-def _leads(places: Sequence[Place], names: Sequence[str]) -> dict[str, Any]:
+def _leads(places: Sequence[ChoiceFacts], names: Sequence[str]) -> dict[str, Any]:
     """The leads in percent of the first of these names, where it is alone."""
     leads = [
         place["estimate"] - 1
@@ -123,14 +123,14 @@ def _leads(places: Sequence[Place], names: Sequence[str]) -> dict[str, Any]:
     return {"lead_low": percent(min(leads)).text, "lead_high": percent(max(leads)).text}
 
 
-def _state(place: Place) -> str:
+def _state(place: ChoiceFacts) -> str:
     """Whether the best is alone, level with others, or not known to be either."""
     if len(place["level"]) > 1:
         return "level"
     return "undecided" if place["undecided"] else "alone"
 
 
-def _cell(places: Sequence[Place]) -> dict[str, Any]:
+def _cell(places: Sequence[ChoiceFacts]) -> dict[str, Any]:
     """Several places as one: who suffices there, and the range of the leads in percent.
 
     ``alone``: one is better than all others by more than the margin at all of them; ``level``:

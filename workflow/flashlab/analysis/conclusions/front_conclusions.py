@@ -28,7 +28,7 @@ from flashlab.analysis.conclusions.quoting import (
     told_winners,
 )
 from flashlab.analysis.conclusions.section_conclusions import PAIR_VERDICTS
-from flashlab.analysis.experiment import Sweep, metrics_of
+from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.comparison import describe_range
 from flashlab.analysis.ratios import Ratio, rounded, shared_verdict
@@ -88,7 +88,7 @@ def front_conclusions(known: Known) -> Iterator[Finding]:
 
 
 def _answer_without_choice(known: Known) -> Iterator[Finding]:
-    runs = [run for sweep in known.sweeps for run in sweep.runs]
+    runs = [run for experiment in known.experiments for run in experiment.runs]
     good = {run["implementation"] for run in runs if run["status"] == "ok"}
     if not good:
         yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
@@ -112,7 +112,7 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
     assert known.decisive is not None
     places = [estimate[known.decisive.name] for estimate in overall.estimates]
     names = sorted({place[rank] for place in places for rank in ("best", "runner_up")})
-    baseline = known.sweeps[0].baseline
+    baseline = known.experiments[0].baseline
     other = next((name for name in names if name != baseline), names[0])
     baseline = next(name for name in names if name != other)
     ratios = [ratio_of(at, place, other) for at, place in enumerate(places)]
@@ -162,10 +162,10 @@ def _shares(known: Known, name: str, baseline: str) -> dict[str, Tellable]:
     if not metrics:
         return {}
     metric, shares = metrics[0], []
-    for sweep in known.sections:
-        for run in sweep.run_rows_of(name):
-            at = sweep.variant_of(run), sweep.value_of(run), metric.name
-            mine, theirs = median_at(sweep, name, *at), median_at(sweep, baseline, *at)
+    for experiment in known.sections:
+        for run in experiment.run_rows_of(name):
+            at = experiment.variant_of(run), experiment.value_of(run), metric.name
+            mine, theirs = median_at(experiment, name, *at), median_at(experiment, baseline, *at)
             if mine is not None and theirs:
                 shares.append(mine / theirs)
     if not shares or max(shares) >= 1:
@@ -176,10 +176,12 @@ def _shares(known: Known, name: str, baseline: str) -> dict[str, Tellable]:
     }
 
 
-def _tell_kernels(known: Known, sweeps: list[Sweep], other: str, baseline: str) -> Iterator[Told]:
+def _tell_kernels(
+    known: Known, experiments: list[Experiment], other: str, baseline: str
+) -> Iterator[Told]:
     """The measured cause of the baseline's time, and the other's where it was counted too."""
-    found = list(tell_cause(known, sweeps, baseline))
-    yield from found or tell_cause(known, sweeps, other)
+    found = list(tell_cause(known, experiments, baseline))
+    yield from found or tell_cause(known, experiments, other)
 
 
 # More
@@ -292,12 +294,12 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
     if not found or naive is None:
         return
     finding = min(found, key=lambda finding: float(finding.facts["low"]))
-    sweep, metric = known.sweep_of(finding), known.benchmark.metric(str(finding.metric))
+    experiment, metric = known.experiment_of(finding), known.benchmark.metric(str(finding.metric))
     variant, at, other = finding.variant or (), finding.facts["low_at"], finding.subject
-    mine = median_at(sweep, other["implementation"], variant, at, metric.name)
-    theirs = median_at(sweep, naive, variant, at, metric.name)
+    mine = median_at(experiment, other["implementation"], variant, at, metric.name)
+    theirs = median_at(experiment, naive, variant, at, metric.name)
     assert mine is not None and theirs is not None  # the ratio was taken of both
-    symbol = sweep.parameter.symbol
+    symbol = experiment.parameter.symbol
     told = [
         tell("conclusion.front.naive", sources=[finding], naive=naive),
         tell(
@@ -310,9 +312,9 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
             exact_mine=in_units(mine),
             exact_name=other["implementation"],
         ),
-        *tell_account(known, sweep, naive, variant),
+        *tell_account(known, experiment, naive, variant),
     ]
-    alike = [section for section in known.sections if section.parameter == sweep.parameter]
+    alike = [section for section in known.sections if section.parameter == experiment.parameter]
     limits = known.across(alike, "out_of_memory", "limit_found", implementation=naive)
     if limits:
         smallest = limits[0].facts["smallest"]
@@ -322,7 +324,7 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
         "naive",
         "naive",
         told,
-        section=sweep.name,
+        section=experiment.name,
         metric=metric.name,
         implementation=other["implementation"],
         baseline=naive,
@@ -336,7 +338,7 @@ def _limit(known: Known) -> Iterator[Finding]:
     if not found:
         return
     best = max(found, key=lambda finding: float(finding.facts["matrix_high"]))
-    sweep = known.sweep_of(best)
+    experiment = known.experiment_of(best)
     name, metric = best.subject["implementation"], known.benchmark.metric(str(best.metric))
     at = max(best.estimates, key=lambda each: float(each["matrix_percent"]["estimate"]))["value"]
     ceiling, vendor = best.facts["ceiling"], best.facts["vendor"]
@@ -347,7 +349,7 @@ def _limit(known: Known) -> Iterator[Finding]:
         told.append(
             tell(
                 "conclusion.front.limit.vendor",
-                limit_symbol=sweep.parameter.symbol,
+                limit_symbol=experiment.parameter.symbol,
                 limit_at=at,
                 limit_part=part_name(metric),
                 limit_ceiling=Measured(ceiling),
@@ -355,7 +357,9 @@ def _limit(known: Known) -> Iterator[Finding]:
                 limit_vendor=Measured(vendor),
             )
         )
-    for other in sorted({n for sweep in known.sweeps for n in sweep.implementations}):
+    for other in sorted(
+        {n for experiment in known.experiments for n in experiment.implementations}
+    ):
         told += _tell_matrix(known, other)
         if len(told) > 2:
             break

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep, Variant, chosen_metrics, metrics_of
+from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -71,12 +71,12 @@ class Known:
     """The findings that conclusions quote, and the experiments that they are about."""
 
     findings: Sequence[Finding]
-    sweeps: Sequence[Sweep]
+    experiments: Sequence[Experiment]
 
     @property
     def benchmark(self) -> Benchmark:
         """The benchmark of the dataset."""
-        return self.sweeps[0].benchmark
+        return self.experiments[0].benchmark
 
     @property
     def decisive(self) -> Metric | None:
@@ -98,9 +98,9 @@ class Known:
         return [self.benchmark.metric(name) for name in decisive.derived.of]
 
     @property
-    def sections(self) -> list[Sweep]:
+    def sections(self) -> list[Experiment]:
         """The experiments, without the headline."""
-        return [sweep for sweep in self.sweeps if not sweep.is_summary]
+        return [experiment for experiment in self.experiments if not experiment.is_summary]
 
     def every(self, kind: str, experiment: str | None, **subject: Any) -> list[Finding]:
         """The findings of a kind about a subject, in an experiment or on the whole dataset."""
@@ -113,15 +113,19 @@ class Known:
         ]
 
     def across(
-        self, sweeps: Iterable[Sweep], kind: str, *verdicts: str, **subject: Any
+        self, experiments: Iterable[Experiment], kind: str, *verdicts: str, **subject: Any
     ) -> list[Finding]:
         """The findings of a kind about a subject in several experiments, by these verdicts."""
-        found = (f for sweep in sweeps for f in self.every(kind, sweep.name, **subject))
+        found = (
+            f for experiment in experiments for f in self.every(kind, experiment.name, **subject)
+        )
         return [finding for finding in found if not verdicts or finding.verdict in verdicts]
 
-    def sweep_of(self, finding: Finding) -> Sweep:
+    def experiment_of(self, finding: Finding) -> Experiment:
         """The experiment that a finding is about."""
-        return next(sweep for sweep in self.sweeps if sweep.name == finding.experiment)
+        return next(
+            experiment for experiment in self.experiments if experiment.name == finding.experiment
+        )
 
     def find(self, kind: str, experiment: str | None, **subject: Any) -> Finding | None:
         """The first of them, None for none."""
@@ -181,18 +185,24 @@ def as_ratios(finding: Finding, name: str) -> list[Ratio]:
     return [ratio_of(place["value"], place, name) for place in finding.estimates]
 
 
-def median_at(sweep: Sweep, name: str, variant: Variant, value: int, metric: str) -> float | None:
+def median_at(
+    experiment: Experiment, name: str, variant: Variant, value: int, metric: str
+) -> float | None:
     """The value of a metric of one run, None for a run without numbers."""
-    run = sweep.run_at(name, variant, value)
+    run = experiment.run_at(name, variant, value)
     if run is None or run["status"] != "ok":
         return None
-    found: float | None = sweep.metric_row(run, metric)["value"]
+    found: float | None = experiment.metric_row(run, metric)["value"]
     return found
 
 
-def medians_along(sweep: Sweep, name: str, variant: Variant, metric: str) -> dict[int, float]:
+def medians_along(
+    experiment: Experiment, name: str, variant: Variant, metric: str
+) -> dict[int, float]:
     """The values of a metric along a sweep, those of runs with numbers."""
-    found = {value: median_at(sweep, name, variant, value, metric) for value in sweep.values}
+    found = {
+        value: median_at(experiment, name, variant, value, metric) for value in experiment.values
+    }
     return {value: median for value, median in found.items() if median is not None}
 
 
@@ -239,12 +249,12 @@ def told_places(benchmark: Benchmark, places: Sequence[Mapping[str, Any]]) -> Li
 # Exact metrics
 
 
-def tell_exact(known: Known, sweep: Sweep, name: str, variant: Variant) -> Iterator[Told]:
+def tell_exact(known: Known, experiment: Experiment, name: str, variant: Variant) -> Iterator[Told]:
     """An implementation's exact metrics beside the baseline's, where they differ most."""
-    symbol = sweep.parameter.symbol
-    for metric in metrics_of(sweep.benchmark, exact=True):
+    symbol = experiment.parameter.symbol
+    for metric in metrics_of(experiment.benchmark, exact=True):
         about = {"implementation": name, "metric": metric.name, "variant": dict(variant)}
-        found = known.across([sweep], "exact_comparison", "less", "more", "equal", **about)
+        found = known.across([experiment], "exact_comparison", "less", "more", "equal", **about)
         if not found:
             continue
         label = heading(metric.labels)
@@ -258,15 +268,15 @@ def tell_exact(known: Known, sweep: Sweep, name: str, variant: Variant) -> Itera
             continue
         facts, is_less = found[0].facts, found[0].verdict == "less"
         at = facts["low_at"] if is_less else facts["high_at"]
-        mine = median_at(sweep, name, variant, at, metric.name)
-        theirs = median_at(sweep, sweep.baseline, variant, at, metric.name)
+        mine = median_at(experiment, name, variant, at, metric.name)
+        theirs = median_at(experiment, experiment.baseline, variant, at, metric.name)
         assert mine is not None and theirs is not None  # the ratio was taken of both
         yield tell(
             "conclusion.exact.less" if is_less else "conclusion.exact.more",
             sources=found,
             exact_metric_heading=label,
             exact_share=Range(percent(facts["low"]), percent(facts["high"])),
-            baseline=sweep.baseline,
+            baseline=experiment.baseline,
             exact_mine=in_units(mine),
             exact_theirs=in_units(theirs),
             exact_unit=metric.unit,
@@ -275,10 +285,12 @@ def tell_exact(known: Known, sweep: Sweep, name: str, variant: Variant) -> Itera
         )
 
 
-def tell_account(known: Known, sweep: Sweep, name: str, variant: Variant) -> Iterator[Told]:
+def tell_account(
+    known: Known, experiment: Experiment, name: str, variant: Variant
+) -> Iterator[Told]:
     """What most of an exact metric consists of, where the exact model gives it."""
     about = {"implementation": name, "variant": dict(variant)}
-    for finding in known.across([sweep], "exact_account", "explained", **about)[:1]:
+    for finding in known.across([experiment], "exact_account", "explained", **about)[:1]:
         yield tell(
             "conclusion.account",
             sources=[finding],
@@ -286,13 +298,13 @@ def tell_account(known: Known, sweep: Sweep, name: str, variant: Variant) -> Ite
             account_part=finding.facts["largest_part"],
             account_share=percent(finding.facts["share"] / 100),
             account_at=finding.facts["value"],
-            account_symbol=sweep.parameter.symbol,
+            account_symbol=experiment.parameter.symbol,
         )
 
 
-def tell_limits(known: Known, sweeps: Sequence[Sweep]) -> Iterator[Told]:
+def tell_limits(known: Known, experiments: Sequence[Experiment]) -> Iterator[Told]:
     """Who runs out of memory, and from which value on."""
-    found = known.across(sweeps, "out_of_memory", "limit_found")
+    found = known.across(experiments, "out_of_memory", "limit_found")
     if not found:
         return
     smallest = min(finding.facts["smallest"] for finding in found)
@@ -300,7 +312,7 @@ def tell_limits(known: Known, sweeps: Sequence[Sweep]) -> Iterator[Told]:
     yield tell(
         "conclusion.out_of_memory",
         sources=found,
-        symbol=sweeps[0].parameter.symbol,
+        symbol=experiments[0].parameter.symbol,
         oom_at=smallest,
         oom_names=Listed(names),
     )
@@ -310,10 +322,10 @@ def tell_limits(known: Known, sweeps: Sequence[Sweep]) -> Iterator[Told]:
 
 
 def telling_cause(
-    known: Known, sweeps: Sequence[Sweep], name: str, variant: Variant | None
+    known: Known, experiments: Sequence[Experiment], name: str, variant: Variant | None
 ) -> Finding | None:
     """What the counters of an implementation's runs tell of its times, the most telling verdict."""
-    found = known.across(sweeps, "cause", *TELLING_CAUSES, implementation=name)
+    found = known.across(experiments, "cause", *TELLING_CAUSES, implementation=name)
     of_variant = (finding for finding in found if variant in (None, finding.variant))
     return min(of_variant, key=_telling_first, default=None)
 
@@ -325,13 +337,13 @@ def _telling_first(finding: Finding) -> tuple[int, float]:
 
 
 def tell_cause(
-    known: Known, sweeps: Sequence[Sweep], name: str, variant: Variant | None = None
+    known: Known, experiments: Sequence[Experiment], name: str, variant: Variant | None = None
 ) -> Iterator[Told]:
     """The measured cause of an implementation's time at one value, where there is one.
 
     Of one variant alone, where it is given.
     """
-    finding = telling_cause(known, sweeps, name, variant)
+    finding = telling_cause(known, experiments, name, variant)
     if finding is None:
         return
     figures, metric = finding.estimates[-1], known.benchmark.metric(str(finding.metric))
@@ -380,10 +392,10 @@ def _operators(
 
 def _place(known: Known, finding: Finding) -> dict[str, Any]:
     """The last value of a finding about a sweep, and its variant where the sweep has several."""
-    sweep = known.sweep_of(finding)
-    several = {parameter.name for parameter in sweep.varying_variants}
+    experiment = known.experiment_of(finding)
+    several = {parameter.name for parameter in experiment.varying_variants}
     variant = {name: value for name, value in finding.variant or () if name in several}
-    return {sweep.parameter.name: finding.estimates[-1]["value"], **variant}
+    return {experiment.parameter.name: finding.estimates[-1]["value"], **variant}
 
 
 # What was looked for and not found
@@ -397,11 +409,13 @@ CHECKS = {
 """By kind the verdict of a check that found nothing, and its message."""
 
 
-def tell_checks(known: Known, sweeps: Sequence[Sweep], names: Sequence[str]) -> Iterator[Told]:
+def tell_checks(
+    known: Known, experiments: Sequence[Experiment], names: Sequence[str]
+) -> Iterator[Told]:
     """What was checked and not found: overtaking, running out of memory, unstable times."""
     absent, sources = [], []
     for kind, (clean, key) in CHECKS.items():
-        found = [f for f in known.across(sweeps, kind) if f.implementations <= set(names)]
+        found = [f for f in known.across(experiments, kind) if f.implementations <= set(names)]
         if found and all(finding.verdict == clean for finding in found):
             absent.append(say(key))
             sources += found[:1]
@@ -412,24 +426,31 @@ def tell_checks(known: Known, sweeps: Sequence[Sweep], names: Sequence[str]) -> 
 # One implementation by itself
 
 
-def _works(sweep: Sweep, metric: Metric) -> set[float]:
+def _works(experiment: Experiment, metric: Metric) -> set[float]:
     """The operations behind a metric at each value of a sweep; empty where they are not known."""
-    timed = [sweep.benchmark.metric(name) for name in sweep.benchmark.measured_behind(metric.name)]
+    timed = [
+        experiment.benchmark.metric(name)
+        for name in experiment.benchmark.measured_behind(metric.name)
+    ]
     if not all(m.work for m in timed):
         return set()
-    return {rounded(sum(m.work.operations(run) for m in timed if m.work), 6) for run in sweep.runs}
+    return {
+        rounded(sum(m.work.operations(run) for m in timed if m.work), 6) for run in experiment.runs
+    }
 
 
-def tell_equal_work(known: Known, sweep: Sweep, name: str, variant: Variant) -> Iterator[Told]:
+def tell_equal_work(
+    known: Known, experiment: Experiment, name: str, variant: Variant
+) -> Iterator[Told]:
     """Where the operations stay the same along the sweep: the best value, and the worst one."""
     metric = known.decisive
-    if metric is None or len(_works(sweep, metric)) != 1:
+    if metric is None or len(_works(experiment, metric)) != 1:
         return
-    found = medians_along(sweep, name, variant, metric.name)
+    found = medians_along(experiment, name, variant, metric.name)
     if len(found) < 2 or metric.higher_is_better:
         return
     best, worst = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
-    if not _is_surely_longer(sweep, name, variant, metric, worst, best):
+    if not _is_surely_longer(experiment, name, variant, metric, worst, best):
         return
     yield tell(
         "conclusion.equal_work",
@@ -437,47 +458,49 @@ def tell_equal_work(known: Known, sweep: Sweep, name: str, variant: Variant) -> 
         work_name=name,
         work_unit=metric.unit,
         work_best=Measured(rounded(found[best])),
-        work_best_where=_sizes(sweep, name, variant, best),
-        work_worst_where=_sizes(sweep, name, variant, worst),
+        work_best_where=_sizes(experiment, name, variant, best),
+        work_worst_where=_sizes(experiment, name, variant, worst),
         work_percent=percent(found[worst] / found[best] - 1),
     )
 
 
 def _is_surely_longer(
-    sweep: Sweep, name: str, variant: Variant, metric: Metric, value: int, other: int
+    experiment: Experiment, name: str, variant: Variant, metric: Metric, value: int, other: int
 ) -> bool:
     """Whether even the near ends of the 95% intervals differ by more than the margin."""
 
     def end(at: int, column: str) -> float | None:
-        run = sweep.run_at(name, variant, at)
+        run = experiment.run_at(name, variant, at)
         assert run is not None  # it has numbers
-        measured = sweep.benchmark.measured_behind(metric.name)
-        ends = [sweep.metric_row(run, each)[column] for each in measured]
+        measured = experiment.benchmark.measured_behind(metric.name)
+        ends = [experiment.metric_row(run, each)[column] for each in measured]
         return None if None in ends else sum(ends)
 
     low, high = end(value, "low"), end(other, "high")
     return low is not None and high is not None and exceeds_margin(low / high)
 
 
-def _sizes(sweep: Sweep, name: str, variant: Variant, value: int) -> Listed:
+def _sizes(experiment: Experiment, name: str, variant: Variant, value: int) -> Listed:
     """The swept parameter at a value, and what derives from it."""
-    run: Row | None = sweep.run_at(name, variant, value)
+    run: Row | None = experiment.run_at(name, variant, value)
     assert run is not None
-    derived = [p for p in sweep.varying if p != sweep.parameter and p.derive is not None]
-    sizes = {p.name: run[p.name] for p in (sweep.parameter, *derived)}
-    return Listed(settings(sweep.benchmark, sizes))
+    derived = [p for p in experiment.varying if p != experiment.parameter and p.derive is not None]
+    sizes = {p.name: run[p.name] for p in (experiment.parameter, *derived)}
+    return Listed(settings(experiment.benchmark, sizes))
 
 
-def tell_saturation(known: Known, sweep: Sweep, name: str, variant: Variant) -> Iterator[Told]:
+def tell_saturation(
+    known: Known, experiment: Experiment, name: str, variant: Variant
+) -> Iterator[Told]:
     """From which value on more work is no longer done any faster."""
     about = {"implementation": name, "variant": dict(variant)}
-    found = known.every("saturation", sweep.name, **about)
+    found = known.every("saturation", experiment.name, **about)
     reached = [f for f in found if f.verdict == "reached" and f.facts["from"] != f.facts["first"]]
     if not found or len(reached) != len(found):
         return
     start = max(finding.facts["from"] for finding in reached)
-    if start != sweep.values[-1]:
-        symbol = sweep.parameter.symbol
+    if start != experiment.values[-1]:
+        symbol = experiment.parameter.symbol
         yield tell(
             "conclusion.saturation", sources=reached, full_name=name, symbol=symbol, full_from=start
         )

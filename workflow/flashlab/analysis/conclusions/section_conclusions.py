@@ -38,7 +38,7 @@ from flashlab.analysis.conclusions.quoting import (
     told_winners,
 )
 from flashlab.analysis.conclusions.step_conclusions import section_steps, without_times
-from flashlab.analysis.experiment import Sweep, Variant, metrics_of, sections_of
+from flashlab.analysis.experiment import Experiment, Variant, metrics_of, sections_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kinds.comparison import clauses_of, describe_range, trend_of
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
@@ -83,7 +83,9 @@ MOST_STATEMENTS = 4
 def section_conclusions(known: Known) -> Iterator[Finding]:
     """The conclusion of every section, in their order."""
     told: set[str] = set()
-    for group in sections_of([sweep for sweep in known.sweeps if not sweep.is_summary]):
+    for group in sections_of(
+        [experiment for experiment in known.experiments if not experiment.is_summary]
+    ):
         verdict, statements, subject, reasons = _conclude(known, group)
         heading, *others = statements
         fresh = [each for each in others if _content(each) not in told]
@@ -117,16 +119,16 @@ Conclusion = tuple[str, Sequence[Told], Mapping[str, Any], Sequence[Reason]]
 """Verdict, statements, subject and reasons."""
 
 
-def _conclude(known: Known, group: Sequence[Sweep]) -> Conclusion:
-    good = [run for sweep in group for run in sweep.runs if run["status"] == "ok"]
-    names = sorted({name for sweep in group for name in sweep.implementations})
+def _conclude(known: Known, group: Sequence[Experiment]) -> Conclusion:
+    good = [run for experiment in group for run in experiment.runs if run["status"] == "ok"]
+    names = sorted({name for experiment in group for name in experiment.implementations})
     names.sort(key=lambda name: name != group[0].baseline)
     able = [name for name in names if any(run["implementation"] == name for run in good)]
     metric = known.decisive
     if group[0].is_simulated:
         return _build(known, "simulated", without_times(group))
     if not good:
-        count = sum(len(sweep.runs) for sweep in group)
+        count = sum(len(experiment.runs) for experiment in group)
         told = [tell("conclusion.no_numbers", count=count)]
         return _build(known, "no_numbers", told)
     if metric is None or len(able) < 2:
@@ -155,19 +157,19 @@ def _build(
 # One implementation
 
 
-def _tell_alone(known: Known, group: Sequence[Sweep], name: str) -> Iterator[Told]:
+def _tell_alone(known: Known, group: Sequence[Experiment], name: str) -> Iterator[Told]:
     """How the only implementation with numbers does, in the first series that has any."""
     metric = known.decisive or metrics_of(known.benchmark, exact=True)[0]
     each_series = (
-        (sweep, medians_along(sweep, name, variant, metric.name))
-        for sweep in group
-        for variant in sweep.variants
+        (experiment, medians_along(experiment, name, variant, metric.name))
+        for experiment in group
+        for variant in experiment.variants
     )
-    sweep, found = next((sweep, found) for sweep, found in each_series if found)
+    experiment, found = next((experiment, found) for experiment, found in each_series if found)
     first, last = min(found), max(found)
     yield tell(
         "conclusion.alone",
-        symbol=sweep.parameter.symbol,
+        symbol=experiment.parameter.symbol,
         first=first,
         last=last,
         implementation=name,
@@ -176,27 +178,27 @@ def _tell_alone(known: Known, group: Sequence[Sweep], name: str) -> Iterator[Tol
         alone_first=Measured(rounded(found[first])),
         alone_last=Measured(rounded(found[last])),
     )
-    yield from tell_cause(known, [sweep], name)
-    yield from tell_checks(known, [sweep], [name])
+    yield from tell_cause(known, [experiment], name)
+    yield from tell_checks(known, [experiment], [name])
 
 
 # Two implementations
 
 
 def pair_ratios(
-    known: Known, sweep: Sweep, name: str, variant: Variant, metric: str
+    known: Known, experiment: Experiment, name: str, variant: Variant, metric: str
 ) -> tuple[list[Ratio], Finding | None]:
     """How many times as good as the baseline the other one is at each value, and the choice."""
-    choice = known.find("choice", sweep.name, metric=metric, variant=dict(variant))
+    choice = known.find("choice", experiment.name, metric=metric, variant=dict(variant))
     return (as_ratios(choice, name), choice) if choice else ([], None)
 
 
-def tell_parts(known: Known, sweep: Sweep, name: str, variant: Variant) -> Iterator[Told]:
+def tell_parts(known: Known, experiment: Experiment, name: str, variant: Variant) -> Iterator[Told]:
     """The ratios of the metrics that the decisive one is the total of."""
     parts: list[Tellable] = []
     sources = []
     for metric in known.parts:
-        ratios, choice = pair_ratios(known, sweep, name, variant, metric.name)
+        ratios, choice = pair_ratios(known, experiment, name, variant, metric.name)
         if choice is None or not ratios:
             return
         span = describe_range(ratios)
@@ -230,11 +232,11 @@ PAIR_HEADINGS = by_code(
 
 
 def _pair_heading(
-    known: Known, sweep: Sweep, name: str, ratios: Sequence[Ratio], choice: Finding
+    known: Known, experiment: Experiment, name: str, ratios: Sequence[Ratio], choice: Finding
 ) -> tuple[str, Told]:
     """The verdict of a pair, and the heading that states it."""
-    names: dict[str, Tellable] = {"implementation": name, "baseline": sweep.baseline}
-    symbol = sweep.parameter.symbol
+    names: dict[str, Tellable] = {"implementation": name, "baseline": experiment.baseline}
+    symbol = experiment.parameter.symbol
     if not ratios:
         told = tell("conclusion.pair.missing", sources=[choice], symbol=symbol, **names)
         return "inconclusive", told
@@ -260,36 +262,36 @@ def _pair_heading(
     )
 
 
-def _conclude_pair(known: Known, sweep: Sweep) -> Conclusion:
+def _conclude_pair(known: Known, experiment: Experiment) -> Conclusion:
     assert known.decisive is not None
-    (other,) = (name for name in sweep.implementations if name != sweep.baseline)
-    variant = sweep.variants[0]
-    ratios, choice = pair_ratios(known, sweep, other, variant, known.decisive.name)
+    (other,) = (name for name in experiment.implementations if name != experiment.baseline)
+    variant = experiment.variants[0]
+    ratios, choice = pair_ratios(known, experiment, other, variant, known.decisive.name)
     assert choice is not None  # there are two implementations with numbers
-    verdict, headed = _pair_heading(known, sweep, other, ratios, choice)
+    verdict, headed = _pair_heading(known, experiment, other, ratios, choice)
     told = [headed]
     if ratios:
-        told += tell_equal_work(known, sweep, other, variant)
-        told += tell_saturation(known, sweep, other, variant)
-        told += tell_exact(known, sweep, other, variant)
-        told += tell_limits(known, [sweep])
-        told += tell_parts(known, sweep, other, variant)
-        told += tell_cause(known, [sweep], sweep.baseline)
-        told += tell_account(known, sweep, sweep.baseline, variant)
-        told += tell_checks(known, [sweep], sweep.implementations)
-    subject = {"implementation": other, "baseline": sweep.baseline, "variant": dict(variant)}
+        told += tell_equal_work(known, experiment, other, variant)
+        told += tell_saturation(known, experiment, other, variant)
+        told += tell_exact(known, experiment, other, variant)
+        told += tell_limits(known, [experiment])
+        told += tell_parts(known, experiment, other, variant)
+        told += tell_cause(known, [experiment], experiment.baseline)
+        told += tell_account(known, experiment, experiment.baseline, variant)
+        told += tell_checks(known, [experiment], experiment.implementations)
+    subject = {"implementation": other, "baseline": experiment.baseline, "variant": dict(variant)}
     return _build(known, verdict, told, subject, choice.reasons)
 
 
 # A variant
 
 
-def _gains(known: Known, sweep: Sweep, name: str, switched: str) -> dict[str, Finding]:
+def _gains(known: Known, experiment: Experiment, name: str, switched: str) -> dict[str, Finding]:
     """The effects of a variant on an implementation, by metric."""
     return {
         str(finding.metric): finding
         for finding in known.across(
-            [sweep], "variant_effect", implementation=name, switched=switched
+            [experiment], "variant_effect", implementation=name, switched=switched
         )
         if finding.estimates
     }
@@ -312,12 +314,12 @@ OUTCOMES = by_code(
 """What a variant does, decidedly, to an implementation."""
 
 
-def _conclude_variant(known: Known, sweep: Sweep, names: Sequence[str]) -> Conclusion:
-    switched = next(p for p in sweep.varying_variants if p.kind is bool)
+def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]) -> Conclusion:
+    switched = next(p for p in experiment.varying_variants if p.kind is bool)
     groups: dict[str, list[str]] = {}
     effects: dict[str, dict[str, Finding]] = {}
     for name in names:
-        if found := _gains(known, sweep, name, switched.name):
+        if found := _gains(known, experiment, name, switched.name):
             groups.setdefault(_helped(found), []).append(name)
             effects[name] = found
     decided = [code for code in OUTCOMES if code in groups]
@@ -326,7 +328,7 @@ def _conclude_variant(known: Known, sweep: Sweep, names: Sequence[str]) -> Concl
         verdict = "inconclusive"
     sources = [finding for found in effects.values() for finding in found.values()]
     quantities = known.benchmark.quantities
-    at: dict[str, Tellable] = {"symbol": sweep.parameter.symbol, "last": sweep.values[-1]}
+    at: dict[str, Tellable] = {"symbol": experiment.parameter.symbol, "last": experiment.values[-1]}
     if decided:
         outcomes = [say(OUTCOMES[c], *quantities, names=Listed(groups[c])) for c in decided]
         headed = tell(
@@ -341,17 +343,17 @@ def _conclude_variant(known: Known, sweep: Sweep, names: Sequence[str]) -> Concl
         label = Label(switched.labels)
         headed = tell("conclusion.variant.inconclusive", sources=sources, switched=label, **at)
     told = [headed]
-    (with_it,) = [v for v in sweep.variants if dict(v)[switched.name] is True][:1]
+    (with_it,) = [v for v in experiment.variants if dict(v)[switched.name] is True][:1]
     without = tuple((k, False if k == switched.name else v) for k, v in with_it)
-    if len(names) == 2 and sweep.baseline in names:
-        (other,) = (name for name in names if name != sweep.baseline)
-        told += _tell_both_leads(known, sweep, other, with_it, without)
+    if len(names) == 2 and experiment.baseline in names:
+        (other,) = (name for name in names if name != experiment.baseline)
+        told += _tell_both_leads(known, experiment, other, with_it, without)
     else:
-        told += _tell_variants_choice(known, sweep, with_it)
+        told += _tell_variants_choice(known, experiment, with_it)
     told += _tell_effects(known, effects, switched.name)
-    told += _tell_exact_effect(sweep, switched.name)
-    told += tell_cause(known, [sweep], sweep.baseline, with_it)
-    told += tell_checks(known, [sweep], names)
+    told += _tell_exact_effect(experiment, switched.name)
+    told += tell_cause(known, [experiment], experiment.baseline, with_it)
+    told += tell_checks(known, [experiment], names)
     return _build(known, verdict, told, {"switched": switched.name})
 
 
@@ -384,14 +386,14 @@ def _tell_effects(
 
 
 def _tell_both_leads(
-    known: Known, sweep: Sweep, other: str, with_it: Variant, without: Variant
+    known: Known, experiment: Experiment, other: str, with_it: Variant, without: Variant
 ) -> Iterator[Told]:
     """The lead of the other implementation with the variant, and without it."""
     assert known.decisive is not None
     spans: dict[str, Tellable] = {}
     sources = []
     for name, variant in (("on_range", with_it), ("off_range", without)):
-        ratios, choice = pair_ratios(known, sweep, other, variant, known.decisive.name)
+        ratios, choice = pair_ratios(known, experiment, other, variant, known.decisive.name)
         if not ratios or choice is None:
             return
         span = describe_range(ratios)
@@ -401,34 +403,34 @@ def _tell_both_leads(
         "conclusion.variant.leads",
         sources=sources,
         pair_name=other,
-        pair_baseline=sweep.baseline,
+        pair_baseline=experiment.baseline,
         **spans,
     )
 
 
-def _tell_variants_choice(known: Known, sweep: Sweep, variant: Variant) -> Iterator[Told]:
+def _tell_variants_choice(known: Known, experiment: Experiment, variant: Variant) -> Iterator[Told]:
     """Who is the best with the variant."""
     metric = known.decisive
     assert metric is not None
-    choice = known.find("choice", sweep.name, metric=metric.name, variant=dict(variant))
+    choice = known.find("choice", experiment.name, metric=metric.name, variant=dict(variant))
     if choice is not None and choice.estimates:
         yield tell(
             "conclusion.variant.choice",
             *known.about,
             sources=[choice],
             metric=MetricName(metric.name),
-            winners=told_winners(choice.facts["winners"], sweep.parameter.symbol),
+            winners=told_winners(choice.facts["winners"], experiment.parameter.symbol),
         )
 
 
-def _tell_exact_effect(sweep: Sweep, switched: str) -> Iterator[Told]:
+def _tell_exact_effect(experiment: Experiment, switched: str) -> Iterator[Told]:
     """Whether an exact metric is the same with the variant and without."""
-    for metric in metrics_of(sweep.benchmark, exact=True):
+    for metric in metrics_of(experiment.benchmark, exact=True):
         by_run: dict[tuple[Any, ...], set[float]] = {}
-        for row in sweep.metrics:
+        for row in experiment.metrics:
             if row["metric"] == metric.name and row["status"] == "ok":
-                rest = [v for k, v in sweep.variant_of(row) if k != switched]
-                key = (row["implementation"], sweep.value_of(row), *rest)
+                rest = [v for k, v in experiment.variant_of(row) if k != switched]
+                key = (row["implementation"], experiment.value_of(row), *rest)
                 by_run.setdefault(key, set()).add(row["value"])
         if by_run and all(len(values) == 1 for values in by_run.values()):
             label = heading(metric.labels)
@@ -438,7 +440,7 @@ def _tell_exact_effect(sweep: Sweep, switched: str) -> Iterator[Told]:
 # Several implementations
 
 
-def _conclude_choice(known: Known, group: Sequence[Sweep], names: Sequence[str]) -> Conclusion:
+def _conclude_choice(known: Known, group: Sequence[Experiment], names: Sequence[str]) -> Conclusion:
     metric = known.decisive
     assert metric is not None
     choices = _choices_of(known, group, metric.name)
@@ -465,7 +467,7 @@ def _conclude_choice(known: Known, group: Sequence[Sweep], names: Sequence[str])
     return _build(known, verdict, told, {}, reasons)
 
 
-def _choices_of(known: Known, group: Sequence[Sweep], metric: str) -> list[Finding]:
+def _choices_of(known: Known, group: Sequence[Experiment], metric: str) -> list[Finding]:
     return [choice for choice in known.across(group, "choice", metric=metric) if choice.estimates]
 
 
@@ -517,15 +519,15 @@ def _choice_heading(known: Known, choices: Sequence[Finding], symbol: str) -> tu
     return verdict, tell(key, *known.about, sources=choices, **values)
 
 
-def _tell_extremes(group: Sequence[Sweep]) -> Iterator[Told]:
+def _tell_extremes(group: Sequence[Experiment]) -> Iterator[Told]:
     """Who needs the most and the least of an exact metric, at the largest value of all of them."""
-    sweep = group[0]
-    for metric in metrics_of(sweep.benchmark, exact=True):
+    experiment = group[0]
+    for metric in metrics_of(experiment.benchmark, exact=True):
         found: dict[int, dict[str, float]] = {}
-        for row in sweep.metrics:
+        for row in experiment.metrics:
             is_shown = row["metric"] == metric.name and row["status"] == "ok"
-            if is_shown and sweep.variant_of(row) == sweep.variants[0]:
-                found.setdefault(sweep.value_of(row), {})[row["implementation"]] = row["value"]
+            if is_shown and experiment.variant_of(row) == experiment.variants[0]:
+                found.setdefault(experiment.value_of(row), {})[row["implementation"]] = row["value"]
         at = max(found, key=lambda value: (len(found[value]), value), default=None)
         if at is None or len(found[at]) < 2:
             continue
@@ -536,7 +538,7 @@ def _tell_extremes(group: Sequence[Sweep]) -> Iterator[Told]:
         yield tell(
             "conclusion.choice.exact",
             exact_metric_heading=heading(metric.labels),
-            symbol=sweep.parameter.symbol,
+            symbol=experiment.parameter.symbol,
             exact_at=at,
             exact_unit=metric.unit,
             least=least,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion, median_at, tell
-from flashlab.analysis.experiment import Sweep, step_metric
+from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.model import Metric
@@ -50,44 +50,49 @@ DECIDED_AT = {"helps": "helps_at", "hurts": "hurts_at", "no_difference": "equal_
 """The parameter of a finding that lists the values where a verdict was reached."""
 
 
-def ladder_of(known: Known) -> Sweep | None:
+def ladder_of(known: Known) -> Experiment | None:
     """The first experiment of a section whose implementations are steps; None for none."""
-    return next((s for s in known.sweeps if s.steps and not s.is_summary), None)
+    return next((s for s in known.experiments if s.steps and not s.is_summary), None)
 
 
 def step_conclusions(known: Known) -> Iterator[Finding]:
     """The conclusions of page one on a ladder of steps."""
-    sweep = ladder_of(known)
-    assert sweep is not None
-    every = (_climb(known, sweep), _verdicts(known, sweep), _top(sweep), _first(sweep))
-    for told in [without_times(known.sweeps)] if sweep.is_simulated else every:
+    experiment = ladder_of(known)
+    assert experiment is not None
+    every = (
+        _climb(known, experiment),
+        _verdicts(known, experiment),
+        _top(experiment),
+        _first(experiment),
+    )
+    for told in [without_times(known.experiments)] if experiment.is_simulated else every:
         if told:
             topic = told[0].key.rpartition(".")[2]
-            metric = step_metric(sweep).name
-            yield build_conclusion(topic, topic, told, section=sweep.name, metric=metric)
+            metric = step_metric(experiment).name
+            yield build_conclusion(topic, topic, told, section=experiment.name, metric=metric)
 
 
-def _medians(sweep: Sweep, value: int, metric: Metric | None = None) -> dict[str, float]:
+def _medians(experiment: Experiment, value: int, metric: Metric | None = None) -> dict[str, float]:
     """A metric, the decisive one, of every step that has it at a value, in the steps' order."""
-    variant, measured = sweep.variants[0], (metric or step_metric(sweep)).name
-    names = dict.fromkeys(name for pair in sweep.steps for name in pair)
-    medians = {name: median_at(sweep, name, variant, value, measured) for name in names}
+    variant, measured = experiment.variants[0], (metric or step_metric(experiment)).name
+    names = dict.fromkeys(name for pair in experiment.steps for name in pair)
+    medians = {name: median_at(experiment, name, variant, value, measured) for name in names}
     return {name: median for name, median in medians.items() if median is not None}
 
 
-def _gain(sweep: Sweep, worse: float, better: float) -> float:
+def _gain(experiment: Experiment, worse: float, better: float) -> float:
     """How many times as good the second median is."""
-    return better / worse if step_metric(sweep).higher_is_better else worse / better
+    return better / worse if step_metric(experiment).higher_is_better else worse / better
 
 
-def _climb(known: Known, sweep: Sweep) -> list[Told]:
-    value = sweep.values[-1]
-    medians = _medians(sweep, value)
+def _climb(known: Known, experiment: Experiment) -> list[Told]:
+    value = experiment.values[-1]
+    medians = _medians(experiment, value)
     if len(medians) < 2:
         return []
     first = next(iter(medians))
-    best = _best(sweep, medians)
-    found = known.every("step", sweep.name, metric=step_metric(sweep).name)
+    best = _best(experiment, medians)
+    found = known.every("step", experiment.name, metric=step_metric(experiment).name)
     climbed = [
         f"{finding.subject['implementation']} {Short(estimate['estimate']).text}×"
         for finding in found
@@ -100,22 +105,22 @@ def _climb(known: Known, sweep: Sweep) -> list[Told]:
             sources=found,
             climb_first=first,
             climb_best=best,
-            climb_total=Short(_gain(sweep, medians[first], medians[best])),
+            climb_total=Short(_gain(experiment, medians[first], medians[best])),
             climb_at=value,
-            climb_symbol=sweep.parameter.symbol,
+            climb_symbol=experiment.parameter.symbol,
         ),
         tell("conclusion.front.climb.steps", climb=Listed(climbed)),
     ]
 
 
-def _best(sweep: Sweep, medians: Mapping[str, float]) -> str:
-    choose = max if step_metric(sweep).higher_is_better else min
+def _best(experiment: Experiment, medians: Mapping[str, float]) -> str:
+    choose = max if step_metric(experiment).higher_is_better else min
     return choose(medians, key=lambda name: medians[name])
 
 
-def _verdicts(known: Known, sweep: Sweep) -> list[Told]:
+def _verdicts(known: Known, experiment: Experiment) -> list[Told]:
     """Which steps help, which make no difference, and which hurt."""
-    found = known.every("step", sweep.name, metric=step_metric(sweep).name)
+    found = known.every("step", experiment.name, metric=step_metric(experiment).name)
     by_verdict: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
     for finding in found:
         by_verdict[_decided_verdict(finding)].append(finding.subject["implementation"])
@@ -175,11 +180,11 @@ def _has_few_calls(finding: Finding) -> bool:
     return all(e["low"] is None for e in finding.estimates if e["value"] in undecided_at)
 
 
-def _top(sweep: Sweep) -> list[Told]:
+def _top(experiment: Experiment) -> list[Told]:
     """The best step's rate, which follows from the decisive metric, beside the device's peaks."""
-    value, base = sweep.values[-1], (step_metric(sweep).name,)
-    derived = [m for m in sweep.benchmark.metrics if m.derived and m.derived.of == base]
-    rates = _medians(sweep, value, derived[0]) if derived else {}
+    value, base = experiment.values[-1], (step_metric(experiment).name,)
+    derived = [m for m in experiment.benchmark.metrics if m.derived and m.derived.of == base]
+    rates = _medians(experiment, value, derived[0]) if derived else {}
     if not rates:
         return []
     best = max(rates, key=lambda name: rates[name])
@@ -189,10 +194,10 @@ def _top(sweep: Sweep) -> list[Told]:
             top_name=best,
             top_rate=Measured(rounded(rates[best])),
             top_at=value,
-            top_symbol=sweep.parameter.symbol,
+            top_symbol=experiment.parameter.symbol,
         )
     ]
-    device = find_device(sweep.device)
+    device = find_device(experiment.device)
     if device:
         peaks = device.peak_tflops
         told.append(
@@ -203,19 +208,19 @@ def _top(sweep: Sweep) -> list[Told]:
                 top_fp16_percent=percent(rates[best] / peaks["float16"]),
             )
         )
-    return [*told, *_tell_busiest(sweep, best, value)]
+    return [*told, *_tell_busiest(experiment, best, value)]
 
 
-def _tell_busiest(sweep: Sweep, name: str, value: int) -> Iterator[Told]:
+def _tell_busiest(experiment: Experiment, name: str, value: int) -> Iterator[Told]:
     """The unit of the device that a step keeps busiest, by its counters in percent."""
-    run = sweep.run_at(name, sweep.variants[0], value)
+    run = experiment.run_at(name, experiment.variants[0], value)
     if run is None:
         return
-    metric = step_metric(sweep)
-    counted = sweep.counters_of(run, metric.name)
+    metric = step_metric(experiment)
+    counted = experiment.counters_of(run, metric.name)
     units = [
         counter
-        for counter in sweep.benchmark.counters_on(run["device"]).get(metric.name, ())
+        for counter in experiment.benchmark.counters_on(run["device"]).get(metric.name, ())
         if counter.quantity.name.endswith("_activity") and counter.quantity.name in counted
     ]
     if units:
@@ -227,19 +232,19 @@ def _tell_busiest(sweep: Sweep, name: str, value: int) -> Iterator[Told]:
         )
 
 
-def _first(sweep: Sweep) -> list[Told]:
+def _first(experiment: Experiment) -> list[Told]:
     """The step before all others against the best one, wherever both have numbers."""
     found: list[tuple[int, float, str]] = []
-    (start, _) = sweep.steps[0]
-    for value in sweep.values:
-        medians = _medians(sweep, value)
+    (start, _) = experiment.steps[0]
+    for value in experiment.values:
+        medians = _medians(experiment, value)
         if start in medians and len(medians) > 1:
-            best = _best(sweep, medians)
-            found.append((value, _gain(sweep, medians[start], medians[best]), best))
+            best = _best(experiment, medians)
+            found.append((value, _gain(experiment, medians[start], medians[best]), best))
     if not found:
         return []
     value, factor, best = found[-1]
-    symbol = sweep.parameter.symbol
+    symbol = experiment.parameter.symbol
     return [
         tell(
             "conclusion.front.start",
@@ -252,23 +257,27 @@ def _first(sweep: Sweep) -> list[Told]:
     ]
 
 
-def without_times(sweeps: Sequence[Sweep]) -> list[Told]:
+def without_times(experiments: Sequence[Experiment]) -> list[Told]:
     """The conclusion where a simulator ran everything: how many runs are correct, and no times."""
-    runs = {sweep.key_of(run): run for sweep in sweeps for run in sweep.runs}
+    runs = {experiment.key_of(run): run for experiment in experiments for run in experiment.runs}
     good = sum(run["status"] == "ok" for run in runs.values())
     return [tell("conclusion.front.simulated", simulated_ok=good, simulated_of=len(runs))]
 
 
-def section_steps(known: Known, sweep: Sweep) -> list[Told]:
+def section_steps(known: Known, experiment: Experiment) -> list[Told]:
     """What a section says of steps: from the first to the best at each value, and each verdict."""
     gains = []
-    for value in sweep.values:
-        medians = _medians(sweep, value)
+    for value in experiment.values:
+        medians = _medians(experiment, value)
         if len(medians) > 1:
-            start = next((name for name in medians if name == sweep.baseline), next(iter(medians)))
-            gains.append((_gain(sweep, medians[start], medians[_best(sweep, medians)]), start))
+            start = next(
+                (name for name in medians if name == experiment.baseline), next(iter(medians))
+            )
+            gains.append(
+                (_gain(experiment, medians[start], medians[_best(experiment, medians)]), start)
+            )
     if not gains:
-        return [tell("conclusion.choice.missing", symbol=sweep.parameter.symbol)]
+        return [tell("conclusion.choice.missing", symbol=experiment.parameter.symbol)]
     least, most = min(gains)[0], max(gains)[0]
     headed = tell(
         "conclusion.steps",
@@ -276,4 +285,4 @@ def section_steps(known: Known, sweep: Sweep) -> list[Told]:
         steps_range=Range(Short(least), Short(most)),
         steps_count=len(gains),
     )
-    return [headed, *_verdicts(known, sweep)[1:]]
+    return [headed, *_verdicts(known, experiment)[1:]]

@@ -14,7 +14,7 @@ import numpy as np
 
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Row, Sweep, metrics_of
+from flashlab.analysis.experiment import Experiment, Row, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.scaling import bends
@@ -52,14 +52,16 @@ def _anomaly(
     )
 
 
-def _clean_checks(sweep: Sweep, check: str, checks: int, hits: int) -> Iterator[Finding]:
+def _clean_checks(experiment: Experiment, check: str, checks: int, hits: int) -> Iterator[Finding]:
     """The checks that found nothing, with their number, beside which the hits are to be judged."""
     if checks > hits:
-        yield Finding("anomaly", sweep.name, {"check": check}, "none", facts={"checked": checks})
+        yield Finding(
+            "anomaly", experiment.name, {"check": check}, "none", facts={"checked": checks}
+        )
 
 
 def _drift_of_process(
-    sweep: Sweep, row: Row, process: int, samples: Sequence[float], estimates: Estimates
+    experiment: Experiment, row: Row, process: int, samples: Sequence[float], estimates: Estimates
 ) -> Ratio | None:
     """The second half of a process's samples over the first, None if within the margin."""
     middle = len(samples) // 2
@@ -70,20 +72,22 @@ def _drift_of_process(
     if not exceeds_margin(max(change, 1 / change)):
         return None  # no interval around this lies beyond the margin, so resampling is pointless
     first, second = (
-        estimates.of((*sweep.key_of(row), row["metric"], process, half), part)
+        estimates.of((*experiment.key_of(row), row["metric"], process, half), part)
         for half, part in zip(("first half", "second half"), halves, strict=True)
     )
-    found = ratio(sweep.value_of(row), second, first)
+    found = ratio(experiment.value_of(row), second, first)
     return found if found.verdict in ("above", "below") else None
 
 
-def drift(sweep: Sweep, row: Row, estimates: Estimates) -> Ratio | None:
+def drift(experiment: Experiment, row: Row, estimates: Estimates) -> Ratio | None:
     """The second half of a row's samples over the first, None if within the margin.
 
     Of several processes that drifted, that of the one which did so most.
     """
-    samples = sweep.samples_of(row)
-    every = (_drift_of_process(sweep, row, i, each, estimates) for i, each in enumerate(samples))
+    samples = experiment.samples_of(row)
+    every = (
+        _drift_of_process(experiment, row, i, each, estimates) for i, each in enumerate(samples)
+    )
     drifts = [found for found in every if found]
     return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
 
@@ -95,37 +99,39 @@ def _is_warned_of_drift(run: Row, metric: str) -> bool:
     )
 
 
-def with_doubts(sweep: Sweep, estimates: Estimates) -> Sweep:
+def with_doubts(experiment: Experiment, estimates: Estimates) -> Experiment:
     """The sweep with a warning on each metric of a run whose halves differ by more than the margin.
 
     So every finding that rests on such a run carries the doubt. The warning of drift that the
     measuring gives compares the first third with the last, and may miss it.
     """
     drifted: dict[Any, list[str]] = {}
-    for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
+    for series in each_series(experiment, metrics_of(experiment.benchmark, exact=False)):
         for row in series.measured_rows:
-            if drift(sweep, row, estimates):
-                drifted.setdefault(sweep.key_of(row), []).append(series.metric.name)
+            if drift(experiment, row, estimates):
+                drifted.setdefault(experiment.key_of(row), []).append(series.metric.name)
     runs = []
-    for run in sweep.runs:
+    for run in experiment.runs:
         added = [
             {"code": HALVES_DIFFER, "metric": metric}
-            for metric in sorted(drifted.get(sweep.key_of(run), ()))
+            for metric in sorted(drifted.get(experiment.key_of(run), ()))
             if not _is_warned_of_drift(run, metric)
         ]
         runs.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)
-    return replace(sweep, runs=runs)
+    return replace(experiment, runs=runs)
 
 
 Sign = tuple[Mapping[str, Any], Ratio]
 """Why a metric of a run is unstable: what is found, and the estimate."""
 
 
-def _sign(sweep: Sweep, row: Row, estimates: Estimates) -> Sign | None:
+def _sign(experiment: Experiment, row: Row, estimates: Estimates) -> Sign | None:
     """A process drifted by more than the margin, or the median is not known by it; else None."""
-    if drifted := drift(sweep, row, estimates):
+    if drifted := drift(experiment, row, estimates):
         return {"sign": "drift", "ratio": rounded(drifted.ratio)}, drifted
-    interval = function_of(sweep.value_of(row), np.asarray, [estimates.of_row(sweep, row)])
+    interval = function_of(
+        experiment.value_of(row), np.asarray, [estimates.of_row(experiment, row)]
+    )
     if interval.low is None or interval.high is None:
         return None
     half_width = rounded(100 * (interval.high - interval.low) / 2 / interval.ratio)
@@ -136,25 +142,25 @@ def _sign(sweep: Sweep, row: Row, estimates: Estimates) -> Sign | None:
 
 def _signs(series: Series, estimates: Estimates) -> dict[int, Sign | None]:
     """Why each run that has samples enough is unstable, None where it is not."""
-    sweep = series.sweep
+    experiment = series.experiment
     return {
-        sweep.value_of(row): _sign(sweep, row, estimates)
+        experiment.value_of(row): _sign(experiment, row, estimates)
         for row in series.measured_rows
-        if min(map(len, sweep.samples_of(row)), default=0) >= MIN_SAMPLES
+        if min(map(len, experiment.samples_of(row)), default=0) >= MIN_SAMPLES
     }
 
 
-def unstable(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def unstable(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """Runs that drifted by more than the margin, or whose median is not known to within it."""
     checks = hits = 0
-    for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
+    for series in each_series(experiment, metrics_of(experiment.benchmark, exact=False)):
         signs = _signs(series, given.estimates)
         checks += len(signs)
         for value, sign in signs.items():
             if sign:
                 hits += 1
                 yield _anomaly(series, "unstable", value, *sign, [value])
-    yield from _clean_checks(sweep, "unstable", checks, hits)
+    yield from _clean_checks(experiment, "unstable", checks, hits)
 
 
 def _deviation(sizes: Sequence[int], times: Sequence[Estimate], i: int) -> Ratio:
@@ -177,14 +183,14 @@ def _is_checked(
     return bends([sizes[j] for j in others], [found[j] for j in others]) == "straight"
 
 
-def outliers(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def outliers(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """Records that their neighbours, which agree with one another, contradict.
 
     A size between two others is checked where those within two steps of it, at least three of
     them, are stable and follow one power: a curve that bends of itself contradicts nothing.
     """
     checks = hits = 0
-    for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
+    for series in each_series(experiment, metrics_of(experiment.benchmark, exact=False)):
         by_size = given.estimates.along(series)
         sizes, found = list(by_size), list(by_size.values())
         unstable_sizes = {size for size, sign in _signs(series, given.estimates).items() if sign}
@@ -200,7 +206,7 @@ def outliers(sweep: Sweep, given: Given) -> Iterator[Finding]:
                 hits += 1
                 facts, near = {"ratio": rounded(deviation.ratio)}, sizes[max(0, i - 2) : i + 3]
                 yield _anomaly(series, "outlier", sizes[i], facts, deviation, near)
-    yield from _clean_checks(sweep, "outlier", checks, hits)
+    yield from _clean_checks(experiment, "outlier", checks, hits)
 
 
 ANOMALY = Kind(

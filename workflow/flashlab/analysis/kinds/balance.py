@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
@@ -27,12 +27,12 @@ def verdict_of(shares: Sequence[Ratio]) -> str:
     return AGAINST_IDEAL.get(shared, shared)
 
 
-def balances(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def balances(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """How each time stands to the one before it, where their operations have the same ratio."""
-    names = sorted(sweep.implementations)
-    for first, second in itertools.pairwise(timed_metrics(sweep.benchmark)):
-        for name, variant in itertools.product(names, sweep.variants):
-            base, series = (Series(sweep, name, variant, metric) for metric in (first, second))
+    names = sorted(experiment.implementations)
+    for first, second in itertools.pairwise(timed_metrics(experiment.benchmark)):
+        for name, variant in itertools.product(names, experiment.variants):
+            base, series = (Series(experiment, name, variant, metric) for metric in (first, second))
             ideals = {operations(second, run) / operations(first, run) for run in series.runs}
             if len({rounded(ideal) for ideal in ideals}) != 1:
                 continue
@@ -42,7 +42,7 @@ def balances(sweep: Sweep, given: Given) -> Iterator[Finding]:
             verdict, facts = verdict_of(ratios), describe_range(ratios) | {"ideal": rounded(ideal)}
             values = quoted([series], other_metric=MetricName(first.name))
             values |= {"ideal": Number(facts["ideal"])}
-            values |= quoted_range(facts, sweep.parameter.symbol)
+            values |= quoted_range(facts, experiment.parameter.symbol)
             key = MESSAGES.get(verdict)
             yield build_finding(
                 "balance",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.counted_passes import CountedPass, spans_of
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kernel_causes import CountedKernels
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
@@ -37,20 +37,20 @@ def _counted(
 
     Of a GPU nothing is stated without its ceilings, or under those of another device.
     """
-    sweep = series.sweep
-    if {run["device"] for run in sweep.runs} == {"cpu"}:
+    experiment = series.experiment
+    if {run["device"] for run in experiment.runs} == {"cpu"}:
         return CountedOperators.of(series, row, estimates)
-    names = {run["device_name"] for run in sweep.runs if run["status"] == "ok"}
+    names = {run["device_name"] for run in experiment.runs if run["status"] == "ok"}
     if ceilings and names == {ceilings.device_name}:
         copied = ceilings.copy.rate / 1e3
         return CountedKernels.of(series, row, estimates, copy_bytes_per_ms=copied)
     return None
 
 
-def causes(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def causes(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """What was counted of a sweep's runs tells of their times; a finding for each verdict."""
-    timed = [metric for metric in sweep.benchmark.measured if metric.work]
-    for series in each_series(sweep, timed):
+    timed = [metric for metric in experiment.benchmark.measured if metric.work]
+    for series in each_series(experiment, timed):
         groups: dict[str, list[CountedPass]] = {}
         for row in series.measured_rows:
             if found := _counted(series, row, given.estimates, given.ceilings):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.experiment import Sweep, chosen_metrics
+from flashlab.analysis.experiment import Experiment, chosen_metrics
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
@@ -24,7 +24,7 @@ MESSAGES = by_code("choice.one_best", "choice.one_suffices", "choice.changes")
 
 
 @dataclass(frozen=True)
-class Place:
+class Choice:
     """Who is best at one setting: by the median, and what every other one costs as a factor."""
 
     best: str
@@ -71,7 +71,7 @@ class Place:
         }
 
 
-def place(value: int, by_name: Mapping[str, Estimate], higher_is_better: bool) -> Place | None:
+def place(value: int, by_name: Mapping[str, Estimate], higher_is_better: bool) -> Choice | None:
     """Who is best, None where there are no two to choose from."""
     if len(by_name) < 2:
         return None
@@ -81,10 +81,10 @@ def place(value: int, by_name: Mapping[str, Estimate], higher_is_better: bool) -
     for name in sorted(by_name.keys() - {best}):
         (price,) = advantages({value: by_name[best]}, {value: by_name[name]}, higher_is_better)
         prices[name] = price
-    return Place(best, prices)
+    return Choice(best, prices)
 
 
-def _verdict(places: Sequence[Place]) -> tuple[str, str | None]:
+def _verdict(places: Sequence[Choice]) -> tuple[str, str | None]:
     """What the places amount to, and the one implementation that does everywhere, if one does."""
     if not places:
         return "inconclusive", None
@@ -103,7 +103,7 @@ def _verdict(places: Sequence[Place]) -> tuple[str, str | None]:
     return ("inconclusive" if possible else "changes"), None
 
 
-def _winners(places: Mapping[int, Place]) -> list[dict[str, Any]]:
+def _winners(places: Mapping[int, Choice]) -> list[dict[str, Any]]:
     """Who is best or level with the best, by stretches of the sweep."""
     grouped = itertools.groupby(places.items(), key=lambda item: set(item[1].level))
     found = []
@@ -124,7 +124,7 @@ def _statements(
     """Who is best along the sweep; nothing where that is not decided."""
     if verdict not in MESSAGES:
         return
-    symbol = series[0].sweep.parameter.symbol
+    symbol = series[0].experiment.parameter.symbol
     winners = clauses(
         say(
             "choice.at",
@@ -140,16 +140,16 @@ def _statements(
     yield say(MESSAGES[verdict], series[0].metric.quantity.name, **values)
 
 
-def choices(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def choices(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """Who is best along a sweep, in each variant and by each metric."""
-    if len(sweep.implementations) < 2:
+    if len(experiment.implementations) < 2:
         return
-    names, metrics = sorted(sweep.implementations), chosen_metrics(sweep.benchmark)
-    for variant, metric in itertools.product(sweep.variants, metrics):
-        series = [Series(sweep, name, variant, metric) for name in names]
+    names, metrics = sorted(experiment.implementations), chosen_metrics(experiment.benchmark)
+    for variant, metric in itertools.product(experiment.variants, metrics):
+        series = [Series(experiment, name, variant, metric) for name in names]
         along = {one.implementation: given.estimates.along(one) for one in series}
-        places: dict[int, Place] = {}
-        for value in sweep.values:
+        places: dict[int, Choice] = {}
+        for value in experiment.values:
             by_name = {name: found[value] for name, found in along.items() if value in found}
             if found := place(value, by_name, metric.higher_is_better):
                 places[value] = found
@@ -178,11 +178,11 @@ def choices(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 # The dataset as a whole
 
-Places = Mapping[str, Mapping[tuple[Any, ...], Place]]
+Places = Mapping[str, Mapping[tuple[Any, ...], Choice]]
 """By metric and setting."""
 
 
-def _tally(places: Mapping[tuple[Any, ...], Place]) -> list[dict[str, Any]]:
+def _tally(places: Mapping[tuple[Any, ...], Choice]) -> list[dict[str, Any]]:
     """At how many settings each is best by the median, alone, and level with the best."""
     best = Counter(place.best for place in places.values())
     alone = Counter(place.best for place in places.values() if place.is_alone)
@@ -225,13 +225,13 @@ def _wrong_choice(benchmark: Benchmark, places: Places) -> dict[str, Any]:
     }
 
 
-def overall_choice(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
+def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]:
     """Who is best over all distinct settings, and what the wrong choice costs: one finding."""
-    benchmark, metrics = sweeps[0].benchmark, chosen_metrics(sweeps[0].benchmark)
-    chosen = [setting for setting in settings_of(sweeps) if len(setting.runs) > 1]
+    benchmark, metrics = experiments[0].benchmark, chosen_metrics(experiments[0].benchmark)
+    chosen = [setting for setting in settings_of(experiments) if len(setting.runs) > 1]
     if not chosen or not metrics:
         return
-    places: dict[str, dict[tuple[Any, ...], Place]] = {metric.name: {} for metric in metrics}
+    places: dict[str, dict[tuple[Any, ...], Choice]] = {metric.name: {} for metric in metrics}
     for setting, metric in itertools.product(chosen, metrics):
         by_name = {name: setting.estimate(given.estimates, name, metric) for name in setting.runs}
         found = place(0, by_name, metric.higher_is_better)
@@ -241,7 +241,7 @@ def overall_choice(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
     verdict, name = _verdict(list(places[decisive.name].values()))
     yield dataset_finding(
         "choice",
-        sweeps,
+        experiments,
         verdict,
         subject={"metric": decisive.name},
         facts={

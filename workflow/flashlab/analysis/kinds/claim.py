@@ -22,7 +22,7 @@ import numpy as np
 
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Row, Sweep, device_of, sitting_doubts, warning_codes
+from flashlab.analysis.experiment import Experiment, Row, device_of, sitting_doubts, warning_codes
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, SIGNIFICANT_DIGITS, function_of, rounded
@@ -79,17 +79,19 @@ class _Dataset:
     """
 
     benchmark: Benchmark
-    runs: Mapping[tuple[Run, str], tuple[Sweep, Row]]
+    runs: Mapping[tuple[Run, str], tuple[Experiment, Row]]
     device: str
     estimates: Estimates
 
     @classmethod
-    def of(cls, sweeps: Sequence[Sweep], benchmark: Benchmark, estimates: Estimates) -> _Dataset:
-        runs: dict[tuple[Run, str], tuple[Sweep, Row]] = {}
-        for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
-            for row in sweep.runs:
-                runs.setdefault((Run.of(benchmark, row), str(row["protocol"])), (sweep, row))
-        device = device_of(row for sweep in sweeps for row in sweep.runs)
+    def of(
+        cls, experiments: Sequence[Experiment], benchmark: Benchmark, estimates: Estimates
+    ) -> _Dataset:
+        runs: dict[tuple[Run, str], tuple[Experiment, Row]] = {}
+        for experiment in sorted(experiments, key=lambda experiment: experiment.name):
+            for row in experiment.runs:
+                runs.setdefault((Run.of(benchmark, row), str(row["protocol"])), (experiment, row))
+        device = device_of(row for experiment in experiments for row in experiment.runs)
         return cls(benchmark, runs, device, estimates)
 
     def lacks(self, run: Run, protocol: str) -> Reason | None:
@@ -466,14 +468,16 @@ def _told_publication(claim: Mapping[str, Any]) -> Tellable:
     return say("ledger.published", figure=Listed(parts, ""), device=device)
 
 
-def claims(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
+def claims(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]:
     """One finding a published claim, whether it could be tested here or not."""
     document = given.published
     benchmark = find_benchmark(document["benchmark"])
-    sweeps = [sweep for sweep in sweeps if sweep.benchmark.name == benchmark.name]
-    if not sweeps:
+    experiments = [
+        experiment for experiment in experiments if experiment.benchmark.name == benchmark.name
+    ]
+    if not experiments:
         return
-    dataset = _Dataset.of(sweeps, benchmark, given.estimates)
+    dataset = _Dataset.of(experiments, benchmark, given.estimates)
     for claim in document["claims"]:
         source = document["sources"][claim["source"]]
         verdict, readings, reasons = _decide(document, claim, dataset)

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Sweep, metrics_of
+from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.ratios import (
@@ -149,7 +149,7 @@ def ratio_finding(
     named: Mapping[str, Tellable],
 ) -> Finding:
     """A finding on the ratios of two series; `named` is what its statement names besides."""
-    quantity, symbol = pair[0].metric.quantity.name, pair[0].sweep.parameter.symbol
+    quantity, symbol = pair[0].metric.quantity.name, pair[0].experiment.parameter.symbol
     shared = shared_verdict(ratios)
     verdict, facts = VERDICTS.get(shared, shared), describe_range(ratios)
     values = {**quoted(pair, **named), **quoted_range(facts, symbol)}
@@ -169,27 +169,27 @@ def compared_ratios(given: Given, pair: Sequence[Series]) -> list[Ratio]:
     return advantages(medians[0], medians[1], pair[0].metric.higher_is_better)
 
 
-def _compared_metrics(sweep: Sweep) -> list[Metric]:
+def _compared_metrics(experiment: Experiment) -> list[Metric]:
     """The sampled metrics that are measured; in the headline also the totals of several."""
-    measured = metrics_of(sweep.benchmark, exact=False)
+    measured = metrics_of(experiment.benchmark, exact=False)
     names = {metric.name for metric in measured}
     totals = [
         metric
-        for metric in sweep.benchmark.metrics
+        for metric in experiment.benchmark.metrics
         if metric.derived and len(metric.derived.of) > 1 and names.issuperset(metric.derived.of)
     ]
-    return [*measured, *totals] if sweep.is_summary else measured
+    return [*measured, *totals] if experiment.is_summary else measured
 
 
-def comparisons(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def comparisons(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """How many times as good as the baseline each implementation is, by each sampled metric."""
-    if sweep.baseline not in sweep.implementations:
+    if experiment.baseline not in experiment.implementations:
         return
-    others = sorted(name for name in sweep.implementations if name != sweep.baseline)
-    metrics = _compared_metrics(sweep)
-    baseline = {"baseline": sweep.baseline}
-    for name, variant, metric in itertools.product(others, sweep.variants, metrics):
-        pair = [Series(sweep, who, variant, metric) for who in (name, sweep.baseline)]
+    others = sorted(name for name in experiment.implementations if name != experiment.baseline)
+    metrics = _compared_metrics(experiment)
+    baseline = {"baseline": experiment.baseline}
+    for name, variant, metric in itertools.product(others, experiment.variants, metrics):
+        pair = [Series(experiment, who, variant, metric) for who in (name, experiment.baseline)]
         ratios = compared_ratios(given, pair)
         yield ratio_finding("comparison", MESSAGES, pair, ratios, baseline, baseline)
 

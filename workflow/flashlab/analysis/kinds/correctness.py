@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
@@ -26,12 +26,14 @@ def _worst(row: Row) -> tuple[str, float] | None:
     return name, float(known[name])
 
 
-def _wrong(sweeps: Sequence[Sweep], name: str, mine: Sequence[tuple[Sweep, Row]]) -> Finding:
-    benchmark = sweeps[0].benchmark
-    wrong = [(sweep, row) for sweep, row in mine if row["status"] == "incorrect"]
+def _wrong(
+    experiments: Sequence[Experiment], name: str, mine: Sequence[tuple[Experiment, Row]]
+) -> Finding:
+    benchmark = experiments[0].benchmark
+    wrong = [(experiment, row) for experiment, row in mine if row["status"] == "incorrect"]
     reasons, estimates, errors = [], [], []
-    for sweep, row in wrong:
-        given = benchmark.all_parameters(given_parameters(sweep, row))
+    for experiment, row in wrong:
+        given = benchmark.all_parameters(given_parameters(experiment, row))
         reasons.append(Reason("incorrect", {"implementation": name, **given}))
         estimate: dict[str, Any] = {"run": given, "message": row["message"]}
         if (worst := _worst(row)) is not None:
@@ -59,7 +61,7 @@ def _wrong(sweeps: Sequence[Sweep], name: str, mine: Sequence[tuple[Sweep, Row]]
         )
     return dataset_finding(
         "correctness",
-        sweeps,
+        experiments,
         "wrong",
         subject={"implementation": name},
         statements=[told],
@@ -69,12 +71,14 @@ def _wrong(sweeps: Sequence[Sweep], name: str, mine: Sequence[tuple[Sweep, Row]]
     )
 
 
-def correctness(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
+def correctness(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
     """A finding for each implementation that was wrong, and one on the runs that were not."""
-    runs = distinct_runs(sweeps)
+    runs = distinct_runs(experiments)
     names = sorted({row["implementation"] for _, row in runs if row["status"] == "incorrect"})
     for name in names:
-        yield _wrong(sweeps, name, [pair for pair in runs if pair[1]["implementation"] == name])
+        yield _wrong(
+            experiments, name, [pair for pair in runs if pair[1]["implementation"] == name]
+        )
     if right := sum(row["status"] == "ok" for _, row in runs):
         yield Finding("correctness", None, {}, "none", facts={"checked": right})
 

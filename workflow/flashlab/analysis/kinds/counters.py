@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.telling.codes import by_code
@@ -19,17 +19,17 @@ OPERATORS = {
 }
 
 
-def counted_runs(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
+def counted_runs(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
     """Of how many runs the counters were read: ``counted``, ``partly`` or ``uncounted``."""
     statuses: dict[tuple[Any, ...], set[str]] = {}
-    kinds = sorted({row["device"] for sweep in sweeps for row in sweep.runs})
-    for sweep in sweeps:
-        declared = (sweep.benchmark.all_counters(kind) for kind in kinds)
+    kinds = sorted({row["device"] for experiment in experiments for row in experiment.runs})
+    for experiment in experiments:
+        declared = (experiment.benchmark.all_counters(kind) for kind in kinds)
         names = {metric.name for metrics in declared for metric in metrics}
-        for row in sweep.metrics:
+        for row in experiment.metrics:
             if row["metric"] in names:
-                statuses.setdefault(sweep.key_of(row), set()).add(row["status"])
-    if not any(sweep.benchmark.counters for sweep in sweeps):
+                statuses.setdefault(experiment.key_of(row), set()).add(row["status"])
+    if not any(experiment.benchmark.counters for experiment in experiments):
         return
     count = sum(found == {"ok"} for found in statuses.values())
     failed = len(statuses) - count

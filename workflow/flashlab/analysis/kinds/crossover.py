@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Sweep, metrics_of
+from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import compared_ratios
@@ -52,15 +52,15 @@ def _verdicts(
         yield "none_in_range", [], {}
 
 
-def crossovers(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def crossovers(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """Between which measured values the better of two implementations changes: a finding each."""
-    if len(sweep.values) < 2:
+    if len(experiment.values) < 2:
         return
-    metrics = metrics_of(sweep.benchmark, exact=False)
-    for names in itertools.combinations(sorted(sweep.implementations), 2):
-        for variant, metric in itertools.product(sweep.variants, metrics):
+    metrics = metrics_of(experiment.benchmark, exact=False)
+    for names in itertools.combinations(sorted(experiment.implementations), 2):
+        for variant, metric in itertools.product(experiment.variants, metrics):
             # Above 1 the first of the two is the better one.
-            pair = [Series(sweep, name, variant, metric) for name in names]
+            pair = [Series(experiment, name, variant, metric) for name in names]
             ratios, other = compared_ratios(given, pair), {"other": names[1]}
             for verdict, statements, facts in _verdicts(pair, ratios):
                 yield build_finding(

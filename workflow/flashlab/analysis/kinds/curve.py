@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import rounded
@@ -51,39 +51,41 @@ def _is_reference(benchmark: Benchmark, run: Row) -> bool:
 
 
 def _references(
-    benchmark: Benchmark, sweeps: Sequence[Sweep], curve: Curve
+    benchmark: Benchmark, experiments: Sequence[Experiment], curve: Curve
 ) -> dict[Key, dict[Key, list[float]]]:
     """The curves of the naive implementation in its first variant, by problem and nominal value."""
     found: dict[Key, dict[Key, list[float]]] = {}
-    for sweep in sweeps:
-        for run in sweep.runs:
+    for experiment in experiments:
+        for run in experiment.runs:
             if not _is_reference(benchmark, run) or run["status"] != "ok":
                 continue
-            if values := sweep.curve_of(run, curve.name):
+            if values := experiment.curve_of(run, curve.name):
                 of_problem = found.setdefault(_problem(benchmark, run), {})
                 of_problem.setdefault(_names(benchmark, run), values)
     return found
 
 
-def curve_differences(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
+def curve_differences(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
     """A finding for each run that has a curve, but the naive ones that it is compared with."""
-    if not sweeps:
+    if not experiments:
         return
-    benchmark = sweeps[0].benchmark
+    benchmark = experiments[0].benchmark
     for curve in benchmark.curves:
-        references = _references(benchmark, sweeps, curve)
-        for sweep in sweeps:
-            runs = [] if sweep.is_summary else sweep.ordered
+        references = _references(benchmark, experiments, curve)
+        for experiment in experiments:
+            runs = [] if experiment.is_summary else experiment.ordered
             for run in (run for run in runs if not _is_reference(benchmark, run)):
-                values = sweep.curve_of(run, curve.name)
+                values = experiment.curve_of(run, curve.name)
                 of_problem = references.get(_problem(benchmark, run), {})
                 reference = of_problem.get(_names(benchmark, run))
                 if run["status"] == "ok" and values and reference:
-                    yield _finding(sweep, run, curve, values, reference, [*of_problem.values()])
+                    yield _finding(
+                        experiment, run, curve, values, reference, [*of_problem.values()]
+                    )
 
 
 def _finding(
-    sweep: Sweep,
+    experiment: Experiment,
     run: Row,
     curve: Curve,
     values: Sequence[float],
@@ -107,12 +109,12 @@ def _finding(
     }
     subject = {
         "implementation": run["implementation"],
-        "baseline": str(sweep.benchmark.naive),
+        "baseline": str(experiment.benchmark.naive),
         "curve": curve.name,
-        "variant": dict(sweep.variant_of(run)),
+        "variant": dict(experiment.variant_of(run)),
     }
-    estimates = [{"value": sweep.value_of(run), "estimate": facts["distance"]}]
-    return Finding("curve", sweep.name, subject, verdict, facts=facts, estimates=estimates)
+    estimates = [{"value": experiment.value_of(run), "estimate": facts["distance"]}]
+    return Finding("curve", experiment.name, subject, verdict, facts=facts, estimates=estimates)
 
 
 CURVE = Kind(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.comparison import VERDICTS
@@ -47,10 +47,10 @@ def _steps(
     return steps
 
 
-def derived_sizes(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
+def derived_sizes(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]:
     """For each step of a derived size: its factor in each time of each implementation."""
-    benchmark, settings = sweeps[0].benchmark, settings_of(sweeps)
-    names, metrics = implementations_of(sweeps), timed_metrics(benchmark)
+    benchmark, settings = experiments[0].benchmark, settings_of(experiments)
+    names, metrics = implementations_of(experiments), timed_metrics(benchmark)
     for parameter in (each for each in benchmark.derived_parameters if not each.is_variant):
         steps = _steps(benchmark, parameter, list(pairs_of(settings, parameter.derived_from)))
         for name, metric, step in itertools.product(names, metrics, steps.items()):
@@ -68,7 +68,7 @@ def derived_sizes(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
             subject = {"implementation": name, "parameter": parameter.name, "step": step_name}
             yield pair_finding(
                 "derived_size",
-                sweeps,
+                experiments,
                 pairs,
                 factors,
                 VERDICTS.get(verdict, verdict),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 
@@ -14,15 +14,19 @@ MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
 provider of any one implementation."""
 
 
-def _runs(sweeps: Sequence[Sweep]) -> list[Row]:
+def _runs(experiments: Sequence[Experiment]) -> list[Row]:
     """Every record of the dataset once."""
-    found = {row["record"]: row for sweep in sweeps for row in sweep.records or sweep.runs}
+    found = {
+        row["record"]: row
+        for experiment in experiments
+        for row in experiment.records or experiment.runs
+    }
     return [found[record] for record in sorted(found)]
 
 
-def environments(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
+def environments(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
     """One finding for each field: ``agrees``, ``unstated`` by some records, or ``differs``."""
-    runs = _runs(sweeps)
+    runs = _runs(experiments)
     # A run that failed may have ended before it was known who would run it.
     measured = [run for run in runs if run["status"] == "ok"]
     fields: list[tuple[dict[str, str], list[Row]]] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from flashlab.analysis.experiment import TABLE_DIGITS, Row, Sweep, metrics_of
+from flashlab.analysis.experiment import TABLE_DIGITS, Experiment, Row, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.kinds.exact_comparison import modelled_value
@@ -18,8 +18,8 @@ FULL_DIGITS = 3
 """Significant digits, rounded down, of the size at which a device is full."""
 
 
-def _parts(sweep: Sweep, account: Account, row: Row) -> dict[str, float] | None:
-    found = account.parts(Run.of(sweep.benchmark, row), row["provider"], row["device_name"])
+def _parts(experiment: Experiment, account: Account, row: Row) -> dict[str, float] | None:
+    found = account.parts(Run.of(experiment.benchmark, row), row["provider"], row["device_name"])
     return None if found is None else dict(found)
 
 
@@ -29,21 +29,21 @@ def _floored(value: int) -> int:
     return value // unit * unit
 
 
-def _full_at(sweep: Sweep, account: Account, row: Row) -> int | None:
+def _full_at(experiment: Experiment, account: Account, row: Row) -> int | None:
     """The largest value of the sweep's parameter that the device would hold, by the model.
 
     The other given parameters stay as in `row`. None where the capacity is not known, the model
     does not describe the sizes on the way, or the parameter does not fill the device.
     """
-    capacity, parameter = account.capacity(row["device_name"]), sweep.parameter
+    capacity, parameter = account.capacity(row["device_name"]), experiment.parameter
     if capacity is None or parameter.derive is not None:
         return None
 
     def needed(value: int) -> float | None:
-        parts = _parts(sweep, account, {**row, parameter.name: value})
+        parts = _parts(experiment, account, {**row, parameter.name: value})
         return None if parts is None else sum(parts.values())
 
-    low = sweep.value_of(row)
+    low = experiment.value_of(row)
     high = low
     while (size := needed(high)) is not None and size <= capacity and high < 2**40:
         low, high = high, 2 * high
@@ -60,13 +60,13 @@ def _full_at(sweep: Sweep, account: Account, row: Row) -> int | None:
 
 def _explained(series: Series, account: Account) -> tuple[list[tuple[int, Row]], list[int]]:
     """The runs whose value the model gives, and the values at which it gives another one."""
-    sweep, equal, differing = series.sweep, [], []
+    experiment, equal, differing = series.experiment, [], []
     for measured in series.measured_rows:
-        value = sweep.value_of(measured)
-        run = sweep.run_at(series.implementation, series.variant, value)
+        value = experiment.value_of(measured)
+        run = experiment.run_at(series.implementation, series.variant, value)
         assert run is not None  # a measured row has its run
-        model = modelled_value(sweep, series.metric, run)
-        if model is None or _parts(sweep, account, run) is None:
+        model = modelled_value(experiment, series.metric, run)
+        if model is None or _parts(experiment, account, run) is None:
             continue
         if rounded(model, TABLE_DIGITS) == measured["value"]:
             equal.append((value, run))
@@ -84,8 +84,8 @@ def _statements(
     differing: Sequence[int],
 ) -> Iterator[Statement]:
     """The largest part at a run, the size that would fill the device, and where the model fails."""
-    sweep, total = series.sweep, sum(parts.values())
-    symbol, unit, value = sweep.parameter.symbol, series.metric.unit, sweep.value_of(run)
+    experiment, total = series.experiment, sum(parts.values())
+    symbol, unit, value = experiment.parameter.symbol, series.metric.unit, experiment.value_of(run)
     label = Label(account.labels[largest])
     yield say(
         "exact_account.explained",
@@ -94,23 +94,23 @@ def _statements(
         part_size=Number(rounded(parts[largest], 6)),
         share=Measured(rounded(100 * parts[largest] / total)),
     )
-    full_at, capacity = _full_at(sweep, account, run), account.capacity(run["device_name"])
+    full_at, capacity = _full_at(experiment, account, run), account.capacity(run["device_name"])
     if full_at is not None and capacity is not None:
         held = Number(rounded(capacity, 6))
         yield say("exact_account.full", capacity=held, unit=unit, symbol=symbol, full_at=full_at)
-        if sweep.covaried:
+        if experiment.covaried:
             yield say("exact_account.full.others", symbol=symbol, value=value)
     if differing:
         yield say("exact_account.differs", symbol=symbol, model_differs_at=Listed(differing))
 
 
 def _finding(series: Series, account: Account) -> Finding | None:
-    sweep = series.sweep
+    experiment = series.experiment
     equal, differing = _explained(series, account)
     if not equal:
         return build_finding("exact_account", [series], "unexplained") if differing else None
     value, run = equal[-1]
-    parts = [(at, _parts(sweep, account, row) or {}) for at, row in equal]
+    parts = [(at, _parts(experiment, account, row) or {}) for at, row in equal]
     last = parts[-1][1]
     largest = min(last, key=lambda name: (-last[name], name))
     share = rounded(100 * last[largest] / sum(last.values()))
@@ -128,10 +128,10 @@ def _finding(series: Series, account: Account) -> Finding | None:
     )
 
 
-def accounts(sweep: Sweep, _: Given) -> Iterator[Finding]:
+def accounts(experiment: Experiment, _: Given) -> Iterator[Finding]:
     """What an exact metric consists of, for each series whose values its model gives."""
-    metrics = [m for m in metrics_of(sweep.benchmark, exact=True) if m.account]
-    for series in each_series(sweep, metrics):
+    metrics = [m for m in metrics_of(experiment.benchmark, exact=True) if m.account]
+    for series in each_series(experiment, metrics):
         assert series.metric.account is not None
         found = _finding(series, series.metric.account)
         if found is not None:

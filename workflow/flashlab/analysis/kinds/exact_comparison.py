@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.experiment import TABLE_DIGITS, Row, Sweep, metrics_of
+from flashlab.analysis.experiment import TABLE_DIGITS, Experiment, Row, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.kinds.comparison import Messages, describe_range, message_for, quoted_range
@@ -25,11 +25,11 @@ MESSAGES: Messages = {
 }
 
 
-def modelled_value(sweep: Sweep, metric: Metric, row: Row) -> float | None:
+def modelled_value(experiment: Experiment, metric: Metric, row: Row) -> float | None:
     """What a run must have by the exact model; None where none covers it."""
     if metric.exact_model is None:
         return None
-    run = Run.of(sweep.benchmark, row)
+    run = Run.of(experiment.benchmark, row)
     return metric.exact_model(run, row["provider"], row["device_name"])
 
 
@@ -59,15 +59,15 @@ class _Share(Ratio):
 
 def _shares(pair: Sequence[Series]) -> list[_Share]:
     """The share at each value that both have."""
-    sweep, metric = pair[0].sweep, pair[0].metric
+    experiment, metric = pair[0].experiment, pair[0].metric
     measured, theirs = (
-        {sweep.value_of(row): row["value"] for row in series.measured_rows} for series in pair
+        {experiment.value_of(row): row["value"] for row in series.measured_rows} for series in pair
     )
     shares = []
     for value in (value for value in measured if value in theirs):
         both = measured[value], theirs[value]
-        runs = (sweep.run_at(series.implementation, series.variant, value) for series in pair)
-        models = tuple(modelled_value(sweep, metric, run) if run else None for run in runs)
+        runs = (experiment.run_at(series.implementation, series.variant, value) for series in pair)
+        models = tuple(modelled_value(experiment, metric, run) if run else None for run in runs)
         known = [rounded(model, TABLE_DIGITS) for model in models if model is not None]
         agrees = known == list(both) if len(known) == len(both) else None
         share = both[0] / both[1]
@@ -78,7 +78,7 @@ def _shares(pair: Sequence[Series]) -> list[_Share]:
 def _statements(
     pair: Sequence[Series], verdict: str, shares: Sequence[_Share], facts: dict[str, Any]
 ) -> Iterator[Statement]:
-    symbol, quantity = pair[0].sweep.parameter.symbol, pair[0].metric.quantity.name
+    symbol, quantity = pair[0].experiment.parameter.symbol, pair[0].metric.quantity.name
     listed = Listed([share.value for share in shares])
     values = quoted(pair, baseline=pair[1].implementation, values=listed)
     values |= quoted_range(facts, symbol)
@@ -91,17 +91,17 @@ def _statements(
         yield say("exact_comparison.model_differs_at", symbol=symbol, model_differs_at=at)
 
 
-def exact_comparisons(sweep: Sweep, _: Given) -> Iterator[Finding]:
+def exact_comparisons(experiment: Experiment, _: Given) -> Iterator[Finding]:
     """An exact metric as a share of the baseline's; exact, so without interval and margin.
 
     Where it is less at some values and more at others, each side is a finding of its own.
     """
-    if sweep.baseline not in sweep.implementations:
+    if experiment.baseline not in experiment.implementations:
         return
-    others = sorted(name for name in sweep.implementations if name != sweep.baseline)
-    metrics = metrics_of(sweep.benchmark, exact=True)
-    for name, variant, metric in itertools.product(others, sweep.variants, metrics):
-        pair = [Series(sweep, who, variant, metric) for who in (name, sweep.baseline)]
+    others = sorted(name for name in experiment.implementations if name != experiment.baseline)
+    metrics = metrics_of(experiment.benchmark, exact=True)
+    for name, variant, metric in itertools.product(others, experiment.variants, metrics):
+        pair = [Series(experiment, who, variant, metric) for who in (name, experiment.baseline)]
         sides: dict[str, list[_Share]] = {}
         for share in _shares(pair):
             sides.setdefault(share.side, []).append(share)
@@ -116,7 +116,7 @@ def exact_comparisons(sweep: Sweep, _: Given) -> Iterator[Finding]:
                 statements=list(_statements(pair, verdict, shares, facts)),
                 facts=facts,
                 estimates=[share.to_json() for share in shares],
-                subject={"baseline": sweep.baseline},
+                subject={"baseline": experiment.baseline},
             )
 
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rate_metrics, rates_of
@@ -34,15 +34,16 @@ def _is_calm(step: Ratio) -> bool:
     return step.low >= 1 / LEAST_JUMP and step.high <= LEAST_JUMP
 
 
-def jumps(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def jumps(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """A rate that changes between neighbours for one implementation and for none of the others."""
     checks = hits = 0
-    names = sorted(sweep.implementations)
-    for variant, metric in itertools.product(sweep.variants, rate_metrics(sweep)):
+    names = sorted(experiment.implementations)
+    for variant, metric in itertools.product(experiment.variants, rate_metrics(experiment)):
         of = {
-            name: rates_of(Series(sweep, name, variant, metric), given.estimates) for name in names
+            name: rates_of(Series(experiment, name, variant, metric), given.estimates)
+            for name in names
         }
-        for before, value in itertools.pairwise(sweep.values):
+        for before, value in itertools.pairwise(experiment.values):
             steps = {
                 name: rates.over(value, before)
                 for name, rates in of.items()
@@ -73,7 +74,7 @@ def jumps(sweep: Sweep, given: Given) -> Iterator[Finding]:
                     values=[before, value],
                 )
     if checks > hits:
-        yield Finding("jump", sweep.name, {}, "none", facts={"checked": checks})
+        yield Finding("jump", experiment.name, {}, "none", facts={"checked": checks})
 
 
 def _strength(finding: Finding) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rates_of, timed_metrics
@@ -17,9 +17,9 @@ LEVEL_WORK = 1.5
 """Least factor by which the operations must grow for a level time to mean anything."""
 
 
-def launch_bounds(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def launch_bounds(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """For each timed series how far its time is level, from the least operations on."""
-    for series in each_series(sweep, timed_metrics(sweep.benchmark)):
+    for series in each_series(experiment, timed_metrics(experiment.benchmark)):
         rates = rates_of(series, given.estimates)
         values = sorted(rates.estimates, key=lambda value: (rates.operations[value], value))
         if len(values) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import Ratio, ratio, rounded, without_samples
@@ -95,14 +95,14 @@ def _statements(
         yield say("monotonicity.inconclusive.missing", **told)
     else:
         yield say("monotonicity.inconclusive", **told)
-    yield from told_covaried(series.sweep)
+    yield from told_covaried(series.experiment)
 
 
-def monotonicities(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def monotonicities(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """Whether each metric goes one way, for each implementation and variant."""
-    if len(sweep.values) < 2:
+    if len(experiment.values) < 2:
         return
-    for series in each_series(sweep, sweep.benchmark.compared):
+    for series in each_series(experiment, experiment.benchmark.compared):
         medians = given.estimates.along(series)
         steps = (_exact_steps if series.metric.exact else _sampled_steps)(medians)
         verdict = _verdict(*steps)

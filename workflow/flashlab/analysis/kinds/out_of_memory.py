@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from flashlab.analysis.experiment import Sweep, Variant
+from flashlab.analysis.experiment import Experiment, Variant
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.series import excluded_runs
@@ -13,12 +13,12 @@ from flashlab.telling.values import InBrackets, Listed, Statement, Tellable, say
 
 
 def _statement(
-    sweep: Sweep, name: str, variant: Variant, fitted: list[int], failed: list[int]
+    experiment: Experiment, name: str, variant: Variant, fitted: list[int], failed: list[int]
 ) -> Statement:
     values: dict[str, Tellable] = {
         "implementation": name,
-        "variant": InBrackets(settings(sweep.benchmark, dict(variant))),
-        "symbol": sweep.parameter.symbol,
+        "variant": InBrackets(settings(experiment.benchmark, dict(variant))),
+        "symbol": experiment.parameter.symbol,
         "failed": Listed(failed),
     }
     if not fitted:
@@ -26,25 +26,25 @@ def _statement(
     return say("out_of_memory.limit_found", largest=max(fitted), **values)
 
 
-def memory_limits(sweep: Sweep, _: Given) -> Iterator[Finding]:
+def memory_limits(experiment: Experiment, _: Given) -> Iterator[Finding]:
     """Where each implementation ran out of memory.
 
     A run that ended before its memory was measured, such as an incorrect one, has neither fitted
     nor failed.
     """
-    for name, variant in itertools.product(sorted(sweep.implementations), sweep.variants):
-        rows = sweep.run_rows(name, variant)
-        fitted = [sweep.value_of(row) for row in rows if row["status"] == "ok"]
-        failed = [sweep.value_of(row) for row in rows if row["status"] == "oom"]
+    for name, variant in itertools.product(sorted(experiment.implementations), experiment.variants):
+        rows = experiment.run_rows(name, variant)
+        fitted = [experiment.value_of(row) for row in rows if row["status"] == "ok"]
+        failed = [experiment.value_of(row) for row in rows if row["status"] == "oom"]
         yield Finding(
             "out_of_memory",
-            sweep.name,
+            experiment.name,
             {"implementation": name, "variant": dict(variant)},
             "limit_found" if failed else "none",
-            [_statement(sweep, name, variant, fitted, failed)] if failed else [],
+            [_statement(experiment, name, variant, fitted, failed)] if failed else [],
             {"smallest": min(failed, default=None), "failed": failed},
-            [{"value": sweep.value_of(row), "estimate": row["status"]} for row in rows],
-            excluded_runs(sweep, (row for row in rows if row["status"] != "oom")),
+            [{"value": experiment.value_of(row), "estimate": row["status"]} for row in rows],
+            excluded_runs(experiment, (row for row in rows if row["status"] != "oom")),
         )
 
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep, metrics_of
+from flashlab.analysis.experiment import Experiment, Row, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.analysis.ratios import rounded
@@ -32,18 +32,18 @@ def _statement(verdict: str, counts: Collection[int], known: Sequence[Row]) -> S
     )
 
 
-def processes(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
+def processes(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
     """``single``; ``repeated`` where all runs have the same number of processes; else ``varied``.
 
     The spread is the standard deviation between processes by which intervals were computed: its
     median over all sampled metrics of all runs, and the largest.
     """
     rows: dict[tuple[Any, ...], Row] = {}
-    for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
-        sampled = {metric.name for metric in metrics_of(sweep.benchmark, exact=False)}
-        for row in sweep.metrics:
+    for experiment in sorted(experiments, key=lambda experiment: experiment.name):
+        sampled = {metric.name for metric in metrics_of(experiment.benchmark, exact=False)}
+        for row in experiment.metrics:
             if row["metric"] in sampled and row["status"] == "ok":
-                rows.setdefault((*sweep.key_of(row), row["metric"]), row)
+                rows.setdefault((*experiment.key_of(row), row["metric"]), row)
     if not rows:
         return
     counts = {row["processes"] or 1 for row in rows.values()}

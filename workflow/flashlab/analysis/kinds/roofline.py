@@ -17,7 +17,7 @@ from typing import Any
 
 from flashlab.analysis.ceilings import COPY, Ceiling, Ceilings
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.ratios import Ratio, function_of, interval_json, rounded
@@ -92,15 +92,15 @@ def _share(value: int, work: float, time: Estimate, ceiling: Ceiling) -> Ratio:
 
 def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list[_Standing]:
     """The standing of each run that has samples; none for a metric without work."""
-    sweep, work, found = series.sweep, series.metric.work, []
+    experiment, work, found = series.experiment, series.metric.work, []
     for row in series.measured_rows:
-        time, value = estimates.of_row(sweep, row), sweep.value_of(row)
+        time, value = estimates.of_row(experiment, row), experiment.value_of(row)
         if time.quantiles is None or row["dtype"] not in ceilings.matrix or work is None:
             continue
         operations = work.operations(row)
         compulsory = work.compulsory_bytes(row, row["dtype"])
-        fewest = work.fewest_bytes(Run.of(sweep.benchmark, row), ceilings.device_name)
-        counted = sweep.counters_of(row, series.metric.name).get("dram_bytes")
+        fewest = work.fewest_bytes(Run.of(experiment.benchmark, row), ceilings.device_name)
+        counted = experiment.counters_of(row, series.metric.name).get("dram_bytes")
         found.append(
             _Standing(
                 value,
@@ -148,7 +148,7 @@ def _statements(
     ceiling: _Rate,
 ) -> Iterator[Statement]:
     """The verdict, how it is at the other values, what the bytes are, and where none is given."""
-    symbol = series.sweep.parameter.symbol
+    symbol = series.experiment.parameter.symbol
     yield say(
         (COUNTED if found[0].bytes_counted else MESSAGES)[verdict],
         **quoted([series], values=Listed([standing.value for standing in found])),
@@ -176,7 +176,7 @@ def _span(shares: Iterable[Ratio]) -> Span:
     return span(min(printed), max(printed), "percent")
 
 
-def rooflines(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """How near each timed metric comes to the given.ceilings; a finding for each verdict.
 
     Where an interval reaches across the limit between two verdicts, nothing is stated of the value
@@ -186,16 +186,16 @@ def rooflines(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """
     if given.ceilings is None:
         return
-    devices = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
+    devices = {row["device_name"] for row in experiment.runs if row["status"] == "ok"}
     if devices != {given.ceilings.device_name}:
         return
-    dtypes = [row["dtype"] for row in sweep.runs if row["dtype"] in given.ceilings.matrix]
+    dtypes = [row["dtype"] for row in experiment.runs if row["dtype"] in given.ceilings.matrix]
     if not dtypes:
         return
     dtype, ceiling = dtypes[0], _Rate.of(given.ceilings, dtypes[0])
     drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & given.ceilings.drifted else []
-    timed = [metric for metric in sweep.benchmark.measured if metric.work]
-    for series in each_series(sweep, timed):
+    timed = [metric for metric in experiment.benchmark.measured if metric.work]
+    for series in each_series(experiment, timed):
         groups: dict[tuple[str, bool], list[_Standing]] = {}
         along = _standings(series, given.ceilings, given.estimates)
         for standing in along:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rate_metrics, rates_of
@@ -49,9 +49,9 @@ def _statements(
         yield say("saturation.falls", **quoted([series], best=best, last=last.value, share=share))
 
 
-def saturations(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def saturations(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """Where the rate of each series is at its highest."""
-    for series in each_series(sweep, rate_metrics(sweep)):
+    for series in each_series(experiment, rate_metrics(experiment)):
         rates = rates_of(series, given.estimates)
         if len(rates.estimates) < FEWEST_SIZES:
             continue

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio, rounded
@@ -178,7 +178,7 @@ def _told(
         names = ("exponent", "exponent_low", "exponent_high")
         values |= {name: Measured(end, 2) for name, end in zip(names, ends, strict=True)}
     told = say(_key(growth, sizes, facts.get("times")), **values)
-    return [told, *told_covaried(series.sweep)], facts
+    return [told, *told_covaried(series.experiment)], facts
 
 
 def _estimates(growth: _Growth, by_size: Mapping[int, Estimate]) -> list[dict[str, Any]]:
@@ -193,13 +193,13 @@ def _estimates(growth: _Growth, by_size: Mapping[int, Estimate]) -> list[dict[st
     return [*medians, {"exponent": estimate, "low": low, "high": high}]
 
 
-def scalings(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def scalings(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """How each metric grows along the sweep, for each implementation and variant."""
-    if len(sweep.values) < 2:
+    if len(experiment.values) < 2:
         return
-    for series in each_series(sweep, sweep.benchmark.compared):
+    for series in each_series(experiment, experiment.benchmark.compared):
         by_size, exact = given.estimates.along(series), series.metric.exact
-        growth = _growth(by_size, exact, varies_alone=not sweep.covaried)
+        growth = _growth(by_size, exact, varies_alone=not experiment.covaried)
         statements, facts = _told(series, growth, by_size)
         decided = exact or growth.verdict == "covaried"
         imprecise = not decided and any(found.quantiles is None for found in by_size.values())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from flashlab.analysis.experiment import SITTING, Row, Sweep
+from flashlab.analysis.experiment import SITTING, Experiment, Row
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.telling.values import Statement, Tellable, say
@@ -82,29 +82,31 @@ def gpus_at_once(sitting: Sitting, found: Iterable[Sitting]) -> int | None:
     return len(beside - {""})
 
 
-def _records_of(sweep: Sweep) -> Sequence[Row]:
-    return sweep.records or sweep.runs
+def _records_of(experiment: Experiment) -> Sequence[Row]:
+    return experiment.records or experiment.runs
 
 
-def with_sittings(sweeps: Sequence[Sweep]) -> list[Sweep]:
+def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
     """The sweeps, each run with the numbers of the sittings of its processes, ascending."""
-    found = find_sittings(record for sweep in sweeps for record in _records_of(sweep))
+    found = find_sittings(
+        record for experiment in experiments for record in _records_of(experiment)
+    )
     numbers = {
         record["record"]: number
         for number, sitting in enumerate(found, start=1)
         for record in sitting.records
     }
     numbered = []
-    for sweep in sweeps:
+    for experiment in experiments:
         own: dict[tuple[Any, ...], set[int]] = {}
-        for record in _records_of(sweep):
+        for record in _records_of(experiment):
             if number := numbers.get(record["record"]):
-                own.setdefault(sweep.key_of(record), set()).add(number)
+                own.setdefault(experiment.key_of(record), set()).add(number)
         runs = [
-            {**run, SITTING: tuple(sorted(own.get(sweep.key_of(run), ()))) or None}
-            for run in sweep.runs
+            {**run, SITTING: tuple(sorted(own.get(experiment.key_of(run), ()))) or None}
+            for run in experiment.runs
         ]
-        numbered.append(replace(sweep, runs=runs))
+        numbered.append(replace(experiment, runs=runs))
     return numbered
 
 
@@ -128,9 +130,9 @@ def _statement(sitting: Mapping[str, Any]) -> Statement:
     return say("environment.sitting", **told)
 
 
-def sittings(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
+def sittings(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
     """The sittings of the dataset: ``one``, ``several``, or ``unknown`` of imported runs alone."""
-    records = [record for sweep in sweeps for record in _records_of(sweep)]
+    records = [record for experiment in experiments for record in _records_of(experiment)]
     found = find_sittings(records)
     devices = list(dict.fromkeys(sitting.device for sitting in found))
     named_alike = len({name for name, _ in devices}) < len(devices)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from flashlab.analysis.experiment import Sweep, metrics_of
+from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.kinds.comparison import compared_ratios, describe_range
@@ -44,18 +44,20 @@ def _improvement(counter: Metric, before: float, after: float) -> float:
 
 
 def _moved_counter(
-    sweep: Sweep, names: tuple[str, str], value: int, metric: Metric, improved: bool
+    experiment: Experiment, names: tuple[str, str], value: int, metric: Metric, improved: bool
 ) -> dict[str, Any]:
     """As a fact the counter that moved most, the right way, from one implementation to another.
 
     In the unit in which it is told. Empty where none did, or where one of the two was not counted.
     """
-    runs = [sweep.run_at(name, sweep.variants[0], value) for name in names]
-    counted = [sweep.counters_of(run, metric.name) for run in runs if run and run["status"] == "ok"]
+    runs = [experiment.run_at(name, experiment.variants[0], value) for name in names]
+    counted = [
+        experiment.counters_of(run, metric.name) for run in runs if run and run["status"] == "ok"
+    ]
     if len(counted) < 2 or not all(counted):
         return {}
     moved: dict[str, tuple[float, Metric, list[float]]] = {}
-    for counter in sweep.benchmark.counters_on(sweep.runs[0]["device"])[metric.name]:
+    for counter in experiment.benchmark.counters_on(experiment.runs[0]["device"])[metric.name]:
         before, after = values = [of_run[counter.quantity.name] for of_run in counted]
         if before == after or counter.quantity.name == TIME_IN_KERNELS:
             continue
@@ -72,12 +74,12 @@ def _moved_counter(
     return {"moved": told}
 
 
-def steps(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def steps(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """How many times as good as the step before each step is, by each sampled metric."""
-    metrics = metrics_of(sweep.benchmark, exact=False)
-    for variant, names, metric in itertools.product(sweep.variants, sweep.steps, metrics):
-        pair = [Series(sweep, name, variant, metric) for name in reversed(names)]
-        ratios, at = compared_ratios(given, pair), sweep.values[-1]
+    metrics = metrics_of(experiment.benchmark, exact=False)
+    for variant, names, metric in itertools.product(experiment.variants, experiment.steps, metrics):
+        pair = [Series(experiment, name, variant, metric) for name in reversed(names)]
+        ratios, at = compared_ratios(given, pair), experiment.values[-1]
         shared = shared_verdict(ratios)
         verdict = VERDICTS.get(shared, shared)
         facts = {
@@ -88,7 +90,7 @@ def steps(sweep: Sweep, given: Given) -> Iterator[Finding]:
             "undecided_at": with_verdict(ratios, "inconclusive"),
         }
         if verdict in GOOD_FOR:
-            facts |= _moved_counter(sweep, names, at, metric, GOOD_FOR[verdict])
+            facts |= _moved_counter(experiment, names, at, metric, GOOD_FOR[verdict])
         subject = {"other": names[0]}
         yield build_finding("step", pair, verdict, facts=facts, ratios=ratios, subject=subject)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from flashlab.analysis.experiment import Sweep, Variant, metrics_of
+from flashlab.analysis.experiment import Experiment, Variant, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.kinds.comparison import Messages, compared_ratios, ratio_finding
@@ -25,24 +25,27 @@ MESSAGES: Messages = {
 }
 
 
-def _variant_pairs(sweep: Sweep) -> Iterator[tuple[str, Variant, Variant]]:
+def _variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Variant]]:
     """Pairs of variants that differ in one boolean parameter alone: off, and on."""
-    for parameter in sweep.benchmark.variants:
+    for parameter in experiment.benchmark.variants:
         if parameter.kind is not bool:
             continue
-        for off in sweep.variants:
+        for off in experiment.variants:
             on = tuple((key, key == parameter.name or value) for key, value in off)
-            if dict(off)[parameter.name] is False and on in sweep.variants:
+            if dict(off)[parameter.name] is False and on in experiment.variants:
                 yield parameter.name, off, on
 
 
-def variant_effects(sweep: Sweep, given: Given) -> Iterator[Finding]:
+def variant_effects(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """What switching a variant on does to each sampled metric."""
-    names, metrics = sorted(sweep.implementations), metrics_of(sweep.benchmark, exact=False)
-    for switched, off, on in _variant_pairs(sweep):
-        named = {"switched": Label(sweep.benchmark.parameter(switched).labels)}
+    names, metrics = (
+        sorted(experiment.implementations),
+        metrics_of(experiment.benchmark, exact=False),
+    )
+    for switched, off, on in _variant_pairs(experiment):
+        named = {"switched": Label(experiment.benchmark.parameter(switched).labels)}
         for name, metric in itertools.product(names, metrics):
-            pair = [Series(sweep, name, variant, metric) for variant in (on, off)]
+            pair = [Series(experiment, name, variant, metric) for variant in (on, off)]
             ratios, subject = compared_ratios(given, pair), {"switched": switched}
             yield ratio_finding("variant_effect", MESSAGES, pair, ratios, subject, named)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.balance import verdict_of
@@ -26,10 +26,10 @@ MESSAGES = by_code(
 )
 
 
-def variant_gains(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
+def variant_gains(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]:
     """For each variant that saves operations: its factor in each time of each implementation."""
-    benchmark, settings = sweeps[0].benchmark, settings_of(sweeps)
-    names, metrics = implementations_of(sweeps), timed_metrics(benchmark)
+    benchmark, settings = experiments[0].benchmark, settings_of(experiments)
+    names, metrics = implementations_of(experiments), timed_metrics(benchmark)
     for parameter in (each for each in benchmark.variants if each.kind is bool):
         every = [
             pair if pair[0].parameters[parameter.name] is False else (pair[1], pair[0])
@@ -46,7 +46,7 @@ def variant_gains(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
             factors = factors_of(pairs, name, metric, given.estimates, ideal)
             yield pair_finding(
                 "variant_gain",
-                sweeps,
+                experiments,
                 pairs,
                 factors,
                 verdict_of(factors),

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Sweep, chosen_metrics
+from flashlab.analysis.experiment import Experiment, chosen_metrics
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import advantages, rounded, with_verdict, without_samples
@@ -30,15 +30,15 @@ def _statement(name: str, naive: str, metric: Metric, facts: Mapping[str, Any]) 
     )
 
 
-def worse_than_naive(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
+def worse_than_naive(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]:
     """For each other implementation and sampled metric: where it is worse than the naive one.
 
     Only where the plan's baseline is the one that the benchmark declares as naive.
     """
-    benchmark, naive = sweeps[0].benchmark, sweeps[0].benchmark.naive
-    if naive is None or any(sweep.baseline != naive for sweep in sweeps):
+    benchmark, naive = experiments[0].benchmark, experiments[0].benchmark.naive
+    if naive is None or any(experiment.baseline != naive for experiment in experiments):
         return
-    settings = [setting for setting in settings_of(sweeps) if naive in setting.runs]
+    settings = [setting for setting in settings_of(experiments) if naive in setting.runs]
     others = sorted({name for setting in settings for name in setting.runs} - {naive})
     for name, metric in itertools.product(others, chosen_metrics(benchmark)):
         places = [setting for setting in settings if name in setting.runs]
@@ -62,7 +62,7 @@ def worse_than_naive(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]
         undecided = with_verdict(ratios, "inconclusive")
         yield dataset_finding(
             "worse_than_naive",
-            sweeps,
+            experiments,
             "worse" if worse else "inconclusive" if undecided else "none",
             subject={"implementation": name, "baseline": naive, "metric": metric.name},
             statements=[_statement(name, naive, metric, facts)] if worse else [],
