@@ -354,8 +354,8 @@ inline void wait_products() {
     while (simulated::mine().groups.size() > PENDING) simulated::run_group(simulated::mine());
   });
 }
-template <int R>
-inline void hold(float (&)[R]) {}
+template <class T, int R>
+inline void hold(T (&)[R]) {}
 
 // d (64, 2 R) = A B, or += where `adds`; A (64, 16) by `left`, B (16, 2 R) by its descriptor.
 template <int R>

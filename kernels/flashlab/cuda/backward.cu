@@ -18,8 +18,7 @@
 
 constexpr int KEYS = 128;
 constexpr bool SWAPPED = ROWS == 128;  // dQᵀ = Kᵀ dSᵀ in place of dQ = dS K
-constexpr int DQ_PASSES = (SWAPPED ? ROWS : 64 * CHUNKS) / 64;  // 64 queries (SWAPPED) or columns at a time
-constexpr int DQ_PARTS = 8;            // of four numbers in each of 128 threads, of a pass
+constexpr int DQ_PARTS = SWAPPED ? ROWS / 64 : CHUNKS;  // of 64 queries (SWAPPED) or columns
 static_assert(!SWAPPED || D <= 64, "the columns of dQ are the rows of one product");
 constexpr float SCALE_LOG2 = SCALE * 1.4426950408889634f;
 
@@ -32,10 +31,10 @@ struct Sizes {
 };
 
 struct Arguments {
-  TensorMap q, k, v, dout, dq, dk, dv;
+  TensorMap q, k, v, out, dout, dq, dk, dv;
   Sizes sizes;
-  const Half* out;    // (B, N, H, D)
-  const Half* grad;   // (B, N, H, D)
+  const Half* o_at;   // (B, N, H, D), where not OWN
+  const Half* do_at;  // (B, N, H, D), where not OWN
   const float* lse;   // (B H, N), rows lse_stride apart, of base 2
   float* rows;        // lse and Δ as `stats_place` orders them, (2, B H, blocks, ROWS), unless OWN
   Four* sums;         // dQ so far, a block's as threads hold it
@@ -52,15 +51,15 @@ constexpr u32 V = K + K_STAGES * KEYS_BYTES;
 constexpr u32 Q = V + KEYS_BYTES;
 constexpr u32 DO = Q + Q_STAGES * ROWS_BYTES;
 constexpr u32 DS = DO + 2 * ROWS_BYTES;    // dSᵀ
-constexpr u32 STAGE = DS + 2 * DS_BYTES;   // dK or dV of a warpgroup on their way out
+constexpr u32 STAGE = DS + DS_STAGES * DS_BYTES;   // dK or dV of a warpgroup on their way out
 constexpr u32 DQ_STAGE = STAGE + 2 * STAGE_BYTES;
 constexpr u32 BARRIERS = DQ_STAGE + (OWN ? ROWS_BYTES : 0);
 constexpr u32 K_FULL = BARRIERS, K_EMPTY = K_FULL + 16, V_FULL = K_EMPTY + 16, V_EMPTY = V_FULL + 16;
 constexpr u32 DO_FULL = V_EMPTY + 16, DO_EMPTY = DO_FULL + 16, DS_FULL = DO_EMPTY + 16;
-constexpr u32 DS_EMPTY = DS_FULL + 16, STATS_FULL = DS_EMPTY + 16;
-constexpr u32 TILE_FULL = STATS_FULL + 16, TILE_EMPTY = TILE_FULL + 16, TILES = TILE_EMPTY + 16;
+constexpr u32 DS_EMPTY = DS_FULL + 32, STATS_FULL = DS_EMPTY + 32;
+constexpr u32 O_FULL = STATS_FULL + 16, TILE_FULL = O_FULL + 16, TILE_EMPTY = TILE_FULL + 16, TILES = TILE_EMPTY + 16;
 constexpr u32 Q_FULL = TILES + 16, Q_EMPTY = Q_FULL + 32;
-constexpr u32 STATS = BARRIERS + 256;      // lse and Δ: of a head and two blocks where OWN, else a ring
+constexpr u32 STATS = BARRIERS + 320;      // lse and Δ: of a head and two blocks where OWN, else a ring
 constexpr u32 STATS_BYTES = ROWS * 4;
 
 // Where query n of a block has its lse and Δ: a thread's four of 16 lie side by side.
@@ -73,12 +72,14 @@ struct Tile {
   int b, head, first_keys, end_keys;
 };
 
+__device__ inline int group_of(const Sizes& z) { return GROUPED ? z.group : 1; }
+
 __device__ inline int key_blocks(const Sizes& z) { return (z.N + KEYS - 1) / KEYS; }
 
 __device__ inline int tiles_of(const Sizes& z) { return OWN ? z.heads : z.heads * key_blocks(z); }
 
 __device__ inline Tile tile_at(int tile, const Sizes& z) {
-  int heads = z.H / z.group, bh = tile, first = 0, end = key_blocks(z);
+  int heads = z.H / group_of(z), bh = tile, first = 0, end = key_blocks(z);
   if (!OWN) {
     if (CAUSAL) {  // the longest of some heads first
       int side = z.together * end, place = tile % side;
@@ -99,7 +100,7 @@ struct Queries {
 
   __device__ Queries(int keys, const Sizes& z) {
     start = CAUSAL ? keys * (KEYS / ROWS) : 0;
-    left = (z.blocks - start) * z.group;
+    left = (z.blocks - start) * group_of(z);
     rest = z.blocks - start;
     g = 0;
     // Without a mask each block of keys begins elsewhere, so that they add to dQ at different places.
@@ -109,7 +110,7 @@ struct Queries {
   __device__ void next(const Sizes& z) {
     left--;
     if (++m == z.blocks) m = start;
-    if (--rest == 0) g++, rest = z.blocks - start;
+    if (GROUPED && --rest == 0) g++, rest = z.blocks - start;
   }
 };
 
@@ -137,7 +138,8 @@ __device__ inline int next_tile(const Arguments& a, Turn<2>& turn, int before, b
 __device__ inline void produce(const Arguments& a) {
   const Sizes& z = a.sizes;
   constexpr u32 MORE = OWN ? 0 : STATS_BYTES;
-  Turn<2> turn, d;
+  Turn<2> turn, d, o;
+  Turn<DS_STAGES> ds;
   Turn<Q_STAGES> i;
   Turn<K_STAGES> k;
   Turn<1> v;
@@ -147,8 +149,8 @@ __device__ inline void produce(const Arguments& a) {
     Tile tile = tile_at(number, z);
     for (int keys = tile.first_keys; keys < tile.end_keys; keys++, k.next(), v.next()) {
       bool first = true;
-      for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next(), first = false) {
-        int h = tile.head * z.group + q.g, n = q.m * ROWS;
+      for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next(), ds.next(), first = false) {
+        int h = tile.head * group_of(z) + q.g, n = q.m * ROWS;
         long block = (long)(tile.b * z.H + h) * z.blocks + q.m;
         const float* lse = a.rows + block * ROWS;
         if (first) {
@@ -171,6 +173,12 @@ __device__ inline void produce(const Arguments& a) {
         if (!OWN) {
           const float* delta = lse + (long)z.B * z.H * z.blocks * ROWS;
           load_values(delta, d.barrier(DO_FULL), d.buffer(STATS + Q_STAGES * STATS_BYTES, STATS_BYTES), STATS_BYTES);
+        }
+        if (OWN && keys == 0) {  // O takes the place of dS, which cannot be there before Δ
+          ds.wait_empty(DS_EMPTY);
+          arrive_expecting(o.barrier(O_FULL), ROWS_BYTES);
+          load_tile(a.out, o.barrier(O_FULL), ds.buffer(DS, DS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
+          o.next();
         }
       }
     }
@@ -195,51 +203,50 @@ constexpr int HELPERS = 3;  // warps
 
 // How many blocks of lse and Δ are in shared memory where OWN: those of a head, and two more, since
 // the next head's first two come while the last two of this one are read.
-__device__ inline int stats_blocks(const Sizes& z) { return z.blocks * z.group + 2; }
+__device__ inline int stats_blocks(const Sizes& z) { return z.blocks * group_of(z) + 2; }
 
-// Where OWN: Δ of each block of queries when it goes by for the first time, from dO in shared
-// memory and O in memory; with lse it stays in shared memory for the other blocks of keys.
-__device__ inline void sum_rows(const Arguments& a, int warp) {
+// Where OWN: Δ of each block of queries when it goes by for the first time, from O and dO in shared
+// memory; with lse it stays in shared memory for the other blocks of keys.
+__device__ inline void sum_rows(const Arguments& a, int helper) {
   const Sizes& z = a.sizes;
-  int lane = threadIdx.x % 32, column = lane % 8;
+  int lane = threadIdx.x % 32, warp = helper / 32, column = lane % 8;
   int capacity = stats_blocks(z), slot = 0;
-  Turn<2> turn, d, stats;
+  Turn<2> turn, d, o, stats;
+  Turn<DS_STAGES> ds;
   for (int number = -1;;) {
     number = next_tile(a, turn, number, false);
     if (number >= tiles_of(z)) return;
     Tile tile = tile_at(number, z);
     for (int keys = tile.first_keys; keys < tile.end_keys; keys++) {
-      for (Queries q(keys, z); q.left > 0; q.next(z), d.next()) {
-        d.wait_full(DO_FULL);
+      for (Queries q(keys, z); q.left > 0; q.next(z), d.next(), ds.next()) {
         if (keys > 0) {
+          d.wait_full(DO_FULL);
           d.release(DO_EMPTY);
           continue;
         }
-        int h = tile.head * z.group + q.g;
+        int h = tile.head * group_of(z) + q.g, n = q.m * ROWS;
         u32 lse = shared_memory() + STATS + slot * STATS_BYTES, delta = lse + capacity * STATS_BYTES;
         slot = slot + 1 == capacity ? 0 : slot + 1;
+        const float* of_row = a.lse + (long)(tile.b * z.H + h) * z.lse_stride + n;
+        for (int row = helper; row < ROWS; row += 32 * HELPERS)
+          store_word(lse + stats_place(row) * 4, bits(n + row < z.N ? of_row[row] : 0));
+        d.wait_full(DO_FULL);
+        o.wait_full(O_FULL);
+#pragma unroll 1
         for (int row = 4 * warp + lane / 8; row < ROWS; row += 4 * HELPERS) {
-          int n = q.m * ROWS + row;
+          u32 at = row * 128 + 16 * (column ^ row % 8);
           float sum = 0;
-          if (n < z.N) {
-            const Half* out = a.out + (((long)tile.b * z.N + n) * z.H + h) * HEAD_DIM;
-            u32 dout = d.buffer(DO, ROWS_BYTES) + row * 128 + 16 * (column ^ row % 8);
 #pragma unroll
-            for (int c = 0; c < CHUNKS; c++) {
-              int at = 64 * c + 8 * column;
-              if (at < HEAD_DIM) sum += dot(*(const Words*)(out + at), load_words(dout + c * CHUNK_OF_ROWS));
-            }
+          for (int c = 0; c < CHUNKS; c++) {
+            sum += dot(load_words(ds.buffer(DS, DS_BYTES) + c * CHUNK_OF_ROWS + at),
+                       load_words(d.buffer(DO, ROWS_BYTES) + c * CHUNK_OF_ROWS + at));
           }
           sum = sum_of_eight_lanes(sum);
-          if (column == 0) {
-            float of_row = n < z.N ? a.lse[(long)(tile.b * z.H + h) * z.lse_stride + n] : 0;
-            store_word(delta + stats_place(row) * 4, bits(sum));
-            store_word(lse + stats_place(row) * 4, bits(of_row));
-          }
+          if (column == 0) store_word(delta + stats_place(row) * 4, bits(sum));
         }
         d.release(DO_EMPTY);
         stats.release(STATS_FULL);
-        stats.next();
+        stats.next(), o.next();
       }
     }
   }
@@ -293,6 +300,96 @@ __device__ inline void store_rows(const TensorMap& map, const float (&x)[D / 2],
   }
 }
 
+// A part of dQ of a block of queries from one block of keys: dS K or Kᵀ dSᵀ, (64, 64).
+__device__ inline void multiply_ds(float (&dq)[32], u32 ds, u32 k, int part) {
+  Matrix by_rows = matrix(ds + (SWAPPED ? part * CHUNK_OF_KEYS : 0));
+  Matrix keys = matrix(k + (SWAPPED ? 0 : part * CHUNK_OF_KEYS));
+#pragma unroll
+  for (int n = 0; n < KEYS; n += 16) {
+    u64 left = advanced(SWAPPED ? keys : by_rows, n * 128), right = advanced(SWAPPED ? by_rows : keys, n * 128);
+    if (n == 0) {
+      mma_first<1, 1>(dq, left, right);
+    } else {
+      mma<1, 1>(dq, left, right);
+    }
+  }
+}
+
+// A part of a finished dQ in 16 bits, by way of shared memory.
+__device__ inline void store_dq(const TensorMap& map, const float (&dq)[32], u32 stage, int part, int b, int h, int n,
+                                int id) {
+  int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
+  if (threadIdx.x % 128 == 0) wait_stores_read();
+  sync_warpgroup(id);
+#pragma unroll
+  for (int x = 0; x < 64; x += 16) {
+    const float* y = dq + x / 2;
+    u32 w[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) w[e] = pack(y[2 * e] * SCALE, y[2 * e + 1] * SCALE);
+    if (SWAPPED) {  // 16 columns of the warp, 16 queries
+      int row = x + lane % 8 + lane / 16 * 8, column = 2 * warp + lane / 8 % 2;
+      store_matrices_transposed(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
+    } else {
+      int row = 16 * warp + lane % 16, column = x / 8 + lane / 16;
+      store_matrices(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
+    }
+  }
+  fence_shared();
+  sync_warpgroup(id);
+  if (threadIdx.x % 128 == 0) {
+    store_box(&map, stage, SWAPPED ? 0 : 64 * part, h, SWAPPED ? n + 64 * part : n, b);
+    commit_stores();
+  }
+}
+
+// Where a thread has its numbers of a part of dQ of a block, 128 Fours apart.
+__device__ inline Four* sum_of(const Arguments& a, long block, int part) {
+  return a.sums + (block * DQ_PARTS + part) * (8 * 128) + threadIdx.x % 128;
+}
+
+// A part of dQ from one block of keys goes to the others.
+__device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, const Tile& tile, int keys,
+                              const Queries& q, int id) {
+  const Sizes& z = a.sizes;
+  int h = tile.head * group_of(z) + q.g;
+  long head = OWN ? (long)blockIdx.x * group_of(z) + q.g : (long)tile.b * z.H + h;
+  Four* sum = sum_of(a, head * z.blocks + q.m, part);
+  bool begins = OWN && keys == 0, ends = OWN && keys == (CAUSAL ? q.m * ROWS / KEYS : key_blocks(z) - 1);
+  if (ends) {
+#pragma unroll
+    for (int x = 0; x < 8 && !begins; x++) {
+      Four f = load_past_l1(sum + 128 * x);
+      dq[4 * x] += f.x, dq[4 * x + 1] += f.y, dq[4 * x + 2] += f.z, dq[4 * x + 3] += f.w;
+    }
+    store_dq(a.dq, dq, shared_memory() + DQ_STAGE + part * 64 * 128, part, tile.b, h, q.m * ROWS, id);
+  } else {
+#pragma unroll
+    for (int x = 0; x < 8; x++) {
+      Four f = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
+      if (begins) {
+        sum[128 * x] = f;
+      } else {
+        add_in_memory(sum + 128 * x, f);
+      }
+    }
+  }
+}
+
+// Loads of shared memory wait long behind what the products read, so that the first start before
+// the wait for a product. There are no registers for more.
+template <bool FIRST>
+__device__ inline void load_stats(Four (&values)[ROWS / 16], u32 from) {
+#pragma unroll
+  for (int n = FIRST ? 0 : AHEAD * 16; n < (FIRST ? AHEAD * 16 : ROWS); n += 16) values[n / 16] = load_four(from + n * 4);
+}
+
+// Which block of lse and Δ a block of queries has where OWN, of those from `base` on.
+__device__ inline int stats_slot(const Queries& q, int base, const Sizes& z) {
+  int slot = base + q.g * z.blocks + q.m;
+  return slot >= stats_blocks(z) ? slot - stats_blocks(z) : slot;
+}
+
 // Warpgroup c: keys 64 c to 64 c + 63 of each block.
 __device__ inline void keep_keys(const Arguments& a, int c) {
   const Sizes& z = a.sizes;
@@ -301,6 +398,7 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
   u32 from_stats = shared_memory() + STATS + lane % 4 * 16;
   int capacity = OWN ? stats_blocks(z) : 0, base = 0;
   Turn<2> turn, d, stats;
+  Turn<DS_STAGES> ring_ds;
   Turn<Q_STAGES> i;
   Turn<K_STAGES> ring_k;
   Turn<1> ring_v;
@@ -313,38 +411,45 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
       float dk[D / 2] = {}, dv[D / 2] = {};  // (64, D)
       ring_k.wait_full(K_FULL);
       ring_v.wait_full(V_FULL);
-      for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next()) {
-        float scores[ROWS / 2], dp[ROWS / 2];
-        u32 dout = d.buffer(DO, ROWS_BYTES), queries = i.buffer(Q, ROWS_BYTES);
-        i.wait_full(Q_FULL);
+      Queries q(keys, z);
+      float scores[ROWS / 2];
+      Four lse[ROWS / 16], delta[ROWS / 16];
+      u32 stats_at;
+      // S of a block of queries starts behind dK of the one before it.
+      auto start = [&] {
         begin_products();
-        multiply_rows(scores, k, queries);  // Sᵀ (64, ROWS)
+        multiply_rows(scores, k, i.buffer(Q, ROWS_BYTES));  // Sᵀ (64, ROWS)
         commit_products();
-        if (!LATE_DP) {
-          d.wait_full(DO_FULL);
-          begin_products();
-          multiply_rows(dp, v, dout);  // dPᵀ (64, ROWS)
-          commit_products();
-          wait_products<1>();
-        } else {
-          wait_products<0>();
+        stats_at = from_stats + (OWN ? stats_slot(q, base, z) : i.slot) * STATS_BYTES;
+      };
+      auto await_queries = [&] {
+        i.wait_full(Q_FULL);
+        if (OWN && keys == 0) {
+          stats.wait_full(STATS_FULL);
+          stats.next();
         }
+      };
+      if (EARLY_S) {
+        await_queries();
+        start();
+        load_stats<true>(lse, stats_at);
+        wait_products<0>();
         hold(scores);
-        u32 lse, delta;
-        if (OWN) {
-          if (keys == 0) {
-            stats.wait_full(STATS_FULL);
-            stats.next();
-          }
-          int slot = base + q.g * z.blocks + q.m;
-          lse = from_stats + (slot >= capacity ? slot - capacity : slot) * STATS_BYTES;
-          delta = lse + capacity * STATS_BYTES;
-        } else {
-          lse = from_stats + i.slot * STATS_BYTES;
-          delta = from_stats + (Q_STAGES + d.slot) * STATS_BYTES;
+      }
+      while (q.left > 0) {
+        float dp[ROWS / 2];
+        u32 dout = d.buffer(DO, ROWS_BYTES), queries = i.buffer(Q, ROWS_BYTES);
+        if (!EARLY_S) {
+          await_queries();
+          start();
+          load_stats<true>(lse, stats_at);
         }
+        u32 delta_at = OWN ? stats_at + capacity * STATS_BYTES : from_stats + (Q_STAGES + d.slot) * STATS_BYTES;
+        d.wait_full(DO_FULL);
+        if (!EARLY_S) wait_products<0>();
+        hold(scores);
         // A thread has rows lane / 4 and lane / 4 + 8 of its warp's 16, and two of every 8 columns.
-        if (CAUSAL && q.m * ROWS < (keys + 1) * KEYS || (keys + 1) * KEYS > z.N) {
+        if (CAUSAL && q.m * ROWS < (keys + 1) * KEYS || RAGGED && (keys + 1) * KEYS > z.N) {
           int key = keys * KEYS + row + lane / 4;
           int first = CAUSAL ? key - q.m * ROWS - lane % 4 * 2 : -KEYS;  // of the columns that see it
           int low = key < z.N ? first : ROWS, high = key + 8 < z.N ? first + 8 : ROWS;
@@ -353,118 +458,116 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
             if (n / 4 * 8 + n % 2 < (n % 4 < 2 ? low : high)) scores[n] = -INFINITE;
           }
         }
+        load_stats<false>(lse, stats_at);
         u32 p[ROWS / 4];  // Pᵀ (64, ROWS) in 16 bits
 #pragma unroll
         for (int n = 0; n < ROWS; n += 16) {
           const float* x = scores + n / 2;
-          Four l = load_four(lse + n * 4);
+          Four l = lse[n / 16];
           p[n / 4] = pack(exp2(x[0] * SCALE_LOG2 - l.x), exp2(x[1] * SCALE_LOG2 - l.y));
           p[n / 4 + 1] = pack(exp2(x[2] * SCALE_LOG2 - l.x), exp2(x[3] * SCALE_LOG2 - l.y));
           p[n / 4 + 2] = pack(exp2(x[4] * SCALE_LOG2 - l.z), exp2(x[5] * SCALE_LOG2 - l.w));
           p[n / 4 + 3] = pack(exp2(x[6] * SCALE_LOG2 - l.z), exp2(x[7] * SCALE_LOG2 - l.w));
         }
-        if (LATE_DP) {
-          d.wait_full(DO_FULL);
-          begin_products();
-          multiply_rows(dp, v, dout);
-          commit_products();
-        }
+        u32 signs = 0;
+#pragma unroll
+        for (int n = 0; n < BEFORE_DP; n++) signs |= p[n];
+        begin_products();
+        multiply_rows(dp, v + (signs >> 31), dout);  // dPᵀ (64, ROWS)
+        commit_products();
         begin_products();
         multiply_columns(dv, p, dout);
         commit_products();
+        load_stats<true>(delta, delta_at);
         wait_products<1>();
         hold(dp);
+        load_stats<false>(delta, delta_at);
         // P again from its 16 bits: to keep it in 32 beside dP would take too many registers.
         u32 ds[ROWS / 4];  // dSᵀ (64, ROWS) in 16 bits
 #pragma unroll
         for (int n = 0; n < ROWS; n += 16) {
           const float* x = dp + n / 2;
           const u32* y = p + n / 4;
-          Four t = load_four(delta + n * 4);
+          Four t = delta[n / 16];
           ds[n / 4] = pack(lower(y[0]) * (x[0] - t.x), upper(y[0]) * (x[1] - t.y));
           ds[n / 4 + 1] = pack(lower(y[1]) * (x[2] - t.x), upper(y[1]) * (x[3] - t.y));
           ds[n / 4 + 2] = pack(lower(y[2]) * (x[4] - t.z), upper(y[2]) * (x[5] - t.w));
           ds[n / 4 + 3] = pack(lower(y[3]) * (x[6] - t.z), upper(y[3]) * (x[7] - t.w));
         }
-        d.wait_empty(DS_EMPTY);
+        if (DK_FIRST) {
+          begin_products();
+          multiply_columns(dk, ds, queries);  // before dS leaves, which takes its time
+          commit_products();
+        }
+        ring_ds.wait_empty(DS_EMPTY);
 #pragma unroll
         for (int n = 0; n < ROWS; n += 16) {
-          u32 to = to_ds + d.slot * DS_BYTES + n / 64 * CHUNK_OF_KEYS;
+          u32 to = to_ds + ring_ds.slot * DS_BYTES + n / 64 * CHUNK_OF_KEYS;
           store_matrices(to ^ n % 64 * 2, ds[n / 4], ds[n / 4 + 1], ds[n / 4 + 2], ds[n / 4 + 3]);
         }
         fence_shared();
-        d.release(DS_FULL);
-        begin_products();
-        multiply_columns(dk, ds, queries);
-        commit_products();
-        wait_products<1>();
-        hold(dv);
-        d.release(DO_EMPTY);
-        wait_products<0>();
-        hold(dk);
-        i.release(Q_EMPTY);
+        ring_ds.release(DS_FULL);
+        if (!DK_FIRST) {
+          begin_products();
+          multiply_columns(dk, ds, queries);
+          commit_products();
+        }
+        float dq[32];
+        if (!APART) {  // each warpgroup has a part of dQ, from dS of both
+          ring_ds.wait_full(DS_FULL);
+          begin_products();
+          multiply_ds(dq, ring_ds.buffer(DS, DS_BYTES), ring_k.buffer(K, KEYS_BYTES), c);
+          commit_products();
+        }
+        Turn<Q_STAGES> before = i;
+        Queries now = q;
+        i.next();
+        q.next(z);
+        if (EARLY_S) {
+          wait_products<1>();
+          hold(dv);
+          d.release(DO_EMPTY);
+          if (q.left > 0) await_queries();
+          start();  // of the next block; after the last, for nothing
+          load_stats<true>(lse, stats_at);
+          wait_products<1>();
+          hold(dk);
+          before.release(Q_EMPTY);
+          wait_products<0>();
+        } else {
+          wait_products<APART ? 1 : 2>();
+          d.release(DO_EMPTY);
+          wait_products<APART ? 0 : 1>();
+          before.release(Q_EMPTY);
+        }
+        if (!APART) {
+          wait_products<0>();
+          hold(dq);
+          ring_ds.release(DS_EMPTY);
+          add_dq(a, dq, c, tile, keys, now, 1 + c);
+        }
+        d.next(), ring_ds.next();
       }
+      hold(dv);
+      hold(dk);
       ring_v.release(V_EMPTY);
       ring_k.release(K_EMPTY);
       int n = keys * KEYS + 64 * c;
       store_rows(a.dv, dv, 1, c, tile.b, tile.head, n);
       store_rows(a.dk, dk, SCALE, c, tile.b, tile.head, n);
     }
-    base += z.blocks * z.group;
+    base += z.blocks * group_of(z);
     if (base >= capacity) base -= capacity;
   }
-  wait_stores_read();
+  if (threadIdx.x % 128 == 0) wait_stores_read();
 }
 
-// --- A warpgroup: dQ ----------------------------------------------------------------------------
-
-// A pass of dQ of a block of queries from one block of keys: dS K or Kᵀ dSᵀ, (64, 64).
-__device__ inline void multiply_ds(float (&dq)[32], u32 ds, u32 k) {
-  Matrix by_rows = matrix(ds, CHUNK_OF_KEYS), keys = matrix(k, CHUNK_OF_KEYS);
-#pragma unroll
-  for (int n = 0; n < KEYS; n += 16) {
-    u64 left = advanced(SWAPPED ? keys : by_rows, n * 128), right = advanced(SWAPPED ? by_rows : keys, n * 128);
-    if (n == 0) {
-      mma_first<1, 1>(dq, left, right);
-    } else {
-      mma<1, 1>(dq, left, right);
-    }
-  }
-}
-
-// Queries or columns `first` and on of a finished dQ, in 16 bits.
-__device__ inline void stage_dq(u32 stage, const float (&dq)[32], int first) {
-  int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
-#pragma unroll
-  for (int x = 0; x < 64; x += 16) {
-    const float* y = dq + x / 2;
-    u32 w[4];
-#pragma unroll
-    for (int e = 0; e < 4; e++) w[e] = pack(y[2 * e] * SCALE, y[2 * e + 1] * SCALE);
-    if (SWAPPED) {  // 16 columns of the warp, 16 queries
-      int row = first + x + lane % 8 + lane / 16 * 8, column = 2 * warp + lane / 8 % 2;
-      store_matrices_transposed(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
-    } else {
-      int row = 16 * warp + lane % 16, column = x / 8 + lane / 16;
-      store_matrices(stage + first / 64 * CHUNK_OF_ROWS + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
-    }
-  }
-}
-
-__device__ inline void store_staged_dq(u32 stage, const TensorMap& map, int b, int h, int n) {
-  fence_shared();
-  sync_warpgroup(3);
-  if (threadIdx.x % 128 == 0) {
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; chunk++) store_box(&map, stage + chunk * CHUNK_OF_ROWS, 64 * chunk, h, n, b);
-    commit_stores();
-  }
-}
+// --- A warpgroup: dQ, where it is APART ---------------------------------------------------------
 
 __device__ inline void sum_dq(const Arguments& a) {
   const Sizes& z = a.sizes;
-  u32 stage = shared_memory() + DQ_STAGE;
-  Turn<2> turn, d;
+  Turn<2> turn;
+  Turn<DS_STAGES> d;
   Turn<K_STAGES> ring_k;
   for (int number = -1;;) {
     number = next_tile(a, turn, number, false);
@@ -473,49 +576,21 @@ __device__ inline void sum_dq(const Arguments& a) {
     for (int keys = tile.first_keys; keys < tile.end_keys; keys++, ring_k.next()) {
       ring_k.wait_full(K_FULL);
       for (Queries q(keys, z); q.left > 0; q.next(z), d.next()) {
-        int h = tile.head * z.group + q.g;
-        long block = OWN ? (long)(blockIdx.x * z.group + q.g) : (long)(tile.b * z.H + h);
-        Four* sum = a.sums + (block * z.blocks + q.m) * (DQ_PASSES * DQ_PARTS * 128) + threadIdx.x % 128;
-        bool begins = OWN && keys == 0, ends = OWN && keys == (CAUSAL ? q.m * ROWS / KEYS : key_blocks(z) - 1);
-        if (ends) {
-          if (threadIdx.x % 128 == 0) wait_stores_read();
-          sync_warpgroup(3);
-        }
         d.wait_full(DS_FULL);
 #pragma unroll 1
-        for (int pass = 0; pass < DQ_PASSES; pass++, sum += DQ_PARTS * 128) {
-          u32 ds = d.buffer(DS, DS_BYTES) + (SWAPPED ? pass * CHUNK_OF_KEYS : 0);
-          u32 k = ring_k.buffer(K, KEYS_BYTES) + (SWAPPED ? 0 : pass * CHUNK_OF_KEYS);
+        for (int part = 0; part < DQ_PARTS; part++) {
           float dq[32];
           begin_products();
-          multiply_ds(dq, ds, k);
+          multiply_ds(dq, d.buffer(DS, DS_BYTES), ring_k.buffer(K, KEYS_BYTES), part);
           commit_products();
           wait_products<0>();
           hold(dq);
-          if (pass == DQ_PASSES - 1) {
+          if (part == DQ_PARTS - 1) {
             if (q.left == 1) ring_k.release(K_EMPTY);
             d.release(DS_EMPTY);
           }
-          if (ends) {
-#pragma unroll
-            for (int x = 0; x < DQ_PARTS && !begins; x++) {
-              Four f = load_past_l1(sum + 128 * x);
-              dq[4 * x] += f.x, dq[4 * x + 1] += f.y, dq[4 * x + 2] += f.z, dq[4 * x + 3] += f.w;
-            }
-            stage_dq(stage, dq, pass * 64);
-          } else {
-#pragma unroll
-            for (int x = 0; x < DQ_PARTS; x++) {
-              Four f = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
-              if (begins) {
-                sum[128 * x] = f;
-              } else {
-                add_in_memory(sum + 128 * x, f);
-              }
-            }
-          }
+          add_dq(a, dq, part, tile, keys, q, 3);
         }
-        if (ends) store_staged_dq(stage, a.dq, tile.b, h, q.m * ROWS);
       }
     }
   }
@@ -524,17 +599,17 @@ __device__ inline void sum_dq(const Arguments& a) {
 
 // --- The kernels --------------------------------------------------------------------------------
 
-extern "C" __global__ void __launch_bounds__(512, 1) backward(const __grid_constant__ Arguments a) {
+extern "C" __global__ void __launch_bounds__(APART ? 512 : 384, 1) backward(const __grid_constant__ Arguments a) {
   if (threadIdx.x == 0) {
     u32 s = shared_memory();
     for (int x = 0; x < 2; x++) {
-      init_barrier(s + K_FULL + 8 * x, 1), init_barrier(s + K_EMPTY + 8 * x, 12);
+      init_barrier(s + K_FULL + 8 * x, 1), init_barrier(s + K_EMPTY + 8 * x, APART ? 12 : 8);
       init_barrier(s + V_FULL + 8 * x, 1), init_barrier(s + V_EMPTY + 8 * x, 8);
       init_barrier(s + DO_FULL + 8 * x, 1), init_barrier(s + DO_EMPTY + 8 * x, OWN ? 8 + HELPERS : 8);
-      init_barrier(s + DS_FULL + 8 * x, 8), init_barrier(s + DS_EMPTY + 8 * x, 4);
-      init_barrier(s + STATS_FULL + 8 * x, HELPERS);
-      init_barrier(s + TILE_FULL + 8 * x, 1), init_barrier(s + TILE_EMPTY + 8 * x, 12);
+      init_barrier(s + STATS_FULL + 8 * x, HELPERS), init_barrier(s + O_FULL + 8 * x, 1);
+      init_barrier(s + TILE_FULL + 8 * x, 1), init_barrier(s + TILE_EMPTY + 8 * x, APART ? 12 : 8);
     }
+    for (int x = 0; x < DS_STAGES; x++) init_barrier(s + DS_FULL + 8 * x, 8), init_barrier(s + DS_EMPTY + 8 * x, APART ? 4 : 8);
     for (int x = 0; x < Q_STAGES; x++) init_barrier(s + Q_FULL + 8 * x, 1), init_barrier(s + Q_EMPTY + 8 * x, 8);
     fence_barriers();
   }
@@ -543,8 +618,8 @@ extern "C" __global__ void __launch_bounds__(512, 1) backward(const __grid_const
   if (group == 0) {
     shrink_registers<PRODUCER_REGISTERS>();
     if (threadIdx.x == 0) produce(a);
-    if (OWN && warp > 0) sum_rows(a, warp - 1);
-  } else if (group == 3) {
+    if (OWN && warp > 0) sum_rows(a, threadIdx.x - 32);
+  } else if (APART && group == 3) {
     shrink_registers<DQ_REGISTERS>();
     sum_dq(a);
   } else {
@@ -566,7 +641,7 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant_
     if (n < z.N) {
       long from = (((long)(bh / z.H) * z.N + n) * z.H + bh % z.H) * HEAD_DIM;
       for (int d = 8 * column; d < HEAD_DIM; d += 64)
-        sum += dot(*(const Words*)(a.out + from + d), *(const Words*)(a.grad + from + d));
+        sum += dot(*(const Words*)(a.o_at + from + d), *(const Words*)(a.do_at + from + d));
     }
     sum = sum_of_eight_lanes(sum);
     if (column == 0) {
@@ -574,25 +649,23 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant_
       lse[stats_place(row)] = n < z.N ? a.lse[(long)bh * z.lse_stride + n] : 0;
     }
   }
-  Four* sum = a.sums + (long)blockIdx.x * (DQ_PASSES * DQ_PARTS * 128) + threadIdx.x;
-  for (int x = 0; x < DQ_PASSES * DQ_PARTS; x++) sum[128 * x] = {0, 0, 0, 0};
+  for (int part = 0; part < DQ_PARTS; part++)
+    for (int x = 0; x < 8; x++) sum_of(a, blockIdx.x, part)[128 * x] = {0, 0, 0, 0};
 }
 
 // Where not OWN: dQ / √D in 16 bits. A program for a block.
 extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__ Arguments a) {
   const Sizes& z = a.sizes;
   int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks;
-  const Four* sum = a.sums + (long)blockIdx.x * (DQ_PASSES * DQ_PARTS * 128) + threadIdx.x;
 #pragma unroll
-  for (int pass = 0; pass < DQ_PASSES; pass++, sum += DQ_PARTS * 128) {
+  for (int part = 0; part < DQ_PARTS; part++) {
     float dq[32];
 #pragma unroll
-    for (int x = 0; x < DQ_PARTS; x++) {
-      Four f = sum[128 * x];
+    for (int x = 0; x < 8; x++) {
+      Four f = sum_of(a, blockIdx.x, part)[128 * x];
       dq[4 * x] = f.x, dq[4 * x + 1] = f.y, dq[4 * x + 2] = f.z, dq[4 * x + 3] = f.w;
     }
-    stage_dq(shared_memory(), dq, pass * 64);
+    store_dq(a.dq, dq, shared_memory() + part * 64 * 128, part, bh / z.H, bh % z.H, m * ROWS, 1);
   }
-  store_staged_dq(shared_memory(), a.dq, bh / z.H, bh % z.H, m * ROWS);
   if (threadIdx.x == 0) wait_stores_read();
 }

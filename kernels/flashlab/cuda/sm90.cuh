@@ -264,3 +264,9 @@ __device__ inline void hold(float (&x)[R]) {
 #pragma unroll
   for (int i = 0; i < R; i++) asm volatile("" : "+f"(x[i])::"memory");
 }
+
+template <int R>
+__device__ inline void hold(u32 (&x)[R]) {
+#pragma unroll
+  for (int i = 0; i < R; i++) asm volatile("" : "+r"(x[i])::"memory");
+}
