@@ -208,6 +208,20 @@ inline float exchange(float x, int bits) {
   });
   return y;
 }
+inline float of_lane(float x, int lane) {
+  float y = 0;
+  struct Offer {
+    float x, *y;
+    int lane;
+  } offer = {x, &y, lane};
+  simulated::meet(threadIdx.x / 32, 32, threadIdx.x % 32, &offer, [](auto& all) {
+    for (int l = 0; l < 32; l++) {
+      Offer* mine = (Offer*)all[l];
+      *mine->y = ((Offer*)all[mine->lane])->x;
+    }
+  });
+  return y;
+}
 inline bool any(bool x) {
   bool y = false;
   struct Offer {
@@ -297,6 +311,7 @@ struct alignas(16) Words {
 };
 inline Four load_four(u32 from) { return *(Four*)simulated::at(from, 16); }
 inline Words load_words(u32 from) { return *(Words*)simulated::at(from, 16); }
+inline void store_words(u32 to, Words words) { *(Words*)simulated::at(to, 16) = words; }
 inline u32 load_word(u32 from) { return *(u32*)simulated::at(from, 4); }
 inline void store_word(u32 to, u32 word) { *(u32*)simulated::at(to, 4) = word; }
 inline Four load_past_l1(const Four* from) { return *from; }

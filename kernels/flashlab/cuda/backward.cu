@@ -4,19 +4,23 @@
 //
 //     dV = Pᵀ dO,  dS = P ∘ (dP − Δ),  dK = dSᵀ Q / √D,  dQ = dS K / √D.
 //
-// A block of 128 keys stays while blocks of ROWS queries go by. Four warpgroups: the first loads;
-// two have 64 keys each, and compute Pᵀ, dSᵀ, dV and dK; the last has dQ, for which it takes the dS
-// of both. It sums a block's dQ up over the blocks of keys in memory, in one of two ways:
+// A block of 128 keys stays while blocks of ROWS queries go by. The first warpgroup loads; two have
+// 64 keys each, and compute Pᵀ, dSᵀ, dV and dK; the last has dQ, for which it takes the dS of both.
+// It sums a block's dQ up over the blocks of keys in memory, in one of two ways, by MODE:
 //
 // - OWN: a program has all blocks of keys of a head, one after the other, and with them all that
 //   is added to its dQ. So the sum stays in the L2 cache, needs no zeros before and no pass after,
 //   and comes out the same at each call. Δ is computed on the way.
-// - otherwise a program has one block of keys at a time, and all add to one dQ in memory, in
-//   whatever order. `prepare` computes Δ and writes the zeros, `finish` rounds dQ.
+// - ADDED: a program has one block of keys at a time, and all add to one dQ in memory, in whatever
+//   order. `prepare` computes Δ and writes the zeros, `finish` rounds dQ.
+// - ALONE: no dQ; queries.cu has computed it, and Δ.
 //
 // B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
 
+constexpr int ALONE = 0, OWN_HEADS = 1, ADDED = 2;
+constexpr bool OWN = MODE == OWN_HEADS;
 constexpr int KEYS = 128;
+constexpr int K_STAGES = D <= 64 ? 2 : 1;
 constexpr bool SWAPPED = ROWS == 128;  // dQᵀ = Kᵀ dSᵀ in place of dQ = dS K
 constexpr int DQ_PARTS = SWAPPED ? ROWS / 64 : CHUNKS;  // of 64 queries (SWAPPED) or columns
 static_assert(!SWAPPED || D <= 64, "the columns of dQ are the rows of one product");
@@ -33,8 +37,8 @@ struct Sizes {
 struct Arguments {
   TensorMap q, k, v, out, dout, dq, dk, dv;
   Sizes sizes;
-  const Half* o_at;   // (B, N, H, D), where not OWN
-  const Half* do_at;  // (B, N, H, D), where not OWN
+  const Half* o_at;   // (B, N, H, D), where ADDED
+  const Half* do_at;  // (B, N, H, D), where ADDED
   const float* lse;   // (B H, N), rows lse_stride apart, of base 2
   float* rows;        // lse and Δ as `stats_place` orders them, (2, B H, blocks, ROWS), unless OWN
   Four* sums;         // dQ so far, a block's as threads hold it
@@ -49,21 +53,17 @@ constexpr u32 DS_BYTES = ROWS / 64 * CHUNK_OF_KEYS, STAGE_BYTES = CHUNKS * 64 * 
 constexpr u32 K = 0;
 constexpr u32 V = K + K_STAGES * KEYS_BYTES;
 constexpr u32 Q = V + KEYS_BYTES;
-constexpr u32 DO = Q + Q_STAGES * ROWS_BYTES;
-constexpr u32 DS = DO + 2 * ROWS_BYTES;    // dSᵀ
-constexpr u32 STAGE = DS + DS_STAGES * DS_BYTES;   // dK or dV of a warpgroup on their way out
+constexpr u32 DO = Q + 2 * ROWS_BYTES;
+constexpr u32 DS = DO + 2 * ROWS_BYTES;  // dSᵀ
+constexpr u32 STAGE = DS + (MODE == ALONE ? 0 : 2 * DS_BYTES);   // dK or dV of a warpgroup on their way out
 constexpr u32 DQ_STAGE = STAGE + 2 * STAGE_BYTES;
 constexpr u32 BARRIERS = DQ_STAGE + (OWN ? ROWS_BYTES : 0);
 constexpr u32 K_FULL = BARRIERS, K_EMPTY = K_FULL + 16, V_FULL = K_EMPTY + 16, V_EMPTY = V_FULL + 16;
-constexpr u32 DO_FULL = V_EMPTY + 16, DO_EMPTY = DO_FULL + 16, DS_FULL = DO_EMPTY + 16;
-constexpr u32 DS_EMPTY = DS_FULL + 32, STATS_FULL = DS_EMPTY + 32;
-constexpr u32 O_FULL = STATS_FULL + 16, TILE_FULL = O_FULL + 16, TILE_EMPTY = TILE_FULL + 16, TILES = TILE_EMPTY + 16;
-constexpr u32 Q_FULL = TILES + 16, Q_EMPTY = Q_FULL + 32;
-constexpr u32 STATS = BARRIERS + 320;      // lse and Δ: of a head and two blocks where OWN, else a ring
+constexpr u32 Q_FULL = V_EMPTY + 16, Q_EMPTY = Q_FULL + 16, DO_FULL = Q_EMPTY + 16, DO_EMPTY = DO_FULL + 16;
+constexpr u32 DS_FULL = DO_EMPTY + 16, DS_EMPTY = DS_FULL + 16, O_FULL = DS_EMPTY + 16, STATS_FULL = O_FULL + 16;
+constexpr u32 TILE_FULL = STATS_FULL + 16, TILE_EMPTY = TILE_FULL + 16, TILES = TILE_EMPTY + 16;
+constexpr u32 STATS = BARRIERS + 256;  // lse and Δ: of a head and two blocks where OWN, else a ring
 constexpr u32 STATS_BYTES = ROWS * 4;
-
-// Where query n of a block has its lse and Δ: a thread's four of 16 lie side by side.
-__device__ inline int stats_place(int n) { return n / 16 * 16 + n % 8 / 2 * 4 + n / 8 % 2 * 2 + n % 2; }
 
 // --- Who does what, in which order --------------------------------------------------------------
 
@@ -138,9 +138,7 @@ __device__ inline int next_tile(const Arguments& a, Turn<2>& turn, int before, b
 __device__ inline void produce(const Arguments& a) {
   const Sizes& z = a.sizes;
   constexpr u32 MORE = OWN ? 0 : STATS_BYTES;
-  Turn<2> turn, d, o;
-  Turn<DS_STAGES> ds;
-  Turn<Q_STAGES> i;
+  Turn<2> turn, i, d, o;
   Turn<K_STAGES> k;
   Turn<1> v;
   for (int number = -1;;) {
@@ -149,7 +147,7 @@ __device__ inline void produce(const Arguments& a) {
     Tile tile = tile_at(number, z);
     for (int keys = tile.first_keys; keys < tile.end_keys; keys++, k.next(), v.next()) {
       bool first = true;
-      for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next(), ds.next(), first = false) {
+      for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next(), first = false) {
         int h = tile.head * group_of(z) + q.g, n = q.m * ROWS;
         long block = (long)(tile.b * z.H + h) * z.blocks + q.m;
         const float* lse = a.rows + block * ROWS;
@@ -172,31 +170,17 @@ __device__ inline void produce(const Arguments& a) {
         load_tile(a.dout, d.barrier(DO_FULL), d.buffer(DO, ROWS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
         if (!OWN) {
           const float* delta = lse + (long)z.B * z.H * z.blocks * ROWS;
-          load_values(delta, d.barrier(DO_FULL), d.buffer(STATS + Q_STAGES * STATS_BYTES, STATS_BYTES), STATS_BYTES);
+          load_values(delta, d.barrier(DO_FULL), d.buffer(STATS + 2 * STATS_BYTES, STATS_BYTES), STATS_BYTES);
         }
         if (OWN && keys == 0) {  // O takes the place of dS, which cannot be there before Δ
-          ds.wait_empty(DS_EMPTY);
+          d.wait_empty(DS_EMPTY);
           arrive_expecting(o.barrier(O_FULL), ROWS_BYTES);
-          load_tile(a.out, o.barrier(O_FULL), ds.buffer(DS, DS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
+          load_tile(a.out, o.barrier(O_FULL), d.buffer(DS, DS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
           o.next();
         }
       }
     }
   }
-}
-
-// The sum of products of eight numbers in 16 bits.
-__device__ inline float dot(Words x, Words y) {
-  float sum = lower(x.x) * lower(y.x) + upper(x.x) * upper(y.x);
-  sum += lower(x.y) * lower(y.y) + upper(x.y) * upper(y.y);
-  sum += lower(x.z) * lower(y.z) + upper(x.z) * upper(y.z);
-  return sum + lower(x.w) * lower(y.w) + upper(x.w) * upper(y.w);
-}
-
-__device__ inline float sum_of_eight_lanes(float x) {
-  x += exchange(x, 1);
-  x += exchange(x, 2);
-  return x + exchange(x, 4);
 }
 
 constexpr int HELPERS = 3;  // warps
@@ -212,13 +196,12 @@ __device__ inline void sum_rows(const Arguments& a, int helper) {
   int lane = threadIdx.x % 32, warp = helper / 32, column = lane % 8;
   int capacity = stats_blocks(z), slot = 0;
   Turn<2> turn, d, o, stats;
-  Turn<DS_STAGES> ds;
   for (int number = -1;;) {
     number = next_tile(a, turn, number, false);
     if (number >= tiles_of(z)) return;
     Tile tile = tile_at(number, z);
     for (int keys = tile.first_keys; keys < tile.end_keys; keys++) {
-      for (Queries q(keys, z); q.left > 0; q.next(z), d.next(), ds.next()) {
+      for (Queries q(keys, z); q.left > 0; q.next(z), d.next()) {
         if (keys > 0) {
           d.wait_full(DO_FULL);
           d.release(DO_EMPTY);
@@ -238,7 +221,7 @@ __device__ inline void sum_rows(const Arguments& a, int helper) {
           float sum = 0;
 #pragma unroll
           for (int c = 0; c < CHUNKS; c++) {
-            sum += dot(load_words(ds.buffer(DS, DS_BYTES) + c * CHUNK_OF_ROWS + at),
+            sum += dot(load_words(d.buffer(DS, DS_BYTES) + c * CHUNK_OF_ROWS + at),
                        load_words(d.buffer(DO, ROWS_BYTES) + c * CHUNK_OF_ROWS + at));
           }
           sum = sum_of_eight_lanes(sum);
@@ -277,105 +260,6 @@ __device__ inline void multiply_columns(float (&x)[D / 2], const u32 (&rows)[ROW
   }
 }
 
-// A warpgroup's 64 rows of dK or dV on their way to memory.
-__device__ inline void store_rows(const TensorMap& map, const float (&x)[D / 2], float scale, int c, int b, int head,
-                                  int n) {
-  int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane % 16;
-  bool one = threadIdx.x % 128 == 0;
-  u32 stage = shared_memory() + STAGE + c * STAGE_BYTES, to = stage + row * 128 + 16 * (lane / 16 ^ row % 8);
-  if (one) wait_stores_read();
-  sync_warpgroup(1 + c);
-#pragma unroll
-  for (int d = 0; d < D; d += 16) {
-    const float* y = x + d / 2;
-    store_matrices((to ^ d % 64 * 2) + d / 64 * 64 * 128, pack(y[0] * scale, y[1] * scale),
-                   pack(y[2] * scale, y[3] * scale), pack(y[4] * scale, y[5] * scale), pack(y[6] * scale, y[7] * scale));
-  }
-  fence_shared();
-  sync_warpgroup(1 + c);
-  if (one) {
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; chunk++) store_box(&map, stage + chunk * 64 * 128, 64 * chunk, head, n, b);
-    commit_stores();
-  }
-}
-
-// A part of dQ of a block of queries from one block of keys: dS K or Kᵀ dSᵀ, (64, 64).
-__device__ inline void multiply_ds(float (&dq)[32], u32 ds, u32 k, int part) {
-  Matrix by_rows = matrix(ds + (SWAPPED ? part * CHUNK_OF_KEYS : 0));
-  Matrix keys = matrix(k + (SWAPPED ? 0 : part * CHUNK_OF_KEYS));
-#pragma unroll
-  for (int n = 0; n < KEYS; n += 16) {
-    u64 left = advanced(SWAPPED ? keys : by_rows, n * 128), right = advanced(SWAPPED ? by_rows : keys, n * 128);
-    if (n == 0) {
-      mma_first<1, 1>(dq, left, right);
-    } else {
-      mma<1, 1>(dq, left, right);
-    }
-  }
-}
-
-// A part of a finished dQ in 16 bits, by way of shared memory.
-__device__ inline void store_dq(const TensorMap& map, const float (&dq)[32], u32 stage, int part, int b, int h, int n,
-                                int id) {
-  int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
-  if (threadIdx.x % 128 == 0) wait_stores_read();
-  sync_warpgroup(id);
-#pragma unroll
-  for (int x = 0; x < 64; x += 16) {
-    const float* y = dq + x / 2;
-    u32 w[4];
-#pragma unroll
-    for (int e = 0; e < 4; e++) w[e] = pack(y[2 * e] * SCALE, y[2 * e + 1] * SCALE);
-    if (SWAPPED) {  // 16 columns of the warp, 16 queries
-      int row = x + lane % 8 + lane / 16 * 8, column = 2 * warp + lane / 8 % 2;
-      store_matrices_transposed(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
-    } else {
-      int row = 16 * warp + lane % 16, column = x / 8 + lane / 16;
-      store_matrices(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
-    }
-  }
-  fence_shared();
-  sync_warpgroup(id);
-  if (threadIdx.x % 128 == 0) {
-    store_box(&map, stage, SWAPPED ? 0 : 64 * part, h, SWAPPED ? n + 64 * part : n, b);
-    commit_stores();
-  }
-}
-
-// Where a thread has its numbers of a part of dQ of a block, 128 Fours apart.
-__device__ inline Four* sum_of(const Arguments& a, long block, int part) {
-  return a.sums + (block * DQ_PARTS + part) * (8 * 128) + threadIdx.x % 128;
-}
-
-// A part of dQ from one block of keys goes to the others.
-__device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, const Tile& tile, int keys,
-                              const Queries& q, int id) {
-  const Sizes& z = a.sizes;
-  int h = tile.head * group_of(z) + q.g;
-  long head = OWN ? (long)blockIdx.x * group_of(z) + q.g : (long)tile.b * z.H + h;
-  Four* sum = sum_of(a, head * z.blocks + q.m, part);
-  bool begins = OWN && keys == 0, ends = OWN && keys == (CAUSAL ? q.m * ROWS / KEYS : key_blocks(z) - 1);
-  if (ends) {
-#pragma unroll
-    for (int x = 0; x < 8 && !begins; x++) {
-      Four f = load_past_l1(sum + 128 * x);
-      dq[4 * x] += f.x, dq[4 * x + 1] += f.y, dq[4 * x + 2] += f.z, dq[4 * x + 3] += f.w;
-    }
-    store_dq(a.dq, dq, shared_memory() + DQ_STAGE + part * 64 * 128, part, tile.b, h, q.m * ROWS, id);
-  } else {
-#pragma unroll
-    for (int x = 0; x < 8; x++) {
-      Four f = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
-      if (begins) {
-        sum[128 * x] = f;
-      } else {
-        add_in_memory(sum + 128 * x, f);
-      }
-    }
-  }
-}
-
 // Loads of shared memory wait long behind what the products read, so that the first start before
 // the wait for a product. There are no registers for more.
 template <bool FIRST>
@@ -390,6 +274,18 @@ __device__ inline int stats_slot(const Queries& q, int base, const Sizes& z) {
   return slot >= stats_blocks(z) ? slot - stats_blocks(z) : slot;
 }
 
+// A warpgroup's 64 rows of dK or dV on their way to memory.
+__device__ inline void store_rows(const TensorMap& map, const float (&x)[D / 2], float scale, int c, int b, int head,
+                                  int n) {
+  u32 stage = shared_memory() + STAGE + c * STAGE_BYTES;
+  if (threadIdx.x % 128 == 0) wait_stores_read();
+  sync_warpgroup(1 + c);
+  stage_rows(stage, x, scale, scale);
+  fence_shared();
+  sync_warpgroup(1 + c);
+  if (threadIdx.x % 128 == 0) store_tile(map, stage, b, head, n);
+}
+
 // Warpgroup c: keys 64 c to 64 c + 63 of each block.
 __device__ inline void keep_keys(const Arguments& a, int c) {
   const Sizes& z = a.sizes;
@@ -397,9 +293,7 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
   u32 to_ds = shared_memory() + DS + (row + lane % 16) * 128 + 16 * (lane / 16 ^ lane % 8);
   u32 from_stats = shared_memory() + STATS + lane % 4 * 16;
   int capacity = OWN ? stats_blocks(z) : 0, base = 0;
-  Turn<2> turn, d, stats;
-  Turn<DS_STAGES> ring_ds;
-  Turn<Q_STAGES> i;
+  Turn<2> turn, i, d, stats;
   Turn<K_STAGES> ring_k;
   Turn<1> ring_v;
   for (int number = -1;;) {
@@ -411,42 +305,23 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
       float dk[D / 2] = {}, dv[D / 2] = {};  // (64, D)
       ring_k.wait_full(K_FULL);
       ring_v.wait_full(V_FULL);
-      Queries q(keys, z);
-      float scores[ROWS / 2];
-      Four lse[ROWS / 16], delta[ROWS / 16];
-      u32 stats_at;
-      // S of a block of queries starts behind dK of the one before it.
-      auto start = [&] {
-        begin_products();
-        multiply_rows(scores, k, i.buffer(Q, ROWS_BYTES));  // Sᵀ (64, ROWS)
-        commit_products();
-        stats_at = from_stats + (OWN ? stats_slot(q, base, z) : i.slot) * STATS_BYTES;
-      };
-      auto await_queries = [&] {
+      for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next()) {
+        float scores[ROWS / 2], dp[ROWS / 2];
+        Four lse[ROWS / 16], delta[ROWS / 16];
+        u32 dout = d.buffer(DO, ROWS_BYTES), queries = i.buffer(Q, ROWS_BYTES);
+        u32 lse_at = from_stats + (OWN ? stats_slot(q, base, z) : i.slot) * STATS_BYTES;
+        u32 delta_at = OWN ? lse_at + capacity * STATS_BYTES : from_stats + (2 + d.slot) * STATS_BYTES;
         i.wait_full(Q_FULL);
+        begin_products();
+        multiply_rows(scores, k, queries);  // Sᵀ (64, ROWS)
+        commit_products();
         if (OWN && keys == 0) {
           stats.wait_full(STATS_FULL);
           stats.next();
         }
-      };
-      if (EARLY_S) {
-        await_queries();
-        start();
-        load_stats<true>(lse, stats_at);
-        wait_products<0>();
-        hold(scores);
-      }
-      while (q.left > 0) {
-        float dp[ROWS / 2];
-        u32 dout = d.buffer(DO, ROWS_BYTES), queries = i.buffer(Q, ROWS_BYTES);
-        if (!EARLY_S) {
-          await_queries();
-          start();
-          load_stats<true>(lse, stats_at);
-        }
-        u32 delta_at = OWN ? stats_at + capacity * STATS_BYTES : from_stats + (Q_STAGES + d.slot) * STATS_BYTES;
         d.wait_full(DO_FULL);
-        if (!EARLY_S) wait_products<0>();
+        load_stats<true>(lse, lse_at);
+        wait_products<0>();
         hold(scores);
         // A thread has rows lane / 4 and lane / 4 + 8 of its warp's 16, and two of every 8 columns.
         if (CAUSAL && q.m * ROWS < (keys + 1) * KEYS || RAGGED && (keys + 1) * KEYS > z.N) {
@@ -458,7 +333,7 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
             if (n / 4 * 8 + n % 2 < (n % 4 < 2 ? low : high)) scores[n] = -INFINITE;
           }
         }
-        load_stats<false>(lse, stats_at);
+        load_stats<false>(lse, lse_at);
         u32 p[ROWS / 4];  // Pᵀ (64, ROWS) in 16 bits
 #pragma unroll
         for (int n = 0; n < ROWS; n += 16) {
@@ -469,6 +344,8 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
           p[n / 4 + 2] = pack(exp2(x[4] * SCALE_LOG2 - l.z), exp2(x[5] * SCALE_LOG2 - l.w));
           p[n / 4 + 3] = pack(exp2(x[6] * SCALE_LOG2 - l.z), exp2(x[7] * SCALE_LOG2 - l.w));
         }
+        // dP, which reads V, is to start only when so many of P are there: a sign of theirs, which is
+        // 0, says where V is. Else ptxas starts it at once, and has not the registers for what follows.
         u32 signs = 0;
 #pragma unroll
         for (int n = 0; n < BEFORE_DP; n++) signs |= p[n];
@@ -494,59 +371,23 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
           ds[n / 4 + 2] = pack(lower(y[2]) * (x[4] - t.z), upper(y[2]) * (x[5] - t.w));
           ds[n / 4 + 3] = pack(lower(y[3]) * (x[6] - t.z), upper(y[3]) * (x[7] - t.w));
         }
-        if (DK_FIRST) {
-          begin_products();
-          multiply_columns(dk, ds, queries);  // before dS leaves, which takes its time
-          commit_products();
-        }
-        ring_ds.wait_empty(DS_EMPTY);
+        begin_products();
+        multiply_columns(dk, ds, queries);  // dK (64, D); before dS leaves, which takes its time
+        commit_products();
+        if (MODE != ALONE) {
+          d.wait_empty(DS_EMPTY);
 #pragma unroll
-        for (int n = 0; n < ROWS; n += 16) {
-          u32 to = to_ds + ring_ds.slot * DS_BYTES + n / 64 * CHUNK_OF_KEYS;
-          store_matrices(to ^ n % 64 * 2, ds[n / 4], ds[n / 4 + 1], ds[n / 4 + 2], ds[n / 4 + 3]);
+          for (int n = 0; n < ROWS; n += 16) {
+            u32 to = to_ds + d.slot * DS_BYTES + n / 64 * CHUNK_OF_KEYS;
+            store_matrices(to ^ n % 64 * 2, ds[n / 4], ds[n / 4 + 1], ds[n / 4 + 2], ds[n / 4 + 3]);
+          }
+          fence_shared();
+          d.release(DS_FULL);
         }
-        fence_shared();
-        ring_ds.release(DS_FULL);
-        if (!DK_FIRST) {
-          begin_products();
-          multiply_columns(dk, ds, queries);
-          commit_products();
-        }
-        float dq[32];
-        if (!APART) {  // each warpgroup has a part of dQ, from dS of both
-          ring_ds.wait_full(DS_FULL);
-          begin_products();
-          multiply_ds(dq, ring_ds.buffer(DS, DS_BYTES), ring_k.buffer(K, KEYS_BYTES), c);
-          commit_products();
-        }
-        Turn<Q_STAGES> before = i;
-        Queries now = q;
-        i.next();
-        q.next(z);
-        if (EARLY_S) {
-          wait_products<1>();
-          hold(dv);
-          d.release(DO_EMPTY);
-          if (q.left > 0) await_queries();
-          start();  // of the next block; after the last, for nothing
-          load_stats<true>(lse, stats_at);
-          wait_products<1>();
-          hold(dk);
-          before.release(Q_EMPTY);
-          wait_products<0>();
-        } else {
-          wait_products<APART ? 1 : 2>();
-          d.release(DO_EMPTY);
-          wait_products<APART ? 0 : 1>();
-          before.release(Q_EMPTY);
-        }
-        if (!APART) {
-          wait_products<0>();
-          hold(dq);
-          ring_ds.release(DS_EMPTY);
-          add_dq(a, dq, c, tile, keys, now, 1 + c);
-        }
-        d.next(), ring_ds.next();
+        wait_products<1>();
+        d.release(DO_EMPTY);
+        wait_products<0>();
+        i.release(Q_EMPTY);
       }
       hold(dv);
       hold(dk);
@@ -562,12 +403,86 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
   if (threadIdx.x % 128 == 0) wait_stores_read();
 }
 
-// --- A warpgroup: dQ, where it is APART ---------------------------------------------------------
+// --- A warpgroup: dQ ----------------------------------------------------------------------------
+
+// A part of dQ of a block of queries from one block of keys: dS K or Kᵀ dSᵀ, (64, 64).
+__device__ inline void multiply_ds(float (&dq)[32], u32 ds, u32 k, int part) {
+  Matrix by_rows = matrix(ds + (SWAPPED ? part * CHUNK_OF_KEYS : 0));
+  Matrix keys = matrix(k + (SWAPPED ? 0 : part * CHUNK_OF_KEYS));
+#pragma unroll
+  for (int n = 0; n < KEYS; n += 16) {
+    u64 left = advanced(SWAPPED ? keys : by_rows, n * 128), right = advanced(SWAPPED ? by_rows : keys, n * 128);
+    if (n == 0) {
+      mma_first<1, 1>(dq, left, right);
+    } else {
+      mma<1, 1>(dq, left, right);
+    }
+  }
+}
+
+// A part of a finished dQ in 16 bits, by way of shared memory.
+__device__ inline void store_dq(const TensorMap& map, const float (&dq)[32], u32 stage, int part, int b, int h, int n) {
+  int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
+  if (threadIdx.x % 128 == 0) wait_stores_read();
+  sync_warpgroup(3);
+#pragma unroll
+  for (int x = 0; x < 64; x += 16) {
+    const float* y = dq + x / 2;
+    u32 w[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) w[e] = pack(y[2 * e] * SCALE, y[2 * e + 1] * SCALE);
+    if (SWAPPED) {  // 16 columns of the warp, 16 queries
+      int row = x + lane % 8 + lane / 16 * 8, column = 2 * warp + lane / 8 % 2;
+      store_matrices_transposed(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
+    } else {
+      int row = 16 * warp + lane % 16, column = x / 8 + lane / 16;
+      store_matrices(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
+    }
+  }
+  fence_shared();
+  sync_warpgroup(3);
+  if (threadIdx.x % 128 == 0) {
+    store_box(&map, stage, SWAPPED ? 0 : 64 * part, h, SWAPPED ? n + 64 * part : n, b);
+    commit_stores();
+  }
+}
+
+// Where a thread has its numbers of a part of dQ of a block, 128 Fours apart.
+__device__ inline Four* sum_of(const Arguments& a, long block, int part) {
+  return a.sums + (block * DQ_PARTS + part) * (8 * 128) + threadIdx.x % 128;
+}
+
+// A part of dQ from one block of keys goes to the others.
+__device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, const Tile& tile, int keys,
+                              const Queries& q) {
+  const Sizes& z = a.sizes;
+  int h = tile.head * group_of(z) + q.g;
+  long head = OWN ? (long)blockIdx.x * group_of(z) + q.g : (long)tile.b * z.H + h;
+  Four* sum = sum_of(a, head * z.blocks + q.m, part);
+  bool begins = OWN && keys == 0, ends = OWN && keys == (CAUSAL ? q.m * ROWS / KEYS : key_blocks(z) - 1);
+  if (ends) {
+#pragma unroll
+    for (int x = 0; x < 8 && !begins; x++) {
+      Four f = load_past_l1(sum + 128 * x);
+      dq[4 * x] += f.x, dq[4 * x + 1] += f.y, dq[4 * x + 2] += f.z, dq[4 * x + 3] += f.w;
+    }
+    store_dq(a.dq, dq, shared_memory() + DQ_STAGE + part * 64 * 128, part, tile.b, h, q.m * ROWS);
+  } else {
+#pragma unroll
+    for (int x = 0; x < 8; x++) {
+      Four f = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
+      if (begins) {
+        sum[128 * x] = f;
+      } else {
+        add_in_memory(sum + 128 * x, f);
+      }
+    }
+  }
+}
 
 __device__ inline void sum_dq(const Arguments& a) {
   const Sizes& z = a.sizes;
-  Turn<2> turn;
-  Turn<DS_STAGES> d;
+  Turn<2> turn, d;
   Turn<K_STAGES> ring_k;
   for (int number = -1;;) {
     number = next_tile(a, turn, number, false);
@@ -589,7 +504,7 @@ __device__ inline void sum_dq(const Arguments& a) {
             if (q.left == 1) ring_k.release(K_EMPTY);
             d.release(DS_EMPTY);
           }
-          add_dq(a, dq, part, tile, keys, q, 3);
+          add_dq(a, dq, part, tile, keys, q);
         }
       }
     }
@@ -599,18 +514,20 @@ __device__ inline void sum_dq(const Arguments& a) {
 
 // --- The kernels --------------------------------------------------------------------------------
 
-extern "C" __global__ void __launch_bounds__(APART ? 512 : 384, 1) backward(const __grid_constant__ Arguments a) {
+constexpr int CONSUMERS = MODE == ALONE ? 8 : 12;  // warps
+
+extern "C" __global__ void __launch_bounds__(MODE == ALONE ? 384 : 512, 1) backward(const __grid_constant__ Arguments a) {
   if (threadIdx.x == 0) {
     u32 s = shared_memory();
     for (int x = 0; x < 2; x++) {
-      init_barrier(s + K_FULL + 8 * x, 1), init_barrier(s + K_EMPTY + 8 * x, APART ? 12 : 8);
+      init_barrier(s + K_FULL + 8 * x, 1), init_barrier(s + K_EMPTY + 8 * x, CONSUMERS);
       init_barrier(s + V_FULL + 8 * x, 1), init_barrier(s + V_EMPTY + 8 * x, 8);
+      init_barrier(s + Q_FULL + 8 * x, 1), init_barrier(s + Q_EMPTY + 8 * x, 8);
       init_barrier(s + DO_FULL + 8 * x, 1), init_barrier(s + DO_EMPTY + 8 * x, OWN ? 8 + HELPERS : 8);
-      init_barrier(s + STATS_FULL + 8 * x, HELPERS), init_barrier(s + O_FULL + 8 * x, 1);
-      init_barrier(s + TILE_FULL + 8 * x, 1), init_barrier(s + TILE_EMPTY + 8 * x, APART ? 12 : 8);
+      init_barrier(s + DS_FULL + 8 * x, 8), init_barrier(s + DS_EMPTY + 8 * x, 4);
+      init_barrier(s + O_FULL + 8 * x, 1), init_barrier(s + STATS_FULL + 8 * x, HELPERS);
+      init_barrier(s + TILE_FULL + 8 * x, 1), init_barrier(s + TILE_EMPTY + 8 * x, CONSUMERS);
     }
-    for (int x = 0; x < DS_STAGES; x++) init_barrier(s + DS_FULL + 8 * x, 8), init_barrier(s + DS_EMPTY + 8 * x, APART ? 4 : 8);
-    for (int x = 0; x < Q_STAGES; x++) init_barrier(s + Q_FULL + 8 * x, 1), init_barrier(s + Q_EMPTY + 8 * x, 8);
     fence_barriers();
   }
   sync_block();
@@ -619,7 +536,7 @@ extern "C" __global__ void __launch_bounds__(APART ? 512 : 384, 1) backward(cons
     shrink_registers<PRODUCER_REGISTERS>();
     if (threadIdx.x == 0) produce(a);
     if (OWN && warp > 0) sum_rows(a, threadIdx.x - 32);
-  } else if (APART && group == 3) {
+  } else if (MODE != ALONE && group == 3) {
     shrink_registers<DQ_REGISTERS>();
     sum_dq(a);
   } else {
@@ -628,7 +545,7 @@ extern "C" __global__ void __launch_bounds__(APART ? 512 : 384, 1) backward(cons
   }
 }
 
-// Where not OWN. Δ and lse as the products take them, and zeros in dQ. A program for a block.
+// Where ADDED: Δ and lse as the products take them, and zeros in dQ. A program for a block.
 extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant__ Arguments a) {
   const Sizes& z = a.sizes;
   int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks, column = threadIdx.x % 8;
@@ -653,7 +570,7 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant_
     for (int x = 0; x < 8; x++) sum_of(a, blockIdx.x, part)[128 * x] = {0, 0, 0, 0};
 }
 
-// Where not OWN: dQ / √D in 16 bits. A program for a block.
+// Where ADDED: dQ / √D in 16 bits. A program for a block.
 extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__ Arguments a) {
   const Sizes& z = a.sizes;
   int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks;
@@ -665,7 +582,7 @@ extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__
       Four f = sum_of(a, blockIdx.x, part)[128 * x];
       dq[4 * x] = f.x, dq[4 * x + 1] = f.y, dq[4 * x + 2] = f.z, dq[4 * x + 3] = f.w;
     }
-    store_dq(a.dq, dq, shared_memory() + part * 64 * 128, part, bh / z.H, bh % z.H, m * ROWS, 1);
+    store_dq(a.dq, dq, shared_memory() + part * 64 * 128, part, bh / z.H, bh % z.H, m * ROWS);
   }
   if (threadIdx.x == 0) wait_stores_read();
 }

@@ -296,21 +296,11 @@ __device__ inline void attend(const Arguments& a, int c) {
     wait_products<0>();
     hold(o);
     v.release(V_EMPTY), v.next();
-    u32 to = staged + (16 * warp + lane % 16) * 128 + 16 * (lane / 16 ^ lane % 8);
-#pragma unroll
-    for (int d = 0; d < D; d += 16) {
-      const float* x = o + d / 2;
-      store_matrices((to ^ d % 64 * 2) + d / 64 * 64 * 128, pack(x[0] * factor[0], x[1] * factor[0]),
-                     pack(x[2] * factor[1], x[3] * factor[1]), pack(x[4] * factor[0], x[5] * factor[0]),
-                     pack(x[6] * factor[1], x[7] * factor[1]));
-    }
+    stage_rows(staged, o, factor[0], factor[1]);
     fence_shared();
     sync_warpgroup(1 + c);
     if (threadIdx.x % 128 == 0) {
-#pragma unroll
-      for (int chunk = 0; chunk < CHUNKS; chunk++)
-        store_box(&a.out, staged + chunk * 64 * 128, 64 * chunk, tile.h, first_row, tile.b);
-      commit_stores();
+      store_tile(a.out, staged, tile.b, tile.h, first_row);
       if (!SEPARATE_O) {
         wait_stores_read();
         for (int w = 0; w < 4; w++) arrive(q.barrier(Q_EMPTY) + 8 * c);

@@ -53,6 +53,9 @@ __device__ inline float exchange(float x, int bits) {
   return y;
 }
 
+// `x` of a lane, which may be another for each.
+__device__ inline float of_lane(float x, int lane) { return __shfl_sync(0xffffffff, x, lane); }
+
 // Whether it is so in any lane.
 __device__ inline bool any(bool x) { return __any_sync(0xffffffff, x); }
 
@@ -150,6 +153,11 @@ __device__ inline Words load_words(u32 from) {
                : "r"(from)
                : "memory");
   return w;
+}
+
+__device__ inline void store_words(u32 to, Words w) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w)
+               : "memory");
 }
 
 __device__ inline u32 load_word(u32 from) {

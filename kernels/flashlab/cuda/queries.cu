@@ -1,0 +1,249 @@
+// The backward pass on Hopper where dQ has a kernel of its own: Δ and dQ.
+//
+//     P = exp(S − lse),  Δ = rowsum(O ∘ dO),  dS = P ∘ (dO Vᵀ − Δ),  dQ = dS K / √D.
+//
+// A tile is 128 queries, 64 for each of two warpgroups, and blocks of keys go by. Nothing is added
+// by two programs, so that the same bits come at each call. Then backward.cu computes dK and dV
+// ALONE, or wide.cu.
+//
+// B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
+
+constexpr int ROWS = 128;
+constexpr float SCALE_LOG2 = SCALE * 1.4426950408889634f;
+
+struct Sizes {
+  int B, N, H, group;  // group: G
+  int tiles;           // B H ⌈N / ROWS⌉
+  int together;        // heads side by side, where the longest tiles come first
+  int lse_stride;
+  int padded;          // N up to whole blocks of the kernel for dK and dV
+};
+
+struct Arguments {
+  TensorMap q, k, v, dout, dq;
+  Sizes sizes;
+  const Half* o_at;  // (B, N, H, D)
+  const float* lse;  // (B H, N), rows lse_stride apart, of base 2
+  float* rows;       // lse and Δ as `stats_place` orders them, (2, B H, padded)
+};
+
+// --- Shared memory ------------------------------------------------------------------------------
+
+constexpr u32 CHUNK_OF_KEYS = KEYS * 128, KEYS_BYTES = CHUNKS * CHUNK_OF_KEYS;
+constexpr u32 Q_BYTES = CHUNKS * 64 * 128;  // of a warpgroup
+constexpr u32 K = 0;
+constexpr u32 V = K + K_STAGES * KEYS_BYTES;
+constexpr u32 Q = V + V_STAGES * KEYS_BYTES;
+constexpr u32 DO = Q + 2 * Q_BYTES;
+constexpr u32 BARRIERS = DO + 2 * Q_BYTES;
+constexpr u32 K_FULL = BARRIERS, K_EMPTY = K_FULL + 16, V_FULL = K_EMPTY + 16, V_EMPTY = V_FULL + 16;
+constexpr u32 Q_FULL = V_EMPTY + 16, Q_EMPTY = Q_FULL + 16;
+
+// --- The order of tiles -------------------------------------------------------------------------
+
+struct Tile {
+  int b, h, row;
+};
+
+// With a mask, the longest of some heads come first. Every other round runs backwards.
+__device__ inline Tile tile_at(int round, const Sizes& z) {
+  int tile = round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+  int blocks = (z.N + ROWS - 1) / ROWS, bh = tile / blocks, block = tile % blocks;
+  if (CAUSAL) {
+    int side = z.together * blocks, place = tile % side;
+    bh = tile / side * z.together + place % z.together;
+    block = blocks - 1 - place / z.together;
+  }
+  return tile < z.tiles ? Tile{bh / z.H, bh % z.H, block * ROWS} : Tile{-1, 0, 0};
+}
+
+// How many blocks of keys the queries before `end` see.
+__device__ inline int key_blocks(int end, const Sizes& z) {
+  int keys = CAUSAL && end < z.N ? end : z.N;
+  return (keys + KEYS - 1) / KEYS;
+}
+
+__device__ inline bool is_next(Tile& tile, int& round, const Sizes& z) {
+  while (round * (int)gridDim.x < z.tiles) {
+    tile = tile_at(round++, z);
+    if (tile.b >= 0) return true;
+  }
+  return false;
+}
+
+// --- Loads: one thread --------------------------------------------------------------------------
+
+template <int STAGES>
+__device__ inline void load_keys(const TensorMap& map, Turn<STAGES>& turn, u32 full, u32 empty, u32 buffers, int b,
+                                 int h, int n) {
+  turn.wait_empty(empty);
+  arrive_expecting(turn.barrier(full), KEYS_BYTES);
+  load_tile(map, turn.barrier(full), turn.buffer(buffers, KEYS_BYTES), CHUNK_OF_KEYS, b, h, n);
+  turn.next();
+}
+
+__device__ inline void produce(const Arguments& a) {
+  const Sizes& z = a.sizes;
+  Turn<K_STAGES> k;
+  Turn<V_STAGES> v;
+  Turn<1> q;
+  Tile tile;
+  for (int round = 0; is_next(tile, round, z); q.next()) {
+#pragma unroll 1
+    for (int c = 0; c < 2; c++) {
+      u32 full = q.barrier(Q_FULL) + 8 * c, s = shared_memory() + c * Q_BYTES;
+      wait(q.barrier(Q_EMPTY) + 8 * c, q.parity ^ 1);
+      arrive_expecting(full, 2 * Q_BYTES);
+      load_tile(a.q, full, s + Q, 64 * 128, tile.b, tile.h, tile.row + 64 * c);
+      load_tile(a.dout, full, s + DO, 64 * 128, tile.b, tile.h, tile.row + 64 * c);
+    }
+#pragma unroll 1
+    for (int j = key_blocks(tile.row + ROWS, z) - 1; j >= 0; j--) {
+      load_keys(a.k, k, K_FULL, K_EMPTY, K, tile.b, tile.h / z.group, j * KEYS);
+      load_keys(a.v, v, V_FULL, V_EMPTY, V, tile.b, tile.h / z.group, j * KEYS);
+    }
+  }
+}
+
+// --- Two warpgroups -----------------------------------------------------------------------------
+
+// x = A Bᵀ over D: 64 rows of one tile, KEYS of another.
+__device__ inline void multiply_rows(float (&x)[KEYS / 2], u32 rows, u32 keys) {
+  Matrix left = matrix(rows), right = matrix(keys);
+#pragma unroll
+  for (int d = 0; d < D; d += 16) {
+    u64 a = advanced(left, d / 64 * 64 * 128 + d % 64 * 2), b = advanced(right, d / 64 * CHUNK_OF_KEYS + d % 64 * 2);
+    if (d == 0) {
+      mma_first<0, 0>(x, a, b);
+    } else {
+      mma<0, 0>(x, a, b);
+    }
+  }
+}
+
+// Δ of a warp's 16 rows: four at a time, by eight lanes each. A thread gets those of its two rows.
+__device__ inline void sum_rows(float (&delta)[2], const Arguments& a, const Tile& tile, int first, u32 dout) {
+  const Sizes& z = a.sizes;
+  int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32, column = lane % 8;
+  long head = tile.b * z.H + tile.h;
+  float sums[4];
+#pragma unroll
+  for (int step = 0; step < 4; step++) {
+    int row = 16 * warp + 4 * step + lane / 8, n = first + row;
+    float sum = 0;
+    if (n < z.N) {
+      const Half* out = a.o_at + (((long)tile.b * z.N + n) * z.H + tile.h) * HEAD_DIM;
+#pragma unroll
+      for (int c = 0; c < CHUNKS; c++) {
+        int at = 64 * c + 8 * column;
+        if (at < HEAD_DIM)
+          sum += dot(*(const Words*)(out + at), load_words(dout + c * 64 * 128 + row * 128 + 16 * (column ^ row % 8)));
+      }
+    }
+    sums[step] = sum_of_eight_lanes(sum);
+    if (column == 0 && n < z.padded) {
+      long to = head * z.padded + n / 16 * 16 + stats_place(n % 16);
+      a.rows[to] = n < z.N ? a.lse[head * z.lse_stride + n] : 0;
+      a.rows[to + (long)z.B * z.H * z.padded] = sums[step];
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    float low = of_lane(sums[2 * r], lane / 4 % 4 * 8), high = of_lane(sums[2 * r + 1], lane / 4 % 4 * 8);
+    delta[r] = lane / 16 ? high : low;
+  }
+}
+
+// Warpgroup c: queries 64 c to 64 c + 63 of each tile.
+__device__ inline void keep_queries(const Arguments& a, int c) {
+  const Sizes& z = a.sizes;
+  int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
+  u32 queries = shared_memory() + Q + c * Q_BYTES, dout = shared_memory() + DO + c * Q_BYTES;
+  Turn<K_STAGES> k;
+  Turn<V_STAGES> v;
+  Turn<1> q;
+  Tile tile;
+  for (int round = 0; is_next(tile, round, z); q.next()) {
+    int first_row = tile.row + 64 * c, row = first_row + 16 * warp + lane / 4;
+    int n = key_blocks(tile.row + ROWS, z);
+    for (int own = key_blocks(first_row + 64, z); n > own; n--) {  // blocks that only later rows see
+      k.wait_full(K_FULL), k.release(K_EMPTY), k.next();
+      v.wait_full(V_FULL), v.release(V_EMPTY), v.next();
+    }
+    float lse[2], delta[2];
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+      lse[r] = row + 8 * r < z.N ? a.lse[(long)(tile.b * z.H + tile.h) * z.lse_stride + row + 8 * r] : 0;
+    wait(q.barrier(Q_FULL) + 8 * c, q.parity);
+    sum_rows(delta, a, tile, first_row, dout);
+    float dq[D / 2] = {};  // (64, D)
+    for (int j = n - 1; j >= 0; j--) {
+      float s[KEYS / 2], dp[KEYS / 2];
+      k.wait_full(K_FULL);
+      begin_products();
+      multiply_rows(s, queries, k.buffer(K, KEYS_BYTES));  // S (64, KEYS)
+      commit_products();
+      v.wait_full(V_FULL);
+      begin_products();
+      multiply_rows(dp, dout, v.buffer(V, KEYS_BYTES));  // dP (64, KEYS)
+      commit_products();
+      wait_products<1>();
+      hold(s);
+      if (CAUSAL ? (j + 1) * KEYS > first_row : (j + 1) * KEYS > z.N) {
+        int first = j * KEYS + lane % 4 * 2, low = CAUSAL ? row + 1 : z.N, high = CAUSAL ? row + 9 : z.N;
+#pragma unroll
+        for (int i = 0; i < KEYS / 2; i++) {
+          if (first + i / 4 * 8 + i % 2 >= (i % 4 < 2 ? low : high)) s[i] = -INFINITE;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < KEYS / 2; i++) s[i] = exp2(s[i] * SCALE_LOG2 - lse[i / 2 % 2]);  // P (64, KEYS)
+      wait_products<0>();
+      hold(dp);
+      v.release(V_EMPTY), v.next();
+      u32 ds[KEYS / 4];  // dS (64, KEYS) in 16 bits
+#pragma unroll
+      for (int i = 0; i < KEYS / 4; i++)
+        ds[i] = pack(s[2 * i] * (dp[2 * i] - delta[i % 2]), s[2 * i + 1] * (dp[2 * i + 1] - delta[i % 2]));
+      Matrix right = matrix(k.buffer(K, KEYS_BYTES), CHUNK_OF_KEYS);
+      begin_products();
+#pragma unroll
+      for (int i = 0; i < KEYS; i += 16)
+        mma<1>(dq, ds[i / 4], ds[i / 4 + 1], ds[i / 4 + 2], ds[i / 4 + 3], advanced(right, i * 128));
+      commit_products();
+      wait_products<0>();
+      hold(dq);
+      k.release(K_EMPTY), k.next();
+    }
+    sync_warpgroup(1 + c);  // Q is not needed any more
+    stage_rows(queries, dq, SCALE, SCALE);
+    fence_shared();
+    sync_warpgroup(1 + c);
+    if (threadIdx.x % 128 == 0) {
+      store_tile(a.dq, queries, tile.b, tile.h, first_row);
+      wait_stores_read();
+      arrive(q.barrier(Q_EMPTY) + 8 * c);
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(384, 1) queries(const __grid_constant__ Arguments a) {
+  if (threadIdx.x == 0) {
+    u32 s = shared_memory();
+    for (int x = 0; x < 2; x++) {
+      init_barrier(s + K_FULL + 8 * x, 1), init_barrier(s + K_EMPTY + 8 * x, 8);
+      init_barrier(s + V_FULL + 8 * x, 1), init_barrier(s + V_EMPTY + 8 * x, 8);
+      init_barrier(s + Q_FULL + 8 * x, 1), init_barrier(s + Q_EMPTY + 8 * x, 1);
+    }
+    fence_barriers();
+  }
+  sync_block();
+  int group = uniform(threadIdx.x / 128);
+  if (group == 0) {
+    shrink_registers<24>();
+    if (threadIdx.x == 0) produce(a);
+  } else {
+    grow_registers<240>();
+    keep_queries(a, group - 1);
+  }
+}

@@ -1,0 +1,79 @@
+// What the kernels share: tiles in rings of buffers, and rows of lse and Δ.
+
+using Half = unsigned short;
+
+constexpr int CHUNKS = (D + 63) / 64;  // of 64 columns, zeros past D
+
+// Which buffer of a ring is next, and the parity of the round. Every buffer has two barriers: the
+// copy engine completes `full` when the data has arrived, and those who read it arrive at `empty`
+// when they have. Each side counts the uses for itself.
+template <int STAGES>
+struct Turn {
+  int slot = 0;
+  u32 parity = 0;
+
+  __device__ void next() {
+    if (STAGES == 1) {
+      parity ^= 1;
+    } else if (STAGES == 2) {
+      parity ^= slot;
+      slot ^= 1;
+    } else if (++slot == STAGES) {
+      slot = 0, parity ^= 1;
+    }
+  }
+  __device__ u32 barrier(u32 first) const { return shared_memory() + first + slot * 8; }
+  __device__ u32 buffer(u32 first, u32 bytes) const { return shared_memory() + first + slot * bytes; }
+  __device__ void wait_full(u32 full) const { wait(barrier(full), parity); }
+  __device__ void wait_empty(u32 empty) const { wait(barrier(empty), parity ^ 1); }
+  // Each warp says for itself that it is done: no need to wait for the others of its group.
+  __device__ void release(u32 empty) const {
+    sync_warp();
+    if (threadIdx.x % 32 == 0) arrive(barrier(empty));
+  }
+};
+
+// A tile of (B, N, H, D), chunk by chunk.
+__device__ inline void load_tile(const TensorMap& map, u32 full, u32 to, u32 chunk_bytes, int b, int h, int n) {
+#pragma unroll
+  for (int c = 0; c < CHUNKS; c++) load_box(&map, full, to + c * chunk_bytes, 64 * c, h, n, b);
+}
+
+// 64 rows of a warpgroup's accumulators in 16 bits, as a tile; a thread's first and second row
+// times a factor each.
+template <int R>
+__device__ inline void stage_rows(u32 stage, const float (&x)[R], float first, float second) {
+  int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane % 16;
+  u32 to = stage + row * 128 + 16 * (lane / 16 ^ row % 8);
+#pragma unroll
+  for (int d = 0; d < 2 * R; d += 16) {
+    const float* y = x + d / 2;
+    store_matrices((to ^ d % 64 * 2) + d / 64 * 64 * 128, pack(y[0] * first, y[1] * first),
+                   pack(y[2] * second, y[3] * second), pack(y[4] * first, y[5] * first),
+                   pack(y[6] * second, y[7] * second));
+  }
+}
+
+// One thread starts to store a tile of 64 rows.
+__device__ inline void store_tile(const TensorMap& map, u32 stage, int b, int h, int n) {
+#pragma unroll
+  for (int c = 0; c < CHUNKS; c++) store_box(&map, stage + c * 64 * 128, 64 * c, h, n, b);
+  commit_stores();
+}
+
+// Where the backward has lse and Δ of query n of a block: a thread's four of 16 lie side by side.
+__device__ inline int stats_place(int n) { return n / 16 * 16 + n % 8 / 2 * 4 + n / 8 % 2 * 2 + n % 2; }
+
+// The sum of products of eight numbers in 16 bits.
+__device__ inline float dot(Words x, Words y) {
+  float sum = lower(x.x) * lower(y.x) + upper(x.x) * upper(y.x);
+  sum += lower(x.y) * lower(y.y) + upper(x.y) * upper(y.y);
+  sum += lower(x.z) * lower(y.z) + upper(x.z) * upper(y.z);
+  return sum + lower(x.w) * lower(y.w) + upper(x.w) * upper(y.w);
+}
+
+__device__ inline float sum_of_eight_lanes(float x) {
+  x += exchange(x, 1);
+  x += exchange(x, 2);
+  return x + exchange(x, 4);
+}
