@@ -31,7 +31,7 @@ struct Sizes {
   int group;           // G
   int blocks;          // of queries: ⌈N / ROWS⌉
   int together;        // heads side by side, where the longest tiles come first
-  int lse_stride;
+  int padded;          // N up to a multiple of 128
 };
 
 struct Arguments {
@@ -39,8 +39,8 @@ struct Arguments {
   Sizes sizes;
   const Half* o_at;   // (B, N, H, D), where ADDED
   const Half* do_at;  // (B, N, H, D), where ADDED
-  const float* lse;   // (B H, N), rows lse_stride apart, of base 2
-  float* rows;        // lse and Δ as `stats_place` orders them, (2, B H, blocks, ROWS), unless OWN
+  const float* lse;   // (B, H, padded) by `place_of`, of base 2
+  float* delta;       // so too, unless OWN
   Four* sums;         // dQ so far, a block's as threads hold it
   int* counter;       // of tiles, 0 at launch, unless OWN
 };
@@ -134,6 +134,10 @@ __device__ inline int next_tile(const Arguments& a, Turn<2>& turn, int before, b
 
 // --- Loads --------------------------------------------------------------------------------------
 
+// How many blocks of lse and Δ are in shared memory where OWN: those of a head, and two more, since
+// the next head's first two come while the last two of this one are read.
+__device__ inline int stats_blocks(const Sizes& z) { return z.blocks * group_of(z) + 2; }
+
 // One thread: K and V of each block of keys, and the queries with dO that go by.
 __device__ inline void produce(const Arguments& a) {
   const Sizes& z = a.sizes;
@@ -141,6 +145,7 @@ __device__ inline void produce(const Arguments& a) {
   Turn<2> turn, i, d, o;
   Turn<K_STAGES> k;
   Turn<1> v;
+  int slot = 0;  // of lse and Δ where OWN
   for (int number = -1;;) {
     number = next_tile(a, turn, number, true);
     if (number >= tiles_of(z)) return;
@@ -149,8 +154,7 @@ __device__ inline void produce(const Arguments& a) {
       bool first = true;
       for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next(), first = false) {
         int h = tile.head * group_of(z) + q.g, n = q.m * ROWS;
-        long block = (long)(tile.b * z.H + h) * z.blocks + q.m;
-        const float* lse = a.rows + block * ROWS;
+        long stats = (long)(tile.b * z.H + h) * z.padded + n;
         if (first) {
           k.wait_empty(K_EMPTY);
           arrive_expecting(k.barrier(K_FULL), KEYS_BYTES);
@@ -159,7 +163,7 @@ __device__ inline void produce(const Arguments& a) {
         i.wait_empty(Q_EMPTY);
         arrive_expecting(i.barrier(Q_FULL), ROWS_BYTES + MORE);
         load_tile(a.q, i.barrier(Q_FULL), i.buffer(Q, ROWS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
-        if (!OWN) load_values(lse, i.barrier(Q_FULL), i.buffer(STATS, STATS_BYTES), STATS_BYTES);
+        if (!OWN) load_values(a.lse + stats, i.barrier(Q_FULL), i.buffer(STATS, STATS_BYTES), STATS_BYTES);
         if (first) {
           v.wait_empty(V_EMPTY);
           arrive_expecting(v.barrier(V_FULL), KEYS_BYTES);
@@ -168,14 +172,13 @@ __device__ inline void produce(const Arguments& a) {
         d.wait_empty(DO_EMPTY);
         arrive_expecting(d.barrier(DO_FULL), ROWS_BYTES + MORE);
         load_tile(a.dout, d.barrier(DO_FULL), d.buffer(DO, ROWS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
-        if (!OWN) {
-          const float* delta = lse + (long)z.B * z.H * z.blocks * ROWS;
-          load_values(delta, d.barrier(DO_FULL), d.buffer(STATS + 2 * STATS_BYTES, STATS_BYTES), STATS_BYTES);
-        }
+        if (!OWN) load_values(a.delta + stats, d.barrier(DO_FULL), d.buffer(STATS + 2 * STATS_BYTES, STATS_BYTES), STATS_BYTES);
         if (OWN && keys == 0) {  // O takes the place of dS, which cannot be there before Δ
           d.wait_empty(DS_EMPTY);
-          arrive_expecting(o.barrier(O_FULL), ROWS_BYTES);
+          arrive_expecting(o.barrier(O_FULL), ROWS_BYTES + STATS_BYTES);
           load_tile(a.out, o.barrier(O_FULL), d.buffer(DS, DS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
+          load_values(a.lse + stats, o.barrier(O_FULL), shared_memory() + STATS + slot * STATS_BYTES, STATS_BYTES);
+          slot = slot + 1 == stats_blocks(z) ? 0 : slot + 1;
           o.next();
         }
       }
@@ -185,12 +188,8 @@ __device__ inline void produce(const Arguments& a) {
 
 constexpr int HELPERS = 3;  // warps
 
-// How many blocks of lse and Δ are in shared memory where OWN: those of a head, and two more, since
-// the next head's first two come while the last two of this one are read.
-__device__ inline int stats_blocks(const Sizes& z) { return z.blocks * group_of(z) + 2; }
-
 // Where OWN: Δ of each block of queries when it goes by for the first time, from O and dO in shared
-// memory; with lse it stays in shared memory for the other blocks of keys.
+// memory; with lse it stays there for the other blocks of keys.
 __device__ inline void sum_rows(const Arguments& a, int helper) {
   const Sizes& z = a.sizes;
   int lane = threadIdx.x % 32, warp = helper / 32, column = lane % 8;
@@ -207,12 +206,8 @@ __device__ inline void sum_rows(const Arguments& a, int helper) {
           d.release(DO_EMPTY);
           continue;
         }
-        int h = tile.head * group_of(z) + q.g, n = q.m * ROWS;
-        u32 lse = shared_memory() + STATS + slot * STATS_BYTES, delta = lse + capacity * STATS_BYTES;
+        u32 delta = shared_memory() + STATS + (capacity + slot) * STATS_BYTES;
         slot = slot + 1 == capacity ? 0 : slot + 1;
-        const float* of_row = a.lse + (long)(tile.b * z.H + h) * z.lse_stride + n;
-        for (int row = helper; row < ROWS; row += 32 * HELPERS)
-          store_word(lse + stats_place(row) * 4, bits(n + row < z.N ? of_row[row] : 0));
         d.wait_full(DO_FULL);
         o.wait_full(O_FULL);
 #pragma unroll 1
@@ -225,7 +220,7 @@ __device__ inline void sum_rows(const Arguments& a, int helper) {
                        load_words(d.buffer(DO, ROWS_BYTES) + c * CHUNK_OF_ROWS + at));
           }
           sum = sum_of_eight_lanes(sum);
-          if (column == 0) store_word(delta + stats_place(row) * 4, bits(sum));
+          if (column == 0) store_word(delta + place_of(0, row, 0) * 4, bits(sum));
         }
         d.release(DO_EMPTY);
         stats.release(STATS_FULL);
@@ -545,13 +540,11 @@ extern "C" __global__ void __launch_bounds__(MODE == ALONE ? 384 : 512, 1) backw
   }
 }
 
-// Where ADDED: Δ and lse as the products take them, and zeros in dQ. A program for a block.
+// Where ADDED: Δ, and zeros in dQ. A program for a block.
 extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant__ Arguments a) {
   const Sizes& z = a.sizes;
   int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks, column = threadIdx.x % 8;
   if (blockIdx.x == 0 && threadIdx.x == 0) *a.counter = 0;
-  float* lse = a.rows + (long)blockIdx.x * ROWS;
-  float* delta = lse + (long)z.B * z.H * z.blocks * ROWS;
   for (int row = threadIdx.x / 8; row < ROWS; row += 16) {
     int n = m * ROWS + row;
     float sum = 0;
@@ -561,10 +554,7 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant_
         sum += dot(*(const Words*)(a.o_at + from + d), *(const Words*)(a.do_at + from + d));
     }
     sum = sum_of_eight_lanes(sum);
-    if (column == 0) {
-      delta[stats_place(row)] = sum;
-      lse[stats_place(row)] = n < z.N ? a.lse[(long)bh * z.lse_stride + n] : 0;
-    }
+    if (column == 0) a.delta[place_of(bh, n, z.padded)] = sum;
   }
   for (int part = 0; part < DQ_PARTS; part++)
     for (int x = 0; x < 8; x++) sum_of(a, blockIdx.x, part)[128 * x] = {0, 0, 0, 0};

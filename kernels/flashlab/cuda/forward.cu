@@ -15,15 +15,15 @@ constexpr float LOWEST = -1e30f;  // where every score so far is −∞: finite,
 
 struct Sizes {
   int B, N, H, group;  // group: G
-  int tiles;           // B H ⌈N / ROWS⌉
+  int tiles;           // B H ⌈padded / ROWS⌉
   int together;        // heads side by side, where the longest tiles come first
-  int lse_stride;
+  int padded;          // N up to a multiple of 128
 };
 
 struct Arguments {
   TensorMap q, k, v, out;
   Sizes sizes;
-  float* lse;    // (B H, N), rows lse_stride apart, of base 2
+  float* lse;    // (B, H, padded) by `place_of`, of base 2
   int* counter;  // of tiles, 0 at launch, where QUEUED
 };
 
@@ -46,7 +46,7 @@ struct Tile {
   int b, h, row;
 };
 
-__device__ inline int row_blocks(const Sizes& z) { return (z.N + ROWS - 1) / ROWS; }
+__device__ inline int row_blocks(const Sizes& z) { return (z.padded + ROWS - 1) / ROWS; }
 
 // Without a mask, blocks of one head follow each other and share its K and V in the L2 cache. With
 // one, tiles differ in work: the longest of some heads come first.
@@ -288,8 +288,8 @@ __device__ inline void attend(const Arguments& a, int c) {
       sum += exchange(sum, 1);
       sum += exchange(sum, 2);
       factor[r] = 1 / sum;
-      if (lane % 4 == 0 && row + 8 * r < z.N)
-        a.lse[(long)(tile.b * z.H + tile.h) * z.lse_stride + row + 8 * r] = softmax.largest[r] + log2(sum);
+      if (lane % 4 == 0 && row + 8 * r < z.padded)
+        a.lse[place_of(tile.b * z.H + tile.h, row + 8 * r, z.padded)] = softmax.largest[r] + log2(sum);
     }
     if (SEPARATE_O && threadIdx.x % 128 == 0) wait_stores_read();
     sync_warpgroup(1 + c);  // the last O has left, and where it takes its place nobody reads Q

@@ -15,16 +15,15 @@ struct Sizes {
   int B, N, H, group;  // group: G
   int tiles;           // B H ⌈N / ROWS⌉
   int together;        // heads side by side, where the longest tiles come first
-  int lse_stride;
-  int padded;          // N up to whole blocks of the kernel for dK and dV
+  int padded;          // N up to a multiple of 128
 };
 
 struct Arguments {
   TensorMap q, k, v, dout, dq;
   Sizes sizes;
   const Half* o_at;  // (B, N, H, D)
-  const float* lse;  // (B H, N), rows lse_stride apart, of base 2
-  float* rows;       // lse and Δ as `stats_place` orders them, (2, B H, padded)
+  const float* lse;  // (B, H, padded) by `place_of`, of base 2
+  float* delta;      // so too
 };
 
 // --- Shared memory ------------------------------------------------------------------------------
@@ -141,11 +140,7 @@ __device__ inline void sum_rows(float (&delta)[2], const Arguments& a, const Til
       }
     }
     sums[step] = sum_of_eight_lanes(sum);
-    if (column == 0 && n < z.padded) {
-      long to = head * z.padded + n / 16 * 16 + stats_place(n % 16);
-      a.rows[to] = n < z.N ? a.lse[head * z.lse_stride + n] : 0;
-      a.rows[to + (long)z.B * z.H * z.padded] = sums[step];
-    }
+    if (column == 0) a.delta[place_of(head, n, z.padded)] = sums[step];
   }
 #pragma unroll
   for (int r = 0; r < 2; r++) {
@@ -172,8 +167,7 @@ __device__ inline void keep_queries(const Arguments& a, int c) {
     }
     float lse[2], delta[2];
 #pragma unroll
-    for (int r = 0; r < 2; r++)
-      lse[r] = row + 8 * r < z.N ? a.lse[(long)(tile.b * z.H + tile.h) * z.lse_stride + row + 8 * r] : 0;
+    for (int r = 0; r < 2; r++) lse[r] = a.lse[place_of(tile.b * z.H + tile.h, row + 8 * r, z.padded)];
     wait(q.barrier(Q_FULL) + 8 * c, q.parity);
     sum_rows(delta, a, tile, first_row, dout);
     float dq[D / 2] = {};  // (64, D)

@@ -61,8 +61,11 @@ __device__ inline void store_tile(const TensorMap& map, u32 stage, int b, int h,
   commit_stores();
 }
 
-// Where the backward has lse and Δ of query n of a block: a thread's four of 16 lie side by side.
-__device__ inline int stats_place(int n) { return n / 16 * 16 + n % 8 / 2 * 4 + n / 8 % 2 * 2 + n % 2; }
+// lse and Δ of a head, of which there are `padded`, are not in the order of its queries: of every
+// 16, the four that a thread of the backward needs lie side by side.
+__device__ inline long place_of(long head, int n, int padded) {
+  return head * padded + n / 16 * 16 + n % 8 / 2 * 4 + n / 8 % 2 * 2 + n % 2;
+}
 
 // The sum of products of eight numbers in 16 bits.
 __device__ inline float dot(Words x, Words y) {

@@ -15,12 +15,13 @@ struct Sizes {
   int B, N, H, group;  // group: G
   int tiles;           // B H / G ⌈N / 64⌉
   int blocks;          // ⌈N / 64⌉
+  int padded;          // N up to a multiple of 128
 };
 
 struct Arguments {
   TensorMap q, k, v, dout, dk, dv;
   Sizes sizes;
-  const float* rows;  // lse and Δ as `stats_place` orders them, (2, B H, blocks, 64)
+  const float *lse, *delta;  // (B, H, padded) by `place_of`, lse of base 2
 };
 
 // --- Shared memory ------------------------------------------------------------------------------
@@ -76,15 +77,15 @@ __device__ inline void produce(const Arguments& a) {
     load_tile(a.v, kv.barrier(V_FULL), kv.buffer(V, TILE_BYTES), CHUNK, t.b, t.head, t.keys * LINES);
     for (; t.left > 0; t.next(z), i.next()) {
       int h = t.head * z.group + t.g, n = t.m * LINES;
-      const float* lse = a.rows + ((long)(t.b * z.H + h) * z.blocks + t.m) * LINES;
+      long stats = (long)(t.b * z.H + h) * z.padded + n;
       i.wait_empty(Q_EMPTY);
       arrive_expecting(i.barrier(Q_FULL), TILE_BYTES + STATS_BYTES);
       load_tile(a.q, i.barrier(Q_FULL), i.buffer(Q, TILE_BYTES), CHUNK, t.b, h, n);
-      load_values(lse, i.barrier(Q_FULL), i.buffer(LSE, STATS_BYTES), STATS_BYTES);
+      load_values(a.lse + stats, i.barrier(Q_FULL), i.buffer(LSE, STATS_BYTES), STATS_BYTES);
       i.wait_empty(DO_EMPTY);
       arrive_expecting(i.barrier(DO_FULL), TILE_BYTES + STATS_BYTES);
       load_tile(a.dout, i.barrier(DO_FULL), i.buffer(DO, TILE_BYTES), CHUNK, t.b, h, n);
-      load_values(lse + (long)z.B * z.H * z.blocks * LINES, i.barrier(DO_FULL), i.buffer(DELTA, STATS_BYTES), STATS_BYTES);
+      load_values(a.delta + stats, i.barrier(DO_FULL), i.buffer(DELTA, STATS_BYTES), STATS_BYTES);
     }
   }
 }
