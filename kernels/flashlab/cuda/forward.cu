@@ -110,12 +110,14 @@ __device__ inline void produce(const Arguments& a) {
     int head = tile.h / z.group, n = key_blocks(tile.row + ROWS, z);
     load_keys(a.k, k, K_FULL, K_EMPTY, K, tile.b, head, n - 1);
     k.next();
+#pragma unroll 1
     for (int c = 0; c < CONSUMERS; c++) {
       u32 full = q.barrier(Q_FULL) + 8 * c;
       wait(q.barrier(Q_EMPTY) + 8 * c, q.parity ^ 1);
       arrive_expecting(full, Q_BYTES);
       load_tile(a.q, full, shared_memory() + Q + c * Q_BYTES, 64 * 128, tile.b, tile.h, tile.row + 64 * c);
     }
+#pragma unroll 1
     for (int j = n - 1; j >= 0; j--) {  // K runs one block ahead of V, as its products do
       if (j > 0) {
         load_keys(a.k, k, K_FULL, K_EMPTY, K, tile.b, head, j - 1);
