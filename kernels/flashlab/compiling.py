@@ -83,7 +83,8 @@ def source(
     half = "bf16" if bfloat16 else "f16"
     head = f'#define BF16 {int(bfloat16)}\n#define HALF "{half}"\nconstexpr float SCALE = {scale!r}f;\n'
     sm90, tiles, body = (
-        (FOLDER / file).read_text(encoding="utf-8") for file in ("sm90.cuh", "tiles.cuh", f"{name}.cu")
+        (FOLDER / file).read_text(encoding="utf-8")
+        for file in ("sm90.cuh", "tiles.cuh", f"{name}.cu")
     )
     return "\n".join([head, given, sm90, *products, tiles, body])
 
@@ -127,7 +128,8 @@ def _compile(name: str, text: str) -> bytes:
             _, size = nvrtc.nvrtcGetProgramLogSize(program)
             log = b" " * size
             nvrtc.nvrtcGetProgramLog(program, log)
-            raise CompilationError(f"{name}.cu: {error}\n{log.decode(errors='replace').strip()}")
+            said = log.decode(errors="replace").rstrip("\0").strip()
+            raise CompilationError(f"{name}.cu: {error}\n{said}")
         _, size = nvrtc.nvrtcGetCUBINSize(program)
         code = b" " * size
         nvrtc.nvrtcGetCUBIN(program, code)

@@ -53,9 +53,7 @@ class Boxes(NamedTuple):
     box: "ctypes.Array[ctypes.c_uint32]"
 
     @staticmethod
-    def of(
-        dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int], rows: int
-    ) -> "Boxes":
+    def of(dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int], rows: int) -> "Boxes":
         """Boxes of so many rows; D's stride is 1, the others are multiples of 16 bytes."""
         B, N, H, D = shape
         b, n, h, _ = (dtype.itemsize * stride for stride in strides)
@@ -129,7 +127,9 @@ class Launch:
             )  # fmt: skip
             _check(status, f"the copy engine does not take tensor {i}, {tuple(tensors[i].shape)}")
         ctypes.memmove(arguments + self._integers_at, self._integers, ctypes.sizeof(self._integers))
-        self._pointers.from_address(arguments + self._pointers_at)[:] = addresses[len(self._boxes) :]
+        self._pointers.from_address(arguments + self._pointers_at)[:] = addresses[
+            len(self._boxes) :
+        ]
         stream = torch.cuda.current_stream().cuda_stream
         argument = ctypes.c_void_p(arguments)
         status = driver.cuLaunchKernel(

@@ -39,7 +39,7 @@ struct Place {
 
 namespace simulated {
 
-constexpr int SHARED = 232448, STACK = 128 << 10;
+constexpr int MOST_SHARED = 232448, STACK = 128 << 10;
 
 struct Barrier {
   int arrivals = 0, pending = 0, completed = 0;
@@ -65,7 +65,8 @@ struct Products {
   std::vector<std::function<void()>> open;
 };
 
-char memory[SHARED];
+char memory[MOST_SHARED];
+u32 shared;  // bytes of it that a block has
 std::map<u32, Barrier> barriers;
 std::vector<Thread> threads;
 std::map<long, Meeting> meetings;
@@ -106,7 +107,7 @@ inline void complete(Barrier& b) {
 }
 
 inline char* at(u32 address, u32 size) {
-  if (address + size > SHARED) fail("outside of shared memory");
+  if (address + size > shared) fail("outside of shared memory");
   return memory + address;
 }
 
@@ -449,8 +450,9 @@ inline void enter() {
 }
 
 // One block after the other.
-inline void launch(int blocks, int size, int seed, std::function<void()> called) {
+inline void launch(int blocks, int size, int shared_bytes, int seed, std::function<void()> called) {
   kernel = std::move(called);
+  shared = shared_bytes;
   random.seed(seed);
   all_blocks.x = blocks;
   for (int block = 0; block < blocks; block++) {

@@ -6,6 +6,8 @@
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
+#define INFINITE __int_as_float(0x7f800000)
+
 struct alignas(64) TensorMap {  // what the driver encodes for the copy engine
   char bytes[128];
 };
