@@ -20,6 +20,11 @@ def rounded_up(n: int, multiple: int) -> int:
     return (n + multiple - 1) // multiple * multiple
 
 
+def padded(seq_len: int) -> int:
+    """How many values of lse and of Δ a head has: the Hopper kernels read whole blocks of them."""
+    return rounded_up(seq_len, 128)
+
+
 # --- Plain Triton ---------------------------------------------------------------------------------
 
 
@@ -104,11 +109,8 @@ def forward(head_dim: int, seq_len: int, causal: bool) -> Forward:
     return Forward(consumers=3, keys=128, stages=3, takes_turns=not causal and seq_len <= 2048)
 
 
-def forward_queues(head_dim: int, seq_len: int, causal: bool) -> bool:
-    """Whether the forward's tiles differ enough in work to be taken from a common counter.
-
-    The counter costs a launch that clears it, 2 µs.
-    """
+def forward_queues(seq_len: int, causal: bool) -> bool:
+    """Whether the forward's tiles differ enough in work to be taken from a common counter."""
     return causal and seq_len >= 512
 
 

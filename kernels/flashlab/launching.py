@@ -1,16 +1,20 @@
 """Launches of the Hopper kernels, prepared once for each problem.
 
 Short kernels are done in less time than it takes to check and convert arguments. From call to call
-only the tensors' addresses change, and the rest follows from the problem. So a call fills in the
-addresses, has the driver encode what the copy engine needs, and launches.
+only the tensors' addresses change, and those come again, since PyTorch's allocator hands the same
+memory out again. So arguments are kept by their addresses, and a call mostly looks them up.
 """
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
 import torch
+
+KEPT = 256
+"""Arguments that a problem keeps: of as many layers as a model is likely to have."""
 
 MAP_BYTES = 128
 """Of what the copy engine knows of a tensor, at an address that is a multiple of 64."""
@@ -41,6 +45,23 @@ def _driver() -> ctypes.PyDLL:
     return driver
 
 
+_this_thread = threading.local()
+
+
+def bind(device: int) -> None:
+    """Let this thread call the driver for a GPU: autograd's threads have not called it yet."""
+    if getattr(_this_thread, "bound", False):
+        return
+    context, handle = ctypes.c_void_p(), ctypes.c_int()
+    _check(_driver().cuCtxGetCurrent(ctypes.byref(context)), "asking for the context")
+    if not context.value:
+        _check(_driver().cuDeviceGet(ctypes.byref(handle), device), f"no GPU {device}")
+        status = _driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
+        _check(status, f"the context of GPU {device}")
+        _check(_driver().cuCtxSetCurrent(context), f"the context of GPU {device}")
+    _this_thread.bound = True
+
+
 class Boxes(NamedTuple):
     """A tensor (B, N, H, D) in the boxes that the copy engine moves: rows of a head, 64 columns.
 
@@ -68,6 +89,74 @@ class Boxes(NamedTuple):
 _ONES = (ctypes.c_uint32 * 4)(1, 1, 1, 1)
 
 
+class Arguments:
+    """The one argument of a problem's kernels: what the copy engine needs, integers, pointers.
+
+    Args:
+        boxes: how the kernels take the tensors that come first.
+        integers: what follows from the problem.
+        pointers: how many tensors come after those, as pointers.
+    """
+
+    def __init__(self, boxes: Sequence[Boxes], integers: Sequence[int], pointers: int) -> None:
+        self._boxes = boxes
+        self._integers = (ctypes.c_int32 * len(integers))(*integers)
+        self._pointers = ctypes.c_void_p * pointers
+        self._kept: dict[tuple[int, ...], tuple[int, object]] = {}
+
+    def at(self, *addresses: int) -> int:
+        """Where the driver finds the argument, with the tensors at these addresses."""
+        kept = self._kept.get(addresses)
+        if kept is None:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            kept = self._kept[addresses] = self._fill(addresses)
+        return kept[0]
+
+    def _fill(self, addresses: tuple[int, ...]) -> tuple[int, object]:
+        """The place of a pointer to a new argument, and what keeps it in memory."""
+        integers_at = len(self._boxes) * MAP_BYTES
+        pointers_at = (integers_at + ctypes.sizeof(self._integers) + 7) // 8 * 8
+        buffer = ctypes.create_string_buffer(pointers_at + ctypes.sizeof(self._pointers) + 63)
+        start = (ctypes.addressof(buffer) + 63) // 64 * 64
+        for i, (dtype, sizes, strides, box) in enumerate(self._boxes):
+            status = _driver().cuTensorMapEncodeTiled(
+                start + i * MAP_BYTES, dtype, 4, addresses[i], sizes, strides, box, _ONES, 0,
+                SWIZZLE_128B, PROMOTE_TO_128B, 0,
+            )  # fmt: skip
+            _check(status, f"tensor {i} of {[*sizes]} with strides {[*strides]}")
+        ctypes.memmove(start + integers_at, self._integers, ctypes.sizeof(self._integers))
+        pointers = self._pointers.from_address(start + pointers_at)
+        pointers[:] = addresses[len(self._boxes) :]
+        argument = ctypes.c_void_p(start)
+        return ctypes.addressof(argument), (argument, buffer)
+
+
+class Launch:
+    """A kernel as it is launched, on the current stream.
+
+    Args:
+        function: of a `Module`.
+        programs: how many blocks of threads.
+        threads: in each.
+        shared_bytes: of shared memory for each.
+        device: whose current stream is meant.
+    """
+
+    def __init__(
+        self, function: ctypes.c_void_p, programs: int, threads: int, shared_bytes: int, device: int
+    ) -> None:
+        self._function = function
+        self._shape = (programs, 1, 1, threads, 1, 1, shared_bytes)
+        self._device = device
+
+    def __call__(self, argument: int) -> None:
+        """Launch with an argument of `Arguments`."""
+        stream = torch._C._cuda_getCurrentRawStream(self._device)
+        status = _driver().cuLaunchKernel(self._function, *self._shape, stream, argument, None)
+        _check(status, "launching a kernel")
+
+
 class Module:
     """Machine code on the current GPU."""
 
@@ -83,56 +172,3 @@ class Module:
         status = _driver().cuFuncSetAttribute(found, MAX_DYNAMIC_SHARED_MEMORY, shared_bytes)
         _check(status, f"{shared_bytes} bytes of shared memory for {name}")
         return found
-
-
-class Launch:
-    """A kernel with all but the tensors' addresses.
-
-    Its one argument is a struct: what the copy engine needs of some tensors, integers, pointers.
-
-    Args:
-        function: of a `Module`.
-        programs: how many blocks of threads.
-        threads: in each.
-        shared_bytes: of shared memory for each.
-        boxes: how the kernel takes the tensors that come first.
-        integers: what follows from the problem.
-        pointers: how many tensors come after those, as pointers.
-    """
-
-    def __init__(
-        self, function: ctypes.c_void_p, programs: int, threads: int, shared_bytes: int,
-        boxes: Sequence[Boxes], integers: Sequence[int], pointers: int,
-    ) -> None:  # fmt: skip
-        self._function = function
-        self._shape = (programs, 1, 1, threads, 1, 1, shared_bytes)
-        self._boxes = boxes
-        after = len(boxes) * MAP_BYTES
-        self._pointers_at = (after + 4 * len(integers) + 7) // 8 * 8
-        self._pointers = ctypes.c_void_p * pointers
-        self._size = self._pointers_at + 8 * pointers
-        self._integers_at = after
-        self._integers = (ctypes.c_int32 * len(integers))(*integers)
-
-    def __call__(self, *tensors: torch.Tensor) -> None:
-        """Launch on the current stream: as many tensors as boxes and pointers."""
-        driver = _driver()
-        buffer = ctypes.create_string_buffer(self._size + 63)
-        arguments = (ctypes.addressof(buffer) + 63) // 64 * 64
-        addresses = [tensor.data_ptr() for tensor in tensors]
-        for i, (dtype, sizes, strides, box) in enumerate(self._boxes):
-            status = driver.cuTensorMapEncodeTiled(
-                arguments + i * MAP_BYTES, dtype, 4, addresses[i], sizes, strides, box, _ONES,
-                0, SWIZZLE_128B, PROMOTE_TO_128B, 0,
-            )  # fmt: skip
-            _check(status, f"the copy engine does not take tensor {i}, {tuple(tensors[i].shape)}")
-        ctypes.memmove(arguments + self._integers_at, self._integers, ctypes.sizeof(self._integers))
-        self._pointers.from_address(arguments + self._pointers_at)[:] = addresses[
-            len(self._boxes) :
-        ]
-        stream = torch.cuda.current_stream().cuda_stream
-        argument = ctypes.c_void_p(arguments)
-        status = driver.cuLaunchKernel(
-            self._function, *self._shape, stream, ctypes.addressof(argument), None
-        )
-        _check(status, "launching a kernel")

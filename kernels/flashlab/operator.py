@@ -5,6 +5,7 @@ where the GPU is Hopper and NVRTC is there, else the plain ones in Triton.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -72,11 +73,22 @@ def _forward(
     kernels' own. `deterministic` is for the gradient; the output has the same bits at each call
     anyway.
     """
-    q, k, v = _taken(q), _taken(k), _taken(v)
-    out, lse = _outputs(q)
+    out, lse = _outputs(q, *q.shape)
     if out.numel():
-        with torch.cuda.device(q.device):
-            _kernels(q.device).forward(q, k, v, causal, out, lse)
+        with _on(q.device):
+            _kernels(q.device).forward(_taken(q), _taken(k), _taken(v), causal, out, lse)
+    return out, lse
+
+
+def _packed_forward(
+    qkv: torch.Tensor, causal: bool, deterministic: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `_forward`, of (B, N, 3, H, D)."""
+    B, N, _, H, D = qkv.shape
+    out, lse = _outputs(qkv, B, N, H, D)
+    if out.numel():
+        with _on(qkv.device):
+            _kernels(qkv.device).packed_forward(_taken(qkv), causal, out, lse)
     return out, lse
 
 
@@ -85,16 +97,14 @@ def _backward(
     lse: torch.Tensor, causal: bool, deterministic: bool,
 ) -> Gradients:  # fmt: skip
     """dO (B, N, H, D) → the gradients of q, k and v, each contiguous."""
-    gradients = tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
-    _fill(grad, q, k, v, out, lse, causal, deterministic, gradients)
-    return gradients
-
-
-def _packed_forward(
-    qkv: torch.Tensor, causal: bool, deterministic: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `_forward`, of (B, N, 3, H, D)."""
-    return _forward(*qkv.unbind(2), causal, deterministic)
+    dq, dk, dv = (_like(x) for x in (q, k, v))
+    if out.numel():
+        with _on(q.device):
+            _kernels(q.device).backward(
+                _contiguous(grad), _taken(q), _taken(k), _taken(v), _contiguous(out),
+                lse.contiguous(), causal, _is_deterministic(deterministic), dq, dk, dv,
+            )  # fmt: skip
+    return dq, dk, dv
 
 
 def _packed_backward(
@@ -102,28 +112,24 @@ def _packed_backward(
     deterministic: bool,
 ) -> torch.Tensor:  # fmt: skip
     """dO (B, N, H, D) → the gradient of qkv, (B, N, 3, H, D)."""
-    dqkv = torch.empty_like(qkv, memory_format=torch.contiguous_format)
-    q, k, v = qkv.unbind(2)
-    _fill(grad, q, k, v, out, lse, causal, deterministic, dqkv.unbind(2))
+    dqkv = _like(qkv)
+    if out.numel():
+        with _on(qkv.device):
+            _kernels(qkv.device).packed_backward(
+                _contiguous(grad), _taken(qkv), _contiguous(out), lse.contiguous(), causal,
+                _is_deterministic(deterministic), dqkv,
+            )  # fmt: skip
     return dqkv
 
 
-def _fill(
-    grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor,
-    lse: torch.Tensor, causal: bool, deterministic: bool, gradients: Gradients,
-) -> None:  # fmt: skip
-    """Fill the gradients of q, k and v."""
-    if not out.numel():
-        for gradient in gradients:
-            gradient.zero_()
-        return
-    q, k, v = _taken(q), _taken(k), _taken(v)
-    grad, out = _taken(grad.contiguous()), _taken(out.contiguous())
-    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
-    with torch.cuda.device(q.device):
-        _kernels(q.device).backward(
-            grad, q, k, v, out, lse.contiguous(), causal, deterministic, *gradients
-        )
+def _is_deterministic(asked: bool) -> bool:
+    """Whether the gradient is to have the same bits at each call."""
+    return asked or torch.are_deterministic_algorithms_enabled()
+
+
+def _on(device: torch.device) -> AbstractContextManager[Any]:
+    """Make a GPU the current one where it is not."""
+    return nullcontext() if torch.cuda.current_device() == device.index else torch.cuda.device(device)
 
 
 def _taken(x: torch.Tensor) -> torch.Tensor:
@@ -134,11 +140,23 @@ def _taken(x: torch.Tensor) -> torch.Tensor:
     return x.clone(memory_format=torch.contiguous_format)
 
 
-def _outputs(q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _contiguous(x: torch.Tensor) -> torch.Tensor:
+    """Contiguous, and at a multiple of 16 bytes."""
+    x = x.contiguous()
+    return x if x.data_ptr() % 16 == 0 else x.clone()
+
+
+def _like(x: torch.Tensor) -> torch.Tensor:
+    """Memory for the gradient of x."""
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _outputs(
+    like: torch.Tensor, B: int, N: int, H: int, D: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Memory for O and lse."""
-    B, N, H, D = q.shape
-    padded = choices.rounded_up(N, 128)
-    return q.new_empty(B, N, H, D), q.new_empty(B, H, padded, dtype=torch.float32)
+    lse = like.new_empty(B, H, choices.padded(N), dtype=torch.float32)
+    return like.new_empty(B, N, H, D), lse
 
 
 # --- Their gradients ------------------------------------------------------------------------------
@@ -212,12 +230,13 @@ for _name, _key, _function in _implementations:
 def _(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, deterministic: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _outputs(q)
+    return _outputs(q, *q.shape)
 
 
 @torch.library.register_fake("flashlab::packed_attention", lib=_library)
 def _(qkv: torch.Tensor, causal: bool, deterministic: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    return _outputs(qkv[:, :, 0])
+    B, N, _, H, D = qkv.shape
+    return _outputs(qkv, B, N, H, D)
 
 
 @torch.library.register_fake("flashlab::attention_backward", lib=_library)
@@ -225,7 +244,7 @@ def _(
     grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor,
     lse: torch.Tensor, causal: bool, deterministic: bool,
 ) -> Gradients:  # fmt: skip
-    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+    return _like(q), _like(k), _like(v)
 
 
 @torch.library.register_fake("flashlab::packed_attention_backward", lib=_library)
@@ -233,7 +252,7 @@ def _(
     grad: torch.Tensor, qkv: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, causal: bool,
     deterministic: bool,
 ) -> torch.Tensor:  # fmt: skip
-    return torch.empty_like(qkv, memory_format=torch.contiguous_format)
+    return _like(qkv)
 
 
 # --- What others call -----------------------------------------------------------------------------
@@ -280,7 +299,7 @@ def separate_attention(
         q.ndim == k.ndim == 4
         and k.shape == v.shape
         and (*q.shape[:2], q.shape[3]) == (*k.shape[:2], k.shape[3])
-        and (q.shape[2] == k.shape[2] or (k.shape[2] > 0 and q.shape[2] % k.shape[2] == 0))
+        and (q.shape[2] == k.shape[2] or 0 < k.shape[2] < q.shape[2] and q.shape[2] % k.shape[2] == 0)
     )
     if not fits:
         shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v))

@@ -1,8 +1,8 @@
 """Both passes in plain Triton, for GPUs and machines on which the Hopper kernels do not run.
 
-One tile for each program and no barriers to write: Triton loads ahead by itself. dQ, and dK with dV,
-have a kernel each; nothing is added by two programs, so the same bits come at each call. A head_dim
-that is no power of two is filled up with zeros.
+One tile for each program and no barriers to write: Triton loads ahead by itself. dQ, and dK with
+dV, have a kernel each; nothing is added by two programs, so the same bits come at each call. A
+head_dim that is no power of two is filled up with zeros.
 """
 
 import math
@@ -175,6 +175,12 @@ def forward(
     )  # fmt: skip
 
 
+def packed_forward(qkv: torch.Tensor, causal: bool, out: torch.Tensor, lse: torch.Tensor) -> None:
+    """As `forward`, from (B, N, 3, H, D)."""
+    q, k, v = qkv.unbind(2)
+    forward(q, k, v, causal, out, lse)
+
+
 def backward(
     grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor,
     lse: torch.Tensor, causal: bool, deterministic: bool, dq: torch.Tensor, dk: torch.Tensor,
@@ -197,3 +203,12 @@ def backward(
         BM=tiles.keys.rows, BN=tiles.keys.cols, CAUSAL=causal,
         num_warps=tiles.keys.warps, num_stages=tiles.keys.stages,
     )  # fmt: skip
+
+
+def packed_backward(
+    grad: torch.Tensor, qkv: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, causal: bool,
+    deterministic: bool, dqkv: torch.Tensor,
+) -> None:  # fmt: skip
+    """As `backward`: fill dqkv (B, N, 3, H, D)."""
+    (q, k, v), (dq, dk, dv) = qkv.unbind(2), dqkv.unbind(2)
+    backward(grad, q, k, v, out, lse, causal, deterministic, dq, dk, dv)

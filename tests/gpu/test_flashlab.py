@@ -141,7 +141,11 @@ def test_separate_tensors_and_heads_that_share_keys(
             expected = grouped_reference(*inputs, grad, causal)
             for mine, right in zip(found, expected, strict=True):
                 assert mine.shape == right.shape
-                assert relative_error(mine, right) <= 1e-3, (seq_len, causal, deterministic)
+                if right.any():
+                    error = relative_error(mine, right)
+                else:  # dQ and dK of a single position
+                    error = mine.abs().max().item()
+                assert error <= 1e-3, (seq_len, causal, deterministic)
 
 
 @pytest.mark.parametrize("size", [(0, 5, 2, 64), (2, 0, 2, 64), (2, 5, 0, 64)])

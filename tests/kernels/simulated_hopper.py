@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -80,12 +81,16 @@ class Driver:
         tensor_map.strides[:] = [2, *strides]
         return 0
 
+    def cuCtxGetCurrent(self, context: Any) -> int:
+        context._obj.value = 1
+        return 0
+
     def cuLaunchKernel(
         self, function: ctypes.c_void_p, blocks: int, y: int, z: int, threads: int, *rest: Any
     ) -> int:
-        shared_bytes, arguments = rest[2], rest[4]
+        _, _, shared_bytes, _, arguments, _ = rest
         launch, name, allowed = self._functions[(function.value or 0) - 1]
-        assert shared_bytes == allowed <= 227 * 1024
+        assert (y, z) == (1, 1) and shared_bytes == allowed <= 227 * 1024
         self.launched.append((name, blocks, shared_bytes))
         (place,) = (ctypes.c_void_p * 1).from_address(arguments)
         launch(blocks, threads, shared_bytes, self.seed, ctypes.c_void_p(place))
@@ -109,18 +114,7 @@ def compiler(folder: Path) -> Callable[[str, str], bytes]:
         )
         library = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
         if not library.exists():
-            command = [
-                "g++",
-                "-std=c++17",
-                "-O1",
-                "-shared",
-                "-fPIC",
-                "-w",
-                "-Wno-psabi",
-                "-x",
-                "c++",
-                "-",
-            ]
+            command = "g++ -std=c++17 -O1 -shared -fPIC -w -Wno-psabi -x c++ -".split()
             subprocess.run([*command, "-o", library], input=text, text=True, check=True)
         return f"{library}\n{name}".encode()
 
@@ -132,13 +126,15 @@ def install(monkeypatch: Any, folder: Path, seed: int = 0) -> Driver:
     from kernels.flashlab import compiling, hopper, launching
 
     driver = Driver(seed)
-    stream = SimpleNamespace(cuda_stream=0)
     processors = SimpleNamespace(multi_processor_count=PROCESSORS)
     monkeypatch.setattr(launching, "_driver", lambda: driver)
     monkeypatch.setattr(compiling, "cubin", compiler(folder))
     monkeypatch.setattr(compiling, "product", lambda *_: "")
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: processors)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0, raising=False)
+    monkeypatch.setattr(hopper, "_counters", {})
+    monkeypatch.setattr(launching, "_this_thread", threading.local())
     for cached in (
         hopper._module, hopper._forward_launch, hopper._keys_launches, hopper._queries_launch,
         hopper._wide_launch,

@@ -42,7 +42,7 @@ struct Arguments {
   const float* lse;   // (B, H, padded) by `place_of`, of base 2
   float* delta;       // so too, unless OWN
   Four* sums;         // dQ so far, a block's as threads hold it
-  int* counter;       // of tiles, 0 at launch, unless OWN
+  int* counter;       // of tiles, unless OWN
 };
 
 // --- Shared memory ------------------------------------------------------------------------------
@@ -117,19 +117,7 @@ struct Queries {
 // The next tile. OWN, tiles are alike and go round; else the producer takes them from a counter.
 __device__ inline int next_tile(const Arguments& a, Turn<2>& turn, int before, bool produces) {
   if (OWN) return before < 0 ? blockIdx.x : before + gridDim.x;
-  int tile;
-  if (produces) {
-    tile = take_ticket(a.counter);
-    turn.wait_empty(TILE_EMPTY);
-    store_word(turn.buffer(TILES, 8), tile);
-    arrive(turn.barrier(TILE_FULL));
-  } else {
-    turn.wait_full(TILE_FULL);
-    tile = load_word(turn.buffer(TILES, 8));
-    turn.release(TILE_EMPTY);
-  }
-  turn.next();
-  return tile;
+  return take_number(a.counter, tiles_of(a.sizes), turn, TILE_FULL, TILE_EMPTY, TILES, produces);
 }
 
 // --- Loads --------------------------------------------------------------------------------------
@@ -544,7 +532,6 @@ extern "C" __global__ void __launch_bounds__(MODE == ALONE ? 384 : 512, 1) backw
 extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant__ Arguments a) {
   const Sizes& z = a.sizes;
   int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks, column = threadIdx.x % 8;
-  if (blockIdx.x == 0 && threadIdx.x == 0) *a.counter = 0;
   for (int row = threadIdx.x / 8; row < ROWS; row += 16) {
     int n = m * ROWS + row;
     float sum = 0;

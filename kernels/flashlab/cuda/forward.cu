@@ -24,7 +24,7 @@ struct Arguments {
   TensorMap q, k, v, out;
   Sizes sizes;
   float* lse;    // (B, H, padded) by `place_of`, of base 2
-  int* counter;  // of tiles, 0 at launch, where QUEUED
+  int* counter;  // of tiles, where QUEUED
 };
 
 // --- Shared memory ------------------------------------------------------------------------------
@@ -73,19 +73,7 @@ __device__ inline int key_blocks(int end, const Sizes& z) {
 // round runs backwards to even out the work.
 __device__ inline int next_tile(const Arguments& a, Turn<2>& turn, int round, bool produces) {
   if (!QUEUED) return round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-  int tile;
-  if (produces) {
-    tile = take_ticket(a.counter);
-    turn.wait_empty(TILE_EMPTY);
-    store_word(turn.buffer(TILES, 8), tile);
-    arrive(turn.barrier(TILE_FULL));
-  } else {
-    turn.wait_full(TILE_FULL);
-    tile = load_word(turn.buffer(TILES, 8));
-    turn.release(TILE_EMPTY);
-  }
-  turn.next();
-  return tile;
+  return take_number(a.counter, a.sizes.tiles, turn, TILE_FULL, TILE_EMPTY, TILES, produces);
 }
 
 // --- Loads --------------------------------------------------------------------------------------

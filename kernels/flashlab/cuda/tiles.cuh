@@ -33,6 +33,26 @@ struct Turn {
   }
 };
 
+// The next number of a counter that all programs share; from `numbers` on there is nothing to do.
+// The producer takes it, and passes it on to the others of its program. The last program to run out
+// of numbers leaves the counter, two words, as it was: 0.
+__device__ inline int take_number(int* counter, int numbers, Turn<2>& turn, u32 full, u32 empty, u32 taken, bool produces) {
+  int number;
+  if (produces) {
+    number = take_ticket(counter);
+    turn.wait_empty(empty);
+    store_word(turn.buffer(taken, 8), number);
+    arrive(turn.barrier(full));
+    if (number >= numbers && take_ticket(counter + 1) == gridDim.x - 1) counter[0] = counter[1] = 0;
+  } else {
+    turn.wait_full(full);
+    number = load_word(turn.buffer(taken, 8));
+    turn.release(empty);
+  }
+  turn.next();
+  return number;
+}
+
 // A tile of (B, N, H, D), chunk by chunk.
 __device__ inline void load_tile(const TensorMap& map, u32 full, u32 to, u32 chunk_bytes, int b, int h, int n) {
 #pragma unroll
