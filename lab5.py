@@ -13,11 +13,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "workflow"))
 
-from flashlab import identity, machine
+from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import Implementations, available, find_implementations
+from flashlab.benchmarks.implementations import Implementations, available, find_implementations
 from flashlab.measuring.supervise import measure_run
+from flashlab.plan import identity
 
 TIMEOUT_SECONDS = 3600
 

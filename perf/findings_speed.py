@@ -1,7 +1,7 @@
 """How long the findings stage takes: the lab's tables, and a dataset of many records.
 
 Times `python -m flashlab findings` from its start to its end, imports included, on planted tables.
-Usage: PYTHONPATH=tests python perf/findings_speed.py [RECORDS]
+Usage: PYTHONPATH=workflow:tests python perf/findings_speed.py [RECORDS]
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from findings import planted
-from findings.scores import CLAIMS
+from analysis.study import planted
+
+from flashlab.plan.published import CLAIMS
 
 ROOT = Path(__file__).parents[1]
 SIZES = tuple(128 * i for i in range(1, 6))

@@ -40,8 +40,8 @@ import torch
 from flashlab import machine
 from flashlab.benchmarks.attention import measure
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import KERNELS
 from flashlab.config import read_config
-from flashlab.implementations import KERNELS
 from flashlab.measuring import protocols
 from flashlab.measuring.kernel import load_kernel
 

@@ -13,31 +13,31 @@ from collections import Counter
 from pathlib import Path
 
 from flashlab import machine
-from flashlab.bench.command import DEFAULT_SHAPE, DTYPE
-from flashlab.bench.interleave import Measured, Progress, measure_in_turns
-from flashlab.bench.targets import Target, find_targets
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.implementations import KERNELS
+from flashlab.benchmarks.implementations import KERNELS
+from flashlab.compare.bench import DEFAULT_SHAPE, DTYPE
+from flashlab.compare.bench_process import Patience
+from flashlab.compare.interleave import Candidate, measure_in_turns
+from flashlab.compare.rule import INCONCLUSIVE
+from flashlab.compare.targets import Target, find_targets
 from flashlab.measuring.devices import claimed
-from flashlab.statistics import MARGIN
 
 PASS = "forward_time"
 
 
-def bench_copies(targets: list[Target], device: str, seconds: float) -> tuple[str, Measured]:
+def bench_copies(targets: list[Target], device: str, seconds: float) -> tuple[str, Candidate]:
     """The verdict after the first process, and all that was measured of the second file."""
     shape, dtype = DEFAULT_SHAPE[device], DTYPE[device]
     runs = [attention_run(t.implementation.name, shape, dtype, device) for t in targets]
-    measured = [Measured(target, run) for target, run in zip(targets, runs, strict=True)]
-    copy, provisional = measured[1], ["undecided"]
-
-    def note(progress: Progress) -> None:
-        if progress.measured and progress.process == 0 and PASS in copy.ratios:
-            provisional[0] = copy.ratios[PASS].verdict(MARGIN)
-
+    candidates = [Candidate(target, run) for target, run in zip(targets, runs, strict=True)]
+    copy, provisional = candidates[1], INCONCLUSIVE
     with claimed(device) as variables:
-        measure_in_turns(ATTENTION, measured, [PASS], seconds, variables, note)
-    return provisional[0], copy
+        for progress in measure_in_turns(
+            ATTENTION, candidates, [PASS], seconds, variables, Patience(None)
+        ):
+            if progress.has_measured and progress.process == 0 and PASS in copy.looks:
+                provisional = copy.looks[PASS].ratio.verdict(ATTENTION.metric(PASS))
+    return provisional, copy
 
 
 def main() -> None:
@@ -56,8 +56,10 @@ def main() -> None:
         for _ in range(arguments.benches):
             begin = time.monotonic()
             first, copy = bench_copies(targets, device, arguments.seconds)
-            ratio = copy.ratios.get(PASS)
-            verdict = ratio.verdict(MARGIN) if ratio else f"{copy.status}: {copy.message}"
+            ratio = copy.looks[PASS].ratio if PASS in copy.looks else None
+            verdict = f"{copy.status}: {copy.message}"
+            if ratio is not None:
+                verdict = ratio.verdict(ATTENTION.metric(PASS))
             provisional[first] += 1
             final[verdict] += 1
             told = f"{ratio.value:.4f} [{ratio.low:.4f}, {ratio.high:.4f}]" if ratio else ""

@@ -19,12 +19,12 @@ from collections import Counter
 from math import log
 from pathlib import Path
 
+from flashlab.analysis.ratios import ratio
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.findings.ratios import ratio
-from flashlab.implementations import find_implementations
+from flashlab.benchmarks.implementations import find_implementations
+from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.measuring.supervise import measure_run
-from flashlab.processes import WORKFLOW_PID
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
 from flashlab.statistics import estimate_median

@@ -22,19 +22,19 @@ from pathlib import Path
 import yaml
 from project import ROOT, project
 
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.call import IN_PLACE, PlanFiles, keep_call
+from flashlab.benchmarks.implementations import find_implementations
+from flashlab.calls.call import IN_PLACE, PlanFiles, keep_call
+from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
-from flashlab.figures import draw_figures, draw_overview
-from flashlab.findings.derive import write_findings
-from flashlab.implementations import find_implementations
-from flashlab.machines import machine_file
-from flashlab.plan_files import experiment_file, records_file
-from flashlab.prepare import Prepared, prepare
+from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.plan.machines import machine_file
+from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.records import Measurement, Record, write_record
-from flashlab.report import write_page, write_report
+from flashlab.report.render import write_page, write_report
 from flashlab.runs import Run
-from flashlab.tables import write_tables
 
 MACHINES = 8
 NAMES = ("Pytorch", "Flash2", "SdpaCudnn", "SdpaEfficient", "Flash4")

@@ -17,9 +17,10 @@ CONFIGS = ("config/config.yaml", "config/h200-lab5.yaml")
 def planned_runs(clone: Path) -> list[list[str]]:
     """The command line of lab5.py for each run, as the pipeline plans them."""
     sys.path.insert(0, str(clone / "workflow"))
-    from flashlab import machine, plan
+    from flashlab import machine
+    from flashlab.benchmarks.implementations import find_implementations
     from flashlab.config import read_layer, resolve_config
-    from flashlab.implementations import find_implementations
+    from flashlab.plan import planning as plan
 
     layers = [read_layer(clone / name) for name in CONFIGS]
     resolved = resolve_config(layers, find_implementations())

@@ -17,7 +17,12 @@ PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
 BEGIN = f"<!-- Generated from the code. Renew it with: {COMMAND} -->\n"
 END = "<!-- End of the generated part. -->\n"
 
-MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+GRADING = "flashlab_grading"
+MODULES = {
+    module_name(path): path
+    for package in (PACKAGE, PACKAGE.parent / GRADING)
+    for path in sorted(package.rglob("*.py"))
+}
 
 Graph = Mapping[str, set[str]]
 """For each name, those that it imports."""
@@ -29,16 +34,25 @@ def imported_modules(name: str) -> set[str]:
 
 
 SIDES = {
-    "benchmarks.model": {"model", "shape"},
+    "benchmarks.model": {"model", "shape", "settings"},
     "benchmarks.measure": {"measure", "gate"},
     "measuring.supervise": {"supervise", "start", "warm", "devices"},
 }
 """Packages with a lower and an upper floor: a name for the modules that are on another one."""
 
 
+COMMANDS = "commands"
+"""The modules of this name, which declare each package's commands, stand above all packages."""
+
+
 def part_of(name: str) -> str:
     """The package or top-level module that a module belongs to, such as `report`."""
-    part, last = name.split(".")[1], name.split(".")[-1]
+    last = name.split(".")[-1]
+    if last == COMMANDS:
+        return COMMANDS
+    if name.startswith(GRADING):
+        return GRADING
+    part = name.split(".")[1]
     sides = (side for side, modules in SIDES.items() if last in modules)
     return next((side for side in sides if side.split(".")[0] == part), part)
 
@@ -88,6 +102,11 @@ def draw(graph: Graph) -> str:
     return "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
 
 
+def full_name(part: str) -> str:
+    """A part's dotted name."""
+    return part if part == GRADING else f"flashlab.{part}"
+
+
 def job(name: str) -> str:
     """The first line of a module's docstring."""
     text = ast.get_docstring(ast.parse(MODULES[name].read_bytes()))
@@ -107,17 +126,17 @@ def table(rows: Iterable[tuple[str, str, Iterable[str]]]) -> str:
 def table_of_parts(graph: Graph) -> str:
     """The top-level modules and the packages, each package as one row."""
     return table(
-        (part, job(f"flashlab.{part}"), graph[part])
+        (part, job(full_name(part)), graph[part])
         for part in from_the_ground_up(graph)
-        if part not in SIDES
+        if part not in (*SIDES, COMMANDS)
     )
 
 
 def table_of_package(package: str) -> str:
     """A package's modules; what they import from the same package begins with a dot."""
-    prefix = f"flashlab.{package}."
+    prefix = f"{full_name(package)}."
     graph = {
-        name: imported_modules(name) - {f"flashlab.{package}"}
+        name: imported_modules(name) - {full_name(package)}
         for name in MODULES
         if name.startswith(prefix)
     }
@@ -138,7 +157,7 @@ def generated() -> str:
     packages = [
         part
         for part in from_the_ground_up(graph)
-        if part not in SIDES and MODULES[f"flashlab.{part}"].name == "__init__.py"
+        if part not in (*SIDES, COMMANDS) and MODULES[full_name(part)].name == "__init__.py"
     ]
     return "\n\n".join(
         [

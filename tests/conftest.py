@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import hashlib
 import os
 import re
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 import yaml
+from planted import records
 from waiting import wait_until
 from zygote import STAGES, TORCH_SUFFIX
 
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.files import canonical
 from flashlab.measuring.start import thread_variables
-from flashlab.records import COUNTERS, Measurement, Record, write_record
+from flashlab.records import Record
 from flashlab.runs import Run
 
 ROOT = Path(__file__).parents[1]
@@ -99,134 +98,20 @@ def run(shape: Shape) -> Run:
 
 @pytest.fixture(scope="session")
 def record_of() -> Callable[..., Record]:
-    """Builds the record of a run: `ok` with these samples (seconds), or with another status."""
-
-    def build(
-        run: Run,
-        status: str = "ok",
-        forward: Sequence[float] = (0.001,) * 12,
-        backward: Sequence[float] = (0.0025,) * 12,
-        peak: float = 10.0,
-        **changes: Any,
-    ) -> Record:
-        timed = {"forward_time": (forward, "interval"), "backward_time": (backward, "time")}
-        metrics = {
-            name: Measurement(
-                statistics.median(seconds) * 1e3, tuple(second * 1e3 for second in seconds), stopped
-            )
-            for name, (seconds, stopped) in timed.items()
-        }
-        record = Record(
-            benchmark="attention",
-            run=run,
-            status=status,
-            message=None if status == "ok" else f"it was {status}",
-            protocol={"name": "sampled"},
-            metrics={**metrics, "peak_memory": Measurement(peak)} if status == "ok" else {},
-            gate=None,
-            warnings=(),
-            environment={"device_name": "Abacus", "packages": {"torch": "2.0"}},
-            sources={},
-            started="2026-01-02T03:04:05+00:00",
-        )
-        return replace(record, **changes)
-
-    return build
-
-
-COUNTED = {
-    "cuda": {
-        **{"kernels": 1.0, "busy_time": 1.0, "dram_bytes": 1e8, "matrix_activity": 20.0},
-        **{"occupancy": 60.0, "compute_share": 30.0, "memory_share": 40.0},
-    },
-    "cpu": {
-        **{"operators": 6.0, "operator_time": 1.0, "allocated_bytes": 1e7, "product_share": 50.0},
-        **{"softmax_share": 30.0, "fused_share": 0.0, "elementwise_share": 20.0},
-    },
-}
-"""The counters of a pass where nothing else is stated, by kind of device."""
+    """Builds the record of a run (`planted.records.record_of`)."""
+    return records.record_of
 
 
 @pytest.fixture
 def counters_of() -> Callable[..., Record]:
-    """Builds the record of the counters of a record's run, alike for both passes."""
-
-    def build(record: Record, status: str = "ok", **counted: Any) -> Record:
-        usual = COUNTED[record.run.device]
-        found = usual | {name: counted.pop(name) for name in usual.keys() & counted.keys()}
-        metrics = {
-            metric.name: Measurement(found[metric.quantity.name])
-            for metric in ATTENTION.all_counters(record.run.device)
-        }
-        return replace(
-            record,
-            status=status,
-            **{
-                "message": None if status == "ok" else f"it was {status}",
-                "protocol": {"name": COUNTERS},
-                "metrics": metrics if status == "ok" else {},
-                "details": {"kernels": {}} if status == "ok" else None,
-                **counted,
-            },
-        )
-
-    return build
+    """Builds the record of a run's counters (`planted.records.counters_of`)."""
+    return records.counters_of
 
 
 @pytest.fixture
 def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Writes records under `tmp_path` and builds the plan document that names them."""
-
-    def build(
-        records: Sequence[Record],
-        name: str = "seq_len",
-        sweep: str = "seq_len",
-        figures: Sequence[dict[str, Any]] = (),
-        counters: Sequence[Record] = (),
-    ) -> dict[str, Any]:
-        runs = list(dict.fromkeys(record.run for record in records))
-        entries: dict[Run, dict[str, Any]] = {}
-        for record in records:
-            run = record.run
-            digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
-            path = tmp_path / "records" / f"{run.slug}-{digest}.json"
-            write_record(path, record)
-            file = {"path": str(path), "sha256": None}
-            if run in entries:
-                entries[run].setdefault("replicates", []).append(file)
-            else:
-                entries[run] = {"run": run.to_json(), **file}
-        for record in counters:
-            path = tmp_path / "records" / f"{COUNTERS}-{record.run.slug}.json"
-            write_record(path, record)
-            entries[record.run]["counters"] = {"path": str(path), "sha256": None}
-        return {
-            "benchmark": "attention",
-            "name": name,
-            "title": {"zh_TW": "調整", "en": "Sweep"},
-            "sweep": sweep,
-            "baseline": "Pytorch",
-            "emphasised": ["Pytorch", "Flash2"],
-            "implementations": [
-                {
-                    "name": implementation,
-                    "style": style,
-                    "label": {"zh_TW": f"{implementation}實作", "en": f"{implementation} kernel"},
-                }
-                for style, implementation in enumerate(
-                    dict.fromkeys(run.implementation for run in runs)
-                )
-            ],
-            "runs": [run.to_json() for run in runs],
-            "figures": list(figures),
-            # What the tables are made of, which the pipeline keeps in a file of its own.
-            "sources": {
-                run.implementation: {"sha256": "0" * 64, "digest": "a" * 64} for run in runs
-            },
-            "records": list(entries.values()),
-        }
-
-    return build
+    """Writes records under `tmp_path` and builds their plan (`planted.records.plan_of`)."""
+    return partial(records.plan_of, tmp_path)
 
 
 # The whole pipeline, on tiny shapes: tests/tiny.yaml

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from flashlab import allocations
-from flashlab.allocations import ALLOCATION, SLURM_JOB, own_jobs
+from flashlab.calls import allocations
+from flashlab.calls.allocations import ALLOCATION, SLURM_JOB, own_jobs
+from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.measuring.start import fingerprint
-from flashlab.processes import WORKFLOW_PID
 
 
 @pytest.fixture

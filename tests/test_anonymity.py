@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from flashlab.analysis.tables import tables_of
 from flashlab.anonymity import anonymous, anonymous_text
-from flashlab.datasets import freeze, read_dataset
 from flashlab.files import read_json, sha256_of, write_json
+from flashlab.plan.datasets import freeze, read_dataset
 from flashlab.records import Record, parse_record, read_record
 from flashlab.runs import Run
-from flashlab.tables import tables_of
 
 UUID = "GPU-4d2c3a55-6f0e-4a7c-9b3e-0d8f1a2b3c4d"
 BOOT = "0e41b3e4-811a-4040-af78-94b81afaa092"

@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-from architecture import COMMAND, MODULES, PAGE, imported_modules, renewed
+from architecture import COMMAND, GRADING, MODULES, PAGE, imported_modules, renewed
 
 from flashlab.sources import PACKAGE, imports, module_name, sources_of
 
@@ -25,7 +25,12 @@ COMMANDS = {
     name
     for name in MODULES
     if name.startswith(
-        ("flashlab.checking", "flashlab.bench.", "flashlab.profiling", "flashlab.hw4")
+        (
+            "flashlab.checking",
+            "flashlab.compare.bench",
+            "flashlab.compare.commands",
+            "flashlab.hw4",
+        )
     )
 }
 """What measures without a plan: the commands of a kernel's author and of the assignment."""
@@ -38,7 +43,16 @@ TORCHLESS_MEASURING = {
     "flashlab.measuring.supervise",
     "flashlab.measuring.surroundings",
 }
-GRADING = {name for name in MODULES if name.startswith("flashlab.grading")}
+OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
+FACE = {
+    *(f"flashlab.benchmarks.attention{part}" for part in ("", ".costs", ".declaration", ".shape")),
+    *("flashlab.benchmarks.implementations", "flashlab.cli", "flashlab.config", "flashlab.course"),
+    *("flashlab.devices", "flashlab.files", "flashlab.records", "flashlab.runs"),
+    *(f"flashlab.plan{part}" for part in ("", ".datasets", ".machines", ".planning")),
+    *(f"flashlab.report.{part}" for part in ("attached", "page", "rebuild", "render")),
+    *("flashlab.telling.catalogs", "flashlab.telling.glyphs", "flashlab.untrusted"),
+}
+"""What a package beside flashlab may import: readers, renderers and the plan, no analysis."""
 KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
 
 
@@ -78,7 +92,7 @@ def names_of(module: str) -> set[str]:
 
 def test_the_ground_floor_depends_on_nothing_above_it() -> None:
     floor = {"flashlab.files", "flashlab.runs", "flashlab.records", "flashlab.devices"}
-    floor |= {"flashlab.fetching"}
+    floor |= {"flashlab.fetching", "flashlab.kernel_sources", "flashlab.syntax"}
     floor |= {name for name in MODULES if name.startswith("flashlab.benchmarks.")}
     floor -= MEASURED_BY
     above = {name for module in floor for name in names_of(module)} - floor
@@ -90,17 +104,19 @@ def test_what_measures_depends_on_no_declaration_and_no_reader_of_records(module
     """So that an edited label, cost or reader moves no record's digest."""
     used = names_of(module) | names_of("flashlab.measuring.child")
     assert not {name for name in used if name.endswith((".declaration", ".costs", ".records"))}
-    assert not {"flashlab.runs", "flashlab.benchmarks.registry", "flashlab.sweep"} & used
+    assert (
+        not {"flashlab.runs", "flashlab.benchmarks.registry", "flashlab.analysis.experiment"} & used
+    )
 
 
 @pytest.mark.parametrize(
     ("stage", "later"),
     [
-        ("tables", ["findings", "figures", "report", "prepare"]),
-        ("findings.derive", ["figures", "report", "prepare"]),
-        ("figures", ["findings.derive", "report", "prepare"]),
-        ("report", ["prepare"]),
-        ("plan", ["tables", "findings", "figures", "report", "prepare"]),
+        ("plan.planning", ["analysis", "figures", "report", "calls"]),
+        ("analysis.tables", ["figures", "report", "calls"]),
+        ("analysis.derive", ["figures", "report", "calls"]),
+        ("figures.stage", ["report", "calls"]),
+        ("report.render", ["calls"]),
     ],
 )
 def test_no_stage_depends_on_a_later_one(stage: str, later: list[str]) -> None:
@@ -113,18 +129,41 @@ def test_no_stage_depends_on_a_later_one(stage: str, later: list[str]) -> None:
 def test_what_measures_is_imported_by_the_command_line_and_what_needs_no_plan_alone() -> None:
     others = set(MODULES) - MEASURING - COMMANDS
     importers = {name for name in others if imported_modules(name) & MEASURING}
-    assert importers == {"flashlab.__main__"}
+    assert importers == {"flashlab.plan.commands"}
 
 
-def test_grading_is_imported_by_the_command_line_alone_and_only_when_asked_for() -> None:
-    importers = {name for name in set(MODULES) - GRADING if imported_modules(name) & GRADING}
-    assert importers == {"flashlab.__main__"}
-    at_once = {
-        name
-        for node in ast.parse(MODULES["flashlab.__main__"].read_bytes()).body
-        for name in imported_names(node)
+def test_of_grading_the_command_line_knows_the_commands_alone() -> None:
+    imported = {
+        (name, graded)
+        for name in set(MODULES) - OF_GRADING
+        for graded in imported_modules(name) & OF_GRADING
     }
-    assert not any(name.startswith("flashlab.grading") for name in at_once)
+    assert {module for module, _ in imported} == {"flashlab.__main__"}
+    assert {graded for _, graded in imported} <= {GRADING, f"{GRADING}.commands"}
+
+
+def test_grading_stands_on_the_public_face_of_flashlab_alone() -> None:
+    used = {name for module in OF_GRADING for name in imported_modules(module)} - OF_GRADING
+    assert used <= FACE
+    private = [
+        (module, alias.name)
+        for module in OF_GRADING
+        for node in ast.walk(ast.parse(MODULES[module].read_bytes()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name.startswith("_")
+    ]
+    assert private == []
+
+
+@pytest.mark.parametrize("package", ["torch", "matplotlib", "weasyprint", "scipy", "pikepdf"])
+def test_the_command_line_loads_nothing_large_before_it_is_needed(root: Path, package: str) -> None:
+    code = f"import sys, flashlab.__main__; assert {package!r} not in sys.modules"
+    subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
+        check=True,
+    )
 
 
 @pytest.mark.parametrize("word", ["grading", "submissions", "reproduce", "pdf="])
@@ -132,7 +171,9 @@ def test_the_pipeline_does_not_mention_grading(root: Path, word: str) -> None:
     """All of it is in two files of rules, so that it can be read, changed or left out alone."""
     own = {root / "workflow" / "grading.smk", root / "workflow" / "rules" / "grades.smk"}
     pipeline = {*root.joinpath("workflow").rglob("*.smk")} - own
-    pipeline |= {MODULES[f"flashlab.{name}"] for name in ("prepare", "plan", "call")}
+    pipeline |= {
+        MODULES[f"flashlab.{name}"] for name in ("calls.prepare", "plan.planning", "calls.call")
+    }
     mentions = {path.name for path in pipeline if word in path.read_text(encoding="utf-8").lower()}
     assert mentions == set()
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flashlab import call
+from flashlab.calls import call
+from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer
-from flashlab.prepare import Prepared, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 NAME = "results/local/plan/config.json"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flashlab import exclusive
 from flashlab.__main__ import main
-from flashlab.cleaning import CleaningError, clean
+from flashlab.calls import exclusive
+from flashlab.calls.cleaning import CleaningError, clean
 
 WRITTEN = [
     "Snakefile",
@@ -91,7 +91,7 @@ def test_what_a_link_leads_to_stays(folder: Path, tmp_path_factory: pytest.TempP
 
 def test_nothing_is_deleted_under_a_call_that_works_in_the_folder(folder: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from flashlab.exclusive import FolderClaim\n"
+        "import sys; from pathlib import Path; from flashlab.calls.exclusive import FolderClaim\n"
         f"claim = FolderClaim(Path({str(folder / '.snakemake')!r})); claim.take()\n"
         "print(claim.held, flush=True); sys.stdin.read()"
     )

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import config_keys
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab import plan
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import Implementations
 from flashlab.config import (
-    SCHEMA,
     ConfigError,
     Layer,
     merged,
@@ -27,9 +27,9 @@ from flashlab.config import (
     read_layer,
     resolve_config,
 )
+from flashlab.config.model import Configuration
 from flashlab.files import canonical
-from flashlab.implementations import Implementations
-from flashlab.replicates import MAX_PROCESSES
+from flashlab.plan import planning as plan
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2")
 FILE = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -446,6 +446,17 @@ def test_the_experiments_that_the_readme_shows_are_usable() -> None:
     resolve_config(layers, (*IMPLEMENTATIONS, "Flex"))
 
 
+def test_the_readme_has_every_key_with_its_default() -> None:
+    readme = config_keys.README.read_text(encoding="utf-8")
+    assert readme == config_keys.renewed(readme), "run: python tests/config_keys.py"
+    assert "| `memory_mb` | MB of memory of a job" in readme
+
+
+def test_a_blank_title_is_a_mistake() -> None:
+    blank = {**DEFAULT["experiments"][0], "title": {"zh_TW": " ", "en": "Length"}}
+    assert "title.zh_TW: is empty" in error_of(DEFAULT, own(blank))
+
+
 def test_a_yaml_key_given_twice_is_an_error_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("device: cpu\nmeasure:\n  timeout_s: 3\n  timeout_s: 4\n")
@@ -506,7 +517,7 @@ def test_a_key_on_the_command_line_has_the_value_that_a_file_would_give_it(
     [
         ("languages", "--config: languages: write KEY=VALUE, such as device=cpu"),
         ("measure.sampled.max_seconds=1", "write 'measure={sampled: {max_seconds: 1}}'"),
-        ("measure={sampled: {max_seconds: 1}", "line 1, column 1: this { is not closed"),
+        ("measure={sampled: {max_seconds: 1}", "line 1, column 27: expected ',' or '}'"),
         ("measure={lab5: ]}", 'for example {"sampled": {"max_seconds": 1}}'),
     ],
 )
@@ -529,9 +540,8 @@ def test_mappings_merge_and_lists_replace() -> None:
 
 
 def test_the_forms_that_messages_show_are_usable() -> None:
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    shown = {key: part["examples"] for key, part in schema["properties"].items()
-             if "examples" in part}  # fmt: skip
+    fields = Configuration.model_fields
+    shown = {key: field.examples for key, field in fields.items() if field.examples}
     assert {"measure", "languages", "author", "remarks"} <= set(shown)
     for key, examples in shown.items():
         for example in examples:
@@ -578,19 +588,7 @@ def test_yaml_merge_keys_are_allowed(tmp_path: Path) -> None:
     assert read_config(file)["measure"] == {"name": "A", "timeout_s": 3}
 
 
-def test_the_default_file_says_what_the_schema_defaults_to() -> None:
-    def check(schema: dict[str, Any], document: dict[str, Any], path: str) -> int:
-        count = 0
-        for key, part in schema["properties"].items():
-            if "properties" in part and key in document:
-                count += check(part, document[key], f"{path}{key}.")
-            elif "default" in part and key in document:
-                assert document[key] == part["default"], f"{path}{key}"
-                count += 1
-        return count
-
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    assert check(schema, DEFAULT, "") == 20
+def test_the_default_file_says_what_the_model_defaults_to() -> None:
     kept = {key: DEFAULT[key] for key in ("summary", "implementations", "experiments")}
     assert resolved(kept) == resolved(DEFAULT)
 
@@ -622,11 +620,6 @@ def test_replicates_are_a_number_or_one_for_each_kind_of_device(given: Any, expe
 )
 def test_replicates_that_are_no_number_of_processes_are_refused(given: Any, problem: str) -> None:
     assert problem in error_of(with_value(("replicates",), given))
-
-
-def test_as_many_processes_can_be_asked_for_as_there_are_priorities_for() -> None:
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"]["replicates"]
-    assert schema["maximum"] == schema["properties"]["cpu"]["maximum"] == MAX_PROCESSES
 
 
 def test_the_configuration_handed_over_stays_as_it_was() -> None:

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from flashlab import machine, nsight
+from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import ConfigError, Layer
 from flashlab.files import write_json
-from flashlab.prepare import Prepared, prepare
 from flashlab.records import COUNTERS
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"

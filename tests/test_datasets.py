@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.datasets import (
+from flashlab.plan.datasets import (
     DatasetError,
     dataset_folder,
     freeze,

@@ -14,7 +14,7 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import PASSES
-from flashlab.datasets import DatasetError, import_plan, import_record
+from flashlab.plan.datasets import DatasetError, import_plan, import_record
 from flashlab.records import read_record
 
 Build = Callable[..., dict[str, Any]]
@@ -78,7 +78,7 @@ WRONG_ROWS = {
     "a folder": (HEADER + ROW.replace("a.json", "b"), "line 2: b: This is not a regular file"),
     "two rows": (
         HEADER + ROW.replace("16", "many") + ROW.replace("false", "maybe"),
-        "Line 2: batch_size must be .*found .many.. Line 3: causal must be true or false",
+        "Line 2: batch_size must be .*found .many.. Line 3: causal must be true, false, yes",
     ),
     "no size": (HEADER + ROW.replace("16", ""), "line 2: .*its row must declare impl, batch_size"),
     "eight rows": (HEADER + ROW.replace("16", "many") * 8, "Line 6: batch_size .* And 3 more."),

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from flashlab import exclusive
-from flashlab.exclusive import FolderClaim
+from flashlab.calls import exclusive
+from flashlab.calls.exclusive import FolderClaim
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,7 +35,7 @@ def snakemake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def another_call(snakemake: Path, root: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A second, living process that holds the claim on the folder."""
     code = (
-        "import sys; from pathlib import Path; from flashlab.exclusive import FolderClaim\n"
+        "import sys; from pathlib import Path; from flashlab.calls.exclusive import FolderClaim\n"
         f"claim = FolderClaim(Path({str(snakemake)!r})); claim.take()\n"
         "print(claim.held, flush=True); sys.stdin.read()"
     )
@@ -115,11 +115,10 @@ def test_only_records_that_were_written_whole_lose_their_mark_as_unfinished(
 
 
 TWO_HOSTS = """
-import fcntl, sys, time
+import fcntl, sys
 from pathlib import Path
-from flashlab import exclusive
+from flashlab.calls import exclusive
 fcntl.flock = lambda *_: None  # a filesystem that passes no lock from host to host
-exclusive.BEAT_SECONDS, exclusive.SILENCE_SECONDS = 0.1, 1.0
 claim = exclusive.FolderClaim(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
@@ -192,49 +191,41 @@ def test_two_hosts_do_not_work_in_one_folder_where_no_lock_passes_between_them(
 ) -> None:
     first = on_host("node1", tmp_path)
     assert first.taken() == "held"
-    alive = tmp_path / ".snakemake" / "flashlab.alive"
-    assert alive.read_text().startswith("node1 1 ")  # each host has a process of this number
-    second = on_host("node2", tmp_path)
-    assert second.taken() == "refused"
-    first.process.kill()  # it leaves its sign of life behind, which goes on no more
+    claim = tmp_path / ".snakemake" / "flashlab.host"
+    assert claim.read_text() == "node1"
+    assert on_host("node2", tmp_path).taken() == "refused"
+    first.process.kill()  # it leaves its claim behind, which its own host takes back
     first.process.wait()
-    third = on_host("node2", tmp_path)
-    assert third.taken() == "held"
-    third.process.communicate()  # ends, and leaves nothing behind
-    assert not alive.exists()
+    assert on_host("node2", tmp_path).taken() == "refused"
+    again = on_host("node1", tmp_path)
+    assert again.taken() == "held"
+    again.process.communicate()  # ends, and leaves nothing behind
+    assert not claim.exists()
+    assert on_host("node2", tmp_path).taken() == "held"
 
 
-@pytest.mark.parametrize("left", ["", "node3 1 7\n"], ids=["free", "left by a killed call"])
 def test_of_hosts_that_begin_at_the_same_moment_one_has_the_folder(
-    on_host: Callable[[str, Path], Call], tmp_path: Path, left: str
+    on_host: Callable[[str, Path], Call], tmp_path: Path
 ) -> None:
     calls = [on_host(host, tmp_path) for host in ("node1", "node2")]
-    if left:
-        (tmp_path / ".snakemake" / "flashlab.alive").write_text(left)
     for call in calls:
         call.begin()
     assert sorted(call.said() for call in calls) == ["held", "refused"]
 
 
-def test_a_folder_that_a_cache_shows_as_free_is_not_taken_from_another_host(
-    snakemake: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_what_another_host_left_behind_is_named_with_the_file_to_remove(
+    snakemake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(exclusive.fcntl, "flock", lambda *_: None)
-    monkeypatch.setattr(exclusive, "BEAT_SECONDS", 0.05)
-    with monkeypatch.context() as patch:
-        patch.setattr(exclusive.socket, "gethostname", lambda: "node1")
-        holder = FolderClaim(snakemake)
-    holder.take()
-    late = FolderClaim(snakemake)
-    read, cached = late._read_alive, iter([None, None])
-    monkeypatch.setattr(late, "_read_alive", lambda: next(cached, read()))
-    late.take()
-    assert not late.held
-    assert "(on the host node1)" in capsys.readouterr().err
-    holder.release()
-    late.take()
-    assert late.held
-    late.release()
+    (snakemake / "flashlab.host").write_text("node1")
+    claim = FolderClaim(snakemake)
+    claim.take()
+    said = capsys.readouterr().err
+    assert not claim.held and "(on the host node1)" in said
+    assert f"if it was killed, remove {snakemake.absolute() / 'flashlab.host'}" in said
+    (snakemake / "flashlab.host").unlink()
+    claim.take()
+    assert claim.held
+    claim.release()
 
 
 def test_without_any_lock_two_calls_on_one_host_do_not_share_a_folder(
@@ -244,7 +235,6 @@ def test_without_any_lock_two_calls_on_one_host_do_not_share_a_folder(
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(exclusive.fcntl, "flock", no_locks)
-    monkeypatch.setattr(exclusive, "BEAT_SECONDS", 0.05)
     first, second = FolderClaim(snakemake), FolderClaim(snakemake)
     first.take()
     second.take()

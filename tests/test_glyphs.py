@@ -9,8 +9,8 @@ import pytest
 import yaml
 from fontTools.ttLib import TTFont
 
-from flashlab.glyphs import FONTS, STAND_IN, covered, legible, legible_plan
 from flashlab.pictures import MAX_BYTES
+from flashlab.telling.glyphs import FONTS, STAND_IN, covered, legible, legible_plan
 
 NAMES = "翊瑄瑋芊叡旻霈晟煒喆峯堃犇淼"
 """Characters of common Taiwanese names that Big5 level 1 lacks."""

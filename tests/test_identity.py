@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from flashlab import identity, machine
+from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import read_implementation
+from flashlab.benchmarks.implementations import read_implementation
+from flashlab.plan import identity
 from flashlab.records import Record, write_record
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of
@@ -167,8 +168,8 @@ def test_comments_and_layout_of_the_code_that_measures_decide_no_name(
     assert not edited(module, old, new)
 
 
-def test_tables_findings_figures_report_and_grading_do_not_measure() -> None:
-    stages = {"tables", "findings", "figures", "report", "grading", "config", "plan", "prepare"}
+def test_tables_findings_figures_and_report_do_not_measure() -> None:
+    stages = {"tables", "findings", "figures", "report", "config", "plan", "prepare"}
     stages |= {"records", "runs", "sweep"}
     folders = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MEASURING_SOURCES}
     assert folders.isdisjoint(stages)

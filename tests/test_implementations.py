@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.implementations import (
+from flashlab.benchmarks.implementations import (
     ImplementationError,
     available,
     find_implementations,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.implementations import ImplementationError, read_implementation
+from flashlab.benchmarks.implementations import ImplementationError, read_implementation
 from flashlab.measuring.kernel import load_kernel
 
 KERNEL = """

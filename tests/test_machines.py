@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flashlab import machine, machines, nsight
+from flashlab import machine, nsight
 from flashlab.__main__ import main
+from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer
-from flashlab.prepare import Prepared, prepare
+from flashlab.plan import machines
 
 ROOT = Path(__file__).parents[1]
 H200 = machine.Gpu("GPU-1", "NVIDIA H200")

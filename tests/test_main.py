@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import inspect
+from typing import get_type_hints
 
 import pytest
 
-from flashlab import __main__, tables
+from flashlab import __main__
+from flashlab.analysis import tables
+from flashlab.cli import Command
+
+
+@pytest.mark.parametrize("command", __main__.COMMANDS, ids=lambda command: command.name)
+def test_a_command_gives_its_function_the_values_of_its_options(command: Command) -> None:
+    function = command.find_function()
+    inspect.signature(function).bind(*command.options, *command.one_of)
+    assert get_type_hints(function)["return"] in (int, type(None), int | None)
 
 
 def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(

@@ -6,14 +6,14 @@ import gzip
 from typing import Any
 
 from flashlab import machine
-from flashlab.grading.attachments import read_pdf
+from flashlab_grading.report_pdf import attachments_of
 
 ANONYMOUS = ("--config", "anonymous=true")
 
 
 def texts(project: Any) -> dict[str, str]:
     """The attachments of the project's report as text, by name."""
-    found = read_pdf(project.pdf).attachments
+    found = attachments_of(project.pdf.read_bytes())
     return {
         name: (gzip.decompress(content) if name.endswith(".gz") else content).decode(
             errors="replace"

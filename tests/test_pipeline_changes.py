@@ -70,7 +70,9 @@ def test_a_report_that_fails_leaves_the_one_before_it_and_is_made_once_mended(
 def test_an_upgrade_tells_which_verdicts_it_changed(project: Any) -> None:
     log = project.result("logs/publish_pdf.log")
     assert log.read_text() == ""
-    project.replace("workflow/flashlab/findings/exact.py", '"less" if', '"equal" if')
+    project.replace(
+        "workflow/flashlab/analysis/kinds/exact_comparison.py", '"less" if', '"equal" if'
+    )
     project.make("report/lab5.pdf")
     first, *others = log.read_text().splitlines()
     assert re.fullmatch(r"changed: \d+ verdicts differ .*, from the same records:", first)

@@ -229,10 +229,8 @@ def test_a_changed_page_is_found_from_the_pdf_alone(grader: Any, report_with_dat
     done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={report_with_data}")
     assert done.returncode != 0
     assert "Measuring" not in done.stdout
-    for compared in ("attachments", "records", "tables and findings"):
-        assert f"{compared}: consistent" in done.stdout
-    assert "pages: 1 difference\n" in done.stdout
-    assert "page 1: after" in done.stdout
+    (told,) = {line for line in done.stdout.splitlines() if line.startswith("difference: ")}
+    assert "page 1: after" in told
     assert "verdict: inconsistent" in done.stdout
 
 
@@ -240,10 +238,8 @@ def test_a_report_is_verified_and_measured_again(grader: Any, report_with_data: 
     order = ("--config", f"pdf={report_with_data}", "reproduce=1")
     done = grader.snakemake("--cores", "1", "verify", *order)
     said = done.stdout
-    for compared in ("attachments", "records", "tables and findings", "pages"):
-        assert f"{compared}: consistent" in said, said
+    assert "difference: " not in said, said
     assert "verdict: consistent: its data give this file, byte for byte" in said
-    assert "does not show where the data came from" in said
     assert "Measuring" in said
     # Whether the time is within 25% this time is the machine's; what is said and the status agree.
     assert "measured again: " in said

@@ -128,9 +128,9 @@ def test_a_kernel_that_gives_no_result_is_drawn_and_worded_as_what_it_is(
     own: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
 ) -> None:
     figures = own.folder / "results" / "local" / "figures"
-    assert "× Unready: 不支援 unsupported" in (figures / "tokens" / "time.svg").read_text("utf-8")
+    assert "Unready: 不支援 unsupported" in (figures / "tokens" / "time.svg").read_text("utf-8")
     both = (figures / "both-masks" / "time.svg").read_text("utf-8")
-    assert "× Wrong " in both and "結果錯誤 incorrect" in both
+    assert "Wrong " in both and "結果錯誤 incorrect" in both
     text = text_of(own.pdf)
     for said in (
         *("不支援 unsupported no head_dim 16 yet", "結果錯誤 incorrect"),
@@ -151,7 +151,7 @@ def test_no_finding_is_made_of_a_run_without_numbers(own: Any) -> None:
     assert about
     for finding in about:
         nothing = {"none", "inconclusive", "withheld", "too_few_sizes"}
-        assert finding["verdict"] in nothing and not finding["params"].get("count")
+        assert finding["verdict"] in nothing and not finding["facts"].get("count")
         if finding["verdict"] != "none":  # of what did not run out of memory
             assert finding["evidence"]["estimates"] == []
             excluded = {reason["run"]["implementation"] for reason in finding["reasons"]}

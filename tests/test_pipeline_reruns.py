@@ -405,7 +405,7 @@ TABLE = [
     ),
     Row(
         "the code of the figures is edited",
-        edit("workflow/flashlab/figures/sweeps.py"),
+        edit("workflow/flashlab/figures/lines.py"),
         ALL_FIGURES | REPORT,
     ),
     Row("the code of the report is edited", edit("workflow/flashlab/report/content.py"), REPORT),
@@ -547,7 +547,7 @@ def test_processes_are_measured_once_and_added_where_a_verdict_is_open_only_when
     findings = project.folder / "results" / "local" / "findings.json"
     documents = json.loads(findings.read_text())
     for document in documents:
-        document |= {"told": False, "front": None}
+        document |= {"told": False, "rank": None}
     undecided = next(
         document
         for document in documents

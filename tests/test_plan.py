@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab import plan
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import read_implementation
 from flashlab.config import Layer, resolve_config
-from flashlab.datasets import Dataset, Entry
-from flashlab.implementations import read_implementation
+from flashlab.plan import planning as plan
+from flashlab.plan.datasets import Dataset, Entry
 from flashlab.runs import Run
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -263,6 +263,12 @@ def test_exchanging_the_headlines_columns_changes_no_plan(tmp_path: Path) -> Non
     exchanged = copy.deepcopy(config)
     exchanged["summary"]["implementations"].reverse()
     assert documents(exchanged, tmp_path) == documents(config, tmp_path)
+
+
+def test_an_implementation_looks_the_same_in_every_report() -> None:
+    all_of_them = plan.style_numbers(["SdpaMath", "Pytorch", "Own", "FlashLab"])
+    assert all_of_them == {"SdpaMath": 2, "Pytorch": 0, "Own": 1, "FlashLab": 7}
+    assert plan.style_numbers(["First", "Second"]) == {"First": 0, "Second": 1}
 
 
 def test_the_order_of_implementations_changes_the_figures_and_not_the_tables(

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
+from PIL import Image
 
+from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import ConfigError, Layer, read_layer
-from flashlab.prepare import Prepared, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 
@@ -188,13 +189,13 @@ def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
 
 def test_images_of_remarks_are_files_that_the_report_depends_on(config: dict[str, Any]) -> None:
     Path("remarks").mkdir()
-    Path("remarks/a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
-    Path("remarks/seq_len.en.md").write_text("![a](a.svg)")
+    Image.new("RGB", (2, 2)).save("remarks/a.png")
+    Path("remarks/seq_len.en.md").write_text("![a](a.png)")
     config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
     prepared = prepared_from(config)
-    assert prepared.remarks == ("remarks/seq_len.en.md", "remarks/a.svg")
-    Path("remarks/a.svg").unlink()
-    with pytest.raises(ConfigError, match=r"line 1: the image a\.svg: there is no file"):
+    assert prepared.remarks == ("remarks/seq_len.en.md", "remarks/a.png")
+    Path("remarks/a.png").unlink()
+    with pytest.raises(ConfigError, match=r"line 1: the image a\.png: there is no file"):
         prepared_from(config)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flashlab.processes import WORKFLOW_PID, WorkflowGoneError, has_ended, workflow_process
+from flashlab.calls.watching import WORKFLOW_PID, WorkflowGoneError, has_ended, workflow_process
 
 JOB = (
-    "import sys, time; from flashlab.processes import end_with_workflow\n"
+    "import sys, time; from flashlab.calls.watching import end_with_workflow\n"
     "end_with_workflow(); print('at work', flush=True); time.sleep(float(sys.argv[1]))"
 )
 

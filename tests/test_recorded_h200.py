@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from analysis.deriving import derived, quoted
 
+from flashlab.analysis.experiment import read_sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.choice import CHOICE
+from flashlab.analysis.kinds.correctness import CORRECTNESS
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import exact_peak_memory
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.datasets import read_dataset
 from flashlab.files import write_json
-from flashlab.findings.choices import overall_choice
-from flashlab.findings.correctness import correctness
-from flashlab.findings.model import Finding
-from flashlab.findings.ratios import Estimates
+from flashlab.plan.datasets import read_dataset
 from flashlab.records import read_record
-from flashlab.sweep import read_sweep
-from flashlab.tables import write_tables
 
 H200 = read_dataset(Path(__file__).parents[1] / "data" / "h200")
 TIMED = [entry for entry in H200.entries if not entry.has_counters]
@@ -112,8 +112,8 @@ def overall(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
     write_json(folder / "all.json", plan)
     write_tables(folder / "all.json", folder / "all")
     sweep = read_sweep(plan, folder, with_samples=True)
-    (choice,) = overall_choice([sweep], Estimates())
-    wrong = next(f for f in correctness([sweep]) if f.verdict == "wrong")
+    (choice,) = (f for f in derived(CHOICE, sweep) if f.experiment is None)
+    wrong = next(f for f in derived(CORRECTNESS, sweep) if f.verdict == "wrong")
     return {"choice": choice, "correctness": wrong}
 
 
@@ -121,7 +121,7 @@ def test_who_is_best_over_all_shapes_is_who_has_the_best_medians(
     overall: Mapping[str, Finding],
 ) -> None:
     found = medians()
-    assert len(found) == overall["choice"].params["count"] == 38
+    assert len(found) == overall["choice"].facts["count"] == 38
     expected = {
         "forward": {"FlashLab": 15, "Flash4": 15, "SdpaCudnn": 8},
         "backward": {"FlashLab": 20, "Flash4": 18},
@@ -131,7 +131,7 @@ def test_who_is_best_over_all_shapes_is_who_has_the_best_medians(
         assert Counter(best(times[name]) for times in found.values()) == counts
         metric = "forward_backward_time" if name == "total" else f"{name}_time"
         (tally,) = (
-            t["counts"] for t in overall["choice"].params["tallies"] if t["metric"] == metric
+            t["counts"] for t in overall["choice"].facts["tallies"] if t["metric"] == metric
         )
         assert {c["implementation"]: c["best"] for c in tally if c["best"]} == counts
 
@@ -141,21 +141,22 @@ def test_the_fastest_forward_is_the_fastest_in_total_at_no_shape(
 ) -> None:
     """At those where it is decidedly level with the best forward; of one more it is open."""
     found, choice = medians(), overall["choice"]
-    assert (choice.params["wrong"], choice.params["part"]["en"]) == ("SdpaCudnn", "forward time")
+    assert choice.facts["wrong"] == "SdpaCudnn"
+    assert choice.facts["part"].texts["en"] == "forward time"
     prices = []
     for estimate in choice.estimates:
         if "SdpaCudnn" in estimate["forward_time"]["level"]:
             times = found[astuple(Shape.of(estimate["setting"]))]
             assert times["forward"]["SdpaCudnn"] <= 1.05 * min(times["forward"].values())
             prices.append(times["total"]["SdpaCudnn"] / min(times["total"].values()))
-    assert len(prices) == choice.params["wrong_count"] >= 14
-    ends = [choice.params["low"], choice.params["high"]]
+    assert len(prices) == choice.facts["wrong_count"] >= 14
+    ends = [choice.facts["low"], choice.facts["high"]]
     assert ends == pytest.approx([min(prices), max(prices)], rel=0.005)
 
 
 def test_the_one_wrong_gradient_is_flash4s_at_head_dim_16(overall: Mapping[str, Finding]) -> None:
-    params = overall["correctness"].params
+    told = quoted(overall["correctness"])
     assert overall["correctness"].subject == {"implementation": "Flash4"}
-    assert (params["count"], params["error"], params["tolerance"]) == (1, 0.471, "0.005")
+    assert (told["count"], told["error"], told["tolerance"]) == (1, 0.471, "0.005")
     (reason,) = overall["correctness"].reasons
     assert reason.run is not None and reason.run["head_dim"] == 16

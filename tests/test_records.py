@@ -9,8 +9,8 @@ import pytest
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.datasets import read_dataset
 from flashlab.files import read_json, sha256_of
+from flashlab.plan.datasets import read_dataset
 from flashlab.records import (
     STATUSES,
     Measurement,

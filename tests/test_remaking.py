@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from flashlab import remaking
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.config import ConfigError
-from flashlab.records import Record, time_out_message, write_record
-from flashlab.remaking import (
+from flashlab.calls import remaking
+from flashlab.calls.remaking import (
     ASKED_FOR,
     IntactRecords,
     damage,
@@ -23,6 +21,8 @@ from flashlab.remaking import (
     record_damage,
     runs_asked_for,
 )
+from flashlab.config import ConfigError
+from flashlab.records import Record, time_out_message, write_record
 from flashlab.runs import Run
 
 Build = Callable[..., dict[str, Any]]

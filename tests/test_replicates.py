@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab import plan
+from flashlab.analysis.finding import Evidence, Finding
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.findings.model import Evidence, Finding
-from flashlab.replicates import (
+from flashlab.calls.replicates import (
     MOST_ADDED,
     Replicates,
     open_runs,
     read_replicates,
     runs_to_decide,
 )
+from flashlab.plan import planning as plan
 from flashlab.runs import Run
 
 KIND = ("float32", "cpu")
@@ -58,8 +58,6 @@ def finding(**changes: Any) -> Finding:
                 "variant": {"causal": True},
             },
             verdict="mixed",
-            sentences=[],
-            params={},
             evidence=Evidence(
                 "t", {"implementation": ["Flash2", "Pytorch"], "causal": True}, "m", 9, estimates
             ),
@@ -79,7 +77,7 @@ BOTH = {("Flash2", 128, True), ("Pytorch", 128, True)}
 
 def test_the_runs_behind_what_a_sentence_leaves_undecided_are_found() -> None:
     assert behind(finding()) == BOTH
-    assert behind(finding(told=False, front=2)) == BOTH
+    assert behind(finding(told=False, rank=2)) == BOTH
     assert behind(finding(verdict="inconclusive")) == BOTH
 
 

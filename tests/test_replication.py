@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.replication import Replicated, combine_processes
+from flashlab.analysis.replication import Replicated, combine_processes
 from flashlab.statistics import DRAWS, Estimate, estimate_median, function_interval
 
 EXACT = 1e-6

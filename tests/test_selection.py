@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from flashlab.benchmarks import registry
+from flashlab.calls.selection import asked_benchmark, names_a_target, refuse_unknown_report
 from flashlab.config import ConfigError, Layer
-from flashlab.selection import asked_benchmark, names_a_target, refuse_unknown_report
 
 
 @pytest.fixture(autouse=True)

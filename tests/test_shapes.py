@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.shapes import FORM, ShapeError, parse_shapes, shape_text
+from flashlab.checking.shapes import FORM, ShapeError, parse_shapes, shape_text
 
 SIZES = st.integers(1, 2**40)
 SHAPES = st.builds(

@@ -23,7 +23,7 @@ import pytest
 from conftest import HELD
 from waiting import wait_until
 
-from flashlab.processes import has_ended
+from flashlab.calls.watching import has_ended
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = "snakemake_executor_plugin_slurm"

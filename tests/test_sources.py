@@ -18,26 +18,35 @@ def test_a_module_stands_on_itself_and_on_all_that_it_imports() -> None:
 
 
 def test_what_is_imported_by_what_is_imported_counts_too() -> None:
-    expected = {"flashlab.figures", "flashlab.sweep", "flashlab.benchmarks.attention.costs"}
-    assert expected <= names("flashlab.figures")
+    expected = {
+        "flashlab.analysis.experiment",
+        "flashlab.benchmarks.attention.costs",
+    }
+    assert expected <= names("flashlab.figures.stage")
 
 
 def test_a_package_stands_on_the_modules_that_it_gathers() -> None:
-    expected = {"flashlab.report", "flashlab.report.render", "flashlab.report.content"}
-    assert expected <= names("flashlab.report")
+    expected = {"flashlab.report.render", "flashlab.report.content"}
+    assert expected <= names("flashlab.report.render")
 
 
 def test_figures_do_not_stand_on_findings_nor_findings_on_figures() -> None:
-    used = {name for name in names("flashlab.figures") if name.startswith("flashlab.findings")}
-    shared = {f"flashlab.findings.{name}" for name in ("model", "ceilings", "ratios", "series")}
-    assert used <= shared  # the states of the ceilings, which the roofline draws
-    assert "flashlab.figures" not in names("flashlab.findings.derive")
+    used = {
+        name for name in names("flashlab.figures.stage") if name.startswith("flashlab.analysis.")
+    }
+    assert not any(name.startswith("flashlab.analysis.kinds.") for name in used)
+    assert "flashlab.analysis.derive" not in used
+    assert "flashlab.figures" not in names("flashlab.analysis.derive")
 
 
-@pytest.mark.parametrize("stage", ["tables", "findings.derive", "figures", "report", "verdicts"])
+@pytest.mark.parametrize(
+    "stage",
+    ["analysis.tables", "analysis.derive", "figures", "report", "analysis.verdict_changes"],
+)
 def test_no_stage_after_the_records_depends_on_what_decides_their_names(stage: str) -> None:
-    deciding = {"plan", "identity", "machine", "datasets", "implementations", "config"}
-    assert names(f"flashlab.{stage}").isdisjoint(f"flashlab.{name}" for name in deciding)
+    plan = {f"flashlab.plan.{name}" for name in ("planning", "identity", "datasets", "prepare")}
+    deciding = plan | {"flashlab.machine", "flashlab.config", "flashlab.config.check"}
+    assert names(f"flashlab.{stage}").isdisjoint(deciding)
 
 
 @pytest.mark.parametrize("module", ["flashlab.no_such_stage", "json", "flashlabels"])

@@ -11,15 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.benchmarks.attention.shape import Shape
-from flashlab.files import write_json
-from flashlab.findings.ratios import Estimates
-from flashlab.records import Measurement, Record, RecordError
-from flashlab.runs import Run
-from flashlab.statistics import function_interval
-from flashlab.sweep import (
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import (
     METRIC_COLUMNS,
     PROCESSES_DIFFER,
     RUN_COLUMNS,
@@ -32,7 +25,14 @@ from flashlab.sweep import (
     read_table,
     run_keys,
 )
-from flashlab.tables import tables_of, write_csv, write_tables
+from flashlab.analysis.tables import tables_of, write_csv, write_tables
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.files import write_json
+from flashlab.records import Measurement, Record, RecordError
+from flashlab.runs import Run
+from flashlab.statistics import function_interval
 
 Build = Callable[..., Record]
 Planned = Callable[..., dict[str, Any]]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.verdict_changes import KEPT, compare_verdicts
 from flashlab.files import write_json
-from flashlab.findings.model import Evidence, Finding
-from flashlab.plan_files import records_file
-from flashlab.verdicts import KEPT, compare_verdicts
+from flashlab.plan.plan_files import records_file
 
 
 def finding(implementation: str, verdict: str, kind: str = "comparison") -> Finding:
@@ -21,8 +21,6 @@ def finding(implementation: str, verdict: str, kind: str = "comparison") -> Find
         subject={"implementation": implementation, "baseline": "Pytorch"}
         | {"metric": "forward_time", "variant": {"causal": False}},
         verdict=verdict,
-        sentences=[],
-        params={},
         evidence=Evidence("tables/seq_len/samples.csv", {}, "planted", 12),
     )
 

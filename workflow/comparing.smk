@@ -5,11 +5,11 @@
 import sys
 
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.comparing.sides import Side, SideError, find_side, planned_side
+from flashlab.compare.sides import SideError, find_side, planned_side
 from flashlab.files import read_json
-from flashlab.plan_files import planned_documents
+from flashlab.plan.plan_files import planned_documents
 from flashlab.records import RecordError
-from flashlab.selection import names_a_target
+from flashlab.calls.selection import names_a_target
 
 COMPARED = PREPARED.config.get("compare")
 COMPARED_BENCHMARK = find_benchmark(PREPARED.config["benchmark"])
@@ -27,13 +27,13 @@ def plan_comparison():
     """Write what is compared; a call that compares nothing leaves the plan of another one alone."""
     try:
         sides = [compared_side(name) for name in COMPARED]
-    except (*PREPARATION_ERRORS, RecordError, SideError) as error:
+    except (*call.PREPARATION_ERRORS, RecordError, SideError) as error:
         raise WorkflowError(str(error)) from None
     document = {
         "sides": [side.to_json() for side in sides],
         "languages": PREPARED.config["languages"],
     }
-    PLAN_FILES.write({"results/compare/plan.json": document})
+    CALL.files.write({"results/compare/plan.json": document})
 
 
 if COMPARED and workflow.is_main_process:
@@ -65,4 +65,4 @@ def compared_records(wildcards):
     if not COMPARED:
         return []
     plan = read_json(Path(COMPARISON_PLAN))
-    return sorted({str(path) for side in plan["sides"] for path in Side.from_json(side).paths})
+    return sorted({path for side in plan["sides"] for path in side["files"]})

@@ -12,7 +12,7 @@ if str(WORKFLOW) not in sys.path:
 
 from flashlab.benchmarks.registry import DEFAULT
 from flashlab.config import ConfigError, Layer, config_file, merged, parse_override, read_layer
-from flashlab.selection import asked_benchmark, refuse_unknown_report
+from flashlab.calls.selection import asked_benchmark, refuse_unknown_report
 from snakemake.exceptions import WorkflowError
 
 if {"{", "}"} & set(str(ROOT)):

@@ -4,8 +4,8 @@
 
 import sys
 
-from flashlab.grading.order import keep_order, kept_order, order_grading
-from flashlab.selection import names_a_target
+from flashlab_grading.order import keep_order, kept_order, order_grading
+from flashlab.calls.selection import names_a_target
 
 
 def order_call():

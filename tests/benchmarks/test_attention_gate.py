@@ -17,7 +17,7 @@ from flashlab.benchmarks.attention.gate import (
     reference_passes,
 )
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import find_implementations
+from flashlab.benchmarks.implementations import find_implementations
 from flashlab.measuring.kernel import load_kernel
 
 Attention = Callable[[torch.Tensor, bool], torch.Tensor]

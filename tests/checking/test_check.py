@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -15,10 +16,11 @@ import pytest
 from waiting import wait_until
 
 from flashlab.__main__ import main
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.calls.watching import has_ended
 from flashlab.checking import cases, command
 from flashlab.checking.cases import Case, Outcome
-from flashlab.processes import has_ended
 
 KERNEL = """
 import ctypes, os, sys, time
@@ -174,8 +176,9 @@ def test_fail_fast_ends_at_the_first_failure_and_shows_where_a_crash_was(
 
 @pytest.fixture
 def small_grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(cases, "HEAD_DIMS", (32,))
-    monkeypatch.setattr(cases, "SEQ_LENS", (1, 37))
+    for name in ("attention", "ladder"):
+        grid = replace(cases.GRIDS[name], head_dims=(32,), seq_lens={"cpu": (1, 37)})
+        monkeypatch.setitem(cases.GRIDS, name, grid)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where the device locks are
 
 
@@ -187,6 +190,34 @@ def test_a_right_kernel_is_ok_at_the_whole_grid(capsys: pytest.CaptureFixture[st
     for dtype in ("bfloat16", "float32"):
         for mask in ("full", "causal"):
             assert re.search(rf"^{dtype} +B2,N37,H3,D32,{mask} .* ok$", printed, re.MULTILINE)
+
+
+WRONG_STEP = """
+DEVICE = "cpu"
+
+
+def attention(q, k, v, out, stream=None):
+    out[:] = v if v.shape[1] == 1 else 0  # of one key, the value itself
+"""
+
+
+@pytest.mark.usefixtures("small_grid")
+def test_a_step_of_the_ladder_is_checked_by_its_name_and_by_its_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["check", "Sequential"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(
+        r"^float32 +B2,N37,H1,D32,full +\S+e-0\d +– +5e-03  ok$", printed, re.MULTILINE
+    )
+    assert "\n2 cases: 2 ok\n" in printed
+    (tmp_path / "mine.py").write_text(WRONG_STEP)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(tmp_path / "mine.py")])
+    assert ended.value.code == 1
+    printed = capsys.readouterr().out
+    assert "  incorrect: an element is off by" in printed
+    assert "\n2 cases: 1 ok, 1 incorrect\n" in printed
 
 
 @pytest.mark.usefixtures("small_grid")
@@ -207,7 +238,7 @@ def test_the_device_is_claimed_while_a_kernel_is_checked(
 
     monkeypatch.setattr(command, "check", stub)
     case = Case("float32", Shape(1, 1, 1, 32, False))
-    command.print_check(kernel, "cpu", [case], 1.0, fail_fast=False)
+    command.print_check(kernel, ATTENTION, "cpu", [case], 1.0, fail_fast=False)
     assert held == [True]
 
 
@@ -270,6 +301,8 @@ def test_an_interrupted_check_is_quiet_and_leaves_no_process(
             ["pytorch"],
             "unknown implementation pytorch (did you mean Pytorch?); kernels/ has Flash2",
         ),
+        (["padded"], "did you mean Padded?"),
+        (["Padded", "--shape", "N8,causal"], "a step of the ladder has no mask"),
         (["kernels/nothing.py"], "there is no file kernels/nothing.py"),
         (["Pytorch", "--shape", "N8,casual"], "'casual' is neither a size such as N1024 nor full"),
         (["Pytorch", "--shape", "N8,casual"], "the form is B16,N1024,H32,D64,causal"),

@@ -1,23 +1,25 @@
-"""What the tests look at in a figure: its texts, where they are, and sweeps made by hand."""
+"""What the tests look at in a figure: its texts and marks, and sweeps made by hand."""
 
 from __future__ import annotations
 
 import itertools
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from flashlab.analysis.experiment import Sweep
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.sweep import Sweep
+from flashlab.benchmarks.model import Benchmark
+from flashlab.figures.stage import draw
 
 SVG = "{http://www.w3.org/2000/svg}"
+BOTH = ("zh_TW", "en")
 
 
 def texts(svg: Path) -> list[str]:
@@ -30,98 +32,121 @@ def width_mm(svg: Path) -> float:
     return float(ElementTree.parse(svg).getroot().attrib["width"].removesuffix("pt")) / 72 * 25.4
 
 
-def _tick_labels(axes: Axes) -> Iterable[Text]:
-    for axis in (axes.xaxis, axes.yaxis):
-        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
-            yield from (tick.label1, tick.label2)
-
-
 def text_boxes(figure: Figure) -> list[tuple[str, Bbox]]:
-    """Every text that a figure shows, with the box that its letters cover; closes the figure.
-
-    Marks of failures are left out.
-    """
+    """Every text that a figure shows, with the box that its letters cover."""
     figure.draw_without_rendering()
-    ticks = [label for axes in figure.axes for label in _tick_labels(axes)]
-    shown = [
-        label
-        for axes in figure.axes
-        for axis, (low, high) in (
-            (axes.xaxis, sorted(axes.get_xlim())),
-            (axes.yaxis, sorted(axes.get_ylim())),
-        )
-        for tick in axis.get_major_ticks()
-        if low <= tick.get_loc() <= high
-        for label in (tick.label1,)
-        if label.get_visible()
-    ]
-    others = [text for text in figure.findobj(Text) if not any(text is tick for tick in ticks)]
-    boxes = [
-        (text.get_text(), text.get_window_extent().padded(0, -0.15 * text.get_fontsize()))
-        for text in (*others, *shown)
-        if text.get_text() not in ("", "×") and text.get_visible()
-    ]
-    plt.close(figure)
+    boxes = []
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not low <= tick.get_loc() <= high:
+                    tick.label1.set_visible(False)
+    for text in figure.findobj(Text):
+        if isinstance(text, Text) and text.get_visible() and text.get_text():
+            box = text.get_window_extent().padded(0, -0.15 * text.get_fontsize())
+            boxes.append((text.get_text(), box))
     return boxes
 
 
-def overlapping(boxes: Sequence[tuple[str, Bbox]]) -> list[tuple[str, str]]:
+def texts_of(figure: Figure) -> list[str]:
+    """Every text that a figure shows."""
+    return [text for text, _ in text_boxes(figure)]
+
+
+def overlapping(figure: Figure) -> list[tuple[str, str]]:
     """The pairs of texts that cover one another."""
     return [
         (one, other)
-        for (one, first), (other, second) in itertools.combinations(boxes, 2)
+        for (one, first), (other, second) in itertools.combinations(text_boxes(figure), 2)
         if first.overlaps(second)
     ]
 
 
-def clipped(figure: Figure, boxes: Sequence[tuple[str, Bbox]]) -> list[str]:
+def clipped(figure: Figure) -> list[str]:
     """The texts that are not wholly in the figure, but for the space around their letters."""
     edge, slack = figure.bbox, figure.dpi / 72
     return [
         text
-        for text, box in boxes
-        if box.x0 < -slack
-        or box.y0 < -slack
-        or box.x1 > edge.x1 + slack
-        or box.y1 > edge.y1 + slack
+        for text, box in text_boxes(figure)
+        if min(box.x0, box.y0) < -slack or box.x1 > edge.x1 + slack or box.y1 > edge.y1 + slack
     ]
+
+
+def lines_of(figure: Figure, implementation: str) -> list[Line2D]:
+    """What is drawn of an implementation as lines or markers of values."""
+    gid = f"implementation:{implementation}"
+    return [
+        line
+        for axes in figure.axes
+        for line in axes.lines
+        if str(line.get_gid()).startswith(gid) and line.get_transform() == axes.transData
+    ]
+
+
+def marks_of(figure: Figure) -> list[float]:
+    """Where along the axis a run without a result is marked."""
+    marks = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "x"]
+    return [float(x) for line in marks for x in line.get_xdata()]
+
+
+def drawn(sweep: Sweep, quantity: str, *names: str, languages: Sequence[str] = BOTH) -> Figure:
+    """The figure of a quantity of these implementations, by default of all."""
+    chosen = {"quantity": quantity, "implementations": names or sweep.implementations}
+    return draw(sweep, languages, chosen)
 
 
 def sweep_of(
     results: Mapping[str, Sequence[float | str]],
-    sizes: Sequence[int],
-    masks: Sequence[bool] = (False,),
+    sizes: Sequence[int] = (128, 256, 512, 1024),
+    variants: Sequence[bool] = (False,),
+    spread: float | None = 0.01,
+    of: str = "seq_len",
+    benchmark: Benchmark = ATTENTION,
     **plan: Any,
 ) -> Sweep:
-    """A sweep of the sequence length, from the result of each implementation at each size.
+    """A sweep of a parameter, from the result of each implementation at each size.
 
-    A result is a forward time in ms, on which the other metrics depend, or a status.
+    A result is the value of each metric, or a status; in the second variant it is half as much
+    again. An interval is `spread` wide on both sides, or there is none.
     """
-    entries = [
-        {"name": name, "style": style, "label": {"zh_TW": f"{name}實作", "en": f"{name} kernel"}}
-        for style, name in enumerate(results)
-    ]
     document = {
-        "benchmark": "attention",
-        "name": "seq_len",
+        "benchmark": benchmark.name,
+        "name": of,
         "title": {"zh_TW": "調整", "en": "Sweep"},
-        "sweep": "seq_len",
+        "sweep": of,
         "baseline": "Pytorch",
         "emphasised": ["Pytorch", "Flash2"],
-        "implementations": entries,
+        "implementations": [
+            {
+                "name": name,
+                "style": style,
+                "label": {"zh_TW": f"{name}實作", "en": f"{name} kernel"},
+            }
+            for style, name in enumerate(results)
+        ],
         "figures": [],
     }
-    runs, metrics = [], []
-    for name, found in results.items():
-        for mask in masks:
-            for size, result in zip(sizes, found, strict=True):
-                status = result if isinstance(result, str) else "ok"
-                own = {"batch_size": 1, "num_heads": 4, "emb_dim": 64, "head_dim": 16}
-                keys = {"seq_len": size, "causal": mask, "dtype": "float16", "device": "cuda"}
-                run = {"implementation": name, **own, **keys, "status": status}
-                runs.append({**run, "device_name": "Abacus"})
-                for metric in ATTENTION.metrics:
-                    value = None if isinstance(result, str) else result * (1.5 if mask else 1)
-                    spread = {"low": value and value * 0.99, "high": value and value * 1.01}
-                    metrics.append({**run, "metric": metric.name, "value": value, **spread})
-    return Sweep(document | plan, ATTENTION, runs, metrics)
+    usual = {"seq_len": 64, "num_heads": 4, "emb_dim": 64}
+    given = {p.name: usual.get(p.name, 1) for p in benchmark.given if not p.is_variant}
+    stands_for = benchmark.parameter(of).stands_for or (lambda size: {of: size})
+    runs: list[dict[str, Any]] = []
+    metrics: list[dict[str, Any]] = []
+    for (name, values), variant in itertools.product(results.items(), variants):
+        for size, result in zip(sizes, values, strict=True):
+            shape = given | {p.name: variant for p in benchmark.variants} | (stands_for(size) or {})
+            run = {
+                "implementation": name,
+                **benchmark.all_parameters(shape),
+                **{"dtype": "float16", "device": "cuda"},
+                "status": result if isinstance(result, str) else "ok",
+            }
+            record = f"records/{name}-{size}-{variant}.json"
+            runs.append({**run, "device_name": "Abacus", "record": record})
+            value = None if isinstance(result, str) else result * (1.5 if variant else 1)
+            for metric in benchmark.metrics:
+                bounds = {"low": None, "high": None}
+                if value and spread and not metric.exact:
+                    bounds = {"low": value * (1 - spread), "high": value * (1 + spread)}
+                metrics.append({**run, "metric": metric.name, "value": value, **bounds})
+    return Sweep(document | plan, benchmark, runs, metrics)

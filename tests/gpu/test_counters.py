@@ -10,9 +10,9 @@ from flashlab import machine, nsight
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import find_implementations
+from flashlab.benchmarks.implementations import find_implementations
 from flashlab.measuring.supervise import measure_run
-from flashlab.plan import counters_protocol
+from flashlab.plan.planning import counters_protocol
 from flashlab.records import Record
 
 NCU = nsight.version()

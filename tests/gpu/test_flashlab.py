@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from flashlab.benchmarks.attention.gate import reference_passes, relative_error
-from flashlab.implementations import KERNELS
+from flashlab.benchmarks.implementations import KERNELS
 from flashlab.measuring.kernel import load_kernel
 
 pytestmark = [

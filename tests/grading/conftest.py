@@ -16,12 +16,12 @@ import pytest
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import PASSES, RUNS_CSV_COLUMNS
-from flashlab.datasets import read_dataset
-from flashlab.grading.grade import Grades, grade
-from flashlab.grading.model import Line
-from flashlab.grading.submissions import read_submissions
+from flashlab.plan.datasets import read_dataset
 from flashlab.records import read_record
 from flashlab.runs import Run
+from flashlab_grading.grade import Grades, check_alone, grade_checked
+from flashlab_grading.model import Line, Result
+from flashlab_grading.submissions import find_submissions, read_submission
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
 DEVICE = "NVIDIA H200"
@@ -116,6 +116,13 @@ def measured_again() -> Callable[[Handed, int], Handed]:
     return measure
 
 
+def grade_folder(folder: Path, device: str | None = None, **published: list[Result]) -> Grades:
+    """The grades of a folder of submissions, those that name no device as of this one."""
+    names = find_submissions(str(folder)).submissions
+    checked = [check_alone(read_submission(str(folder), name, device)) for name in names]
+    return grade_checked(checked, (), "", published)
+
+
 @dataclass(frozen=True)
 class Graded:
     """What grading found, for tests to look into."""
@@ -149,4 +156,4 @@ class Graded:
 @pytest.fixture
 def graded() -> Callable[..., Graded]:
     """Grades a folder of submissions, those that name no device as of this one."""
-    return lambda folder, device=None: Graded(grade(read_submissions(str(folder), device)))
+    return lambda folder, device=None: Graded(grade_folder(folder, device))

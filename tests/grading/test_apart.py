@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from flashlab.grading import apart, files
-from flashlab.grading.apart import check_apart
-from flashlab.grading.grade import check_alone
-from flashlab.grading.submissions import read_submission
+from flashlab_grading import apart, files
+from flashlab_grading.apart import check_apart
+from flashlab_grading.grade import check_alone
+from flashlab_grading.submissions import read_submission
 
 FLASH = "flash2-b16-n512-h32-e2048-full"
 

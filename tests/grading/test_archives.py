@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
-from flashlab.grading.archives import MAX_UNPACKED_BYTES, is_archive, without_suffix
+from flashlab.untrusted import MAX_FILE_BYTES
+from flashlab_grading import apart
+from flashlab_grading.apart import check_apart
+from flashlab_grading.archives import MAX_UNPACKED_BYTES, is_archive, without_suffix
 
 FLASH = "flash2-b16-n512-h32-e2048-full"
 
@@ -84,6 +87,30 @@ def tar_device(path: Path) -> None:
         archive.addfile(info)
 
 
+def tar_of_size(size: int) -> Callable[[Path], None]:
+    """A tar whose only member states this size."""
+
+    def write(path: Path) -> None:
+        info = tarfile.TarInfo("x.json")
+        info.size = size
+        path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + b"{}" + bytes(1022))
+
+    return write
+
+
+def many_over_one_body(path: Path) -> None:
+    """5,000 members, a little too large, that share their bytes."""
+    zip_of(path, **{"00000.json": b" " * (MAX_FILE_BYTES + 1)}).close()
+    content = path.read_bytes()
+    (end,) = (i for i in range(len(content) - 22, 0, -1) if content[i : i + 4] == b"PK\5\6")
+    start = content.index(b"PK\1\2")
+    entry = content[start:end]
+    entries = b"".join(entry.replace(b"00000", b"%05d" % i) for i in range(5_000))
+    counts = (5_000).to_bytes(2, "little") * 2
+    sizes = len(entries).to_bytes(4, "little") + start.to_bytes(4, "little")
+    path.write_bytes(content[:start] + entries + b"PK\5\6" + bytes(4) + counts + sizes + bytes(2))
+
+
 HARMFUL: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "an absolute name": ("a.zip", absolute, "fail form.archive_path"),
     "a name above": ("a.zip", above, "fail form.archive_path"),
@@ -95,6 +122,7 @@ HARMFUL: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "another kind": ("a.7z", unknown, "warn form.archive_unknown"),
     "a tar's link": ("a.tgz", tar_link, "fail form.link"),
     "a tar that expands": ("a.tar.xz", tar_bomb, "fail form.too_large"),
+    "a tar's negative size": ("a.tar", tar_of_size(-512), "fail form.too_large"),
     "a tar's device": ("a.tar", tar_device, "fail form.link"),
 }
 
@@ -111,6 +139,27 @@ def test_a_harmful_archive_is_a_line_and_the_rest_is_graded(
     assert told == [expected]
     assert found.of("eve")["identity"] == "pass"
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_size_beyond_any_number_is_a_damaged_archive(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    tar_of_size(2**70)(sound.write(tmp_path / "eve") / "a.tar")
+    assert graded(tmp_path).fails() == {
+        ("form", "a.tar"): "form.archive_damaged",
+        ("form", "a.tar/x.json"): "form.too_large",
+    }
+
+
+def test_many_members_over_one_body_take_no_memory(
+    sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart, "MAX_MEMORY", 64 * 2**20)
+    many_over_one_body(sound.write(tmp_path / "eve") / "a.zip")
+    (found,) = check_apart(str(tmp_path), ["eve"], None)
+    codes = [line.code for line in found.lines]
+    assert codes.count("form.too_large") == 5_000
+    assert "form.budget" not in codes
 
 
 def test_a_tar_is_looked_into(sound: Any, graded: Callable[..., Any], tmp_path: Path) -> None:

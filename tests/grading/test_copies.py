@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import copy
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.conftest import grade_folder
 
 from flashlab.benchmarks.attention import costs
-from flashlab.grading.causes import clusters_of
-from flashlab.grading.grade import grade
-from flashlab.grading.recorded import recorded_results
-from flashlab.grading.submissions import read_submissions
+from flashlab_grading.causes import clusters_of
+from flashlab_grading.copies import LEAST_GROUP
+from flashlab_grading.recorded import recorded_results
 
 MEMORY = "peak_memory_usage(MB)"
 CLASS = 14
@@ -49,11 +50,14 @@ def copies(found: Any) -> dict[str, set[str]]:
     return told
 
 
-@pytest.mark.parametrize("level", [1.0, 0.97])
-@pytest.mark.parametrize("jitter", [1e-4, 1e-3, 2e-3, 3e-3])
+@pytest.mark.parametrize(
+    ("jitter", "level", "verdict"),
+    [(1e-4, 1.0, "fail"), (1e-4, 0.97, "fail"), (3e-4, 1.0, "warn"), (1e-3, 1.0, "warn")],
+)
 def test_a_jittered_copy_in_a_class_is_found(
     jitter: float,
     level: float,
+    verdict: str,
     sound: Any,
     measured_again: Measure,
     graded: Callable[..., Any],
@@ -61,17 +65,18 @@ def test_a_jittered_copy_in_a_class_is_found(
 ) -> None:
     submissions = write_class(tmp_path, sound, measured_again)
     jittered(submissions[4], jitter, 1, level).write(tmp_path / "eve")
-    verdict = "fail" if jitter < 1e-3 else "warn"
     assert copies(graded(tmp_path)) == {"eve": {f"{verdict} s04"}, "s04": {f"{verdict} eve"}}
 
 
-@pytest.mark.parametrize("jitter", [1e-3, 3e-3])
-def test_a_jittered_copy_is_found_without_a_class(
-    jitter: float, sound: Any, graded: Callable[..., Any], tmp_path: Path
+def test_too_few_of_a_device_are_not_searched_for_jittered_copies(
+    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
 ) -> None:
-    sound.write(tmp_path / "ann")
-    jittered(sound, jitter, 1).write(tmp_path / "eve")
-    assert copies(graded(tmp_path)) == {"ann": {"warn eve"}, "eve": {"warn ann"}}
+    submissions = write_class(tmp_path, sound, measured_again, LEAST_GROUP - 2)
+    jittered(submissions[3], 1e-3, 1).write(tmp_path / "eve")
+    found = graded(tmp_path)
+    assert copies(found) == {}
+    assert {line.code for line in found.grades.lines if line.check == "copies"} == {"copies.few"}
+    assert found.of("eve")["copies"] == "not_checked"
 
 
 def test_a_group_of_copies_is_one_cluster(
@@ -89,85 +94,83 @@ def test_a_group_of_copies_is_one_cluster(
     assert len(cluster.pairs) == 3 and cluster.confidence == "certain"
 
 
-def test_decoys_before_the_copies_do_not_hide_them(
-    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+@pytest.mark.parametrize("altered", ["decoys", "device", "labels", "undeclared"])
+def test_nothing_declared_hides_equal_times(
+    altered: str, sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
 ) -> None:
-    submissions = write_class(tmp_path, sound, measured_again, 8)
-    decoys, taken = measured_again(sound, 99), submissions[3]
-    for name in list(taken.documents):
-        decoys.documents[f"z-{name}"] = copy.deepcopy(taken.documents[name])
-        decoys.rows[f"z-{name}"] = [f"z-{name}", *taken.rows[name][1:]]
-    decoys.write(tmp_path / "eve")
-    assert copies(graded(tmp_path)) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
-
-
-def test_another_device_and_memory_do_not_hide_copies(
-    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
-) -> None:
-    submissions = write_class(tmp_path, sound, measured_again, 8)
-    eve = copy.deepcopy(submissions[3])
-    for name in eve.documents:
-        eve.documents[name][MEMORY] += 1
-        eve.rows[name][-1] = "AMD EPYC (2 CPUs)"
-    eve.write(tmp_path / "eve")
-    eve.rows = None
-    eve.documents = {f"{i}.json": d for i, d in enumerate(eve.documents.values())}
-    eve.write(tmp_path / "eva")
-    told = copies(graded(tmp_path))
-    assert {"eve", "eva", "s03"} == told.keys()
-
-
-def test_exchanged_labels_on_a_cpu_do_not_hide_copies(
-    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
-) -> None:
-    submissions = write_class(tmp_path, sound, measured_again, 8)
-    eve = copy.deepcopy(submissions[3])
-    for name in eve.documents:
-        eve.documents[name][MEMORY] += 1
-        eve.rows[name][1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[eve.rows[name][1]]
-        eve.rows[name][-1] = "AMD EPYC (2 CPUs)"
+    taken = write_class(tmp_path, sound, measured_again, 8)[3]
+    eve = copy.deepcopy(taken)
+    if altered == "decoys":  # own measurements before the copied ones
+        eve = measured_again(sound, 99)
+        for name in list(taken.documents):
+            eve.documents[f"z-{name}"] = copy.deepcopy(taken.documents[name])
+            eve.rows[f"z-{name}"] = [f"z-{name}", *taken.rows[name][1:]]
+    else:
+        for name in eve.documents:
+            eve.documents[name][MEMORY] += 1
+            eve.rows[name][-1] = "AMD EPYC (2 CPUs)"
+            if altered == "labels":
+                eve.rows[name][1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[eve.rows[name][1]]
+    if altered == "undeclared":
+        eve.rows = None
+        eve.documents = {f"{i}.json": d for i, d in enumerate(eve.documents.values())}
     eve.write(tmp_path / "eve")
     assert copies(graded(tmp_path)) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
 
 
-def test_averages_of_two_others_are_found(
-    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+MEANS: dict[str, tuple[dict[str, float], bool]] = {
+    "of two": ({"s03": 0.5, "s05": 0.5}, False),
+    "weighted": ({"s03": 0.3, "s05": 0.7}, False),
+    "of three": ({"s02": 1 / 3, "s03": 1 / 3, "s05": 1 / 3}, False),
+    "geometric": ({"s03": 0.5, "s05": 0.5}, True),
+}
+
+
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("original", [0, 4])
+def test_means_of_others_are_found(
+    mean: str,
+    original: int,
+    sound: Any,
+    measured_again: Measure,
+    graded: Callable[..., Any],
+    tmp_path: Path,
 ) -> None:
-    submissions = write_class(tmp_path, sound, measured_again, 8)
-    eve = copy.deepcopy(submissions[3])
-    for name in eve.documents:
+    """Also where some files are original, and where eve gave the mean away to be copied closely."""
+    weights, geometric = MEANS[mean]
+    submissions = write_class(tmp_path, sound, measured_again)
+    own = {f"s{i:02}": submission for i, submission in enumerate(submissions)}
+    eve = measured_again(sound, 99)
+    for name in list(eve.documents)[original:]:
         for passed in ("forward", "backward"):
-            mine, other = (submissions[i].documents[name][passed]["time(s)"] for i in (3, 5))
-            eve.rescale(name, (mine + other) / 2 / mine, [passed])
+            times = {s: own[s].documents[name][passed]["time(s)"] for s in weights}
+            mine = eve.documents[name][passed]["time(s)"]
+            made = sum(weight * times[s] for s, weight in weights.items())
+            if geometric:
+                made = math.prod(times[s] ** weight for s, weight in weights.items())
+            eve.rescale(name, made / mine, [passed])
     eve.write(tmp_path / "eve")
     found = graded(tmp_path)
     assert found.fails() == {("copies", ""): "copies.average"}
     (line,) = found.lines("fail")
-    assert (line.submission, line.params["one"], line.params["other"]) == ("eve", "s03", "s05")
+    assert (line.submission, set(line.params["others"].split("\0"))) == ("eve", set(weights))
 
 
-@pytest.mark.parametrize("jitter", [0.0, 1e-5, 1e-3])
+@pytest.mark.parametrize("jitter", [0.0, 1e-5])
 def test_a_published_dataset_is_a_source(
     jitter: float, sound: Any, measured_again: Measure, tmp_path: Path
 ) -> None:
     write_class(tmp_path / "class", sound, measured_again, 8)
     published = recorded_results()
-    assert published.keys() == {"data/h200 (lab5)", "data/h200 (sampled)"}
-    taken = sound
-    if jitter > 1e-4:  # the class was made from the dataset, which is no measurement beside it
-        taken = measured_again(sound, 77)
-        taken.write(tmp_path / "source" / "other")
-        other = read_submissions(str(tmp_path / "source"), None)["other"]
-        published = {"data/h200 (lab5)": other.results}
-    jittered(taken, jitter, 5).write(tmp_path / "class" / "eve")
-    found = grade(read_submissions(str(tmp_path / "class"), None), published=published)
+    assert published.keys() == {"data/h200 (lab5)", "data/h200 (sampled)", "the course's slides"}
+    jittered(sound, jitter, 5).write(tmp_path / "class" / "eve")
+    found = grade_folder(tmp_path / "class", **published)
     told = {
         (line.submission, line.verdict, line.params["other"])
         for line in found.lines
         if line.check == "copies" and "other" in line.params
     }
-    verdict = "warn" if jitter > 1e-4 else "fail"
-    assert told == {("eve", verdict, "data/h200 (lab5)")}
+    assert told == {("eve", "fail", "data/h200 (lab5)")}
 
 
 def test_coarsely_rounded_times_are_not_checked_for_copies(
@@ -186,32 +189,85 @@ def test_coarsely_rounded_times_are_not_checked_for_copies(
 # Independent measurements
 
 
+def write_quiet(folder: Path, own: Any, seed: int, scatter: float, devices: str = "") -> None:
+    """The same runs as a machine has them that scatters by so much."""
+    chance = random.Random(seed)
+    own = copy.deepcopy(own)
+    for name in own.documents:
+        own.rows[name][-1] = devices or own.rows[name][-1]
+        for passed in ("forward", "backward"):
+            own.rescale(name, chance.lognormvariate(0, scatter), [passed])
+    own.write(folder)
+
+
 @pytest.mark.parametrize("scatter", [1e-4, 5e-4, 2e-3])
 def test_locked_clocks_accuse_nobody(
     scatter: float, sound: Any, graded: Callable[..., Any], tmp_path: Path
 ) -> None:
     for seed in range(CLASS):
-        chance = random.Random(seed)
-        own = copy.deepcopy(sound)
-        for name in own.documents:
-            for passed in ("forward", "backward"):
-                own.rescale(name, chance.lognormvariate(0, scatter), [passed])
-        own.write(tmp_path / f"s{seed:02}")
+        write_quiet(tmp_path / f"s{seed:02}", sound, seed, scatter)
     assert copies(graded(tmp_path)) == {}
 
 
-def test_two_quiet_machines_in_a_noisy_class_are_no_copies(
+@pytest.mark.parametrize("others", [0, CLASS])
+def test_two_quiet_machines_are_no_copies(
+    others: int,
+    sound: Any,
+    measured_again: Measure,
+    graded: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    """Neither alone nor in a noisy class."""
+    write_class(tmp_path, sound, measured_again, others)
+    for seed in (1, 2):
+        write_quiet(tmp_path / f"quiet{seed}", sound, 100 + seed, 5e-4)
+    assert copies(graded(tmp_path)) == {}
+
+
+@pytest.mark.parametrize("uncommon", [2, 3, 10])
+def test_who_shares_an_uncommon_gpu_is_accused_of_nothing(
+    uncommon: int,
+    sound: Any,
+    measured_again: Measure,
+    graded: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    """An uncommon GPU has a pattern of its own, in which its owners agree."""
+    write_class(tmp_path, sound, measured_again)
+    chance = random.Random(5)
+    other = copy.deepcopy(sound)
+    for name in other.documents:
+        other.rescale(name, chance.lognormvariate(0.3, 0.1))
+    for seed in range(uncommon):
+        write_quiet(tmp_path / f"u{seed}", other, seed, 1e-3, "NVIDIA H100 80GB HBM3")
+    found = graded(tmp_path)
+    assert copies(found) == {}
+    checked = "pass" if uncommon >= LEAST_GROUP else "not_checked"
+    assert {found.of("u0")["copies"], found.of("u1")["copies"]} == {checked}
+
+
+def test_three_who_share_a_kind_of_machine_are_accused_of_nothing(
     sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
 ) -> None:
+    """The same GPU as all others, with other software."""
     write_class(tmp_path, sound, measured_again)
-    for seed in (1, 2):
-        chance = random.Random(100 + seed)
-        own = copy.deepcopy(sound)
-        for name in own.documents:
-            for passed in ("forward", "backward"):
-                own.rescale(name, chance.lognormvariate(0, 5e-4), [passed])
-        own.write(tmp_path / f"quiet{seed}")
+    other = measured_again(sound, 500)
+    for seed in range(3):
+        write_quiet(tmp_path / f"u{seed}", other, seed, 5e-4)
     assert copies(graded(tmp_path)) == {}
+
+
+def test_certain_and_likely_pairs_are_clusters_of_their_own(
+    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    submissions = write_class(tmp_path, sound, measured_again)
+    jittered(submissions[4], 1e-3, 1).write(tmp_path / "eve")
+    submissions[7].write(tmp_path / "mallory")
+    found = clusters_of(graded(tmp_path).grades.lines)
+    assert [(cluster.members, cluster.confidence) for cluster in found] == [
+        (("mallory", "s07"), "certain"),
+        (("eve", "s04"), "likely"),
+    ]
 
 
 # Within a submission
@@ -252,6 +308,44 @@ def test_times_of_a_constant_rate_were_computed(
     with_times(sound, short, times)
     sound.write(tmp_path / "ann")
     assert set(graded(tmp_path).fails().values()) == {"copies.constant_rate"}
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.57])
+def test_causal_runs_made_from_full_ones_were_computed(
+    factor: float, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    full, causal = (f"flash2-b16-n1024-h32-e2048-{mask}" for mask in ("full", "causal"))
+    with_times(
+        sound,
+        causal,
+        {n: factor * sound.document(full)[n]["time(s)"] for n in ("forward", "backward")},
+    )
+    sound.write(tmp_path / "ann")
+    code = "copies.constant_rate" if factor == 0.5 else "copies.proportional"
+    assert set(graded(tmp_path).fails().values()) == {code}
+
+
+def test_the_result_of_the_courses_slides_is_a_source(
+    sound: Any, measured_again: Measure, tmp_path: Path
+) -> None:
+    published = recorded_results()
+    (slide,) = published["the course's slides"]
+    own = measured_again(sound, 1)
+    own.documents["mine.json"] = {
+        **{
+            name: {
+                "time(s)": slide.numbers.seconds[name],
+                "FLOPS(TFLOPs/s)": slide.numbers.rates[name],
+            }
+            for name in slide.numbers.seconds
+        },
+        MEMORY: slide.numbers.peak_mib,
+    }
+    own.rows["mine.json"] = ["mine.json", "Flash2", "32", "1024", "32", "2048", "false", ""]
+    own.write(tmp_path / "eve")
+    found = grade_folder(tmp_path, **published)
+    (line,) = (line for line in found.lines if line.code == "copies.file")
+    assert (line.file, line.params["other"]) == ("mine.json", "the course's slides")
 
 
 @pytest.mark.parametrize("kind", ["straight", "power"])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flashlab.grading.coverage import check_coverage
-from flashlab.grading.identity import Candidate
-from flashlab.grading.model import Declaration, Numbers, Result
+from flashlab_grading.coverage import check_coverage
+from flashlab_grading.identity import Candidate
+from flashlab_grading.model import Declaration, Numbers, Result
 
 NUMBERS = Numbers({}, {}, 1.0)
 
@@ -21,7 +21,7 @@ def of_shapes(*shapes: tuple[int, int, int, int, bool]) -> dict[str, str]:
 def verdicts(results: list[Result], candidates: dict[str, list[Candidate]]) -> dict[str, str]:
     return {
         line.params["experiment"]: line.verdict
-        for line in check_coverage("ann", results, candidates)
+        for line in check_coverage(results, candidates)
         if line.params["implementation"] == "Flash2"
     }
 

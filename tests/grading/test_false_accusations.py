@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,12 @@ import pytest
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import PASSES
-from flashlab.grading.shown import MAX_CELL, cell
+from flashlab_grading.shown import MAX_CELL, cell
 
 FLASH = "flash2-b16-n512-h32-e2048-full"
 NAIVE = "pytorch-b16-n512-h32-e2048-full"
 MEMORY = "peak_memory_usage(MB)"
+Change = Callable[[float], float]
 OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
 
 
@@ -156,6 +158,131 @@ def test_numbers_of_nothing_do_not_fail_by_their_name(
 
 
 # Numbers
+
+
+def rounded(times: Change, rates: Change | None = None) -> Callable[[Any], None]:
+    """All times, and all rates, as somebody has written them."""
+
+    def change(own: Any) -> None:
+        for document in own.documents.values():
+            for name in PASSES:
+                both = document[name]
+                both["time(s)"] = times(both["time(s)"])
+                both["FLOPS(TFLOPs/s)"] = (rates or times)(both["FLOPS(TFLOPs/s)"])
+
+    return change
+
+
+def memory(change: Change) -> Callable[[Any], None]:
+    """All peak memory as somebody has written it."""
+
+    def alter(own: Any) -> None:
+        for document in own.documents.values():
+            document[MEMORY] = change(document[MEMORY])
+
+    return alter
+
+
+def single(value: float) -> float:
+    """A number as float32 holds it."""
+    return float(struct.unpack("f", struct.pack("f", value))[0])
+
+
+def single_everywhere(own: Any) -> None:
+    rounded(single)(own)
+    memory(single)(own)
+
+
+def two_gpus_and_a_setting(own: Any) -> None:
+    """Some files of another GPU, whose workspace a setting has changed, declared as such."""
+    for i, (name, run) in enumerate(own.runs.items()):
+        if i % 2:
+            own.rows[name][-1] = "NVIDIA H100 80GB HBM3"
+            if run.implementation == "Pytorch":
+                bytes_ = costs.naive_peak_memory(Shape.of(run), workspaces=8 * costs.MIB)
+                own.documents[name][MEMORY] = bytes_ / costs.MIB
+
+
+def a_row_twice(own: Any) -> None:
+    own.rows["again"] = list(next(iter(own.rows.values())))
+
+
+def yes_and_no(own: Any) -> None:
+    for row in own.rows.values():
+        row[6] = {"true": "Yes", "false": "no"}[row[6]]
+
+
+def keep(value: float) -> float:
+    return value
+
+
+ODD: dict[str, tuple[Callable[[Any], None], set[str]]] = {
+    "memory to two decimals": (memory(lambda x: round(x, 2)), {"identity.rounded_memory"}),
+    "memory to six digits": (memory(lambda x: float(f"{x:.6g}")), {"identity.rounded_memory"}),
+    "memory to whole MiB": (memory(round), {"identity.rounded_memory"}),
+    "memory to a byte": (memory(lambda x: round(x, 6)), {"identity.rounded_memory"}),
+    "times to six decimals": (rounded(lambda x: round(x, 6), keep), {"arithmetic.rounded"}),
+    "rates to four digits": (rounded(keep, lambda x: float(f"{x:.4g}")), {"arithmetic.rounded"}),
+    "float32": (single_everywhere, {"arithmetic.rounded"}),
+    "two GPUs": (two_gpus_and_a_setting, {"identity.workspace_unusual"}),
+    "a row twice": (a_row_twice, set()),
+    "yes and no": (yes_and_no, set()),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_honest_but_odd_files_fail_nothing(
+    odd: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    change, noted = ODD[odd]
+    change(sound)
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert notes(found) == noted
+    assert found.of("ann")["identity"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "note"), [("utf-16", "form.csv_encoding"), ("cp950", "form.csv_encoding")]
+)
+def test_other_encodings_are_read(
+    encoding: str, note: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    """As PowerShell and a spreadsheet in Taiwan write them."""
+    for row in sound.rows.values():
+        row[-1] = "實驗室 H200"
+    folder = sound.write(tmp_path / "ann")
+    for path in folder.iterdir():
+        path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert notes(found) == {note}
+    assert found.grades.summaries[0].device == "實驗室 H200"
+
+
+def test_an_encoding_that_nobody_can_read_accuses_nobody(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = sound.write(tmp_path / "ann")
+    folder.joinpath(sound.file(FLASH)).write_bytes(b"\xff{}")
+    folder.joinpath("runs.csv").write_bytes(b"\xff\xff")
+    found = graded(tmp_path)
+    assert [(line.verdict, line.code) for line in found.alarms()] == [("warn", "form.not_utf8")] * 2
+
+
+def test_a_result_that_is_there_twice_counts_once(
+    sound: Any, graded: Callable[..., Any], tmp_path: Path
+) -> None:
+    """A backup of a record is not the noise of another one."""
+    folder = sound.write(tmp_path / "ann")
+    folder.joinpath("backup").mkdir()
+    copied = folder.joinpath("backup", sound.file(FLASH))
+    copied.write_text(folder.joinpath(sound.file(FLASH)).read_text())
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert notes(found) == {"form.double"}
+    assert found.grades.summaries[0].files == 36
 
 
 @pytest.mark.parametrize("digits", [6, 9])

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from flashlab import untrusted
-from flashlab.grading import files
-from flashlab.grading.sheets import write_grades, write_summary
-from flashlab.grading.wording import sentence
+from flashlab_grading import files
+from flashlab_grading.sheets import write_grades, write_summary
+from flashlab_grading.wording import sentence
 
 BAD = "bad.json"
 FLASH = "flash2-b16-n512-h32-e2048-full"
@@ -84,12 +84,6 @@ def huge(folder: Path, own: Any) -> None:
         file.truncate(2**40)  # takes no room on the disk
 
 
-def unreadable(folder: Path, own: Any) -> None:
-    folder.joinpath(BAD).mkdir()
-    folder.joinpath(BAD).rmdir()
-    folder.joinpath(BAD).write_bytes(b"\xff\xfe{}")
-
-
 TRICKS: dict[str, tuple[Callable[[Path, Any], None], str]] = {
     "a terabyte": (huge, "form.too_large"),
     "nested lists": (of_text("[" * 100_000), "form.nested"),
@@ -116,7 +110,6 @@ TRICKS: dict[str, tuple[Callable[[Path, Any], None], str]] = {
     "no JSON": (of_text("forward: 1"), "form.not_json"),
     "half of it": (of_text('{"forward": {"time(s)": 0.1'), "form.not_json"),
     "nothing": (of_text(""), "form.not_json"),
-    "no UTF-8": (unreadable, "form.not_utf8"),
     "a list of results": (of_text("[{}]"), "form.no_object"),
     "a pass that is no object": (of_text('{"forward": 1}'), "form.no_mapping"),
     "a link out of the folder": (link_out, "form.link"),
@@ -268,7 +261,7 @@ CSV_TRICKS: dict[str, tuple[str | bytes, str]] = {
     "no columns": ("a,b,c\n1,2,3\n", "form.csv_lacking"),
     "a column twice": ("file," + HEADER, "form.csv_twice"),
     "a NUL": (HEADER + "a\0.json,Flash2,1,1,1,8,true,\n", "form.csv"),
-    "no UTF-8": (b"\xff" + HEADER.encode(), "form.not_utf8"),
+    "a million columns": ("file," + "x," * 10**6 + "\n", "form.csv_columns"),
     "a field of a megabyte": (HEADER + "x" * 2**20 + ",Flash2,1,1,1,8,true,\n", "form.csv"),
     "a file above": (HEADER + "../ann/x.json,Flash2,1,1,1,8,true,\n", "form.row_file"),
     "an absolute file": (HEADER + "/etc/passwd,Flash2,1,1,1,8,true,\n", "form.row_file"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.grading.limits import LimitError, run_within_limits
+from flashlab_grading.apart import LimitError, run_within_limits
 
 
 def python(code: str) -> list[str]:

@@ -80,9 +80,16 @@ def four_keys(content: bytes) -> list[float] | None:
 
 
 def same(content: bytes, original: bytes) -> bool:
-    """Whether all seven numbers are what they were, but for digits that no measurement has."""
+    """Whether all seven numbers are what they were, but for digits that no measurement has.
+
+    The memory may be rounded.
+    """
     before, after = four_keys(original), four_keys(content)
-    return before is not None and after is not None and after == pytest.approx(before, rel=1e-8)
+    if before is None or after is None:
+        return False
+    decimals = len(repr(after[-1]).partition(".")[2].rstrip("0"))
+    rounded = abs(after[-1] - before[-1]) <= 0.5 * 10.0**-decimals
+    return after[:-1] == pytest.approx(before[:-1], rel=1e-8) and rounded
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -112,6 +119,8 @@ def test_nothing_altered_passes_and_nothing_crashes(
         folder.joinpath(file).write_bytes(content)
     found = graded(tmp_path)
     assert len(changed) > 150
-    spoken_against = {file for _, file in found.fails()}
+    said = ("form.not_utf8", "form.double")  # the other file of a double is spoken against
+    told = {line.file for line in found.grades.lines if line.code in said}
+    spoken_against = {file for _, file in found.fails()} | told
     passed = sorted(set(changed) - spoken_against)
     assert passed == [], changed[passed[0]]

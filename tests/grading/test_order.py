@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashlab.config import ConfigError
-from flashlab.grading.order import Ordered, keep_order, kept_order, order_grading
+from flashlab_grading.order import Ordered, keep_order, kept_order, order_grading
 
 
 def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(

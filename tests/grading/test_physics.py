@@ -7,9 +7,10 @@ import pytest
 from flashlab.benchmarks.attention.costs import compulsory_bytes
 from flashlab.course import FLASH2, NAIVE
 from flashlab.devices import Device, find_device, known_devices
-from flashlab.grading.identity import Candidate
-from flashlab.grading.model import Declaration, Numbers, Result
-from flashlab.grading.physics import (
+from flashlab_grading.causes import confidence_of
+from flashlab_grading.identity import Candidate
+from flashlab_grading.model import Declaration, Numbers, Result
+from flashlab_grading.physics import (
     PASSES,
     bytes_moved,
     check_physics,
@@ -55,10 +56,25 @@ def test_a_backward_pass_is_refuted_only_below_the_time_of_its_compulsory_bytes(
 ) -> None:
     gpu = device("NVIDIA H100 PCIe")
     least = seconds_to_move(bytes_moved(FAMILY, "backward", gpu.l2_bytes), gpu)
-    seconds = {"forward": least, "backward": share * least}
-    rates = {"forward": 1.0, "backward": 1.0}
+    seconds = {"forward": least, "backward": share * least, "forward_backward": 2 * least}
+    rates = dict.fromkeys(seconds, 1.0)
     declared = Declaration("runs.csv", device_name="NVIDIA H100 PCIe")
     result = Result("a.json", Numbers(seconds, rates, 1.0), declared)
-    line = check_physics("s", result, [FAMILY])
+    line = check_physics(result, [FAMILY])
     assert line.verdict == verdict
     assert line.params["device"] == "H100 PCIe"
+
+
+@pytest.mark.parametrize(
+    ("implementation", "name", "code"),
+    [
+        (FLASH2, "Tesla T4", "physics.capability"),
+        (NAIVE, "Tesla T4", "physics.pass"),
+        (FLASH2, "NVIDIA GeForce RTX 3070", "physics.pass"),
+    ],
+)
+def test_flash_attn_2_does_not_run_before_ampere(implementation: str, name: str, code: str) -> None:
+    seconds = dict.fromkeys((*PASSES, "forward_backward"), 1.0)
+    declared = Declaration("runs.csv", implementation, device_name=name)
+    line = check_physics(Result("a.json", Numbers(seconds, seconds, 1.0), declared), [])
+    assert (line.code, confidence_of(line)) == (code, "likely" if "capability" in code else "ask")

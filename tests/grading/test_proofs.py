@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from flashlab.grading.grade import check_alone
-from flashlab.grading.submissions import read_submission
-from flashlab.plan import protocol_of
+from flashlab.plan.planning import protocol_of
 from flashlab.proof import seal_of
+from flashlab_grading.grade import check_alone
+from flashlab_grading.submissions import read_submission
 
 WORD = "2026-11-21 lab5"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flashlab.grading.model import GradingError
-from flashlab.grading.selfcheck import self_check
+from flashlab_grading.model import GradingError
+from flashlab_grading.selfcheck import self_check
 
 
 def test_a_sound_submission_is_told_so(

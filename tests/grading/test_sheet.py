@@ -12,9 +12,9 @@ import pypdf
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab.grading.causes import causes_of, clusters_of, urgency
-from flashlab.grading.pages import to_html, write_pages
-from flashlab.grading.stage import write_stage
+from flashlab_grading.causes import causes_of, clusters_of, urgency
+from flashlab_grading.sheets import to_html, write_pages
+from flashlab_grading.stage import write_stage
 
 FLASH = "flash2-b16-n512-h32-e2048-full"
 Change = Callable[[Any], None]
@@ -142,3 +142,29 @@ def test_pairs_that_agree_are_one_cluster_with_the_surest_first(
     found = clusters_of(graded(tmp_path).grades.lines)
     assert [cluster.members for cluster in found] == [("a0", "a1", "a2"), ("b0", "c0")]
     assert len(found[0].pairs) == 3
+
+
+def test_names_that_look_alike_are_told_apart_on_the_sheet(
+    sound: Any, measured_again: Callable[..., Any], tmp_path: Path
+) -> None:
+    for seed, name in enumerate(("ann", "\u0430nn")):
+        own = measured_again(sound, seed // 2)  # copies of one another
+        own.write(tmp_path / "class" / name)
+    document = graded_document(tmp_path / "class", tmp_path)
+    assert {row["submission"] for row in document["submissions"]} == {"ann", "\\u0430nn"}
+    (cluster,) = document["clusters"]
+    assert set(cluster["members"]) == {"ann", "\\u0430nn"}
+    said = [cause["message"]["en"] for own in document["details"] for cause in own["causes"]]
+    assert any("those of \\u0430nn as only copies do" in text for text in said)
+    assert "\\u0430nn" in (tmp_path / "summary.csv").read_text(encoding="utf-8")
+
+
+def test_a_kernel_that_the_grader_lacks_is_said_on_the_sheet(sound: Any, tmp_path: Path) -> None:
+    for row in list(sound.rows.values())[:2]:
+        row[1] = "Mine"
+    sound.write(tmp_path / "class" / "ann")
+    document = graded_document(tmp_path / "class", tmp_path)
+    notes = [note for own in document["noted"] + document["details"] for note in own["notes"]]
+    assert [note["message"]["en"] for note in notes] == [
+        "Cannot be measured again here, because these kernels are not in kernels/: Mine."
+    ]

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from flashlab import course, grading, untrusted
-from flashlab.catalogs import messages
-from flashlab.grading.model import BADGES, CHECKS, VERDICTS
-from flashlab.grading.wording import DOMAIN, domain_of
+import flashlab_grading
+from flashlab import course, untrusted
+from flashlab.telling.catalogs import messages
+from flashlab_grading.model import BADGES, CHECKS, VERDICTS
+from flashlab_grading.wording import DOMAIN, domain_of
 
-FILES = [*Path(grading.__file__).parent.glob("*.py"), course.__file__, untrusted.__file__]
+FILES = [*Path(flashlab_grading.__file__).parent.glob("*.py"), course.__file__, untrusted.__file__]
 SOURCE = "".join(Path(path).read_text(encoding="utf-8") for path in FILES)
 # Identity's codes are given without their check.
 CODES = sorted(

@@ -16,6 +16,7 @@ from flashlab.hw4.format import Sizes, open_input, read_batches, write_header
 from flashlab.hw4.judge import TOLERANCE, Judgement, line
 from flashlab.hw4.program import Parts, run_program
 from flashlab.hw4.reference import worst_error
+from flashlab.hw4.steps import find_step
 
 SIZES = Sizes(batch_size=5, seq_len=9, head_dim=32)
 
@@ -114,13 +115,19 @@ def test_an_output_that_was_there_stays_where_the_input_is_wrong(tmp_path: Path)
     assert target.read_bytes() == b"before"
 
 
+def test_a_step_is_found_whatever_the_case_of_its_letters(tmp_path: Path) -> None:
+    source, target = write_input(tmp_path / "in.bin"), tmp_path / "out.bin"
+    assert main(["hw4", str(source), str(target), "--step", "sequential"]) == 0
+    assert find_step("TENSORfp16").name == "TensorFP16"
+
+
 def test_an_unknown_step_is_answered_with_the_steps_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = write_input(tmp_path / "in.bin")
-    assert main(["hw4", str(source), str(tmp_path / "out.bin"), "--step", "Registrs"]) == 1
+    assert main(["hw4", str(source), str(tmp_path / "out.bin"), "--step", "registrs"]) == 1
     said = capsys.readouterr().err
-    assert "unknown step Registrs (did you mean Registers?)" in said
+    assert "unknown step registrs (did you mean Registers?)" in said
     assert "Sequential, GlobalMemory, SharedTiles" in said
 
 

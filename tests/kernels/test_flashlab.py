@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from flashlab.implementations import KERNELS
+from flashlab.benchmarks.implementations import KERNELS
 from flashlab.measuring.kernel import load_kernel
 
 pytestmark = pytest.mark.skipif(

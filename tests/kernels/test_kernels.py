@@ -9,7 +9,7 @@ import torch
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import KERNELS, find_implementations
+from flashlab.benchmarks.implementations import KERNELS, find_implementations
 from flashlab.measuring.child import measure
 from flashlab.measuring.kernel import load_kernel
 

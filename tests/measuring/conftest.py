@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from flashlab.implementations import Implementation, read_implementation
-from flashlab.processes import WORKFLOW_PID
+from flashlab.benchmarks.implementations import Implementation, read_implementation
+from flashlab.calls.watching import WORKFLOW_PID
 
 HEAD = """
 NAME = "Mine"

@@ -15,7 +15,7 @@ import torch
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import Implementation
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.measuring.child import measure
 from flashlab.measuring.failures import IncorrectError, describe_failure
 from flashlab.measuring.kernel import load_kernel

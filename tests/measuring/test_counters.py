@@ -18,10 +18,10 @@ from flashlab import machine
 from flashlab.benchmarks.attention import measure
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import Implementation
+from flashlab.benchmarks.implementations import Implementation
+from flashlab.calls.watching import has_ended
 from flashlab.measuring import counters, supervise
 from flashlab.measuring.supervise import measure_run
-from flashlab.processes import has_ended
 from flashlab.records import COUNTERS, Record, read_record
 
 Kernel = Callable[[str], Implementation]

@@ -8,7 +8,7 @@ import torch
 
 from flashlab.benchmarks.attention import measure
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import find_implementations
+from flashlab.benchmarks.implementations import find_implementations
 from flashlab.measuring.kernel import load_kernel
 from flashlab.measuring.memory import peak_memory
 

@@ -10,10 +10,10 @@ import pytest
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import Implementation, find_implementations
+from flashlab.benchmarks.implementations import Implementation, find_implementations
 from flashlab.measuring.operators import Call, computing, nested, typical
 from flashlab.measuring.supervise import measure_run
-from flashlab.plan import operators_protocol
+from flashlab.plan.planning import operators_protocol
 from flashlab.records import Record, read_record
 
 SHAPE = Shape(1, 128, 2, 64, True)

@@ -17,11 +17,11 @@ from waiting import PATIENCE, wait_until
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import Implementation
+from flashlab.benchmarks.implementations import Implementation
+from flashlab.calls.watching import WORKFLOW_PID, has_ended
 from flashlab.measuring.start import fingerprint
 from flashlab.measuring.supervise import measure_run
 from flashlab.measuring.warm import open_devices, preload
-from flashlab.processes import WORKFLOW_PID, has_ended
 from flashlab.records import read_record
 
 Kernel = Callable[[str], Implementation]
@@ -30,7 +30,7 @@ SUPERVISOR = """
 import json, sys
 from pathlib import Path
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.implementations import read_implementation
+from flashlab.benchmarks.implementations import read_implementation
 from flashlab.measuring.supervise import measure_run
 from flashlab.runs import Run
 order = json.loads(sys.argv[1])

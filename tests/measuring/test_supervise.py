@@ -16,11 +16,11 @@ from flashlab import machine
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.implementations import Implementation
+from flashlab.benchmarks.implementations import Implementation
+from flashlab.calls.watching import WORKFLOW_PID, WorkflowGoneError
 from flashlab.measuring import supervise
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervise import measure_run
-from flashlab.processes import WORKFLOW_PID, WorkflowGoneError
 from flashlab.proof import seal_of
 from flashlab.records import Record, read_record
 from flashlab.runs import Run

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.experiment import run_keys
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.figures import draw_figures, draw_overview
+from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
-from flashlab.findings.derive import write_findings
-from flashlab.plan_files import experiment_file, records_file
+from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.records import parse_record, write_record
 from flashlab.remarks import read_remarks
-from flashlab.report import write_page, write_report
 from flashlab.report.content import compose
 from flashlab.report.document import Report
-from flashlab.sweep import run_keys
-from flashlab.tables import write_tables
+from flashlab.report.render import write_page, write_report
 
 Rows = list[dict[str, str]]
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"

@@ -12,8 +12,8 @@ from typing import Any
 import pikepdf
 import pytest
 
+from flashlab.analysis.experiment import TABLES
 from flashlab.report.software import software
-from flashlab.sweep import TABLES
 
 EXPERIMENTS = ("summary", "seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 

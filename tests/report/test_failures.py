@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from report.reading import en
 
 
 def pages(pdf: Path) -> list[str]:
@@ -39,10 +40,10 @@ def test_an_experiment_without_any_number_says_so_once(
 ) -> None:
     results.fail({"Pytorch", "Flash2"})
     report = results.compose()
-    assert "No run gave numbers" in report.front.answer.heading["en"]
+    assert "No run gave numbers" in en(report.front.answer.heading)
     for section in report.sections:
         assert section.statements.entries == []
-        assert "None of the" in section.silent["en"]
+        assert "None of the" in en(section.silent)
     found = pages(results.write())
     assert squeezed("No run gave numbers") in squeezed(found[0])
     after = squeezed("".join(found[1:]))

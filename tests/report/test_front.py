@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from report.reading import TELLERS, en, texts
 
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json, write_json
 from flashlab.report.document import Cell, Conclusion, FigureEntry, Front
 from flashlab.report.front import shortened
 from flashlab.report.render import on_one_page, to_html, to_pdf
+from flashlab.telling.values import say
 
 LONG_NAME = "Abacus Mark {n} Super Special Edition with Very Many Beads and 192 Threads (384 CPUs)"
-OVERVIEW = {"zh_TW": "總覽", "en": "Overview"}
 AUTHOR = {"name": "王小明", "id": "113062000", "course": "Parallel Programming"}
 
 
@@ -43,10 +44,6 @@ def name_devices(results: Any, count: int) -> None:
     results.derive_findings()
 
 
-def words_of(texts: dict[str, str], squeezed: Callable[[str], str]) -> list[str]:
-    return [squeezed(text) for text in texts.values()]
-
-
 def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Front:
     """Page one has all that it is left with, and page two begins with the first chapter."""
     report = on_one_page(results.compose(), results.local)
@@ -59,13 +56,14 @@ def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Fr
         *(e.conclusion for e in front.experiments),
     ):
         if conclusion is not None:
-            assert all(each in squeezed(first) for each in words_of(conclusion.heading, squeezed))
+            for language in results.config["languages"]:
+                assert squeezed(TELLERS[language].tell(conclusion.heading)) in squeezed(first)
     if front.headline is not None:
         names = [cell.text for row in front.headline.rows if isinstance(cell := row.cells[0], Cell)]
         assert all(squeezed(name) in squeezed(first) for name in names)
-    begins = report.chapters[0].title if report.headline is None else OVERVIEW
-    languages = results.config["languages"]
-    assert squeezed(second).startswith(squeezed("".join(begins[name] for name in languages)))
+    begins = report.chapters[0].title if report.headline is None else say("section.overview")
+    titles = (TELLERS[language].tell(begins) for language in results.config["languages"])
+    assert squeezed(second).startswith(squeezed("".join(titles)))
     return front
 
 
@@ -133,10 +131,9 @@ def test_a_failed_gate_stands_first_on_page_one(
     first = squeezed(texts_of_pages(results.write())[0])
     front = results.compose().front
     (wrong,) = front.wrong
-    for language in ("zh_TW", "en"):
-        said = squeezed(wrong.text[language])
-        assert first.index(said) < first.index(squeezed(front.answer.heading[language]))
-    assert "0.47" in wrong.text["en"]
+    for said, answer in zip(texts(wrong.text), texts(front.answer.heading), strict=True):
+        assert first.index(squeezed(said)) < first.index(squeezed(answer))
+    assert "0.47" in en(wrong.text)
 
 
 def set_headline(results: Any, verdict: str, ratio: float) -> None:
@@ -144,7 +141,7 @@ def set_headline(results: Any, verdict: str, ratio: float) -> None:
     found = results.findings()
     for finding in found:
         if finding["experiment"] == "summary":
-            finding |= {"verdict": verdict, "params": {"count": 1, "low": ratio, "high": ratio}}
+            finding |= {"verdict": verdict, "facts": {"count": 1, "low": ratio, "high": ratio}}
     write_json(results.local / "findings.json", found)
 
 
@@ -161,22 +158,10 @@ def test_the_headline_quotes_the_findings_with_their_verdicts(
 ) -> None:
     set_headline(results, verdict, 1.03)
     headline = results.compose().front.headline
-    said = dict(zip((c["en"] for c in headline.columns), headline.rows[-1].cells, strict=True))
+    said = dict(zip(map(en, headline.columns), headline.rows[-1].cells, strict=True))
     for heading in ("Forward (ms)", "Total time (ms)", "Peak memory (MiB)"):
         assert (said[heading].text, said[heading].strong) == (shown, strong)
     assert said["Forward (TFLOP/s)"] == Cell("")
-
-
-def test_the_baseline_is_defined_on_page_one(results: Any) -> None:
-    names = results.compose().front.names
-    assert "Pytorch: the course's naive implementation" in names["en"]
-    assert "每次呼叫都重建因果遮罩" in names["zh_TW"]
-
-
-def test_on_a_cpu_flash2_is_called_what_it_runs_there(results: Any) -> None:
-    names = results.compose().front.names
-    assert "Flash2: PyTorch's CPU flash kernel" in names["en"]
-    assert "FlashAttention-2" not in "".join(names.values())
 
 
 def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) -> None:
@@ -188,11 +173,10 @@ def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) ->
 
 
 def test_what_does_not_fit_goes_from_the_end_after_smaller_type() -> None:
-    told = [Conclusion({"en": str(n)}, None, None, None, [], False, ()) for n in range(5)]
-    figure = FigureEntry("summary", Path(), {}, {})
-    nothing: dict[str, str] = {}
+    told = [Conclusion(str(n), None, None, 0, None, [], False, ()) for n in range(5)]
+    figure = FigureEntry("summary", Path(), "", "")
     front: Front | None = Front(
-        nothing, "", [], [], nothing, [], [], None, None, told, [], figure, None, None
+        "", "", [], [], "", [], [], None, None, told, [], figure, None, None
     )
     seen = []
     while front is not None:

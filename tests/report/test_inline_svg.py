@@ -60,8 +60,8 @@ def test_each_mark_of_a_run_has_its_number_and_its_place(tmp_path: Path) -> None
  <g clip-path="url(#m)"><use x="1"/><use x="2"/></g></g></svg>""",
         encoding="utf-8",
     )
-    figure = FigureEntry("figure-1", path, {"en": "It"}, {"en": "It"})
-    drawn = inline(figure, FigureStyles(), LANGUAGES, {"a.json": 7, "b.json": 9})
+    figure = FigureEntry("figure-1", path, "It", "It")
+    drawn = inline(figure, FigureStyles(), LANGUAGES, {"a.json": 7, "b.json": 9}, "It")
     assert 'data-metric="forward_time" data-implementation="Flash2"' in drawn
     found = re.findall('data-run="(.*?)" data-at="(.*?)"', drawn)
     assert found == [("7", "64 6.7"), ("9", "128 10")]
@@ -70,9 +70,8 @@ def test_each_mark_of_a_run_has_its_number_and_its_place(tmp_path: Path) -> None
 def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> None:
     path = tmp_path / "time.svg"
     path.write_text(SVG, encoding="utf-8")
-    texts = {"en": "Time & rate"}
     styles = FigureStyles()
-    drawn = inline(FigureEntry("figure-1", path, texts, texts), styles, LANGUAGES, {})
+    drawn = inline(FigureEntry("figure-1", path, "", ""), styles, LANGUAGES, {}, "Time & rate")
     assert re.sub(r"\s+", " ", drawn) == (
         '<svg viewBox="0 0 247.12 100" style="width: 50.1%" role="img" '
         'aria-label="Time &amp; rate">'

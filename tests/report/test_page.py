@@ -482,8 +482,8 @@ def with_crossovers(results: Any) -> Path:
     )
     for low, name in enumerate(("Pytorch", "Flash2", "Flash2"), start=16):
         subject = template["subject"] | {"implementation": name, "other": "Flex"}
-        params = {"low_at": low, "high_at": 64, "before": "Flex", "after": "Flash2"}
-        crosses = {"subject": subject, "verdict": "crosses", "params": params}
+        facts = {"low_at": low, "high_at": 64, "before": "Flex", "after": "Flash2"}
+        crosses = {"subject": subject, "verdict": "crosses", "facts": facts}
         found.append({**template, **crosses})
     (results.local / "findings.json").write_text(json.dumps(found), encoding="utf-8")
     made: Path = results.write_page()

@@ -10,6 +10,9 @@ import csv
 import io
 import math
 import re
+import struct
+from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -22,13 +25,14 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.proof import GPU_UUID, NONCE, SEAL, seal_of
 from flashlab.records import COUNTERS, STATUSES
 from flashlab.runs import Run
-from flashlab.untrusted import UnsoundFileError, parse_json
+from flashlab.untrusted import UnsoundFileError, decoded, parse_json
 
 RUNS_CSV = "runs.csv"
 RUNS_CSV_COLUMNS = ("file", "impl", *(parameter.name for parameter in ATTENTION.given))
 SIZES = ("batch_size", "seq_len", "num_heads", "emb_dim")
 PASSES = ("forward", "backward", "forward_backward")
 MAX_ROWS = 20_000
+MAX_COLUMNS = 100
 MAX_SAMPLES = 20_000
 """Most samples of a pass that are read from a record."""
 
@@ -43,7 +47,13 @@ IMPLEMENTATIONS = {
 }
 """What the course's two implementations are called, in lower case."""
 
-CAUSAL = {"true": True, "1": True, "false": False, "0": False}
+CAUSAL = {
+    **dict.fromkeys(("true", "1", "yes", "y", "t"), True),
+    **dict.fromkeys(("false", "0", "no", "n", "f"), False),
+}
+
+SPREADSHEETS = "cp950"
+"""What a spreadsheet in Taiwan writes where it does not write UTF-8: Big5."""
 
 TIME, RATE, MEMORY = "time(s)", "FLOPS(TFLOPs/s)", "peak_memory_usage(MB)"
 RANGES = {TIME: (1e-7, 3600.0), RATE: (1e-9, 1e5), MEMORY: (1e-4, 2.0**21)}
@@ -61,6 +71,9 @@ them. A few operations in any order stay below 1e-15; a number off by more than 
 ROUNDED_DIGITS = 9
 """Numbers of which none has more decimals, or more significant digits, than this were rounded by
 somebody: the script writes 16 or 17 significant digits."""
+
+SINGLE_ERROR = 2.0**-24
+"""The largest relative error of rounding to float32."""
 
 FLOPS_RATIOS = {
     "forward": 1.0,
@@ -87,25 +100,21 @@ class NotMeasuredError(Exception):
 
 @dataclass(frozen=True)
 class Rounding:
-    """How coarsely a file's times and rates were rounded; exact doubles if both are None.
+    """How coarsely a file's times, or its rates, were rounded; by default not at all.
 
     `decimals` counts digits after the point, `digits` significant ones. Either may be what was
-    rounded to, so an error is the larger of the two.
+    rounded to, so an error is the larger of the two. `is_single` is whether they are float32.
     """
 
     decimals: int | None = None
     digits: int | None = None
+    is_single: bool = False
 
     def relative_error(self, value: float) -> float:
         """The largest relative error that rounding left in `value`."""
         by_decimals = 0.0 if self.decimals is None else 0.5 * 10.0**-self.decimals / value
         by_digits = 0.0 if self.digits is None else 0.5 * 10.0 ** (1 - self.digits)
-        return max(by_decimals, by_digits)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether nothing was rounded off."""
-        return self.decimals is None and self.digits is None
+        return max(by_decimals, by_digits, SINGLE_ERROR if self.is_single else 0.0)
 
 
 @dataclass(frozen=True)
@@ -115,23 +124,43 @@ class Numbers:
     seconds: Mapping[str, float]
     rates: Mapping[str, float]
     peak_mib: float
-    rounding: Rounding = Rounding()
+    time_rounding: Rounding = Rounding()
+    rate_rounding: Rounding = Rounding()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether rates, times and their sum agree to the last digits of a double."""
+        flops = [self.rates[name] * self.seconds[name] / FLOPS_RATIOS[name] for name in PASSES]
+        total = self.seconds["forward"] + self.seconds["backward"]
+        added_up = agree(total, self.seconds["forward_backward"])
+        return added_up and all(agree(flops[0], other) for other in flops)
+
+    @property
+    def memory_error(self) -> float:
+        """How far the memory in MiB may be off: half of its last digit, or what float32 leaves."""
+        exponent = int(Decimal(repr(self.peak_mib)).normalize().as_tuple().exponent)
+        single = SINGLE_ERROR * self.peak_mib if _is_single(self.peak_mib) else 0.0
+        return max(0.5 * 10.0 ** min(exponent, 0), single)
 
     def product_error(self, name: str) -> float:
         """The relative error of rate × time of a pass that rounding explains."""
-        time, rate = (self.rounding.relative_error(x[name]) for x in (self.seconds, self.rates))
+        if self.is_exact:
+            return ARITHMETIC_TOLERANCE
+        time = self.time_rounding.relative_error(self.seconds[name])
+        rate = self.rate_rounding.relative_error(self.rates[name])
         return max(ARITHMETIC_TOLERANCE, time + rate + time * rate)
 
     @property
     def sum_error(self) -> float:
         """The relative error of the sum of the two times that rounding explains."""
-        error = sum(value * self.rounding.relative_error(value) for value in self.seconds.values())
+        rounding = self.time_rounding
+        error = sum(value * rounding.relative_error(value) for value in self.seconds.values())
         return max(ARITHMETIC_TOLERANCE, error / self.seconds["forward_backward"])
 
     @property
     def _sharpest(self) -> str:
         """The pass whose rate × time is the least affected by rounding."""
-        return "forward" if self.rounding.is_exact else min(PASSES, key=self.product_error)
+        return "forward" if self.is_exact else min(PASSES, key=self.product_error)
 
     @property
     def forward_flops(self) -> float:
@@ -260,8 +289,15 @@ def _read_numbers(document: Mapping[str, Any]) -> Numbers:
             found[name] = _read_number(measured[key], f"{name}.{key}", key)
     if MEMORY not in document:
         raise UnsoundFileError("form.missing", key=MEMORY)
-    rounding = _rounding_of([*seconds.values(), *rates.values()])
-    return Numbers(seconds, rates, _read_number(document[MEMORY], MEMORY, MEMORY), rounding)
+    peak = _read_number(document[MEMORY], MEMORY, MEMORY)
+    roundings = (_rounding_of([*values.values()]) for values in (seconds, rates))
+    return Numbers(seconds, rates, peak, *roundings)
+
+
+def _is_single(value: float) -> bool:
+    """Whether a number is exactly one of float32."""
+    found: float = struct.unpack("f", struct.pack("f", value))[0]
+    return found == value
 
 
 def _rounding_of(values: Sequence[float]) -> Rounding:
@@ -272,6 +308,7 @@ def _rounding_of(values: Sequence[float]) -> Rounding:
     return Rounding(
         max(decimals, 0) if decimals <= ROUNDED_DIGITS else None,
         digits if digits <= ROUNDED_DIGITS else None,
+        all(map(_is_single, values)),
     )
 
 
@@ -431,8 +468,14 @@ def _read_row(line: int, cells: Mapping[str, str]) -> DeclaredRun:
 
 
 def _delimiter_of(header: str) -> str:
-    """What separates the cells: a comma, or what spreadsheets write in its place."""
-    return "," if "," in header else next((c for c in ";\t" if c in header), ",")
+    """What separates the cells: a comma, or what spreadsheets write in its place.
+
+    UnsoundFileError where it separates more columns than any table of runs has.
+    """
+    delimiter = "," if "," in header else next((c for c in ";\t" if c in header), ",")
+    if header.count(delimiter) >= MAX_COLUMNS:
+        raise UnsoundFileError("form.csv_columns", most=str(MAX_COLUMNS))
+    return delimiter
 
 
 def _column_of(name: str) -> str:
@@ -442,7 +485,7 @@ def _column_of(name: str) -> str:
 
 def _read_header(cells: Sequence[str]) -> list[str]:
     header = [_column_of(name) for name in cells]
-    twice = sorted({name for name in header if name and header.count(name) > 1})
+    twice = sorted(name for name, count in Counter(header).items() if name and count > 1)
     declared = {*RUNS_CSV_COLUMNS, "device"} - {"file"}
     if "file" not in header:
         raise UnsoundFileError("form.csv_lacking", columns="file")
@@ -458,20 +501,20 @@ def read_runs_csv(content: bytes) -> DeclaredRuns:
 
     Columns: file, and any of impl, batch_size, seq_len, num_heads, emb_dim, causal and device (the
     GPU's name); an empty cell declares nothing. A row that is unsound is a problem, whose ``line``
-    parameter is its line. Semicolons, tabs, capitals and ``16.0`` are understood, with a note.
+    parameter is its line. Semicolons, tabs, capitals, ``16.0``, UTF-16 and Big5 are understood,
+    with a note.
 
     UnsoundFileError where the whole file cannot be read, or lacks a column.
     """
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UnsoundFileError("form.not_utf8") from error
+    text = decoded(content, SPREADSHEETS)
     if "\0" in text:
         raise UnsoundFileError("form.csv", reason="it contains a NUL character")
     delimiter = _delimiter_of(text.lstrip().partition("\n")[0])
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     found = DeclaredRuns()
     notes: set[str] = {"form.csv_delimiter"} if delimiter != "," else set()
+    if text.encode() != content.removeprefix(BOM_UTF8):
+        notes.add("form.csv_encoding")
     try:
         first = next(rows, [])
         header = _read_header(first)

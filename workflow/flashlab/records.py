@@ -301,17 +301,18 @@ def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is not a number in JSON")
 
 
-def read_record(path: Path, expected: Run, sha256: str | None = None) -> Record:
-    """Read the record of the run `expected`.
+def read_record(path: Path, expected: Run | None = None, sha256: str | None = None) -> Record:
+    """Read the record of the run `expected`, or of any run.
 
     RecordError where the file is missing, is no record, belongs to another run, or (where
     `sha256` is given, from a dataset's manifest) has changed since it was recorded.
     """
+    whose = f" of {expected}" if expected else ""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise RecordError(
-            f"{path}: the record of {expected} cannot be read ({error.strerror}); {REMEDY}"
+            f"{path}: the record{whose} cannot be read ({error.strerror}); {REMEDY}"
         ) from error
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise RecordError(
@@ -323,6 +324,6 @@ def read_record(path: Path, expected: Run, sha256: str | None = None) -> Record:
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: not JSON ({error}); {REMEDY}") from error
     record = parse_record(document, str(path))
-    if record.run != expected:
+    if expected is not None and record.run != expected:
         raise RecordError(f"{path}: holds the run {record.run}, but {expected} was asked for")
     return record

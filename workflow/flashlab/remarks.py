@@ -144,7 +144,7 @@ def _read_image(path: Path) -> Picture:
             f"it has {size / 1024**2:.1f} MiB, and the most is {MAX_BYTES // 1024**2} MiB; "
             "scale it down"
         )
-    return picture_of(content, suffix_of(path.name))
+    return picture_of(content)
 
 
 def remark_of(

@@ -1,4 +1,4 @@
-"""Which files of the package a module depends on, read from its imports.
+"""Which files of ours a module depends on, read from its imports.
 
 The rules name these as inputs, so that an edit reruns the stages that it touches and no other.
 """
@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parent
 
 def _path(module: str) -> Path | None:
     """The file of one of our modules, None for anything else."""
-    if module != PACKAGE.name and not module.startswith(f"{PACKAGE.name}."):
+    if not module.startswith(PACKAGE.name):
         return None
     path = PACKAGE.parent.joinpath(*module.split("."))
     for candidate in (path.with_suffix(".py"), path / "__init__.py"):
@@ -25,7 +25,7 @@ def _path(module: str) -> Path | None:
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a file of the package."""
+    """The dotted name of a file of ours."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -59,13 +59,14 @@ def imported_files(path: Path) -> frozenset[Path]:
 
 
 def sources_of(module: str) -> list[Path]:
-    """A module's file and every file of the package that it imports, directly or not.
+    """A module's file and every file of ours that it imports, directly or not.
 
-    Raises ModuleNotFoundError if the name is not a module of the package.
+    Ours are the package's modules and those of `flashlab_grading` beside it. Raises
+    ModuleNotFoundError for the name of any other.
     """
     start = _path(module)
     if start is None:
-        raise ModuleNotFoundError(f"{module} is no module of {PACKAGE.name}")
+        raise ModuleNotFoundError(f"{module} is no module of ours")
     found, waiting = set(), [start]
     while waiting:
         path = waiting.pop()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -38,7 +39,7 @@ class UnsoundFileError(Exception):
         self.params = params
 
     def __str__(self) -> str:
-        from flashlab.catalogs import message  # not needed where every file is sound
+        from flashlab.telling.catalogs import message  # not needed where every file is sound
 
         return message("en", "course", self.code).format_map(self.params)
 
@@ -145,18 +146,25 @@ def _check_depth(document: Any) -> None:
     raise UnsoundFileError("form.nested", most=str(MAX_JSON_DEPTH))
 
 
+def decoded(content: bytes, otherwise: str = "utf-8") -> str:
+    """Text in UTF-8, in UTF-16 with its mark, or `otherwise`; UnsoundFileError for any other."""
+    encodings = ("utf-16",) if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ("utf-8-sig",)
+    for encoding in (*encodings, otherwise):
+        with suppress(UnicodeDecodeError):
+            return content.decode(encoding)
+    raise UnsoundFileError("form.not_utf8")
+
+
 def parse_json(content: bytes) -> Any:
-    """The document of strict JSON in UTF-8; UnsoundFileError for anything else."""
+    """The document of strict JSON, its text as of `decoded`; UnsoundFileError for anything else."""
     try:
         document = json.loads(
-            content.decode("utf-8-sig"),
+            decoded(content),
             object_pairs_hook=_refuse_duplicate_keys,
             parse_constant=_refuse_constant,
             parse_int=_parse_integer,
             parse_float=_parse_fraction,
         )
-    except UnicodeDecodeError as error:
-        raise UnsoundFileError("form.not_utf8") from error
     except RecursionError as error:
         raise UnsoundFileError("form.nested", most=str(MAX_JSON_DEPTH)) from error
     except json.JSONDecodeError as error:

@@ -8,7 +8,7 @@ rule comparison:
     input:
         plan=comparison_plan,
         records=compared_records,
-        sources=sources("flashlab.comparing.comparison"),
+        sources=sources("flashlab.compare.two_sides"),
     output:
         "results/compare/comparison.json",
     log:
@@ -25,7 +25,7 @@ rule comparison:
 rule comparison_figures:
     input:
         comparison="results/compare/comparison.json",
-        sources=sources("flashlab.comparing.figures"),
+        sources=sources("flashlab.compare.dumbbells"),
         fonts=FONTS,
     output:
         directory("results/compare/figures"),
@@ -44,12 +44,12 @@ rule comparison_figures:
 COMPARISON_INPUTS = {
     "comparison": "results/compare/comparison.json",
     "figures": "results/compare/figures",
-    "sources": sources("flashlab.comparing.pages"),
+    "sources": sources("flashlab.compare.rendered"),
     "templates": [
         str(ROOT.joinpath("templates", name))
         for name in ("compare.html.j2", "report.css", "compare.css", "compare-screen.css")
     ],
-    "catalogs": catalogs("comparison"),
+    "catalogs": catalogs("compare"),
     "fonts": FONTS,
 }
 

@@ -1,6 +1,12 @@
 # config -> records: what is counted of chosen runs, one job each: on a GPU its hardware counters,
 # where Nsight Compute is installed, on a CPU the operators by PyTorch's profiler.
 
+
+def counters_order(wildcards):
+    """Which counters to read for a record: the run and the protocol."""
+    return json.dumps(ORDERS[f"counters-{wildcards.record}.json"])
+
+
 if PREPARED.orders:
 
     rule measure_counters:
@@ -19,7 +25,7 @@ if PREPARED.orders:
             mem_mb=MEMORY["measure"],
         params:
             order=counters_order,
-            machine=machine_option,
+            machine=MACHINE,
         message:
             "Reading the counters of {wildcards.record}"
         shell:
@@ -28,26 +34,6 @@ if PREPARED.orders:
 
     # A run's name begins with its implementation, which is a word.
     ruleorder: measure_counters > measure
-
-    # Adds the counters to a recorded dataset of the same runs.
-    rule freeze_counters:
-        input:
-            config=freeze_config,
-            records=PREPARED.counters,
-            plans=expand(f"{PLAN}/records/{{experiment}}.json", experiment=PREPARED.experiments),
-        log:
-            f"{HOME}/logs/freeze_counters.log",
-        localrule: True
-        conda:
-            CONDA
-        params:
-            name=PREPARED.config.get("name", ""),
-            data=str(DATA),
-        message:
-            "Adding the counters to the recorded dataset in {params.data}"
-        shell:
-            "python -m flashlab freeze-counters --name {params.name:q} --data {params.data:q} "
-            "{input.plans:q} > {log:q} 2>&1"
 
 
 rule counters:

@@ -6,7 +6,7 @@ rule figures:
         plan=f"{PLAN}/experiments/{{experiment}}.json",
         tables=multiext(f"{HOME}/tables/{{experiment}}/", "runs.csv", "metrics.csv"),
         languages=f"{PLAN}/languages.json",
-        sources=sources("flashlab.figures"),
+        sources=sources("flashlab.figures.stage"),
         catalogs=catalogs("figures"),
         fonts=FONTS,
         remade=remade(f"{HOME}/figures/{{experiment}}"),
@@ -25,7 +25,7 @@ rule figures:
     conda:
         CONDA
     params:
-        tables=all_tables_folder,
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
     message:
         "Drawing {wildcards.experiment}"
     shell:
@@ -46,7 +46,7 @@ rule overview:
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
         languages=f"{PLAN}/languages.json",
-        sources=sources("flashlab.figures"),
+        sources=sources("flashlab.figures.stage"),
         catalogs=catalogs("figures"),
         fonts=FONTS,
         remade=remade(f"{HOME}/overview"),
@@ -66,8 +66,8 @@ rule overview:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=all_tables_folder,
-        ceilings=ceilings_option,
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        ceilings=CEILINGS,
     message:
         "Drawing the figures across experiments"
     shell:

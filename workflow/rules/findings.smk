@@ -1,5 +1,7 @@
 # tables -> findings: what the report says, as data.
 
+CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
+
 
 rule findings:
     input:
@@ -13,7 +15,7 @@ rule findings:
         claims=CLAIMS,
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
-        sources=sources("flashlab.findings.derive"),
+        sources=sources("flashlab.analysis.derive"),
         remade=remade(f"{HOME}/findings.json"),
     output:
         f"{HOME}/findings.json",
@@ -25,8 +27,8 @@ rule findings:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=all_tables_folder,
-        ceilings=ceilings_option,
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        ceilings=CEILINGS,
     message:
         "Deriving the findings"
     shell:

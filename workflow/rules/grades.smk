@@ -10,7 +10,7 @@ rule grades:
     input:
         order=grading_order,
         measured=GRADING.records,
-        sources=sources("flashlab.grading.stage"),
+        sources=sources("flashlab_grading.stage"),
         catalogs=catalogs("grades") + catalogs("course"),
     output:
         grades="results/grading/grades.csv",
@@ -31,7 +31,7 @@ rule grades:
 rule grades_pdf:
     input:
         document="results/grading/grades.json",
-        sources=sources("flashlab.grading.pages"),
+        sources=sources("flashlab_grading.sheets"),
         templates=[
             str(ROOT.joinpath("templates", name))
             for name in ("grades.html.j2", "grades.css", "report.css")

@@ -1,5 +1,16 @@
 # config -> records: one job for each run. Where the records are recorded, nothing is measured.
 
+
+def measure_order(wildcards):
+    """What to measure for a record: the run and the protocol."""
+    return json.dumps(ORDERS[f"{wildcards.record}.json"])
+
+
+def measure_priority(wildcards):
+    """The higher the earlier among the processes of its run."""
+    return MAX_PROCESSES - ORDERS[f"{wildcards.record}.json"]["process"]
+
+
 if PREPARED.orders:
 
     # On the CPU a run takes every core, so that no other job runs beside it. The first processes of
@@ -22,7 +33,7 @@ if PREPARED.orders:
             mem_mb=MEMORY["measure"],
         params:
             order=measure_order,
-            machine=machine_option,
+            machine=MACHINE,
         message:
             "Measuring {wildcards.record}"
         shell:
@@ -46,7 +57,7 @@ if PREPARED.orders:
             mem_mb=MEMORY["measure"],
         params:
             device=PREPARED.device,
-            machine=machine_option,
+            machine=MACHINE,
         message:
             "Measuring the machine's ceilings"
         shell:

@@ -3,6 +3,10 @@
 # Each is rendered beside the results and copied to report/ last, so that a report that fails
 # leaves the one before it where it was.
 
+from flashlab.plan.plan_files import shown_file
+
+SHOWN = str(PLAN_ROOT / shown_file(REPORT))
+PUBLISHED = sorted(map(str, ROOT.joinpath("data", "published").glob("*.csv")))
 REPORT_INPUTS = {
     "config": f"{PLAN}/config.json",
     "experiments": f"{PLAN}/experiments.json",
@@ -19,7 +23,7 @@ REPORT_INPUTS = {
     "ceilings": PREPARED.ceilings or [],
     "devices": DEVICES,
     "published": PUBLISHED,
-    "sources": sources("flashlab.report"),
+    "sources": sources("flashlab.report.render"),
     "templates": [
         str(ROOT.joinpath("templates", name))
         for name in ("report.html.j2", "report.css", "fonts/fonts.conf")
@@ -33,6 +37,18 @@ PAGE_TEMPLATES = [
     for pattern in ("page*.*", "uplot/uPlot.*", "uplot/LICENSE")
     for path in sorted(ROOT.joinpath("templates").glob(pattern))
 ]
+
+
+def remade_report(kind, output):
+    """An input function, as of `remade`, for a report: whatever it is made of is an input of it."""
+    reports = {f"{folder}/{REPORT}.{each}" for folder in (HOME, "report") for each in REPORTS}
+    others = reports - {f"{HOME}/{REPORT}.{kind}", output}
+
+    def newer_input(wildcards):
+        must_run = PREPARED.remade.keys() - others and Path(output).exists()
+        return [str(call.remaking_file(PREPARED, PLAN_ROOT))] if must_run else []
+
+    return newer_input
 
 
 rule report:
@@ -49,8 +65,8 @@ rule report:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=results_folder,
-        ceilings=ceilings_option,
+        results=subpath(input.findings, parent=True),
+        ceilings=CEILINGS,
     message:
         "Rendering the report"
     shell:
@@ -74,8 +90,8 @@ rule page:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=results_folder,
-        ceilings=ceilings_option,
+        results=subpath(input.findings, parent=True),
+        ceilings=CEILINGS,
     message:
         "Rendering the report as an HTML page"
     shell:
@@ -104,7 +120,7 @@ rule publish_pdf:
     conda:
         CONDA
     params:
-        results=results_folder,
+        results=subpath(input.findings, parent=True),
     message:
         f"Writing report/{REPORT}.pdf"
     shell:

@@ -1,11 +1,16 @@
 # records -> tables: tidy CSV for each experiment.
 
 
+def experiment_records(wildcards):
+    """The records that an experiment's tables are made of."""
+    return PREPARED.records[wildcards.experiment]
+
+
 rule tables:
     input:
         plan=f"{PLAN}/records/{{experiment}}.json",
         records=experiment_records,
-        sources=sources("flashlab.tables"),
+        sources=sources("flashlab.analysis.tables"),
         remade=remade(*(f"{HOME}/tables/{{experiment}}/{t}.csv" for t in TABLES)),
     output:
         runs=f"{HOME}/tables/{{experiment}}/runs.csv",
@@ -17,7 +22,7 @@ rule tables:
     conda:
         CONDA
     params:
-        tables=written_tables_folder,
+        tables=subpath(output.runs, parent=True),
     message:
         "Tabulating {wildcards.experiment}"
     shell:

@@ -11,7 +11,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from flashlab.benchmarks.settings import Keys
 
 Texts = Mapping[str, str]
 """One text for each language."""
@@ -219,7 +222,7 @@ class Benchmark:
     consists of. `variables` are environment variables of the measuring process, by kind of device.
     On a kind of device in `simulated`, a simulator runs the implementations: their times are
     compared with nothing. `curves` are what a run gives step by step. `protocols` are ways of
-    measuring of the benchmark's own: each with its settings, as properties of a JSON Schema.
+    measuring of the benchmark's own: each with what gives its settings.
     `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
     a protocol need from elsewhere, and raises `fetching.FetchError`. `settings_file` reads the file
     that ``hyper_param=`` names as keys of a configuration, for these experiments; ValueError with
@@ -243,7 +246,7 @@ class Benchmark:
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     simulated: frozenset[str] = frozenset()
     curves: tuple[Curve, ...] = ()
-    protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    protocols: Mapping[str, Callable[[], type[Keys]]] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
     fetch: Callable[[Mapping[str, Any]], None] | None = None
     settings_file: Callable[[Path, Sequence[str]], dict[str, Any]] | None = None

@@ -7,14 +7,69 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.shapes import parse_shapes, shape_text
+from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
 
-DTYPES = {"cuda": ("float16", "bfloat16"), "cpu": ("float32", "bfloat16")}
-HEAD_DIMS = (32, 64, 128, 256)
+
+@dataclass(frozen=True)
+class Grid:
+    """What is checked of a kernel unless the command line says otherwise.
+
+    `dtypes` and `seq_lens` are by kind of device: a simulator takes long for what a GPU does at
+    once. Lengths are such as fill a kernel's tiles, and such as do not.
+    """
+
+    dtypes: Mapping[str, Sequence[str]]
+    seq_lens: Mapping[str, Sequence[int]]
+    head_dims: Sequence[int]
+    masks: Sequence[bool]
+    batch_size: int = 2
+    num_heads: int = 3
+
+    def shapes(self, device: str) -> list[Shape]:
+        """Every head_dim, sequence length and mask."""
+        return [
+            Shape(self.batch_size, seq_len, self.num_heads, self.num_heads * head_dim, causal)
+            for head_dim, seq_len, causal in itertools.product(
+                self.head_dims, self.seq_lens[device], self.masks
+            )
+        ]
+
+    def parse(self, text: str, device: str) -> list[Shape]:
+        """The shapes that a text names; a dimension that it omits is the grid's.
+
+        Raises ShapeError.
+        """
+        shapes = parse_shapes(
+            text,
+            batch_size=[self.batch_size],
+            seq_len=self.seq_lens[device],
+            num_heads=[self.num_heads],
+            head_dim=self.head_dims,
+        )
+        found = [shape for shape in shapes if shape.causal in self.masks]
+        if not found:
+            raise ShapeError(f"{text!r}: a step of the ladder has no mask; leave out causal")
+        return found
+
+
 SEQ_LENS = (1, 37, 128, 129, 1000)
-"""Lengths that fill a kernel's tiles, and lengths that do not."""
 
-BATCH_SIZE, NUM_HEADS = 2, 3
+GRIDS = {
+    "attention": Grid(
+        dtypes={"cuda": ("float16", "bfloat16"), "cpu": ("float32", "bfloat16")},
+        seq_lens={"cuda": SEQ_LENS, "cpu": SEQ_LENS},
+        head_dims=(32, 64, 128, 256),
+        masks=(False, True),
+    ),
+    "ladder": Grid(
+        dtypes={"cuda": ("float32",), "cpu": ("float32",)},
+        seq_lens={"cuda": SEQ_LENS, "cpu": (1, 16, 33)},
+        head_dims=(32, 64),
+        masks=(False,),
+        num_heads=1,
+    ),
+}
+"""The grids by benchmark. A step of the ladder takes heads as further batches."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +104,6 @@ class Outcome:
     def passed(self) -> bool:
         """Whether the kernel was right, or declined the case."""
         return self.status in ("ok", "unsupported")
-
-
-def shapes_of(text: str) -> list[Shape]:
-    """The shapes that a text names; dimensions that it omits are the grid's. Raises ShapeError."""
-    return parse_shapes(
-        text,
-        batch_size=[BATCH_SIZE],
-        seq_len=SEQ_LENS,
-        num_heads=[NUM_HEADS],
-        head_dim=HEAD_DIMS,
-    )
-
-
-def grid() -> list[Shape]:
-    """Every head_dim, sequence length and mask."""
-    return [
-        Shape(BATCH_SIZE, seq_len, NUM_HEADS, NUM_HEADS * head_dim, causal)
-        for head_dim, seq_len, causal in itertools.product(HEAD_DIMS, SEQ_LENS, (False, True))
-    ]
 
 
 def cases_of(shapes: Iterable[Shape], dtypes: Sequence[str]) -> list[Case]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import difflib
 import os
 import sys
 import textwrap
@@ -12,11 +14,19 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from flashlab import machine
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.implementations import (
+    ImplementationError,
+    available,
+    describe_unknown,
+    implementations_of,
+)
+from flashlab.benchmarks.ladder.declaration import LADDER
+from flashlab.benchmarks.model import Benchmark
 from flashlab.checking.cases import Case, Outcome
 from flashlab.checking.process import check
-from flashlab.implementations import ImplementationError, find_implementations
+from flashlab.checking.shapes import shape_text
 from flashlab.measuring.devices import claimed
-from flashlab.shapes import shape_text
 
 NOTICE_SECONDS = 2.0
 """How long to wait for the device before printing a notice."""
@@ -25,8 +35,18 @@ MAX_NAMED = 10
 """Failed cases that the summary names."""
 
 
-def find_kernel(name: str) -> Path:
-    """The kernel's file, from its NAME or its own path.
+def _arguments(source: str) -> list[str] | None:
+    """The names of the arguments of a source's function ``attention``, None for no such source."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    functions = (node for node in body if isinstance(node, ast.FunctionDef))
+    return next(([a.arg for a in f.args.args] for f in functions if f.name == "attention"), None)
+
+
+def find_kernel(name: str) -> tuple[Path, Benchmark]:
+    """The kernel's file, from its NAME or its own path, and whose problem it solves.
 
     Raises ImplementationError if there is no such file or name.
     """
@@ -34,8 +54,16 @@ def find_kernel(name: str) -> Path:
         path = Path(name).absolute()
         if not path.is_file():
             raise ImplementationError(f"there is no file {name}")
-        return path
-    return find_implementations()[name].path
+        is_step = _arguments(path.read_text(errors="replace")) == _arguments(
+            f"def {LADDER.entry_point}: ..."
+        )
+        return path, LADDER if is_step else ATTENTION
+    kernels, steps = implementations_of(ATTENTION), implementations_of(LADDER)
+    if name in kernels or name in steps:
+        return (kernels[name].path, ATTENTION) if name in kernels else (steps[name].path, LADDER)
+    close = difflib.get_close_matches(name, [*kernels, *steps], n=1)
+    meant = f" (did you mean {close[0]}?)" if close else ""
+    raise ImplementationError(f"{describe_unknown(name, kernels, meant)}; {available(steps)}")
 
 
 @contextmanager
@@ -101,7 +129,12 @@ def _summary(done: Sequence[tuple[Case, Outcome]], planned: int) -> Iterator[str
 
 
 def print_check(
-    kernel: Path, device: str, cases: Sequence[Case], timeout_s: float, fail_fast: bool
+    kernel: Path,
+    benchmark: Benchmark,
+    device: str,
+    cases: Sequence[Case],
+    timeout_s: float,
+    fail_fast: bool,
 ) -> bool:
     """Print the table row by row, then its summary; whether every case passed.
 
@@ -109,6 +142,7 @@ def print_check(
 
     Args:
         kernel: the kernel's file, an absolute path.
+        benchmark: whose problem it solves.
         device: ``cuda`` or ``cpu``; claimed for as long as the check takes.
         cases: what to compare.
         timeout_s: seconds that the kernel's import and each case may take.
@@ -123,7 +157,7 @@ def print_check(
     with claimed_with_notice(device) as variables:
         print(f"{kernel} on {_device_name(device, variables)}, against float64")
         print(f"dtype     {'shape':{width}}       out      dqkv  tolerance  status", flush=True)
-        with closing(check(kernel, device, variables, cases, timeout_s)) as outcomes:
+        with closing(check(kernel, benchmark, device, variables, cases, timeout_s)) as outcomes:
             for case, outcome in outcomes:
                 print(_row(case, outcome, width), flush=True)
                 done.append((case, outcome))

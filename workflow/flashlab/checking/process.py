@@ -21,6 +21,8 @@ from typing import Any
 
 import psutil
 
+from flashlab.benchmarks.model import Benchmark
+from flashlab.calls.watching import has_ended
 from flashlab.checking.cases import Case, Outcome
 from flashlab.measuring.start import (
     POLL_SECONDS,
@@ -29,7 +31,6 @@ from flashlab.measuring.start import (
     read_message,
     send_message,
 )
-from flashlab.processes import has_ended
 
 END_SECONDS = 5.0
 """How long a process that has closed its connection may take to exit."""
@@ -53,7 +54,9 @@ def _fatal_traceback(text: str, kernel: Path) -> str:
 class _Worker:
     """One checking process, in its own session with whatever it starts."""
 
-    def __init__(self, kernel: Path, device: str, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, kernel: Path, benchmark: Benchmark, device: str, variables: Mapping[str, str]
+    ) -> None:
         self._kernel = kernel
         self._connection, theirs = socket.socketpair()
         read_end, self._lifeline = os.pipe()  # closed however this process ends
@@ -62,10 +65,11 @@ class _Worker:
         with theirs:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "flashlab.checking.worker", str(kernel), device),
+                    *(sys.executable, "-m", "flashlab.checking.worker"),
+                    *(str(kernel), benchmark.name, device),
                     *map(str, descriptors),
                 ],
-                env={**job_environment(), **variables},
+                env={**job_environment(), **benchmark.variables.get(device, {}), **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # what a kernel prints is not part of the table
                 pass_fds=descriptors,
@@ -160,6 +164,7 @@ class _Worker:
 
 def check(
     kernel: Path,
+    benchmark: Benchmark,
     device: str,
     variables: Mapping[str, str],
     cases: Iterable[Case],
@@ -169,6 +174,7 @@ def check(
 
     Args:
         kernel: the kernel's file, an absolute path.
+        benchmark: whose problem it solves.
         device: ``cuda`` or ``cpu``.
         variables: environment variables that confine the process to its device.
         cases: what to compare.
@@ -181,7 +187,7 @@ def check(
     try:
         for case in cases:
             if worker is None:
-                worker = _Worker(kernel, device, variables)
+                worker = _Worker(kernel, benchmark, device, variables)
                 worker.load(timeout_s)
             outcome = worker.compare(case, timeout_s)
             if outcome.fatal:

@@ -11,16 +11,25 @@ import socket
 import sys
 import traceback
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
+import numpy as np
 import torch
 
-from flashlab.benchmarks.attention.gate import TOLERANCES, Attention, check_correctness
+# At the first backward pass PyTorch would import this, for seconds that are not the kernel's.
+import torch.fx.experimental.symbolic_shapes
+
+from flashlab.benchmarks.attention import gate
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.ladder import gate as ladder_gate
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.checking.cases import Case, Outcome
+from flashlab.hw4.program import Parts, Step
 from flashlab.measuring.child import die_with_parent
 from flashlab.measuring.failures import describe_failure
 from flashlab.measuring.kernel import load_kernel
@@ -50,55 +59,90 @@ def _device_is_lost(device: str) -> bool:
     return False
 
 
-def compare(attention: Attention, case: Case, device: str, kernel: Path) -> Outcome:
+def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
+    return gate.check_correctness(kernel.attention, case.shape, case.dtype, device)
+
+
+def _check_step(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
+    """A step of the ladder on random inputs in [-3, 3), as the assignment's are."""
+    if case.dtype != "float32":
+        raise NotImplementedError("a step of the ladder computes in float32")
+    shape, step = case.shape, Step(kernel)
+    size = (shape.batch_size * shape.num_heads, shape.seq_len, shape.head_dim)
+    q, k, v, out = (step.host_array(size) for _ in range(4))
+    random = np.random.default_rng(SEED)
+    for array in (q, k, v):
+        array[:] = random.uniform(-3, 3, size)
+    step.compute(q, k, v, out, Parts())
+    return ladder_gate.check_correctness(q, k, v, out, device)
+
+
+CHECKS = {"attention": _check_attention, "ladder": _check_step}
+"""How a kernel is checked, by the benchmark whose problem it solves."""
+
+
+def _tolerance(benchmark: Benchmark, case: Case) -> float:
+    return ladder_gate.TOLERANCE if benchmark.name == "ladder" else gate.TOLERANCES[case.dtype]
+
+
+def _checked_in_part(compared: Mapping[str, Any], case: Case) -> str:
+    """What was compared, where that is not the whole case."""
+    shape = case.shape
+    whole = {"batches": shape.batch_size * shape.num_heads, **vars(shape)}
+    letters = {"batches": "B", "batch_size": "B", "seq_len": "N", "num_heads": "H"}
+    sizes = {name: compared[name] for name in letters if name in compared}
+    if all(whole[name] == size for name, size in sizes.items()):
+        return ""
+    reduced = ",".join(f"{letters[name]}{size}" for name, size in sizes.items())
+    return f"compared at {reduced}, the most that the reference can compute"
+
+
+def compare(
+    kernel: ModuleType, benchmark: Benchmark, case: Case, device: str, path: Path
+) -> Outcome:
     """One comparison; whatever the kernel raises is an outcome."""
-    shape, tolerance = case.shape, TOLERANCES[case.dtype]
     torch.manual_seed(SEED)
+    tolerance = _tolerance(benchmark, case)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found = check_correctness(attention, shape, case.dtype, device)
+            compared = CHECKS[benchmark.name](kernel, case, device)
         except BaseException as error:  # the kernel is third-party code, and may call sys.exit
             status, message = describe_failure(error, [str(warning.message) for warning in caught])
             return Outcome(
                 status,
                 message.strip().partition("\n")[0],
                 tolerance=tolerance,
-                traceback=_kernel_traceback(error, kernel) if status == "error" else "",
+                traceback=_kernel_traceback(error, path) if status == "error" else "",
                 fatal=_device_is_lost(device),
             )
-    checked = [found[name] for name in ("batch_size", "seq_len", "num_heads")]
-    whole = checked == [shape.batch_size, shape.seq_len, shape.num_heads]
-    reduced = "B{},N{},H{}".format(*checked)
-    message = "" if whole else f"compared at {reduced}, the most that the reference can compute"
-    return Outcome("ok", message, found["errors"], tolerance)
+    return Outcome("ok", _checked_in_part(compared, case), compared["errors"], tolerance)
 
 
-def _loaded(kernel: Path) -> tuple[Attention | None, dict[str, Any]]:
-    """The kernel's function, and the message that confirms it or says why there is none."""
+def _loaded(path: Path, benchmark: Benchmark) -> tuple[ModuleType | None, dict[str, Any]]:
+    """The kernel's module, and the message that confirms it or says why there is none."""
     try:
-        module = load_kernel(kernel)
+        kernel = load_kernel(path)
     except BaseException as error:
-        return None, {"failed": f"cannot be imported:\n{_kernel_traceback(error, kernel)}"}
-    attention = getattr(module, "attention", None)
-    if not callable(attention):
-        return None, {"failed": "has no function attention(qkv, causal)"}
-    return attention, {"ready": True}
+        return None, {"failed": f"cannot be imported:\n{_kernel_traceback(error, path)}"}
+    if not callable(getattr(kernel, "attention", None)):
+        return None, {"failed": f"has no function {benchmark.entry_point}"}
+    return kernel, {"ready": True}
 
 
 def main() -> None:
     """Compare the cases that arrive on the socket until it closes."""
-    kernel, device = Path(sys.argv[1]), sys.argv[2]
-    connection_fd, lifeline, trace = map(int, sys.argv[3:])
+    path, benchmark, device = Path(sys.argv[1]), find_benchmark(sys.argv[2]), sys.argv[3]
+    connection_fd, lifeline, trace = map(int, sys.argv[4:])
     die_with_parent(lifeline)
     faulthandler.enable(trace, all_threads=False)
     with socket.socket(fileno=connection_fd) as connection:
         send_message(connection, {"started": True})
-        attention, message = _loaded(kernel)
+        kernel, message = _loaded(path, benchmark)
         send_message(connection, message)
-        while attention is not None and (order := read_message(connection)) is not None:
+        while kernel is not None and (order := read_message(connection)) is not None:
             case = Case(order["dtype"], Shape(**order["shape"]))
-            send_message(connection, asdict(compare(attention, case, device, kernel)))
+            send_message(connection, asdict(compare(kernel, benchmark, case, device, path)))
 
 
 if __name__ == "__main__":

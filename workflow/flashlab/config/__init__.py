@@ -1,6 +1,6 @@
 """The configuration: its layers merged, its defaults filled in, and all of it checked."""
 
-from flashlab.config.check import SCHEMA, parse_override, reported_config, resolve_config
+from flashlab.config.check import parse_override, reported_config, resolve_config
 from flashlab.config.layers import (
     ConfigError,
     Layer,
@@ -12,7 +12,6 @@ from flashlab.config.layers import (
 )
 
 __all__ = [
-    "SCHEMA",
     "ConfigError",
     "Layer",
     "config_file",

@@ -1,52 +1,35 @@
 """The configuration: filled with its defaults and checked before any job starts.
 
-The JSON Schema holds each key's type, bounds and default; relations between keys (a name used
-twice, a baseline that nothing measures) are checked here. All problems are reported at once, each
-with the file, the key and the remedy.
+`flashlab.config.model` holds each key's type, bounds and default; relations between keys (a name
+used twice, a baseline that nothing measures) are checked here. All problems are reported at once,
+each with the file, the key and the remedy.
 """
 
 from __future__ import annotations
 
-import copy
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_origin
 
-import jsonschema
+from pydantic import ValidationError
 
+from flashlab.benchmarks.implementations import describe_unknown
 from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT, find_benchmark
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_benchmark
-from flashlab.config.messages import KeyPath, example_text, nearest, schema_problems
-from flashlab.config.parameters import block_problems, block_schema, sweep_problems
-from flashlab.config.problems import choose_problems, problems_of
-from flashlab.implementations import describe_unknown
-from flashlab.strict_yaml import StrictYamlError, parse_yaml
+from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
+from flashlab.config.model import UNREPORTED, Configuration, configuration_of
+from flashlab.config.parameters import block_problems, sweep_problems
+from flashlab.config.problems import choose_problems
+from flashlab.config.strict_yaml import StrictYamlError, parse_yaml
 
-SCHEMA = Path(__file__).parents[2] / "schemas" / "config.schema.json"
 RESERVED_EXPERIMENT_NAMES = ("summary", "claims-lab5", "claims-sampled")
 
-# YAML has numbers that JSON does not have: infinities. And 16.0 is no size.
-_Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
-    jsonschema.Draft202012Validator,
-    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
-        {
-            "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
-            "number": lambda _, value: (
-                isinstance(value, (int, float))
-                and not isinstance(value, bool)
-                and abs(value) < float("inf")
-            ),
-        }
-    ),
-)
 
-
-def _is_text(part: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
-    if "$ref" in part:
-        part = schema["$defs"][part["$ref"].rpartition("/")[2]]
-    return "enum" in part or part.get("type") == "string"
+def _takes_text(key: str) -> bool:
+    """Whether the value of a top-level key is text, or one of some words; so of an unknown key."""
+    field = Configuration.model_fields.get(key)
+    kind: Any = field.annotation if field else str
+    return kind is str or get_origin(kind) is Literal
 
 
 def parse_override(argument: str) -> dict[str, Any]:
@@ -67,57 +50,13 @@ def parse_override(argument: str) -> dict[str, Any]:
             value = f"{{{inner}: {value}}}"
         raise ConfigError(f"--config: {argument}: write '{key}={value}'")
     value = value.strip("'\"")  # as Snakemake does
-    schema = _schema()
-    part = schema["properties"].get(key)
-    if part is None or _is_text(part, schema):
+    if _takes_text(key):
         return {key: value}
     try:
         return {key: parse_yaml(value)}
     except StrictYamlError as error:
-        raise ConfigError(f"--config: {key}: {value}: {error}{example_text(part)}") from error
-
-
-def _schema(benchmark: Benchmark = DEFAULT) -> dict[str, Any]:
-    """The schema, with the parameters and quantities that a benchmark declares."""
-    schema: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    definitions = schema["$defs"]
-    definitions["block"] = block_schema(benchmark, many=False)
-    definitions["sweep"] = block_schema(benchmark, many=True)
-    sizes = [p.name for p in benchmark.parameters if not p.is_variant]
-    definitions["parameter"] = {"enum": sizes}
-    curves = [curve.name for curve in benchmark.curves]
-    definitions["quantity"] = {"enum": [*benchmark.quantities, *curves]}
-    measure = schema["properties"]["measure"]["properties"]
-    if benchmark.protocols:
-        measure["protocol"] = {
-            "enum": list(benchmark.protocols),
-            "default": next(iter(benchmark.protocols)),
-        }
-    for name, settings in benchmark.protocols.items():
-        measure[name] = {
-            "type": "object",
-            "additionalProperties": False,
-            "default": {},
-            "properties": dict(settings),
-        }
-    schema["properties"]["benchmark"]["enum"] = list(BENCHMARKS)
-    if problems_of(benchmark):
-        one = {"type": ["string", "integer"]}
-        chosen = {"type": ["string", "integer", "array"], "items": one, "minItems": 1}
-        schema["properties"][benchmark.name] = {**chosen, "examples": [["t28", "t10"]]}
-    return schema
-
-
-def _fill_defaults(schema: Mapping[str, Any], document: Any) -> None:
-    if isinstance(document, dict):
-        for key, part in schema.get("properties", {}).items():
-            if "default" in part:
-                document.setdefault(key, copy.deepcopy(part["default"]))
-            if key in document:
-                _fill_defaults(part, document[key])
-    elif isinstance(document, list) and "items" in schema:
-        for item in document:
-            _fill_defaults(schema["items"], item)
+        shown_form = example_text(Configuration.model_fields[key])
+        raise ConfigError(f"--config: {key}: {value}: {error}{shown_form}") from error
 
 
 def _check_relations(
@@ -140,7 +79,7 @@ def _check_relations(
             f"{', '.join(measured)}{nearest(baseline, measured)}, or add {baseline} to their "
             "implementations",
         )
-    usually_counted = _schema()["properties"]["counted"]["default"]
+    usually_counted = Configuration.model_fields["counted"].default
     for i, name in enumerate(config["counted"]):
         if name not in usually_counted:  # whose kernels a project may have removed
             yield from unknown(("counted", i), name)
@@ -209,31 +148,36 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
     """
     config = MergedConfig(layers)
     benchmark = find_benchmark(named_benchmark(layers))
-    schema = _schema(benchmark)
-    _fill_defaults(schema, config.keys)
-    validator = _Validator(schema)
-    problems = [
-        found for error in validator.iter_errors(config.keys) for found in schema_problems(error)
-    ]
+    model = configuration_of(benchmark)
+    problems: list[tuple[KeyPath, str]] = []
+    keys: dict[str, Any] = {}
+    try:
+        checked = model.model_validate(config.keys)
+        keys = checked.model_dump(by_alias=True, exclude_none=True)
+    except ValidationError as error:
+        problems = [problem_of(found, model) for found in error.errors()]
     if config.unusable:  # the list of experiments may be empty only because of these
         problems = [(path, text) for path, text in problems if path != ("experiments",)]
     elif not problems:
-        problems = list(_check_relations(config.keys, benchmark, implementations))
+        problems = list(_check_relations(keys, benchmark, implementations))
     _refuse([*config.unusable, *(f"{config.place_of(path)}: {text}" for path, text in problems)])
-    config.keys.pop("implementations", None)
+    keys.pop("implementations", None)
     try:
-        return choose_problems(benchmark, config.keys)
+        return choose_problems(benchmark, keys)
     except ValueError as error:
         raise ConfigError(f"{config.place_of((benchmark.name,))}: {error}") from None
 
 
 def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that a report depends on: all but those that the schema marks as not reported.
+    """The keys that a report depends on: all but those that the model marks as not reported.
 
     Of the protocols, only the chosen one has its settings: no other one measured anything.
     """
-    properties = _schema()["properties"]
-    found = {key: value for key, value in resolved.items() if properties[key].get("reported", True)}
+    found = {
+        field.alias or name: resolved[field.alias or name]
+        for name, field in Configuration.model_fields.items()
+        if field.json_schema_extra != UNREPORTED and (field.alias or name) in resolved
+    }
     measure = resolved["measure"]
     chosen = ("protocol", measure["protocol"], "timeout_s")
     return {**found, "measure": {key: measure[key] for key in measure if key in chosen}}

@@ -19,7 +19,7 @@ from typing import Any
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.config.messages import KeyPath, key_text, nearest, shown
 from flashlab.config.parameters import superseded_parameters
-from flashlab.strict_yaml import StrictYamlError, read_yaml
+from flashlab.config.strict_yaml import StrictYamlError, read_yaml
 
 BUILT_IN = Path(__file__).parents[3]
 """The folder of whose configuration files the experiments can be taken by name if no layer below

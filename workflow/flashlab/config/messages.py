@@ -5,14 +5,21 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 import reprlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from datetime import date
 from typing import Any
 
-import jsonschema
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
+from flashlab.benchmarks.settings import EACH, MANY, OR_EACH, OR_MANY, Keys
+from flashlab.config.model import model_at
 from flashlab.config.parameters import letters_of_parameters
+
+FORMS = (MANY, EACH, OR_MANY, OR_EACH)
+"""Parts of an error's place that are no keys."""
 
 MOST_SHOWN = 80
 """Characters of a value that an error message shows."""
@@ -36,18 +43,21 @@ SYNONYMS = {
 KeyPath = tuple[str | int, ...]
 
 _TYPES = {
-    "integer": "a whole number",
-    "number": "a number",
-    "string": "text",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "a mapping of keys",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a number",
+    "string_type": "text",
+    "string_unicode": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping of keys",
+    "model_type": "a mapping of keys",
 }
 
 
-def example_text(part: Mapping[str, Any]) -> str:
-    """How a key is written, where the schema shows it."""
-    return f"; for example {shown(part['examples'][0])}" if "examples" in part else ""
+def example_text(field: FieldInfo | None) -> str:
+    """How a key is written, where the model shows it."""
+    return f"; for example {shown(field.examples[0])}" if field and field.examples else ""
 
 
 def key_text(path: KeyPath) -> str:
@@ -77,95 +87,81 @@ def nearest(word: str, known: Collection[str]) -> str:
     return f" (did you mean {meant}?)" if meant else ""
 
 
-def _remedy(value: Any, wanted: Collection[str]) -> str:
+def _remedy(value: Any, wanted: str) -> str:
     """How to give a value of the wanted type, where that is easy to state."""
-    if "string" in wanted and isinstance(value, (int, float, date)):
+    if wanted == "text" and isinstance(value, (int, float, date)):
         return "; put text in quotes"
-    if isinstance(value, str) and not set(wanted).isdisjoint(("integer", "number")):
+    if isinstance(value, str) and wanted.endswith(" number"):
         try:
             number = float(value)  # YAML takes 1e-3 for text
         except ValueError:
             return ""
         if math.isfinite(number):
             return f"; write {number:.12f}".rstrip("0").rstrip(".") + " without quotes"
-    elif isinstance(value, str) and "boolean" in wanted:
+    elif isinstance(value, str) and wanted == "true or false":
         return "; write true or false without quotes"
-    elif isinstance(value, str) and "array" in wanted:
+    elif isinstance(value, str) and wanted == "a list":
         return f"; write [{value}]"
-    elif isinstance(value, dict) and "array" in wanted:
+    elif isinstance(value, dict) and wanted == "a list":
         return "; begin each item of the list with a hyphen"
     return ""
 
 
-def schema_problems(error: jsonschema.ValidationError) -> Iterator[tuple[KeyPath, str]]:
-    """A schema error as (key path, what is wrong and what would be right)."""
-    path: KeyPath = tuple(error.absolute_path)
-    value: Any = error.instance
-    rule: Any = error.validator_value
-    schema: Mapping[str, Any] = error.schema if isinstance(error.schema, dict) else {}
-    match error.validator:
-        case "additionalProperties":
-            known = list(schema.get("properties", {}))
-            for key in value:
-                if key in known:
-                    continue
-                before, colon, _ = str(key).partition(":")
-                if colon and before in known:
-                    yield (*path, key), f"put a space after the colon of {before}"
-                else:
-                    listed = "" if value[key] is not None else " (a list is written in [ ])"
-                    text = f"unknown key{nearest(str(key), known) or listed}; known: "
-                    text += ", ".join(known)
-                    yield (*path, key), text
-        case "required":
-            for key in rule:
-                if key not in value:
-                    yield (*path, key), "is missing; add it"
-        case "type":
-            wanted = [rule] if isinstance(rule, str) else rule
-            words = " or ".join(_TYPES[name] for name in wanted)
-            remedy = example_text(schema) or _remedy(value, wanted)
+def _unknown_key(key: str, known: Collection[str], *, alone: bool) -> str:
+    """What is wrong with a key, which stands `alone` where it is an item of a list in braces."""
+    before, colon, _ = key.partition(":")
+    if colon and before in known:
+        return f"put a space after the colon of {before}"
+    listed = " (a list is written in [ ])" if alone else ""
+    return f"unknown key{nearest(key, known) or listed}; known: {', '.join(known)}"
+
+
+def _unlike(value: Any, expected: str, other: str) -> str:
+    """A value that is none of those expected, which pydantic lists as ``'a', 'b' or 'c'``."""
+    listed = expected.replace("'", "").replace(" or ", ", ")
+    found = value if isinstance(value, str) and value else shown(value)
+    # YAML reads yes as true
+    near = nearest(value, re.findall("'([^']+)'", expected)) if isinstance(value, str) else ""
+    return f"must be one of {listed}{other}; found {found}{near}"
+
+
+def problem_of(error: ErrorDetails, model: type[Keys]) -> tuple[KeyPath, str]:
+    """A value that the model refuses, as (key path, what is wrong and what would be right)."""
+    path = tuple(part for part in error["loc"] if part not in FORMS)
+    value, limits, kind = error["input"], error.get("ctx", {}), error["type"]
+    other = (
+        f" {error['loc'][-1]}" if error["loc"] and error["loc"][-1] in (OR_MANY, OR_EACH) else ""
+    )
+    holder = model_at(model, path[:-1])
+    text = error["msg"]
+    match kind:
+        case "extra_forbidden" | "invalid_key":
+            known = [field.alias or name for name, field in holder.model_fields.items()]
+            alone = value is None or kind == "invalid_key"
+            return path, _unknown_key(str(path[-1]), known, alone=alone)
+        case "missing":
+            text = "is missing; add it"
+        case "literal_error":
+            text = _unlike(value, limits["expected"], other)
+        case "too_short" | "string_too_short":
+            least = limits["min_length"]
+            text = f"holds {len(value)} of at least {least} values; add one"
+            if not value:
+                text = "is empty: give at least one value"
+        case "too_long":
+            text = f"must hold at most {limits['max_length']} values, found {len(value)}"
+        case "string_too_long":
+            text = f"must be at most {limits['max_length']} characters, found {len(value)}"
+        case "less_than_equal":
+            text = f"must be at most {limits['le']}, found {shown(value)}"
+        case "greater_than_equal":
+            text = f"must be at least {limits['ge']}, found {shown(value)}"
+        case "greater_than":
+            text = f"must be greater than {limits['gt']}, found {shown(value)}"
+        case _ if kind in _TYPES:
+            wanted = _TYPES[kind]
+            remedy = example_text(holder.model_fields.get(str(path[-1]))) or _remedy(value, wanted)
+            text = f"must be {wanted}{other}, found {shown(value)}{remedy}"
             if value is None:
-                yield path, f"has no value; give it {words}, or remove the key{remedy}"
-            else:
-                yield path, f"must be {words}, found {shown(value)}{remedy}"
-        case "enum":
-            allowed = ", ".join(map(str, rule))
-            found = value if isinstance(value, str) and value else shown(value)
-            options = [each for each in rule if isinstance(each, str)]  # YAML reads yes as true
-            near = nearest(value, options) if isinstance(value, str) else ""
-            yield path, f"must be one of {allowed}; found {found}{near}"
-        case "minItems" if value:
-            yield path, f"holds {len(value)} of at least {rule} values; add one"
-        case "minItems" | "minLength" | "minProperties":
-            yield path, "is empty: give at least one value"
-        case "maxItems":
-            yield path, f"must hold at most {rule} values, found {len(value)}"
-        case "maxLength":
-            yield path, f"must be at most {rule} characters, found {len(value)}"
-        case "uniqueItems":
-            # Items that the schema calls equal need not be so for Python, such as [] and b"".
-            twice = next((item for item in value if value.count(item) > 1), "an item")
-            item_text = twice if isinstance(twice, str) else shown(twice)
-            yield path, f"holds {item_text} twice; keep one of them"
-        case "maximum":
-            yield path, f"must be at most {rule}, found {shown(value)}"
-        case "minimum":
-            yield path, f"must be at least {rule}, found {shown(value)}"
-        case "exclusiveMinimum":
-            yield path, f"must be greater than {rule}, found {shown(value)}"
-        case "pattern":
-            text = "must be letters, digits, - and _, the first a letter or a digit"
-            yield path, f"{text}; found {shown(value)}"
-        case "anyOf" if isinstance(value, dict):
-            for inner in error.context or ():
-                if inner.validator != "enum" or inner.path:  # of the form that is a mapping
-                    yield from schema_problems(inner)
-        case "anyOf":
-            enums = (i for i in error.context or () if i.validator == "enum" and not i.path)
-            names: Any = next(enums).validator_value
-            near = nearest(value, names) if isinstance(value, str) else ""
-            text = f"must be {', '.join(names)}, or {{metric: …}}; found {shown(value)}"
-            yield path, text + near
-        case _:
-            yield path, error.message
+                text = f"has no value; give it {wanted}{other}, or remove the key{remedy}"
+    return path, text

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.benchmarks.model import Benchmark, Parameter, Product
+from flashlab.benchmarks.model import Benchmark, Product
 from flashlab.benchmarks.registry import BENCHMARKS
 
 Problem = tuple[tuple[str, ...], str]
@@ -33,7 +33,7 @@ def superseded_parameters(over: Mapping[str, Any]) -> set[str]:
     return {name for names in others if len(names) == 1 for name in names}
 
 
-def _is_linked(benchmark: Benchmark, name: str) -> bool:
+def is_linked(benchmark: Benchmark, name: str) -> bool:
     """Whether a parameter may be left out where others are given, of which it follows."""
     stood_for = (p.derived_from for p in benchmark.parameters if p.stands_for)
     return any(name in product.names for product in benchmark.products) or any(
@@ -60,30 +60,6 @@ def _stand_in_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterat
         for value in values:
             if parameter.stands_for(value) is None:
                 yield (name,), f"there is no {name} {value}"
-
-
-def _value_schema(parameter: Parameter, many: bool) -> dict[str, Any]:
-    """The schema of one value of a parameter, or of one or many."""
-    if not parameter.is_variant:
-        return {"$ref": "#/$defs/sizes" if many else "#/$defs/size"}
-    if parameter.kind is str:
-        one: dict[str, Any] = {"type": "string", "enum": list(parameter.words)}
-    else:
-        one = {"type": "boolean"}
-    if not many:
-        return one
-    kinds = [one["type"], "array"]
-    return {"type": kinds, "items": one, "minItems": 1, "uniqueItems": True}
-
-
-def block_schema(benchmark: Benchmark, many: bool) -> dict[str, Any]:
-    """The schema of a block with one value of each parameter, or with one or many."""
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": [p.name for p in benchmark.given if not _is_linked(benchmark, p.name)],
-        "properties": {p.name: _value_schema(p, many) for p in benchmark.parameters},
-    }
 
 
 def _link_problems(product: Product, block: Mapping[str, Any]) -> Iterator[Problem]:

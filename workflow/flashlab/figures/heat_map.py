@@ -1,63 +1,105 @@
-"""The heat map of comparisons: a row for each size, a column for each metric and implementation."""
+"""The heat map of comparisons: a row for each size, a column for each metric and implementation.
+
+The ratios are those that the findings give, so that figures and sentences agree.
+"""
 
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
-from flashlab.figures.comparisons import Comparisons, block_name
-from flashlab.figures.labels import label_covaried, label_variant, title_experiment, title_metric
-from flashlab.figures.placement import POINTS, text_inches
+from flashlab.analysis.experiment import Row, Sweep, Variant
+from flashlab.analysis.finding import Finding
+from flashlab.benchmarks.model import Metric
+from flashlab.figures.labels import label_covaried, label_variant, title_metric
+from flashlab.figures.placement import POINTS, text_inches, wrap_texts
 from flashlab.figures.style import (
-    LABEL_POINTS,
     PAGE_INCHES,
     SMALL_POINTS,
-    colour,
-    facet_grid,
+    Style,
+    lay_out,
+    looks_of,
     name_artists,
-    name_marks,
-    place_panels,
-    text_colour,
+    name_rows,
+    new_panels,
+    three_digits,
+    write,
 )
-from flashlab.sweep import Sweep, Variant
 
 ROWS_OF_A_PAGE = 60
 DOUBLINGS = 3.0
 """Where the colours end: 8 times and an eighth."""
 
 ROW_INCHES = 0.13
-TITLE_ROWS = 0.82
+GAP_ROWS = 0.4
+"""Between two blocks of rows, in rows."""
+
+TITLE_ROWS = 0.92
 """Rows that a line of a block's title is as high as."""
 
-GAP_INCHES = 0.05
 CELL_INCHES = 0.6
 """The most that a cell is wide."""
 
-LEFT_INCHES = 2.42
 TITLE_INCHES = 1.5
 """Width of a title beside the rows' labels."""
-
-HEADER_INCHES = 0.4
-TITLE_POINTS = 20
-"""How far a metric's name is above the rows where the names below it have two lines."""
 
 SHADES = LinearSegmentedColormap.from_list(
     "ratios", ["#A6500A", "#E9A86A", "#F7F7F7", "#7FB3D9", "#10538A"]
 ).with_extremes(bad="#EDEDED")
 """Orange for worse and blue for better, which the colour-vision deficiencies leave apart."""
 
-
 Block = tuple[Sweep, Variant]
 """The rows of an experiment in one variant."""
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """The experiments with a comparison, what is compared in them, and how it came out.
+
+    `estimates` are those of the findings, by the run's record and the metric.
+    """
+
+    sweeps: Sequence[Sweep]
+    entries: Sequence[Mapping[str, Any]]
+    metrics: Sequence[Metric]
+    estimates: Mapping[tuple[str, str | None], Mapping[str, Any]]
+
+
+def compare(sweeps: Sequence[Sweep], findings: Sequence[Finding]) -> Comparisons:
+    """What the findings compare with the baseline in these experiments."""
+    comparisons = [finding for finding in findings if finding.kind == "comparison"]
+    experiments = {finding.experiment for finding in comparisons}
+    compared = [sweep for sweep in sweeps if not sweep.is_summary and sweep.name in experiments]
+    metrics = {metric.name: metric for s in compared for metric in s.benchmark.compared}
+    entries = {
+        entry["name"]: entry
+        for sweep in compared
+        for entry in sweep.plan["implementations"]
+        if entry["name"] != sweep.baseline
+    }
+    return Comparisons(
+        sweeps=compared,
+        entries=sorted(entries.values(), key=lambda entry: entry["style"]),
+        metrics=[metric for metric in metrics.values() if not metric.exact],
+        estimates={
+            (run["record"], f.metric): estimate
+            for sweep in compared
+            for f in comparisons
+            if f.experiment == sweep.name
+            for estimate in f.estimates
+            if (
+                run := sweep.run_at(f.subject["implementation"], f.variant or (), estimate["value"])
+            )
+        },
+    )
 
 
 def heat_map_blocks(sweeps: Sequence[Sweep]) -> list[Block]:
@@ -88,72 +130,47 @@ def heat_map_pages(compared: Comparisons) -> list[list[Block]]:
     return pages
 
 
-def _draw_cells(
-    data: pd.DataFrame, color: str, marker: str, label: str, columns: Sequence[str]
-) -> None:
-    """The cells of an implementation in the current block: its column."""
-    axes, left = plt.gca(), columns.index(label)
-    shares = np.ma.masked_invalid(Normalize(-DOUBLINGS, DOUBLINGS)(np.log2(data["ratio"])))
-    fills = SHADES(shares)
-    bars = axes.barh(data["rank"], 0.97, 0.92, left + 0.015, color=fills, linewidth=0)
-    for cell, bar, share in zip(data.to_dict("records"), bars, shares.filled(0.5), strict=True):
-        name_marks(label, bar, cell["metric"], [cell["record"]])
-        ratio, missing = cell["ratio"], "×" if cell["failed"] else "–"
-        text = axes.text(
-            left + 0.5,
-            cell["rank"],
-            missing if np.isnan(ratio) else f"{ratio:#.3g}" if ratio < 100 else f"{ratio:.0f}",
-            fontsize=SMALL_POINTS,
-            fontweight="bold" if cell["decided"] else "normal",
-            color="white" if abs(share - 0.5) > 0.33 else "#1c1c1c",
-            ha="center",
-            va="center_baseline",
-        )
-        name_artists(label, [text])
+def _place_blocks(
+    blocks: Sequence[Block], languages: Sequence[str]
+) -> tuple[list[float], list[str]]:
+    """Where each block begins, in rows, and then the map ends; and what each block is headed by.
 
-
-def _words(name: str) -> list[str]:
-    return re.findall(r"[A-Z][a-z0-9]*|.+", name)
-
-
-def _widest(texts: Iterable[str]) -> float:
-    """The width of the widest of some names or words, in inches."""
-    return max(text_inches(text, SMALL_POINTS, bold=True) for text in texts)
-
-
-def _head_columns(
-    axes: Axes, entries: Sequence[Mapping[str, Any]], title: str, upright: float | None
-) -> None:
-    """A metric and the implementations' names above the first block.
-
-    The names' words stand below each other, or where `upright` says how high the longest name is,
-    the names stand upright.
+    An experiment's title is at its first block, the variant, if it has several, at each.
     """
-    pad = TITLE_POINTS if upright is None else upright * POINTS + TITLE_POINTS / 4
-    axes.set_title(title, fontsize=LABEL_POINTS, loc="center", pad=pad)
-    for column, entry in enumerate(entries):
-        head = axes.text(
-            column + 0.5,
-            -0.6,
-            entry["name"] if upright else "\n".join(_words(entry["name"])),
-            fontsize=SMALL_POINTS,
-            fontweight="bold",
-            color=text_colour(colour(entry)),
-            linespacing=1.0,
-            rotation=90 if upright else 0,
-            ha="center",
-            va="bottom",
-        )
-        name_artists(entry["name"], [head])
+    begins, titles = [0.0], []
+    for number, (sweep, variant) in enumerate(blocks):
+        is_first = sweep not in [other for other, _ in blocks[:number]]
+        texts = [sweep.plan["title"][language] for language in languages if is_first]
+        if len(sweep.variants) > 1:
+            texts.append(label_variant(sweep.benchmark, variant, languages))
+        lines = wrap_texts(list(dict.fromkeys(texts)), SMALL_POINTS, TITLE_INCHES, bold=True)
+        rows = max(len(sweep.values), TITLE_ROWS * len(lines))
+        begins.append(begins[-1] + rows + GAP_ROWS)
+        titles.append("\n".join(lines))
+    return begins, titles
 
 
-def _title(block: Block, is_first: bool, languages: Sequence[str]) -> list[str]:
-    """The lines beside a block: the experiment's title at its first, the variant if it has more."""
-    sweep, variant = block
-    title = title_experiment(sweep, languages, SMALL_POINTS, TITLE_INCHES) if is_first else []
-    if len(sweep.variants) == 1:
-        return title
-    return [*title, label_variant(sweep.benchmark, variant, languages)]
+def _draw_column(
+    axes: Axes, compared: Comparisons, runs: Mapping[float, Row], metric: Metric, column: int
+) -> None:
+    """The cells of an implementation by their places, with their numbers."""
+    name = compared.entries[column]["name"]
+    estimates = [compared.estimates.get((r["record"], metric.name), {}) for r in runs.values()]
+    ratios = np.array([estimate.get("estimate", math.nan) for estimate in estimates])
+    shares = np.ma.masked_invalid(Normalize(-DOUBLINGS, DOUBLINGS)(np.log2(ratios)))
+    bars = axes.barh(list(runs), 0.97, 0.92, column + 0.015, color=SHADES(shares), linewidth=0)
+    cells = zip(runs.items(), estimates, bars, shares.filled(0.5), strict=True)
+    for (place, run), estimate, bar, share in cells:
+        name_artists(name, [bar], metric.name, [run["record"]])
+        missing = "–" if run["status"] == "ok" else "×"
+        text = three_digits(estimate["estimate"]) if estimate else missing
+        style: Style = {
+            "fontweight": "bold" if estimate.get("verdict") in ("above", "below") else "normal",
+            "color": "white" if abs(share - 0.5) > 0.33 else "#1c1c1c",
+            "ha": "center",
+            "va": "center_baseline",
+        }
+        name_artists(name, [write(axes, text, (column + 0.5, place), **style)])
 
 
 def draw_heat_map(
@@ -164,51 +181,51 @@ def draw_heat_map(
     Bold where the difference is decided, × where the run has no result, – where only the baseline's
     has none.
     """
-    metrics = [metric for metric in compared.metrics if not metric.exact]
-    names = [entry["name"] for entry in compared.entries]
-    named = [sweep.name for sweep, _ in blocks]
-    titles = [
-        _title(block, named.index(name) == position, languages)
-        for position, (block, name) in enumerate(zip(blocks, named, strict=True))
+    looks = looks_of(compared.entries)
+    begins, titles = _place_blocks(blocks, languages)
+    places = {
+        (number, size): begins[number] + row + 0.5
+        for number, (sweep, _) in enumerate(blocks)
+        for row, size in enumerate(sweep.values)
+    }
+    labels = [
+        ", ".join([f"{sweep.parameter.symbol} = {size}", *along])
+        for sweep, _ in blocks
+        for size, along in zip(sweep.values, label_covaried(sweep), strict=True)
     ]
-    heights = [
-        max(len(sweep.values), TITLE_ROWS * len(title))
-        for (sweep, _), title in zip(blocks, titles, strict=True)
-    ]
-    grid = facet_grid(
-        compared.data,
-        compared.entries,
-        row="block",
-        row_order=[block_name(sweep, variant) for sweep, variant in blocks],
-        col="metric",
-        col_order=[metric.name for metric in metrics],
-        sharex=False,
-        sharey=False,
-        gridspec_kws={"height_ratios": heights},
-    )
-    grid.map_dataframe(_draw_cells, columns=names)
-    grid.despine(left=True, bottom=True)
-    inches, gaps = ROW_INCHES * sum(heights), GAP_INCHES * (len(blocks) - 1)
-    cells = min(PAGE_INCHES - LEFT_INCHES, CELL_INCHES * len(names) * len(metrics))
-    fits = _widest(itertools.chain(*map(_words, names))) <= cells / len(names) / len(metrics)
-    upright = None if fits else _widest(names)
-    header = HEADER_INCHES if upright is None else upright + HEADER_INCHES / 2
-    margins = LEFT_INCHES, PAGE_INCHES - LEFT_INCHES - cells, GAP_INCHES, header
-    gap = GAP_INCHES * len(blocks) / inches
-    place_panels(grid.figure, PAGE_INCHES, inches + gaps, margins, hspace=gap, wspace=0.03)
-    for row, (sweep, _), title, height in zip(grid.axes, blocks, titles, heights, strict=True):
-        for axes in row:
-            axes.set(xlim=(0, len(names)), ylim=(height - 0.5, -0.5), xticks=[], yticks=[])
-            axes.grid(False)
-        sizes = [
-            ", ".join([f"{sweep.parameter.symbol} = {size}", *along])
-            for size, along in zip(sweep.values, label_covaried(sweep), strict=True)
-        ]
-        row[0].set_yticks(range(len(sizes)), sizes, fontsize=SMALL_POINTS)
-        row[0].tick_params(length=0, pad=4)
-        place = {"fontsize": SMALL_POINTS, "fontweight": "bold", "linespacing": 1.2, "va": "top"}
-        grid.figure.text(0, row[0].get_position().y1, "\n".join(title), **place)
-    for axes, metric in zip(grid.axes[0], metrics, strict=True):
-        _head_columns(axes, compared.entries, title_metric(metric, languages), upright)
-    figure: Figure = grid.figure
+    beside = TITLE_INCHES + max(text_inches(label, SMALL_POINTS) for label in labels) + 0.1
+    free = PAGE_INCHES - beside - CELL_INCHES * len(looks) * len(compared.metrics)
+    heads = max(text_inches(name, SMALL_POINTS, bold=True) for name in looks) * POINTS
+    figure, (panels,) = new_panels(PAGE_INCHES, 1, len(compared.metrics), sharey=True)
+    bold: Style = {"fontweight": "bold"}
+    for axes, metric in zip(panels, compared.metrics, strict=True):
+        name_rows(axes, labels, list(places.values()), begins[-1] - GAP_ROWS)
+        axes.set(xlim=(0, len(looks)), xticks=[])
+        axes.spines[:].set_visible(False)
+        axes.set_title(title_metric(metric, languages), pad=heads + 5)
+        for column, (name, look) in enumerate(looks.items()):
+            at, coords = (column + 0.5, 1.0), ("data", "axes fraction")
+            upright: Style = {"rotation": 90, "ha": "center", "va": "bottom", **bold}
+            head = write(axes, name, at, (0, 2), coords, color=look.text, **upright)
+            name_artists(name, [head])
+            runs = {
+                place: run
+                for (number, size), place in places.items()
+                if (run := blocks[number][0].run_at(name, blocks[number][1], size))
+            }
+            _draw_column(axes, compared, runs, metric, column)
+    for begin, title in zip(begins, titles, strict=False):
+        at, coords = (0.0, begin), ("figure fraction", "data")
+        write(
+            panels[0],
+            title,
+            at,
+            (0, 0),
+            coords,
+            va="top",
+            linespacing=1.35,
+            in_layout=False,
+            **bold,
+        )
+    lay_out(figure, ROW_INCHES * (begins[-1] - GAP_ROWS), TITLE_INCHES, max(0.0, free))
     return figure

@@ -1,374 +1,231 @@
-"""Panels of lines: a line an implementation and variant, labelled at its end.
+"""The figures of one experiment along its sweep: a quantity, and the small ones of page one.
 
-Ticks stand at the measured values; bars are 95% intervals. A run without a result is marked above
-the panel, never drawn as zero.
+The small ones stand beside a sentence, five experiments to a page: how much faster than the
+baseline the other implementation is, and peak memory.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flashlab.benchmarks.model import Metric
-from flashlab.catalogs import in_all
-from flashlab.figures.labels import label_variant
-from flashlab.figures.placement import (
-    POINTS,
-    Box,
-    boxes_along,
-    free_boxes,
-    spread,
-    text_inches,
-    wrap_texts,
+from flashlab.analysis.experiment import Sweep, metrics_of
+from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.figures.bars import draw_bars
+from flashlab.figures.labels import (
+    covaried,
+    label_parameter,
+    said,
+    title_with_unit,
 )
+from flashlab.figures.panel import (
+    GROUND,
+    LINE,
+    draw_panel,
+    draw_reference,
+    explain_missing,
+    line_frame,
+    value_limits,
+)
+from flashlab.figures.placement import POINTS, text_inches
 from flashlab.figures.style import (
-    FAINT,
+    GREY,
+    HALF_INCHES,
+    LINE_POINTS,
     SMALL_POINTS,
-    each_variant,
+    Style,
+    draw_legend,
+    fitting,
+    lay_out,
+    looks_of,
     name_artists,
-    text_colour,
+    new_panels,
+    three_digits,
+    write,
 )
-from flashlab.sweep import Sweep, Variant
 
-LINE = ["implementation", "variant"]
-"""The columns that tell a line from the others."""
+PANELS_INCHES, SMALL_PANEL_INCHES, GAP_INCHES = 1.45, 0.5, 0.2
+"""The height of all panels together, that of a small figure's, and what lies between two."""
 
-MOST_LINES = 5
-"""With more lines than these, only the emphasised ones are in colour."""
+LEAST_PANEL_INCHES = 0.4
 
-LINE_POINTS = SMALL_POINTS * 1.25
-"""Height of a line of text."""
+SMALL_INCHES = 42 / 25.4
+"""The least width at which a small figure is printed."""
 
-MARK_POINTS = 7
-"""Height of a row of marks above a panel."""
-
-LEADER_POINTS = 7
-"""Length of the line from the panel's edge to a label."""
-
-GAP_POINTS = 2.0
-"""Between that line and the label."""
-
-EDGE_POINTS = 5.0
-"""How far a text within a panel may stand out over its right edge."""
-
-BESIDE = [
-    *((0.6, dy) for dy in (0.0, 0.6, -0.6)),
-    *((dx, dy) for dy in (0.95, -0.95, 1.3, -1.3) for dx in (0.0, 0.3, -0.3, 0.6, -0.6)),
-]
-"""Where a line's label may stand from its last point: to the right, above, below."""
+COINCIDE = 1.12
+"""Lines that are nowhere further apart than by this factor are one line on a logarithmic axis."""
 
 
-def _drawn_variants(sweep: Sweep, name: str, metrics: Sequence[Metric]) -> list[Variant]:
-    """The variants of an implementation, without those whose exact values are another's."""
-    if not all(metric.exact for metric in metrics):
-        return sweep.variants
-    found: dict[Any, Variant] = {}
-    for variant in sweep.variants:
-        rows = [row for m in metrics for row in sweep.metric_rows(name, variant, m.name)]
-        found.setdefault(
-            tuple((sweep.value_of(row), row["value"], row["status"]) for row in rows), variant
-        )
-    return list(found.values())
+def _coincide(data: pd.DataFrame) -> bool:
+    """Whether two lines cannot be told apart anywhere."""
+    lines = data.pivot_table(index="size", columns=LINE, values="value")
+    apart = [
+        np.abs(np.log((lines[one] / lines[other]).dropna().to_numpy()))
+        for one, other in itertools.combinations(lines.columns, 2)
+    ]
+    return any(len(steps) > 1 and steps.max() <= math.log(COINCIDE) for steps in apart)
 
 
-def line_frame(
+def _relative_to_least(data: pd.DataFrame) -> pd.DataFrame:
+    """Values as multiples of the least at each size; the last of each line is in its label."""
+    least = data.groupby("size")["value"].transform("min")
+    data = data.assign(**{key: data[key] / least for key in ("value", "low", "high")})
+    last = data.groupby(LINE)["value"].transform("last").map(three_digits, na_action="ignore")
+    return data.assign(label=(data["label"] + " " + last + "×").fillna(data["label"]))
+
+
+def _draw_along(
     sweep: Sweep,
-    names: Collection[str],
-    metrics: Sequence[Metric],
     languages: Sequence[str],
-    variants: Sequence[Variant] | None = None,
-) -> pd.DataFrame:
-    """A row for each run and metric; a run without a result has no value.
-
-    ``line`` is the label at the line's end. ``level`` numbers the lines that have a run without a
-    result, which is marked in a row of its own.
-    """
-    rows = []
-    shown = [name for name in sweep.implementations if name in names]
-    for name in shown:
-        drawn = _drawn_variants(sweep, name, metrics)
-        for variant in drawn:
-            if variants is not None and variant not in variants:
-                continue
-            several = len(drawn) > 1 and variants is None
-            words = label_variant(sweep.benchmark, variant, languages) if several else ""
-            line = {
-                "implementation": name,
-                "variant": sweep.variants.index(variant),
-                "line": words if words and len(shown) == 1 else f"{name} {words}".strip(),
-            }
-            for metric in metrics:
-                for row in sweep.metric_rows(name, variant, metric.name):
-                    kept = {key: row[key] for key in ("metric", "status", "value", "low", "high")}
-                    rows.append({**line, **kept, "size": sweep.value_of(row)})
-    columns = [*LINE, "line", "metric", "status", "value", "low", "high", "size"]
-    data = pd.DataFrame(rows, columns=columns)
-    return data.astype({"value": float, "low": float, "high": float})
-
-
-def with_levels(data: pd.DataFrame) -> pd.DataFrame:
-    """The same with ``level``: which row of marks is a line's own; none where it has no failure."""
-    failed = data[data["status"] != "ok"]
-    return data.assign(level=failed.groupby(LINE, sort=False).ngroup())
-
-
-def emphasised_of(data: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """The implementations to draw in colour: all of them where the lines are few."""
-    if len(data.drop_duplicates(LINE)) <= MOST_LINES:
-        return list(data["implementation"].unique())
-    return list(names)
-
-
-def draw_lines(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
-    """The lines of an implementation in the current panel, with their intervals."""
-    axes = plt.gca()
-    faint = color == FAINT
-    for measured, style in each_variant(data.dropna(subset="value"), color):
-        drawn: list[Any] = axes.plot(
-            measured["size"],
-            measured["value"],
-            marker=marker,
-            markersize=2.6 if faint else 3.8,
-            markeredgewidth=0.4,
-            linewidth=0.8 if faint else 1.3,
-            zorder=2.0 if faint else 2.5,
-            **style,
-        )
-        bounded = measured.dropna(subset=["low", "high"])
-        bars = axes.vlines(
-            bounded["size"], bounded["low"], bounded["high"], color=color, linewidth=0.8
-        )
-        name_artists(label, [*drawn, bars])
-
-
-def mark_failures(axes: Axes, data: pd.DataFrame, shades: Mapping[str, str]) -> None:
-    """Mark each run without a result above the upper edge, clear of the data: a row a line."""
-    for row in data[data["status"] != "ok"].to_dict("records"):
-        mark = axes.annotate(
-            "×",
-            (row["size"], 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, MARK_POINTS * (row["level"] + 0.5)),
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            color=text_colour(shades[row["implementation"]]),
-            fontsize=SMALL_POINTS,
-            fontweight="bold",
-            annotation_clip=False,
-        )
-        name_artists(row["implementation"], [mark])
-
-
-def _in_stretches(chosen: Sequence[int], values: Sequence[int]) -> str:
-    """The chosen ones of a sweep's values, three neighbours or more in short: 1–4, 16."""
-    found = []
-    positions = enumerate(values.index(value) for value in chosen)
-    for _, group in itertools.groupby(positions, key=lambda pair: pair[1] - pair[0]):
-        stretch = [str(values[position]) for _, position in group]
-        found += [f"{stretch[0]}–{stretch[-1]}"] if len(stretch) > 2 else stretch
-    return ", ".join(found)
-
-
-def explain_failures(
     data: pd.DataFrame,
-    symbol: str,
-    values: Sequence[int],
-    languages: Sequence[str],
+    titles: Mapping[str, Sequence[str]],
     width: float,
-) -> list[tuple[str, str]]:
-    """What the marks stand for: lines of text no wider than `width` inches, by implementation."""
-    lines = []
-    failures = data[data["status"] != "ok"].groupby([*LINE, "status"], sort=False)
-    for (name, _, status), runs in failures:
-        words = in_all(languages, "figures", str(status))
-        label = str(runs["line"].iloc[0])
-        label = label if label.startswith(str(name)) else f"{name} {label}"
-        at = _in_stretches(sorted(set(runs["size"])), values)
-        parts = [f"× {label}: {words},", f"{symbol} = {at}"]
-        lines += [(str(name), line) for line in wrap_texts(parts, SMALL_POINTS, width)]
-    return lines
+    **panel: Any,
+) -> Figure:
+    """Lines along a sweep, in a panel for each metric that has a title, one below the other."""
+    lines, is_small = len(data.drop_duplicates(LINE)), width < HALF_INCHES
+    shown = set(data["implementation"])
+    entries = [entry for entry in sweep.plan["implementations"] if entry["name"] in shown]
+    looks = looks_of(entries, sweep.plan["emphasised"])
+    inner = SMALL_PANEL_INCHES if is_small else PANELS_INCHES - GAP_INCHES * (len(titles) - 1)
+    stack = lines * LINE_POINTS / POINTS if panel["labelled"] else 0.0
+    height = max(inner / len(titles), stack, LEAST_PANEL_INCHES)
+    sizes = {sweep.parameter.symbol: sweep.values, **covaried(sweep)}
+    if sweep.is_of_problems:  # whose sizes are many, and in a table
+        sizes = {sweep.parameter.symbol: sweep.values}
+    ticks = ["\n".join(map(str, each)) for each in zip(*sizes.values(), strict=True)]
+    figure, panels = new_panels(width, len(titles), sharex=True)
+    for axes, (metric, title) in zip(panels[:, 0], titles.items(), strict=True):
+        of_metric, rows = data[data["metric"] == metric], int(data["level"].nunique())
+        draw_panel(axes, sweep, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel)
+    left = max(4.0, POINTS * text_inches(ticks[0], SMALL_POINTS) / 2 - 1)  # clear of the first
+    for row, symbol in enumerate(sizes):
+        head: Style = {"ha": "right", "va": "top", "color": GREY}
+        write(axes, symbol, (0, 0), (-left, -3.8 - row * LINE_POINTS), "axes fraction", **head)
+    if not is_small:
+        axes.set_xlabel(label_parameter(sweep.parameter, languages))
+    draw_legend(figure, explain_missing(data, sweep, looks, languages), columns=1)
+    lay_out(figure, height)
+    return figure
 
 
-def write_explanations(
-    figure: Figure, lines: Sequence[tuple[str, str]], shades: Mapping[str, str]
-) -> None:
-    """Write lines of `explain_failures` one below the other at the figure's upper edge."""
-    for position, (name, line) in enumerate(lines):
-        text = figure.axes[0].annotate(
-            line,
-            (0.0, 1.0),
-            xycoords="figure fraction",
-            xytext=(0, -LINE_POINTS * (position + 0.5)),
-            textcoords="offset points",
-            ha="left",
-            va="center",
-            color=text_colour(shades[name]),
-            fontsize=SMALL_POINTS,
-            annotation_clip=False,
-        )
-        name_artists(name, [text])
+def draw_lines(
+    sweep: Sweep,
+    languages: Sequence[str],
+    names: Sequence[str],
+    metrics: Sequence[Metric],
+    width: float = HALF_INCHES,
+) -> Figure:
+    """A line for each implementation and variant, in a panel for each metric of a quantity.
 
-
-def line_ends(data: pd.DataFrame) -> pd.DataFrame:
-    """The last point of each line."""
-    return data.dropna(subset="value").groupby(LINE, sort=False).tail(1)
-
-
-def gutter_inches(data: pd.DataFrame) -> float:
-    """How much room the labels of these lines take beside a panel."""
-    widest = max((text_inches(line, SMALL_POINTS, bold=True) for line in data["line"]), default=0.0)
-    return widest + (LEADER_POINTS + GAP_POINTS + 1) / POINTS
-
-
-def stack_inches(lines: int) -> float:
-    """The least height of a panel that has so many labels beside it."""
-    return lines * LINE_POINTS / POINTS
-
-
-def pixels_of(axes: Axes, data: pd.DataFrame) -> list[list[tuple[float, float]]]:
-    """The points of each line that is drawn, in pixels."""
-    measured = data.dropna(subset="value")
-    return [
-        [(x, y) for x, y in axes.transData.transform(own[["size", "value"]].to_numpy())]
-        for _, own in measured.groupby(LINE, sort=False)
-    ]
-
-
-def covered_by(axes: Axes, data: pd.DataFrame) -> list[Box]:
-    """The boxes, in pixels, that lines and their points cover."""
-    unit = axes.figure.dpi / POINTS
-    lines = pixels_of(axes, data)
-    return [box for points in lines for box in boxes_along(points, 2.2 * unit, 0.7 * unit)]
-
-
-def places_near(
-    axes: Axes,
-    text: str,
-    point: Any,
-    offsets: Iterable[tuple[float, float]],
-    taken: Sequence[Box],
-) -> list[Box]:
-    """Where near a point a text covers nothing and stays in the panel, the best place first.
-
-    All is in pixels; `offsets` are those of the text's centre, in its own widths and heights.
+    Where lines of an exact quantity coincide, its values are multiples of the least.
     """
-    unit = axes.figure.dpi / POINTS
-    wide = text_inches(text, SMALL_POINTS, bold=True) * axes.figure.dpi + 2 * unit
-    tall = (0.8 * SMALL_POINTS + 1) * unit
-    x, y = point
-    boxes = [
-        (x + (dx - 0.5) * wide, y + (dy - 0.5) * tall, x + (dx + 0.5) * wide, y + (dy + 0.5) * tall)
-        for dx, dy in offsets
-    ]
-    frame = axes.bbox
-    bounds = (frame.x0 + unit, frame.y0 + unit, frame.x1 + EDGE_POINTS * unit, frame.y1 + unit)
-    return free_boxes(boxes, taken, bounds)
-
-
-def write_into(axes: Axes, text: str, box: Box, color: str, implementation: str) -> None:
-    """Write an implementation's text in the middle of a box in pixels."""
-    label = axes.annotate(
-        text,
-        ((box[0] + box[2]) / 2 / axes.figure.dpi, (box[1] + box[3]) / 2 / axes.figure.dpi),
-        xycoords=axes.figure.dpi_scale_trans,
-        ha="center",
-        va="center_baseline",
-        fontsize=SMALL_POINTS,
-        fontweight="bold",
-        color=text_colour(color),
-        annotation_clip=False,
+    quantity = metrics[0].quantity
+    data = line_frame(sweep, names, metrics, languages)
+    relative = quantity.exact and quantity.logarithmic and _coincide(data)
+    if relative:
+        data = _relative_to_least(data)
+    return _draw_along(
+        sweep,
+        languages,
+        data,
+        {metric.name: title_with_unit(metric, languages, relative) for metric in metrics},
+        width,
+        logarithmic=quantity.logarithmic,
+        limits=value_limits(data, quantity.logarithmic),
+        labelled=names,
     )
-    name_artists(implementation, [label])
 
 
-def _label_within(
-    axes: Axes, data: pd.DataFrame, shades: Mapping[str, str], taken: list[Box]
-) -> pd.DataFrame:
-    """Label the lines that end early at their ends, where there is room; the ends of the others."""
-    ends = line_ends(data)
-    left = []
-    for end in ends.to_dict("records"):
-        shade = shades[end["implementation"]]
-        places: list[Box] = []
-        if end["size"] < data["size"].max() and shade != FAINT:
-            point = axes.transData.transform((end["size"], end["value"]))
-            places = places_near(axes, end["line"], point, BESIDE, taken)
-        if places:
-            taken.append(places[0])
-            write_into(axes, end["line"], places[0], shade, end["implementation"])
-        else:
-            left.append(end)
-    return pd.DataFrame(left, columns=ends.columns)
+# The small figures
 
 
-def label_ends(axes: Axes, data: pd.DataFrame, shades: Mapping[str, str]) -> list[Box]:
-    """Write each line's label beside its last point, moved apart where two would overlap.
+def compared_metric(benchmark: Benchmark) -> Metric | None:
+    """What a speedup is of: the total of the sampled metrics, or the first of them."""
+    return next(iter([*benchmark.totals, *metrics_of(benchmark, exact=False)]), None)
 
-    Returns the boxes, in pixels, that the lines and the labels cover within the panel.
+
+def _ratios(sweep: Sweep, metric: Metric, languages: Sequence[str]) -> pd.DataFrame:
+    """How many times as good as the baseline the others are, and the runs without a result.
+
+    A ratio is missing where one of its two runs has no result.
     """
-    taken = covered_by(axes, data)
-    ends = _label_within(axes, data, shades, taken)
-    if ends.empty:
-        return taken
-    to_axes = axes.transData - axes.transAxes
-    ends[["x", "y"]] = to_axes.transform(ends[["size", "value"]].to_numpy())
-    ends = ends.sort_values("y", kind="stable")
-    width, height = (extent / axes.figure.dpi for extent in (axes.bbox.width, axes.bbox.height))
-    heights = np.full(len(ends), LINE_POINTS / POINTS / height)
-    ends["place"] = spread(ends["y"].to_list(), heights.tolist(), 0.0, 1.0)
-    edge = 1 + LEADER_POINTS / POINTS / width
-    for end in ends.to_dict("records"):
-        name = end["implementation"]
-        color = shades[name]
-        (leader,) = axes.plot(
-            [end["x"], 1.0, edge],
-            [end["y"], end["y"], end["place"]],
-            transform=axes.transAxes,
-            color=color,
-            linewidth=0.5,
-            linestyle="-" if end["size"] == data["size"].max() else (0, (1, 2)),
-            zorder=1.5,
-            clip_on=False,
-        )
-        label = axes.annotate(
-            end["line"],
-            (edge, end["place"]),
-            xycoords="axes fraction",
-            xytext=(GAP_POINTS, 0),
-            textcoords="offset points",
-            ha="left",
-            va="center",
-            color=text_colour(color),
-            fontsize=SMALL_POINTS,
-            fontweight="normal" if color == FAINT else "bold",
-            annotation_clip=False,
-        )
-        name_artists(name, [leader, label])
-    return taken
+    runs = line_frame(sweep, sweep.implementations, [metric], languages)
+    base = runs[runs["implementation"] == sweep.baseline][["variant", "size", "value"]]
+    names = [name for name in sweep.implementations if name != sweep.baseline]
+    others = line_frame(sweep, names, [metric], languages)
+    both = others.merge(base, on=["variant", "size"], suffixes=("", "_base"))
+    ratio = both["value_base"] / both["value"]
+    ratio = 1 / ratio if metric.higher_is_better else ratio
+    data = both.assign(value=ratio, low=np.nan, high=np.nan).dropna(subset="value")
+    return pd.concat([data, runs[runs["status"] != "ok"]], ignore_index=True)
 
 
-def write_title(
-    axes: Axes, lines: Sequence[str], points: float, above: float, left: float = 0.0
-) -> None:
-    """Write the lines of a title, `above` points above a panel, from this share of the figure."""
-    axes.annotate(
-        "\n".join(lines),
-        (left, 1.0),
-        xycoords=("figure fraction", "axes fraction"),
-        xytext=(0, above),
-        textcoords="offset points",
-        ha="left",
-        va="bottom",
-        fontsize=points,
-        fontweight="bold",
-        linespacing=1.15,
-        annotation_clip=False,
+def _write_values(axes: Axes, ratios: pd.DataFrame, color: str) -> None:
+    """Write the highest value at each size above its point, and of several the lowest below it.
+
+    Where the numbers would touch, only every second one is written, or fewer; and none that would
+    leave the panel.
+    """
+    values = ratios.groupby("size")["value"]
+    highest, lowest = ratios.loc[values.idxmax()], ratios.loc[values.idxmin()[values.count() > 1]]
+    for points, va, offset in ((highest, "bottom", 2.5), (lowest, "top", -2.5)):
+        texts = points["value"].map(three_digits).tolist()
+        for i in fitting(axes, points["place"], texts, gap=0.01, bold=True):
+            at = (points["place"].iloc[i], points["value"].iloc[i])
+            style: Style = {"ha": "center", "va": va, "fontweight": "bold", "bbox": GROUND}
+            text = write(axes, texts[i], at, (0, offset), color=color, zorder=3, **style)
+            box, inside = text.get_window_extent(), axes.bbox.padded(1.5)
+            if inside.x0 <= box.x0 and box.x1 <= inside.x1 and axes.bbox.y0 <= box.y0:
+                name_artists(points["implementation"].iloc[i], [text])
+            else:
+                text.remove()
+
+
+def draw_speedup(sweep: Sweep, metric: Metric, languages: Sequence[str]) -> Figure:
+    """How many times as good as the baseline the other implementation is, along the sweep."""
+    data = _ratios(sweep, metric, languages)
+    ratios = data.dropna(subset="value")
+    room = 1.25 * ratios["value"].max()  # for the number of the highest
+    figure = _draw_along(
+        sweep,
+        languages,
+        data,
+        {metric.name: said("speedup", languages, metric=metric.labels)},
+        SMALL_INCHES,
+        logarithmic=False,
+        limits=value_limits(data, False, 1.0, room),
+        labelled=sweep.implementations if ratios["variant"].nunique() > 1 else (),
     )
+    draw_reference(figure.axes[0], 1.0)
+    looks = looks_of(sweep.plan["implementations"])
+    (other,) = {name for name in sweep.implementations if name != sweep.baseline}
+    _write_values(figure.axes[0], ratios, looks[other].text)
+    return figure
+
+
+def draw_small(sweep: Sweep, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
+    """The small figures of an experiment, by their names.
+
+    Of a sweep of the baseline and one other implementation, or of alternatives at one setting.
+    """
+    names = sweep.implementations
+    exact = metrics_of(sweep.benchmark, exact=True)[:1]
+    timed = compared_metric(sweep.benchmark)
+    if sweep.has_alternatives and len(names) > 1:
+        if timed:
+            yield "row-speedup", draw_bars(sweep, languages, names, [timed], SMALL_INCHES)
+        if exact:
+            yield "row-memory", draw_bars(sweep, languages, names, exact, SMALL_INCHES)
+    elif len(names) == 2 and sweep.baseline in names:
+        if timed:
+            yield "row-speedup", draw_speedup(sweep, timed, languages)
+        if exact:
+            yield "row-memory", draw_lines(sweep, languages, names, exact, SMALL_INCHES)

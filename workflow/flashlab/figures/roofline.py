@@ -8,10 +8,7 @@ findings on the roofline do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -19,69 +16,40 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from flashlab.analysis.ceilings import Ceiling, Ceilings
+from flashlab.analysis.experiment import Sweep, variants_of
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.catalogs import in_all
-from flashlab.figures.labels import label_variant, title_metric
-from flashlab.figures.lines import MOST_LINES
-from flashlab.figures.placement import POINTS
+from flashlab.figures.labels import in_words, label_variant, title_metric
+from flashlab.figures.panel import draw_series
 from flashlab.figures.style import (
-    FAINT,
     GREY,
     PAGE_INCHES,
-    SMALL_POINTS,
+    Look,
+    Style,
     as_number,
     draw_legend,
-    facet_grid,
-    marker,
-    name_marks,
-    place_panels,
-    scale_values,
-    shades_of,
-    tick_inches,
+    handle,
+    lay_out,
+    looks_of,
+    name_artists,
+    new_panels,
+    scale_logarithmically,
+    title_panel,
+    write,
 )
-from flashlab.findings.ceilings import read_ceilings
-from flashlab.findings.ratios import Estimates
-from flashlab.sweep import Sweep, variants_of
 
 PANEL_INCHES = 1.75
 
-MARKER_SIZES = (3.6, 2.2)
-"""Points; the second is the second variant's."""
+SIZES = (1.0, 0.65)
+"""Of the points; the second is the second variant's."""
 
-FAINT_SHARE = 0.75
-"""How large the points of an implementation in grey are beside the others."""
-
-
-@dataclass(frozen=True)
-class Roofs:
-    """The measured ceilings: operations a second of a matrix product, bytes a second of a copy.
-
-    `sustained` is the matrix product's after the device lowered its clocks, None where it did not.
-    """
-
-    matrix_product: float
-    copy: float
-    sustained: float | None
-
-    @property
-    def ridge(self) -> float:
-        """The intensity, in operations a byte, at which the two meet."""
-        return self.matrix_product / self.copy
+ROOF: Style = {"color": GREY, "zorder": 1.5}
 
 
-def read_roofs(ceilings: Mapping[str, Any], dtype: str) -> Roofs | None:
-    """The ceilings of a dtype from the record of the ceilings; None if it has none of it."""
-    found = read_ceilings(ceilings, Estimates())
-    product = found.matrix.get(dtype)
-    if product is None:
-        return None
-    return Roofs(product.rate, found.copy.rate, product.sustained_rate)
-
-
-def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+def _point_frame(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     """Intensity in operations a byte and rate in TFLOP/s of each run that has a time, once."""
     variants = variants_of(sweeps)
-    found = {}
+    points = {}
     for sweep in sweeps:
         records = {sweep.key_of(run): run["record"] for run in sweep.runs}
         for row in sweep.metrics:
@@ -91,105 +59,82 @@ def _points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
             operations = metric.work.operations(row)
             counted = sweep.counters_of(row, metric.name).get("dram_bytes")
             moved = counted or metric.work.compulsory_bytes(row, row["dtype"])
-            found[(*sweep.key_of(row), metric.name)] = {
+            points[(*sweep.key_of(row), metric.name)] = {
                 "implementation": row["implementation"],
                 "record": records[sweep.key_of(row)],
-                "variant": variants.index(sweep.variant_of(row)),
+                "of": variants.index(sweep.variant_of(row)),
                 "metric": metric.name,
                 "dtype": row["dtype"],
                 "counted": bool(counted),
-                "intensity": operations / moved,
-                "rate": operations / row["value"] / 1e9,  # from ms
+                "place": operations / moved,
+                "value": operations / row["value"] / 1e9,  # from ms
             }
-    return pd.DataFrame(found.values())
+    data = pd.DataFrame(points.values())
+    return data.sort_values(["of", "place", "value"], kind="stable") if len(data) else data
 
 
-def _point_style(counted: bool, variant: int, color: str) -> dict[str, Any]:
-    """How a point is drawn: filled by counted bytes, hollow by the least; its size by variant."""
-    size = MARKER_SIZES[variant % len(MARKER_SIZES)]
-    return {
-        "color": color,
-        "linestyle": "none",
-        "markeredgecolor": color,
-        "markerfacecolor": color if counted else "white",
-        "markersize": size * FAINT_SHARE if color == FAINT else size,
-        "zorder": 2.0 if color == FAINT else 2.5,
-    }
-
-
-def _draw_points(data: pd.DataFrame, color: str, marker: str, label: str) -> None:
-    """The runs of an implementation in the current panel."""
-    for _, runs in data.groupby(["counted", "variant"]):
-        style = _point_style(runs["counted"].iloc[0], runs["variant"].iloc[0], color)
-        (points,) = plt.gca().plot(runs["intensity"], runs["rate"], marker=marker, **style)
-        places = runs[["intensity", "rate"]].to_numpy()
-        name_marks(label, points, runs["metric"].iloc[0], runs["record"], places)
+def _draw_points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """The runs: filled by counted bytes, hollow by the least; the size shows the variant."""
+    hollow = (~data["counted"]).astype(int)
+    data = data.assign(variant=hollow, low=np.nan, high=np.nan)
+    for position in sorted(set(data["of"])):
+        runs, size = data[data["of"] == position], SIZES[position % len(SIZES)]
+        for points, shown in draw_series(axes, runs, looks, size, linestyle="none"):
+            points.set(markeredgecolor=points.get_color(), markeredgewidth=0.6)
+            places = shown[["place", "value"]].to_numpy()
+            name, metric = shown[["implementation", "metric"]].iloc[0]
+            name_artists(name, [points], metric, shown["record"], places)
 
 
 def _handles(
     data: pd.DataFrame,
-    entries: Sequence[Mapping[str, Any]],
-    shades: Mapping[str, str],
+    looks: Mapping[str, Look],
     variants: Sequence[str],
     languages: Sequence[str],
 ) -> list[Line2D]:
-    """The legend's entries: implementations, then how bytes are known, then variants."""
-    looks = [
-        (entry["name"], marker(entry), _point_style(True, 0, shades[entry["name"]]))
-        for entry in entries
-    ]
-    for counted, key in ((True, "bytes_counted"), (False, "bytes_least")):
-        if (data["counted"] == counted).any():
-            words = in_all(languages, "figures", key)
-            looks.append((words, "o", _point_style(counted, 0, GREY)))
-    if len(variants) > 1:
-        looks += [(label, "o", _point_style(True, i, GREY)) for i, label in enumerate(variants)]
-    return [Line2D([], [], label=label, marker=shape, **style) for label, shape, style in looks]
+    """The legend's entries: implementations, then how bytes are known, then variants.
+
+    The last two have shapes that no implementation's point is mistaken for.
+    """
+    handles = [handle(name, name, **look.sample(linestyle="none")) for name, look in looks.items()]
+    grey: Style = {"linestyle": "none", "color": GREY, "markeredgewidth": 0.6}
+    known = set(data["counted"])
+    for counted, face, key in ((True, GREY, "bytes_counted"), (False, "w", "bytes_least")):
+        if counted in known:
+            hexagon: Style = {"marker": "h", "markersize": 4.4, "markerfacecolor": face}
+            handles.append(handle(in_words(key, languages), **grey, **hexagon))
+    for size, label in zip(SIZES, variants if len(variants) > 1 else (), strict=False):
+        circle: Style = {"marker": "o", "markersize": 3.8 * size, "markerfacecolor": "#BBBBBB"}
+        handles.append(handle(label, **grey, **circle))
+    return handles
 
 
-def _draw_roofs(axes: Axes, roofs: Roofs, languages: Sequence[str]) -> None:
-    low, high = axes.get_xlim()
-    intensity = np.geomspace(low, high, 64)
-    roof = np.minimum(intensity * roofs.copy, roofs.matrix_product) / 1e12
-    axes.plot(intensity, roof, color=GREY, linewidth=1.2, zorder=1.5)
-    if roofs.sustained is not None:
-        lowered = np.where(intensity * roofs.copy < roofs.sustained, np.nan, roofs.sustained / 1e12)
-        axes.plot(intensity, lowered, color=GREY, linewidth=0.8, linestyle="--", zorder=1.5)
-    ceiling = roofs.matrix_product / 1e12
-    product, copy = (in_all(languages, "figures", key) for key in ("matrix_product", "copy"))
-    axes.annotate(
-        f"{product} {ceiling:.3g} TFLOP/s",
-        (high, ceiling),
-        xytext=(-1, 1),
-        textcoords="offset points",
-        ha="right",
-        va="bottom",
-        fontsize=SMALL_POINTS,
-        color=GREY,
-    )
-    axes.text(
-        0.01,
-        0.84,
-        f"{copy}\n{as_number(float(f'{roofs.copy / 1e9:.3g}'))} GB/s",
-        transform=axes.transAxes,
-        va="bottom",
-        fontsize=SMALL_POINTS,
-        linespacing=1.15,
-        color=GREY,
-    )
+def _draw_roofs(
+    axes: Axes, data: pd.DataFrame, product: Ceiling, copy: Ceiling, languages: Sequence[str]
+) -> None:
+    """The measured ceilings, and round powers on both axes, with room for them and their words.
 
-
-def _scale(axes: Axes, data: pd.DataFrame, roofs: Roofs) -> None:
-    """Both axes of all panels: round powers, with room for the roofs and their labels."""
-    axes.set_yscale("log")
+    The matrix product's is drawn twice where the device lowered its clocks.
+    """
+    ridge, ceiling = product.rate / copy.rate, product.rate / 1e12
+    low = min(data["place"].min(), ridge / 4) / 1.5
+    high = max(data["place"].max(), ridge * 2) * 1.6
+    scale_logarithmically(axes.yaxis, data["value"].min() / 1.6, ceiling * 2.2, most=12)
     axes.set_xscale("log", base=2)
-    low = min(data["intensity"].min(), roofs.ridge / 4) / 1.5
-    axes.set_xlim(low, max(data["intensity"].max(), roofs.ridge * 2) * 1.6)
-    axes.set_ylim(data["rate"].min() / 1.6, roofs.matrix_product / 1e12 * 2.2)
+    axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(LogLocator(base=2, numticks=7))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(as_number))
-    scale_values(axes, True, PANEL_INCHES)
+    slope = copy.rate / 1e12
+    axes.plot([low, ridge, high], [low * slope, ceiling, ceiling], **ROOF, linewidth=1.2)
+    if product.sustained_rate is not None:
+        lowered = product.sustained_rate / 1e12
+        axes.plot([lowered / slope, high], [lowered] * 2, **ROOF, linewidth=0.8, linestyle="--")
+    words = [in_words(key, languages) for key in ("matrix_product", "copy")]
+    text = f"{words[0]} {ceiling:.3g} TFLOP/s"
+    write(axes, text, (high, ceiling), (-1, 1), color=GREY, ha="right", va="bottom")
+    text = f"{words[1]}\n{as_number(float(f'{copy.rate / 1e9:.3g}'))} GB/s"
+    write(axes, text, (0.01, 0.92), coords="axes fraction", color=GREY, linespacing=1.15)
 
 
 def _title(benchmark: Benchmark, metric: Metric, languages: Sequence[str]) -> str:
@@ -204,48 +149,39 @@ def _title(benchmark: Benchmark, metric: Metric, languages: Sequence[str]) -> st
 def draw_roofline(
     data: pd.DataFrame,
     sweeps: Sequence[Sweep],
-    roofs: Roofs,
+    product: Ceiling,
+    copy: Ceiling,
     emphasised: Sequence[str],
     languages: Sequence[str],
 ) -> Figure:
-    """A panel for each metric whose work is declared; those `emphasised` are in colour."""
+    """A panel for each metric whose work is declared; of many, those `emphasised` stand out."""
     benchmark = sweeps[0].benchmark
     metrics = [metric for metric in benchmark.metrics if metric.work]
-    by_name = {e["name"]: e for s in sweeps for e in s.plan["implementations"]}
-    entries = sorted(by_name.values(), key=lambda entry: entry["style"])
-    coloured = emphasised[:MOST_LINES] if len(entries) > MOST_LINES else list(by_name)
-    shades = shades_of(entries, coloured)
-    columns = {"col": "metric", "col_order": [metric.name for metric in metrics]}
-    grid = facet_grid(data, entries, coloured, **columns)
-    grid.map_dataframe(_draw_points)
-    first = grid.axes.flat[0]
-    _scale(first, data, roofs)
-    for axes, metric in zip(grid.axes.flat, metrics, strict=True):
-        axes.set_title(f"{_title(benchmark, metric, languages)} (TFLOP/s)", pad=3)
-        axes.set_xlabel(f"{in_all(languages, 'figures', 'intensity')} (FLOP/byte)", labelpad=1)
-        _draw_roofs(axes, roofs, languages)
+    entries = {e["name"]: e for s in sweeps for e in s.plan["implementations"]}.values()
+    looks = looks_of(sorted(entries, key=lambda entry: entry["style"]), emphasised)
+    figure, (panels,) = new_panels(PAGE_INCHES, 1, len(metrics), sharey=True)
+    for axes, metric in zip(panels, metrics, strict=True):
+        _draw_points(axes, data[data["metric"] == metric.name], looks)
+        _draw_roofs(axes, data, product, copy, languages)
+        title_panel(axes, [f"{_title(benchmark, metric, languages)} (TFLOP/s)"])
+        axes.set_xlabel(f"{in_words('intensity', languages)} (FLOP/byte)")
     variants = [label_variant(benchmark, variant, languages) for variant in variants_of(sweeps)]
-    handles = _handles(data, entries, shades, variants, languages)
-    legend = draw_legend(grid.figure, handles, PAGE_INCHES)
-    margins = tick_inches(first) + 6 / POINTS, 0.08, 0.3 + legend, 0.18
-    place_panels(grid.figure, PAGE_INCHES, PANEL_INCHES, margins, wspace=0.04)
-    figure: Figure = grid.figure
+    draw_legend(figure, _handles(data, looks, variants, languages))
+    lay_out(figure, PANEL_INCHES)
     return figure
 
 
 def draw_rooflines(
     sweeps: Sequence[Sweep],
-    ceilings: Mapping[str, Any],
+    ceilings: Ceilings,
     emphasised: Sequence[str],
     languages: Sequence[str],
 ) -> Iterator[tuple[str, Figure]]:
     """The roofline of each dtype that has ceilings, which is hardly ever more than one."""
-    points = _points(sweeps)
+    points = _point_frame(sweeps)
     if points.empty:  # every run failed, or the benchmark declares no work
         return
-    points = points.sort_values(["variant", "intensity", "rate"], kind="stable")
     for dtype, data in points.groupby("dtype"):
-        roofs = read_roofs(ceilings, str(dtype))
-        if roofs:
-            figure = draw_roofline(data, sweeps, roofs, emphasised, languages)
-            yield f"roofline-{dtype}", figure
+        if product := ceilings.matrix.get(str(dtype)):
+            of = (data, sweeps, product, ceilings.copy, emphasised, languages)
+            yield f"roofline-{dtype}", draw_roofline(*of)

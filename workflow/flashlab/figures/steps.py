@@ -7,42 +7,47 @@ undecided. A time is split into its parts, as shares of the whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from flashlab.catalogs import in_all
-from flashlab.figures.labels import capitalised, in_languages, title_lines
-from flashlab.figures.placement import text_inches
+from flashlab.analysis.experiment import Sweep, step_metric
+from flashlab.analysis.finding import Finding
+from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit
 from flashlab.figures.style import (
     COLOURS,
-    FAINT,
-    LABEL_POINTS,
-    LEGEND_INCHES,
+    GREY,
     PAGE_INCHES,
-    SMALL_POINTS,
-    as_number,
-    logarithmic_ticks,
+    Style,
+    draw_legend,
+    lay_out,
     name_artists,
-    place_panels,
+    name_rows,
+    new_panels,
+    scale_logarithmically,
+    three_digits,
+    title_panel,
+    write,
 )
-from flashlab.findings.model import Finding
-from flashlab.sweep import Row, Sweep, step_metric
 
-BAR_INCHES = 0.17
-"""Height of a row."""
+ROW_INCHES = 0.17
 
-SHADES = {"above": COLOURS[1], "equal": FAINT, "below": COLOURS[0], "inconclusive": "#E3E3E3"}
+LOOKS: dict[str, Style] = {
+    "above": {"facecolor": COLOURS[1], "edgecolor": COLOURS[1]},
+    "equal": {"facecolor": "#9A9A9A", "edgecolor": "#9A9A9A"},
+    "below": {"facecolor": COLOURS[0], "edgecolor": COLOURS[0]},
+    "inconclusive": {"facecolor": "white", "edgecolor": GREY},
+}
+"""A bar, by the verdict of its ratio."""
+
 VERDICTS = {
     "above": "step_helps",
     "equal": "step_no_difference",
     "below": "step_hurts",
     "inconclusive": "step_inconclusive",
 }
-"""What a bar's shade stands for, by the verdict of its ratio."""
+"""What it stands for."""
 
 PART_SHADES = (
     *("#B4B4B4", "#777777", "#D9D9D9", "#D9BA77", "#29A385", "#0061E0", "#8FD3C1", "#240A66"),
@@ -53,148 +58,94 @@ PART_SHADES = (
 MOST_PANELS = 2
 
 
-def step_names(sweep: Sweep) -> list[str]:
-    """The steps, in their order."""
+def _step_names(sweep: Sweep) -> list[str]:
     return list(dict.fromkeys(name for pair in sweep.steps for name in pair))
 
 
-def _value(sweep: Sweep, name: str, value: int, metric: str) -> float | None:
-    run = sweep.run_at(name, sweep.variants[0], value)
-    if run is None or run["status"] != "ok":
-        return None
-    row = sweep.metric_row(run, metric)
-    return float(row["value"]) if row["status"] == "ok" else None
+def _values_at(sweep: Sweep, value: int, metrics: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The metrics that each step has at a value of the sweep."""
+    values: dict[str, dict[str, float]] = {}
+    for name in _step_names(sweep):
+        run = sweep.run_at(name, sweep.variants[0], value)
+        if run is not None and run["status"] == "ok":
+            rows = [sweep.metric_row(run, metric) for metric in metrics]
+            values[name] = {r["metric"]: float(r["value"]) for r in rows if r["status"] == "ok"}
+    return values
 
 
-def _verdict_at(findings: Sequence[Finding], sweep: Sweep, name: str, value: int) -> dict[str, Any]:
-    """The ratio of a step to the one before, with its verdict; empty where there is none."""
-    about = {"implementation": name, "metric": step_metric(sweep).name}
-    estimates = (
-        estimate
-        for finding in findings
-        if (finding.kind, finding.experiment) == ("step", sweep.name) and finding.is_about(**about)
-        for estimate in finding.estimates
-    )
-    return next((dict(each) for each in estimates if each["value"] == value), {})
-
-
-def _draw_panel(
-    axes: Axes, sweep: Sweep, findings: Sequence[Finding], value: int, names: Sequence[str]
-) -> None:
+def _draw_panel(axes: Axes, sweep: Sweep, findings: Sequence[Finding], value: int) -> None:
     """The speed of each step as a multiple of that of the first one that has any."""
-    metric = step_metric(sweep)
-    medians = {name: _value(sweep, name, value, metric.name) for name in names}
-    start = next((median for median in medians.values() if median), None)
-    if start is None:
+    metric, names = step_metric(sweep), _step_names(sweep)
+    name_rows(axes, names, [row + 0.5 for row in range(len(names))], len(names))
+    title_panel(axes, [f"{sweep.parameter.symbol} = {value}"])
+    values = _values_at(sweep, value, [metric.name])
+    medians = {name: held[metric.name] for name, held in values.items() if held}
+    if not medians:
         return
-    factors = {
-        name: median / start if metric.higher_is_better else start / median
-        for name, median in medians.items()
-        if median
+    factors = {name: next(iter(medians.values())) / median for name, median in medians.items()}
+    if metric.higher_is_better:
+        factors = {name: 1 / factor for name, factor in factors.items()}
+    ratios = {
+        finding.subject["implementation"]: estimate
+        for finding in findings
+        if (finding.kind, finding.experiment) == ("step", sweep.name)
+        and finding.is_about(metric=metric.name)
+        for estimate in finding.estimates
+        if estimate["value"] == value
     }
-    low = min(1.0, *factors.values()) / 1.6
-    high = max(factors.values())
-    axes.set_xscale("log")
-    axes.set_xlim(low, high * (high / low) ** 0.35)
-    for position, name in enumerate(names):
-        if name not in factors:
-            axes.text(low * 1.05, position, "×", va="center", fontsize=SMALL_POINTS)
-            continue
-        found = _verdict_at(findings, sweep, name, value)
-        shade = SHADES[found["verdict"]] if found else SHADES["equal"]
-        bar = axes.barh(position, factors[name] - low, left=low, height=0.7, color=shade)
-        gain = f"  (×{found['estimate']:#.3g})" if found else ""
-        label = axes.text(
-            factors[name] * 1.05,
-            position,
-            f"{as_number(float(f'{factors[name]:.3g}'))}×{gain}",
-            va="center",
-            fontsize=SMALL_POINTS,
-        )
-        name_artists(name, [*bar.patches, label])
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.xaxis.set_major_locator(FixedLocator(logarithmic_ticks(low, high * 2, 5)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(as_number))
-    axes.grid(False, axis="y")
-    axes.set_title(f"{sweep.parameter.symbol} = {value}")
+    low, high = min(1.0, *factors.values()) / 1.6, max(factors.values())
+    scale_logarithmically(axes.xaxis, low, high * 1.1, most=5)
+    for row, name in enumerate(names):
+        ratio, factor = ratios.get(name), factors.get(name, low)
+        text = "×" if name not in factors else f"{three_digits(factor)}×"
+        if ratio and name in factors:
+            text += f"  (×{three_digits(ratio['estimate'])})"
+        look = LOOKS[ratio["verdict"] if ratio else "equal"]
+        bar = axes.barh(row + 0.5, factor - low, 0.7, low, linewidth=0.7, **look)
+        name_artists(name, [*bar, write(axes, text, (factor, row + 0.5), (3, 0))])
 
 
 def draw_steps(sweep: Sweep, findings: Sequence[Finding], languages: Sequence[str]) -> Figure:
     """A panel for each of the last values of the sweep, a bar for each step."""
-    names, values = step_names(sweep), sweep.values[-MOST_PANELS:]
-    figure = Figure()
-    panels = figure.subplots(1, len(values), sharey=True, squeeze=False)[0]
+    values = sweep.values[-MOST_PANELS:]
+    figure, (panels,) = new_panels(PAGE_INCHES, 1, len(values), sharey=True)
     for axes, value in zip(panels, values, strict=True):
-        _draw_panel(axes, sweep, findings, value, names)
-    label = in_all(languages, "figures", "speed_of_steps")
-    for axes in panels:
-        axes.set_xlabel(label)
-    shown = [
-        Patch(color=shade, label=in_all(languages, "figures", VERDICTS[verdict]))
-        for verdict, shade in SHADES.items()
-    ]
-    figure.legend(handles=shown, loc="lower center", ncols=len(shown), frameon=False)
-    left = max(text_inches(name, SMALL_POINTS) for name in names) + 0.1
-    height = BAR_INCHES * len(names)
-    place_panels(figure, PAGE_INCHES, height, (left, 0.1, 0.42 + LEGEND_INCHES, 0.25), wspace=0.08)
+        _draw_panel(axes, sweep, findings, value)
+        axes.set_xlabel(in_words("speed_of_steps", languages))
+    keys = VERDICTS.items()
+    handles = [Patch(label=in_words(key, languages), **LOOKS[verdict]) for verdict, key in keys]
+    draw_legend(figure, handles, len(handles))
+    lay_out(figure, ROW_INCHES * len(_step_names(sweep)))
     return figure
-
-
-def _parts_of(sweep: Sweep, run: Row) -> dict[str, float]:
-    """The parts of a run's time that it has, in their order, in the whole's unit."""
-    split = sweep.benchmark.split
-    assert split is not None
-    held = {metric.name for metric in sweep.benchmark.metrics}  # a part may be optional
-    names = [name for name in (*split.parts, split.whole) if name in held]
-    rows = {name: sweep.metric_row(run, name) for name in names}
-    return {name: float(row["value"]) for name, row in rows.items() if row["status"] == "ok"}
 
 
 def draw_split(sweep: Sweep, languages: Sequence[str]) -> Figure | None:
     """Where a time goes at the last value of a sweep, a bar for each step; None without any."""
-    split, benchmark = sweep.benchmark.split, sweep.benchmark
+    split, benchmark, value = sweep.benchmark.split, sweep.benchmark, sweep.values[-1]
     if split is None:
         return None
-    value = sweep.values[-1]
-    found: dict[str, dict[str, float]] = {}
-    for name in step_names(sweep):
-        run = sweep.run_at(name, sweep.variants[0], value)
-        if run is not None and run["status"] == "ok":
-            parts = _parts_of(sweep, run)
-            if split.whole in parts:
-                found[name] = parts
-    if not found:
+    held = {metric.name for metric in benchmark.metrics}  # a part may be optional
+    metrics = [name for name in (*split.parts, split.whole) if name in held]
+    times = {n: v for n, v in _values_at(sweep, value, metrics).items() if split.whole in v}
+    if not times:
         return None
-    figure = Figure()
-    axes = figure.subplots()
-    for position, (name, parts) in enumerate(found.items()):
-        whole, reached = parts[split.whole], 0.0
-        for part, shade in zip(split.parts, PART_SHADES, strict=False):
-            share = 100 * parts.get(part, 0.0) / whole
-            bar = axes.barh(position, share, left=reached, height=0.7, color=shade)
-            name_artists(name, bar.patches)
-            reached += share
-        text = f"{as_number(float(f'{whole:.3g}'))} {benchmark.metric(split.whole).unit}"
-        axes.text(101, position, text, va="center", fontsize=SMALL_POINTS)
-    axes.set_yticks(range(len(found)), list(found))
-    axes.set_ylim(len(found) - 0.4, -0.6)
+    whole, shades = benchmark.metric(split.whole), dict(zip(split.parts, PART_SHADES, strict=False))
+    figure, ((axes,),) = new_panels(PAGE_INCHES)
+    name_rows(axes, list(times), [row + 0.5 for row in range(len(times))], len(times))
     axes.set_xlim(0, 100)
-    axes.grid(False, axis="y")
-    title = title_lines(benchmark.metric(split.whole), languages, PAGE_INCHES, LABEL_POINTS)
-    axes.set_title(f"{' '.join(title)}, {sweep.parameter.symbol} = {value}")
-    axes.set_xlabel(in_all(languages, "figures", "share_of_whole"))
-    shown = [
-        Patch(
-            color=shade, label=in_languages(capitalised(benchmark.metric(part).labels), languages)
-        )
-        for part, shade in zip(split.parts, PART_SHADES, strict=False)
-    ]
-    columns = 4
-    rows = -(-len(shown) // columns)
-    figure.legend(handles=shown, loc="lower center", ncols=columns, frameon=False)
-    left = max(text_inches(name, SMALL_POINTS) for name in found) + 0.1
-    below = 0.38 + rows * (LEGEND_INCHES + 0.02)
-    place_panels(figure, PAGE_INCHES, BAR_INCHES * len(found), (left, 0.7, below, 0.25))
+    for row, (name, parts) in enumerate(times.items()):
+        reached = 0.0
+        for part, shade in shades.items():
+            share = 100 * parts.get(part, 0.0) / parts[split.whole]
+            name_artists(name, axes.barh(row + 0.5, share, 0.7, reached, color=shade))
+            reached += share
+        text = f"{three_digits(parts[split.whole])} {whole.unit}"
+        name_artists(name, [write(axes, text, (100, row + 0.5), (4, 0))])
+    *texts, last = title_with_unit(whole, languages)
+    title_panel(axes, [*texts, f"{last}, {sweep.parameter.symbol} = {value}"])
+    axes.set_xlabel(in_words("share_of_whole", languages))
+    labels = {part: capitalised(benchmark.metric(part).labels) for part in shades}
+    handles = [Patch(color=shades[p], label=in_languages(t, languages)) for p, t in labels.items()]
+    draw_legend(figure, handles, columns=4)
+    lay_out(figure, ROW_INCHES * len(times))
     return figure

@@ -1,8 +1,8 @@
-"""What all figures share: fonts, colours, markers, and SVG that is reproducible.
+"""What all figures share: fonts, colours, markers, layout, and SVG that is reproducible.
 
-An implementation keeps its marker throughout, and its colour wherever it is emphasised; a variant
-shows in the line's dashes and the marker's fill. What is drawn of an implementation is named
-(`name_artists`), so that a reader of the HTML page can hide it.
+An implementation keeps its colour and its marker throughout; where it does not stand out, the
+colour is muted. A variant shows in the line's dashes and the marker's fill. What is drawn of an
+implementation is named (`name_artists`), so that a reader of the HTML page can hide it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import colorsys
 import math
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,35 +21,37 @@ import matplotlib as mpl
 mpl.use("svg")
 
 import matplotlib.pyplot as plt
-import pandas as pd
+import numpy as np
 import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpecBase
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.text import Annotation
+from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from flashlab.figures.placement import FONT, sparse, text_inches
+from flashlab.figures.placement import FONT, sparse, text_inches, wrap_texts
 from flashlab.files import open_atomically
-from flashlab.glyphs import FONTS
+from flashlab.telling.glyphs import FONTS
 
 COLOURS = (
     *("#AB1700", "#0061E0", "#6A8549", "#E880DC", "#29A385", "#D9BA77", "#240A66", "#750C59"),
 )
 """Apart in lightness too: in greyscale, and under the common colour-vision deficiencies."""
 
-FAINT = "#B4B4B4"
-"""The line of an implementation that is not emphasised."""
-
-FAINT_TEXT = "#6E6E6E"
+MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
+DASHES: tuple[Any, ...] = ("", (3, 1.5), (1, 1), (5, 1, 1, 1))
 
 TEXT_LIGHTNESS = 0.32
 """The lightness (HLS) at which each colour has the contrast that text needs."""
 
-MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
-DASHES: tuple[Any, ...] = ("-", (0, (3, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+MUTED_LIGHTNESS = 0.58
+"""The most that a muted colour may have, for a thin line to be seen."""
 
 PAGE_INCHES = 174 / 25.4
 """Width of the text on A4."""
@@ -58,179 +61,245 @@ HALF_INCHES = 84 / 25.4
 
 LABEL_POINTS = 7.0
 SMALL_POINTS = 6.5
-"""The smallest text of a figure that is no cell of a heat map."""
+"""The smallest text of a figure."""
 
-LEGEND_INCHES = 0.14
-"""Height of a row of a legend."""
+LINE_POINTS = SMALL_POINTS * 1.25
+"""Height of a line of text."""
 
 LEGEND_HANDLE_INCHES = 0.42
 """Width of a legend's entry beside its text."""
 
 TICK_INCHES = 0.14
-"""The least distance between two labels of a vertical axis."""
+"""The least distance between two labels of an axis of values."""
 
 TICK_GAP_INCHES = 0.05
-"""The least gap between two labels of a horizontal axis."""
+"""The least gap between two labels of the axis of a sweep."""
+
+LEAST_SPAN = 5.0
+"""The factor that a logarithmic axis spans at least, so that it has two round numbers."""
 
 GREY = "#555555"
 
+MOST_EMPHASISED = 5
+
+Style = dict[str, Any]
+"""Properties of artists."""
+
 STYLE: dict[Any, Any] = {
+    **sns.axes_style("ticks"),
     "font.family": FONT,
     "font.size": LABEL_POINTS,
+    "text.color": "black",
+    "figure.dpi": 72,  # as in the SVG, so that what is laid out is what is drawn
+    "axes.edgecolor": GREY,
+    "axes.grid": True,
+    "axes.labelpad": 1.5,
     "axes.labelsize": LABEL_POINTS,
+    "axes.linewidth": 0.6,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
     "axes.titlesize": LABEL_POINTS,
     "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.edgecolor": GREY,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
     "grid.color": "#E4E4E4",
     "grid.linewidth": 0.5,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "xtick.labelcolor": "black",
-    "ytick.labelcolor": "black",
-    "xtick.labelsize": SMALL_POINTS,
-    "ytick.labelsize": SMALL_POINTS,
-    "xtick.major.size": 2.0,
-    "ytick.major.size": 2.0,
-    "xtick.major.pad": 2.0,
-    "ytick.major.pad": 2.0,
-    "lines.markeredgewidth": 0.6,
+    **{f"{axis}tick.labelsize": SMALL_POINTS for axis in "xy"},
+    **{f"{axis}tick.major.size": 2.0 for axis in "xy"},
+    **{f"{axis}tick.major.pad": 2.0 for axis in "xy"},
+    "legend.borderaxespad": 0.0,
+    "legend.borderpad": 0.0,
+    "legend.columnspacing": 1.2,
     "legend.fontsize": SMALL_POINTS,
+    "legend.frameon": False,
+    "legend.handlelength": 1.8,
+    "legend.handletextpad": 0.5,
+    "legend.labelspacing": 0.3,
+    "figure.constrained_layout.h_pad": 0.02,
+    "figure.constrained_layout.w_pad": 0.03,
+    **{f"figure.constrained_layout.{space}": 0.0 for space in ("wspace", "hspace")},
+    "lines.markeredgewidth": 0.6,
+    "patch.force_edgecolor": False,  # which would hide what is thin
     "svg.fonttype": "none",
     "svg.hashsalt": "flashlab",
 }
 
 
-def colour(entry: Mapping[str, Any]) -> str:
-    """The colour of an implementation, by its number in the plan."""
-    return COLOURS[entry["style"] % len(COLOURS)]
+# Looks
 
 
-def shades_of(entries: Sequence[Mapping[str, Any]], emphasised: Collection[str]) -> dict[str, str]:
-    """The colour of each implementation by its name, grey unless it is emphasised."""
-    return {
-        entry["name"]: colour(entry) if entry["name"] in emphasised else FAINT for entry in entries
-    }
+@dataclass(frozen=True)
+class Look:
+    """How an implementation is drawn: whether it stands out, in which colour, by which marker."""
+
+    stands_out: bool
+    shade: str
+    marker: str
+
+    @property
+    def text(self) -> str:
+        """The colour of its name."""
+        return text_colour(self.shade)
+
+    def weight(self, variant: int, size: float = 1.0) -> Style:
+        """How heavy its line is, and how its markers are filled, by the position of a variant."""
+        filled = variant % 2 == 0
+        star = 1.4 if self.marker == "*" else 1.0  # which covers less than others of its size
+        return {
+            "linewidth": 1.3 if self.stands_out else 0.8,
+            "markersize": size * star * (3.8 if self.stands_out else 3.2),
+            "markerfacecolor": self.shade if filled else "white",
+            "markeredgecolor": "white" if filled else self.shade,
+            "markeredgewidth": 0.3 if filled else 0.6,
+            "zorder": 2.5 if self.stands_out else 2.0,
+        }
+
+    def sample(self, variant: int = 0, **style: Any) -> Style:
+        """A bit of its line, for a legend."""
+        return {"color": self.shade, "marker": self.marker, **self.weight(variant), **style}
+
+
+def looks_of(
+    entries: Iterable[Mapping[str, Any]], emphasised: Sequence[str] | None = None
+) -> dict[str, Look]:
+    """The look of each implementation of a plan, by its name.
+
+    Of more than `MOST_EMPHASISED`, only the first of those `emphasised` stand out. The ninth style
+    has the colour of the first, and so the next marker.
+    """
+    entries, looks = list(entries), {}
+    few = emphasised is None or len(entries) <= MOST_EMPHASISED
+    chosen = {e["name"] for e in entries} if few else set((emphasised or [])[:MOST_EMPHASISED])
+    for entry in entries:
+        rounds, position = divmod(entry["style"], len(COLOURS))
+        stands_out = entry["name"] in chosen
+        shade = COLOURS[position] if stands_out else muted(COLOURS[position])
+        looks[entry["name"]] = Look(stands_out, shade, MARKERS[(position + rounds) % len(MARKERS)])
+    return looks
+
+
+def muted(shade: str) -> str:
+    """A colour as it steps back behind the others, still to be told by its hue."""
+    return _no_lighter(to_hex(sns.desaturate(shade, 0.45)), MUTED_LIGHTNESS)
 
 
 def text_colour(shade: str) -> str:
     """A colour as dark as text on white has to be."""
-    if shade == FAINT:
-        return FAINT_TEXT
+    return _no_lighter(shade, TEXT_LIGHTNESS)
+
+
+def _no_lighter(shade: str, most: float) -> str:
     _, lightness, _ = colorsys.rgb_to_hls(*to_rgb(shade))
-    return to_hex(sns.set_hls_values(shade, l=min(lightness, TEXT_LIGHTNESS)))
+    return to_hex(sns.set_hls_values(shade, l=min(lightness, most)))
 
 
-def marker(entry: Mapping[str, Any]) -> str:
-    """The marker of an implementation, by its number in the plan: another one for each colour.
+# Layout
 
-    The ninth implementation has the colour of the first, and so the next marker.
+
+def new_panels(width: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
+    """A figure so many inches wide, and its panels by row and column, for `lay_out` to arrange."""
+    figure = plt.figure(figsize=(width, 12.0 * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def lay_out(figure: Figure, height: float, left: float = 0.0, right: float = 0.0) -> None:
+    """Arrange the panels with all that stands around them, the first one so many inches high.
+
+    `left` and `right` are inches to leave free. Ticks of a sweep are thinned where their labels
+    would touch. A title begins at the figure's edge where panels stand one below the other.
     """
-    rounds, position = divmod(entry["style"], len(COLOURS))
-    return MARKERS[(position + rounds) % len(MARKERS)]
+    engine, first, width = figure.get_layout_engine(), figure.axes[0], figure.get_figwidth()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    engine.set(rect=(left / width, 0, 1 - (left + right) / width, 1))
+    engine.execute(figure)
+    missing = height - first.get_position().height * figure.get_figheight()
+    shares = np.ravel(_grid_of(first).get_height_ratios())
+    figure.set_figheight(figure.get_figheight() + missing * float(shares.sum() / shares[0]))
+    engine.execute(figure)
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        place, formatter = axes.get_position(), axes.xaxis.get_major_formatter()
+        if _grid_of(axes).ncols == 1:
+            axes.title.set_x(-place.x0 / place.width)
+        if isinstance(formatter, FixedFormatter):
+            kept = fitting(axes, axes.get_xticks(), formatter.seq, TICK_GAP_INCHES)
+            labels = [label if i in kept else "" for i, label in enumerate(formatter.seq)]
+            axes.xaxis.set_major_formatter(FixedFormatter(labels))
 
 
-def variant_style(position: int, shade: str) -> dict[str, Any]:
-    """How a line in a colour shows its variant, by the variant's position among those drawn."""
-    return {
-        "color": shade,
-        "linestyle": DASHES[position % len(DASHES)],
-        "markerfacecolor": "white" if position % 2 else shade,
-        "markeredgecolor": shade if position % 2 else "white",
-    }
-
-
-def each_variant(data: pd.DataFrame, shade: str) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
-    """The rows of each variant (the column ``variant``), and how its line in a colour is drawn."""
-    for position in sorted(set(data["variant"])):
-        yield data[data["variant"] == position], variant_style(position, shade)
-
-
-class _Grid(sns.FacetGrid):  # type: ignore[misc]
-    """A grid of panels that `place_panels` places."""
-
-    def tight_layout(self, *_: Any, **__: Any) -> _Grid:
-        """Not at every `map_dataframe`: it takes most of the time, and is undone."""
-        return self
-
-
-def facet_grid(
-    data: pd.DataFrame,
-    entries: Sequence[Mapping[str, Any]],
-    emphasised: Collection[str] | None = None,
-    **facets: Any,
-) -> sns.FacetGrid:
-    """A seaborn FacetGrid of these implementations, those not `emphasised` in grey behind the rest.
-
-    What is mapped onto it is called for each facet and implementation, with the implementation's
-    rows as `data`, its name as `label`, its `color` and its `marker`. None emphasises all.
-    """
-    if emphasised is None:
-        emphasised = [entry["name"] for entry in entries]
-    entries = sorted(entries, key=lambda entry: entry["name"] in emphasised)
-    grid = _Grid(
-        data,
-        hue="implementation",
-        hue_order=[entry["name"] for entry in entries],
-        hue_kws={"marker": [marker(entry) for entry in entries]},
-        palette=shades_of(entries, emphasised),
-        **facets,
-    )
-    grid.set_titles("")
+def _grid_of(axes: Axes) -> GridSpecBase:
+    grid = axes.get_gridspec()
+    assert grid is not None
     return grid
 
 
-def place_panels(
-    figure: Figure,
-    width: float,
-    height: float,
-    margins: tuple[float, float, float, float],
-    **spaces: float,
-) -> None:
-    """Make a figure so wide, and its panels so high, with margins around them, all in inches.
+def fitting(
+    axes: Axes, places: Iterable[float], texts: Sequence[str], gap: float, bold: bool = False
+) -> list[int]:
+    """Which of some small texts at places along a panel, already laid out, there is room for."""
+    pixels = [axes.transData.transform((place, 1.0))[0] for place in places]
+    widths = [text_inches(text, SMALL_POINTS, bold) for text in texts]
+    return sparse([pixel / axes.figure.dpi for pixel in pixels], widths, gap)
 
-    The margins are those on the left, on the right, below and above.
-    """
-    left, right, below, above = margins
-    whole = height + below + above
-    figure.set_size_inches(width, whole)
-    figure.subplots_adjust(
-        left=left / width,
-        right=1 - right / width,
-        bottom=below / whole,
-        top=1 - above / whole,
-        **spaces,
+
+def title_panel(axes: Axes, texts: Sequence[str], above: float = 0.0) -> None:
+    """Write a panel's title so many points above it, its texts in as few lines as they fit into."""
+    width = axes.figure.bbox.width / axes.figure.dpi
+    points = LABEL_POINTS if width >= HALF_INCHES else SMALL_POINTS
+    lines = wrap_texts(texts, points, width / _grid_of(axes).ncols, bold=True)
+    place: Style = {"x": 0, "ha": "left", "pad": above + 3, "linespacing": 1.15}
+    axes.set_title("\n".join(lines), fontsize=points, **place)
+
+
+def write(
+    axes: Axes,
+    text: str,
+    at: tuple[float, float],
+    offset: tuple[float, float] = (0.0, 0.0),
+    coords: Any = "data",
+    **style: Any,
+) -> Annotation:
+    """Write a small text so many points to the right of and above a place, seen outside too."""
+    style = {"fontsize": SMALL_POINTS, "va": "center", "annotation_clip": False, **style}
+    return axes.annotate(
+        text, at, xycoords=coords, xytext=offset, textcoords="offset points", **style
     )
 
 
-def scale_sizes(
-    axes: Axes, values: Sequence[int], labels: Sequence[str], margin: float = 0.07
-) -> None:
-    """Ticks at the measured sizes, logarithmic where they span two octaves.
+def name_rows(axes: Axes, names: Sequence[str], places: Sequence[float], end: float) -> None:
+    """Write beside each row of a panel what it is about; the rows end at `end`, from zero."""
+    axes.set_yticks(places, names)
+    axes.set_ylim(end, 0)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(False, axis="y")
 
-    `margin` is what the axis leaves free on each side, as a share of what lies between. Where the
-    labels would touch, only every second one is printed, or fewer; for
-    that, the axes must already be as wide as they will be.
-    """
-    if values[0] > 0 and values[-1] >= 4 * values[0]:
-        axes.set_xscale("log", base=2)
-    low, high = (axes.xaxis.get_transform().transform(end) for end in (values[0], values[-1]))
-    free = margin * (high - low) or 0.5
-    left, right = axes.xaxis.get_transform().inverted().transform([low - free, high + free])
-    axes.set_xlim(left, right)
-    axes.set_xticks(values, labels)
-    axes.xaxis.set_minor_locator(NullLocator())
-    centres = axes.transData.transform([(value, 1.0) for value in values])[:, 0] / axes.figure.dpi
-    widths = [
-        max(text_inches(line, SMALL_POINTS) for line in label.split("\n")) for label in labels
-    ]
-    kept = sparse(list(centres), widths, TICK_GAP_INCHES)
-    axes.set_xticklabels([label if i in kept else "" for i, label in enumerate(labels)])
+
+def handle(label: str, implementation: str = "", **style: Any) -> Line2D:
+    """An entry of a legend, of an implementation if it has a name."""
+    line = Line2D([], [], label=label, **style)
+    if implementation:
+        name_artists(implementation, [line])
+    return line
+
+
+def draw_legend(figure: Figure, handles: Sequence[Artist], columns: int | None = None) -> None:
+    """A legend below a figure's panels, in as many columns as fit by default."""
+    if not handles:
+        return
+    width = figure.get_figwidth()
+    for entry in handles:
+        beside = width - LEGEND_HANDLE_INCHES
+        entry.set_label("\n".join(wrap_texts([str(entry.get_label())], SMALL_POINTS, beside)))
+    widest = max(text_inches(str(entry.get_label()), SMALL_POINTS) for entry in handles)
+    most = max(1, int(width / (widest + LEGEND_HANDLE_INCHES)))
+    columns = columns or min(len(handles), most)
+    legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
+    drawn = zip(handles, legend.legend_handles, legend.get_texts(), strict=True)
+    for entry, sample, text in drawn:
+        text.set_gid(entry.get_gid())
+        if sample is not None:
+            sample.set_gid(entry.get_gid())
+
+
+# Axes of values
 
 
 def as_number(value: float, _: int = 0) -> str:
@@ -240,105 +309,56 @@ def as_number(value: float, _: int = 0) -> str:
     return f"{value:.10f}".rstrip("0").rstrip(".") if 1e-8 < abs(value) < 1e-4 else f"{value:g}"
 
 
-def logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
-    """As many round numbers as there is room for, but at least two if there are."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    series: list[tuple[tuple[int, ...], int, int]] = [
-        ((1, 2, 5), 1, 2),
-        ((1,), 1, 3),
-        ((1, 3), 1, 2),
-        *(((1,), step, 2) for step in range(1, len(decades) + 1)),
-    ]
-    for digits, step, fewest in series:
-        found = [
-            digit * 10.0**decade
-            for decade in decades
-            if decade % step == 0
-            for digit in digits
-            if low <= digit * 10.0**decade <= high
-        ]
-        if fewest <= len(found) <= most:
-            return found
-    powers = [tick for tick in (10.0**decade for decade in decades) if low <= tick <= high]
-    return [*powers[:1], *powers[1:][-1:]]  # the outermost two
+def three_digits(value: float) -> str:
+    """A ratio in three digits: 0.303, 4.27, 13.4, 205, 22,300."""
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
-def scale_values(axes: Axes, logarithmic: bool, inches: float) -> None:
-    """The vertical axis of a panel of this height.
+def scale_linearly(axis: Axis, most: int) -> None:
+    """Give an axis at most so many round numbers, or one more."""
+    axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(as_number))
 
-    It spans at least two octaves if logarithmic, and begins at zero otherwise.
+
+def scale_logarithmically(axis: Axis, low: float, high: float, most: int) -> None:
+    """Make an axis logarithmic, with as many round numbers as there is room for.
+
+    These are 1, 2 and 5, or 1 and 3, in each decade, or powers of ten.
     """
-    most = max(2, int(inches / TICK_INCHES))
-    if logarithmic:
-        axes.set_yscale("log")
-        low, high = axes.get_ylim()
-        if high / low < 4:  # else nearly equal values would look far apart
-            centre = math.sqrt(low * high)
-            low, high = centre / 2, centre * 2
-            axes.set_ylim(low, high)
-        axes.yaxis.set_major_locator(FixedLocator(logarithmic_ticks(low, high, most)))
-        axes.yaxis.set_minor_locator(NullLocator())
-    else:
-        axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_locator(MaxNLocator(min(most, 5), steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(as_number))
+    if high / low < LEAST_SPAN:  # else nearly equal values would look far apart
+        centre = math.sqrt(low * high)
+        low, high = centre / math.sqrt(LEAST_SPAN), centre * math.sqrt(LEAST_SPAN)
+    name = "x" if axis is axis.axes.xaxis else "y"
+    axis.axes.set(**{f"{name}scale": "log", f"{name}lim": (low, high)})
+    decades = math.log10(high / low)
+    digits = next((d for d in ((1, 2, 5), (1, 3)) if decades * len(d) <= most), (1,))
+    axis.set_major_locator(LogLocator(subs=digits, numticks=max(3, most)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(as_number))
 
 
-def tick_inches(axes: Axes) -> float:
-    """How wide the labels of the vertical axis are."""
-    low, high = sorted(axes.get_ylim())
-    ticks = [t for t in axes.yaxis.get_major_locator().tick_values(low, high) if low <= t <= high]
-    return max((text_inches(as_number(tick), SMALL_POINTS) for tick in ticks), default=0.0)
+# The SVG
 
 
-def draw_legend(figure: Figure, handles: Sequence[Line2D], width: float) -> float:
-    """A legend below a figure of this width, in as many columns as fit; its height in inches."""
-    if not handles:
-        return 0.0
-    widest = max(text_inches(str(handle.get_label()), SMALL_POINTS) for handle in handles)
-    columns = min(len(handles), max(1, int(width / (widest + LEGEND_HANDLE_INCHES))))
-    figure.legend(
-        handles=handles,
-        loc="lower center",
-        ncols=columns,
-        frameon=False,
-        handlelength=1.8,
-        handletextpad=0.5,
-        columnspacing=1.2,
-        labelspacing=0.3,
-        borderpad=0,
-        borderaxespad=0.2,
-    )
-    return LEGEND_INCHES * math.ceil(len(handles) / columns) + 0.03
-
-
-def name_artists(implementation: str, drawn: Iterable[Artist]) -> None:
-    """Name what is drawn of an implementation; `save` numbers the names."""
-    for artist in drawn:
-        artist.set_gid(f"implementation:{implementation}")
-
-
-def name_marks(
+def name_artists(
     implementation: str,
-    drawn: Artist,
-    metric: str,
-    records: Iterable[str],
+    drawn: Iterable[Artist],
+    metric: str = "",
+    records: Iterable[str] = (),
     places: Iterable[Sequence[float]] | None = None,
 ) -> None:
-    """Name an artist as `name_artists` does, and the runs whose marks it draws, in their order.
+    """Name what is drawn of an implementation; `save` numbers the names.
 
-    Args:
-        implementation: whose marks they are.
-        drawn: a line of markers, or a single patch.
-        metric: what the marks show of the runs.
-        records: the path of each run's record.
-        places: where each mark is, in the units of its axes, for a reader who cannot tell that
-            from the metric's value.
+    Each artist that shows runs by marks (a line of markers, or a single patch) is named by the
+    metric too, and by the marks' `records` in their order, with the place of each, in the units of
+    its axes, where that does not follow from the metric's value.
     """
     names = [Path(record).name for record in records]
     ats = places if places is not None else [()] * len(names)
     marks = [" ".join([n, *(f"{v:.4g}" for v in at)]) for n, at in zip(names, ats, strict=True)]
-    drawn.set_gid(f"implementation:{implementation}:{metric}={','.join(marks)}")
+    of = f":{metric}={','.join(marks)}" if marks else ""
+    for artist in drawn:
+        artist.set_gid(f"implementation:{implementation}{of}")
 
 
 @contextmanager

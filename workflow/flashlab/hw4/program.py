@@ -78,7 +78,7 @@ def _timed(parts: Parts, part: str) -> Iterator[None]:
     setattr(parts, part, getattr(parts, part) + time.perf_counter() - begin)
 
 
-class _Step:
+class Step:
     """A step of the ladder with the device that it runs on; each call ends with its work done."""
 
     def __init__(self, module: ModuleType) -> None:
@@ -130,9 +130,9 @@ class _Step:
             self._compute(q, k, v, out, parts)
 
 
-def _open_step(name: str | None) -> _Step:
+def _open_step(name: str | None) -> Step:
     try:
-        return _Step(load_step(name))
+        return Step(load_step(name))
     except NotImplementedError as error:
         raise Hw4Error(f"{error}; --step Sequential runs on the CPU") from error
 

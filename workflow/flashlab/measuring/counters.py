@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
+from flashlab.calls.watching import end_with_workflow
 from flashlab.files import write_json
 from flashlab.measuring.child import attempt
-from flashlab.processes import end_with_workflow
 
 
 def run_passes(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ import psutil
 
 from flashlab import machine, nsight
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.processes import workflow_process
+from flashlab.calls.watching import workflow_process
 from flashlab.sources import sources_of
 
 POLL_SECONDS = 0.2

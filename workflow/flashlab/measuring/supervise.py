@@ -20,9 +20,10 @@ from typing import Any
 import psutil
 
 from flashlab import machine, nsight
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
+from flashlab.calls.watching import WorkflowGoneError, has_ended, workflow_process
 from flashlab.files import write_json
-from flashlab.implementations import Implementation
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.start import (
     POLL_SECONDS,
@@ -32,7 +33,6 @@ from flashlab.measuring.start import (
     start_counting,
 )
 from flashlab.measuring.surroundings import surroundings
-from flashlab.processes import WorkflowGoneError, has_ended, workflow_process
 from flashlab.proof import NONCE, SEAL, seal_of
 from flashlab.records import COUNTERS, Record, read_metrics, time_out_message, write_record
 from flashlab.runs import Run

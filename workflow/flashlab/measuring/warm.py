@@ -25,6 +25,7 @@ from typing import Any
 
 import psutil
 
+from flashlab.calls.watching import has_ended
 from flashlab.measuring import child
 from flashlab.measuring.start import (
     POLL_SECONDS,
@@ -32,7 +33,6 @@ from flashlab.measuring.start import (
     read_message,
     send_message,
 )
-from flashlab.processes import has_ended
 
 LAZY = ("torch._dynamo",)
 """What PyTorch imports at the first backward pass (symbolic shapes, with sympy) and at the first

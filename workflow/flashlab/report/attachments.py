@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashlab import plan_files
+from flashlab.analysis.experiment import TABLES
 from flashlab.anonymity import anonymous
 from flashlab.files import canonical, json_text, read_json
-from flashlab.plan_files import planned_experiments, planned_records
+from flashlab.plan import plan_files
+from flashlab.plan.plan_files import planned_experiments, planned_records
 from flashlab.remarks import Remark
 from flashlab.report.software import software
-from flashlab.sweep import TABLES
 
 MANIFEST_VERSION = 2
 

@@ -7,14 +7,23 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flashlab.findings.model import Finding
+from flashlab.analysis.experiment import Sweep, sections_of
+from flashlab.analysis.finding import Finding
 from flashlab.report.compact import compact_table, records_of
 from flashlab.report.conclusions import render_conclusion
-from flashlab.report.data import ReportData
+from flashlab.report.data import BETTER, ReportData
 from flashlab.report.document import Chapter, FigureEntry, Section, Table
 from flashlab.report.statements import FindingRenderer, printed_figures
-from flashlab.report.wording import Texts, join_sentences
-from flashlab.sweep import Sweep, sections_of
+from flashlab.telling.values import (
+    Heading,
+    Label,
+    Listed,
+    ParameterName,
+    Tellable,
+    in_turn,
+    say,
+    setting,
+)
 
 _WORD = re.compile(r"[A-Za-z0-9]{2}")
 """The end of what is shared and what follows, within a word."""
@@ -36,18 +45,17 @@ def shared_title(titles: Sequence[str]) -> str:
     return common.strip(" ,，、·(（") or titles[0]
 
 
-def _title(data: ReportData, group: Sequence[Sweep], first: int) -> Texts:
+def _title(data: ReportData, group: Sequence[Sweep], first: int) -> Tellable:
     """``Experiment 2: Causal masking``, ``Experiments 6–9: Long sequences``."""
-    words = data.words
     if len(group) == 1:
-        ordinal = words.each("experiment", number=first)
+        ordinal = say("experiment", number=first)
     else:
-        ordinal = words.each("experiments", first=first, last=first + len(group) - 1)
-    titles = [words.label(sweep.plan["title"]) for sweep in group]
-    return {
-        language: ordinal[language] + shared_title([title[language] for title in titles])
-        for language in words.languages
+        ordinal = say("experiments", first=first, last=first + len(group) - 1)
+    titles = [sweep.plan["title"] for sweep in group]
+    shared = {
+        language: shared_title([title[language] for title in titles]) for language in titles[0]
     }
+    return Listed([ordinal, Label(shared)], "")
 
 
 def _printed_figures(
@@ -63,10 +71,10 @@ def _printed_figures(
     for section, figure, entry in (entries[key] for key in printed_figures(data, group)):
         quantity = data.benchmark.quantities.get(figure["quantity"])
         if len(group) > 1 and quantity:
-            short = data.words.each(
+            short = say(
                 "caption.of",
                 title=section.title,
-                better=data.words.each(f"better.{quantity.better}"),
+                better=say(BETTER[quantity.better]),
             )
             entry = replace(entry, short=short)
         found.append(entry)
@@ -100,7 +108,7 @@ def render_chapters(
                 conclusion=render_conclusion(renderer, conclusion) if conclusion else None,
                 figures=figures,
                 table=table and replace(table, caption=None),
-                table_label=data.words.each("table", number=number),
+                table_label=say("table", number=number),
                 table_caption=_table_caption(data, group, table, told) if table else None,
                 sections=members,
             )
@@ -114,23 +122,21 @@ def render_chapters(
 
 def _table_caption(
     data: ReportData, group: Sequence[Sweep], table: Table, told: dict[frozenset[str], int]
-) -> Texts:
+) -> Tellable:
     """A table's caption, and in which table the variants are that it leaves out."""
     assert table.caption is not None
     elsewhere = [
-        data.words.each(
-            "table.elsewhere", variant=data.words.heading(data.variant(variant)), number=number
-        )
+        say("table.elsewhere", variant=Heading(data.variant(variant)), number=number)
         for sweep in group
         for variant in sweep.variants
         if (number := told.get(records_of(sweep, variant))) and len(sweep.variants) > 1
     ]
-    return join_sentences([table.caption, *elsewhere])
+    return in_turn([table.caption, *elsewhere])
 
 
-def _settings(data: ReportData, group: Sequence[Sweep]) -> Texts:
+def _settings(data: ReportData, group: Sequence[Sweep]) -> Tellable:
     """The settings of several experiments: what they share, and what each of them differs in."""
-    words, sweep = data.words, group[0]
+    sweep = group[0]
     rows = [row for each in group for row in each.runs]
     fixed, differing = [], []
     for parameter in data.benchmark.parameters:
@@ -138,14 +144,14 @@ def _settings(data: ReportData, group: Sequence[Sweep]) -> Texts:
         if parameter == sweep.parameter or parameter in sweep.covaried:
             continue
         if len(values) == 1:
-            fixed.append(words.setting(parameter, values[0]))
+            fixed.append(setting(parameter, values[0]))
         elif not any(p == parameter for p in sweep.varying):
-            differing.append(words.setting(parameter, *values))
+            differing.append(setting(parameter, *values))
     along = [
-        words.each(
+        say(
             "setting.varied.values",
-            parameter=words.parameter(parameter),
-            values=words.listed(
+            parameter=ParameterName(parameter.name),
+            values=Listed(
                 [
                     str({sweep.value_of(r): r[parameter.name] for r in sweep.runs}[value])
                     for value in sweep.values
@@ -155,14 +161,14 @@ def _settings(data: ReportData, group: Sequence[Sweep]) -> Texts:
         for parameter in sweep.covaried
     ]
     told = [
-        data.words.each(
+        say(
             "setting.shared",
-            parameter=words.parameter(sweep.parameter),
-            values=words.listed([str(value) for value in sweep.values]),
-            fixed=words.listed(fixed),
-            differing=words.listed(differing),
+            parameter=ParameterName(sweep.parameter.name),
+            values=Listed([str(value) for value in sweep.values]),
+            fixed=Listed(fixed),
+            differing=Listed(differing),
         )
     ]
     if along:
-        told.append(words.each("setting.varied", parameters=words.listed(along)))
-    return join_sentences(told)
+        told.append(say("setting.varied", parameters=Listed(along)))
+    return in_turn(told)

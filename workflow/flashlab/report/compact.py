@@ -10,14 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
+from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.experiment import Sweep, Variant, chosen_metrics, metrics_of
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric, Parameter
-from flashlab.findings.model import Finding
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
-from flashlab.report.wording import Texts, join_sentences
-from flashlab.sweep import Row as RunRow
-from flashlab.sweep import Sweep, Variant, chosen_metrics, metrics_of
+from flashlab.telling.values import (
+    Label,
+    Listed,
+    Tellable,
+    heading,
+    in_turn,
+    say,
+    setting,
+    settings,
+)
 
 MOST_VALUES = 6
 """Most values of a sweep that fit side by side twice, for two metrics."""
@@ -46,7 +56,7 @@ def aligned(table: Table) -> Table:
     return replace(table, rows=shown)
 
 
-def _places(cell: Cell | Texts) -> int | None:
+def _places(cell: Cell | Tellable) -> int | None:
     """Digits after the point; None for what is no number, or has something behind it."""
     if not isinstance(cell, Cell) or cell.note:
         return None
@@ -75,16 +85,17 @@ def printed_value(data: ReportData, sweep: Sweep, run: RunRow | None, metric: st
     return Cell(data.rounded_to(row["value"], half_width))
 
 
-def _caption(data: ReportData, metrics: Sequence[Metric], rows: Sequence[Row], bold: str) -> Texts:
+def _caption(
+    data: ReportData, metrics: Sequence[Metric], rows: Sequence[Row], bold: str
+) -> Tellable:
     """What the numbers of a table are, and what bold stands for, where any is."""
-    words = data.words
-    exact = [words.label(metric.labels) for metric in metrics if metric.exact]
-    told = [words.each("caption.compact")]
+    exact = [Label(metric.labels) for metric in metrics if metric.exact]
+    told = [say("caption.compact")]
     if exact:
-        told = [words.each("caption.compact.exact", exact=words.listed(exact))]
+        told = [say("caption.compact.exact", exact=Listed(exact))]
     if any(isinstance(cell, Cell) and cell.strong for row in rows for cell in row.cells):
-        told.append(words.each(f"caption.compact.bold.{bold}"))
-    return join_sentences(told)
+        told.append(say(bold))
+    return in_turn(told)
 
 
 # Two implementations
@@ -108,10 +119,10 @@ def ratio_cell(data: ReportData, ratio: float, verdict: str) -> Cell:
 
 def _pair_row(
     data: ReportData, sweep: Sweep, variant: Variant, value: int, names: Sequence[str]
-) -> list[Cell | Texts]:
+) -> list[Cell | Tellable]:
     runs = [sweep.run_at(name, variant, value) for name in names]
     other = next(name for name in names if name != data.baseline)
-    cells: list[Cell | Texts] = []
+    cells: list[Cell | Tellable] = []
     for metric in chosen_metrics(sweep.benchmark):
         cells += [printed_value(data, sweep, run, metric.name) for run in runs]
         choice = data.find(sweep, "choice", metric=metric.name, variant=dict(variant))
@@ -130,32 +141,32 @@ def _pair_row(
 def _pair_table(
     data: ReportData, sweep: Sweep, names: Sequence[str], variants: Sequence[Variant]
 ) -> Table:
-    words, benchmark = data.words, sweep.benchmark
+    benchmark = sweep.benchmark
     sizes = [sweep.parameter, *(p for p in sweep.varying if p != sweep.parameter)]
     several = sweep.varying_variants if len(variants) > 1 else []
     metrics: list[Metric] = [*chosen_metrics(benchmark), *metrics_of(benchmark, exact=True)]
-    groups = [(data.same(""), len(several) + len(sizes))]
-    columns = [
-        *(words.heading(parameter.labels) for parameter in several),
-        *(data.same(size.symbol) for size in sizes),
+    groups: list[tuple[Tellable, int]] = [("", len(several) + len(sizes))]
+    columns: list[Tellable] = [
+        *(heading(parameter.labels) for parameter in several),
+        *(size.symbol for size in sizes),
     ]
     for metric in metrics:
         label = metric.labels if metric.exact or not metric.part else metric.part
-        groups.append((with_unit(words.heading(label), metric), 3))
-        columns += [*(data.same(name) for name in names), data.same("")]
+        groups.append((with_unit(heading(label), metric), 3))
+        columns += [*(name for name in names), ""]
     rows = []
     for variant in variants:
         for value in sweep.values:
             run = next((r for r in sweep.runs if sweep.value_of(r) == value), None)
             assert run is not None  # every value of a sweep has a run
-            cells: list[Cell | Texts] = [
-                *(words.setting(p, dict(variant)[p.name]) for p in several),
+            cells: list[Cell | Tellable] = [
+                *(setting(p, dict(variant)[p.name]) for p in several),
                 *(Cell(str(run[size.name])) for size in sizes),
                 *_pair_row(data, sweep, variant, value, names),
             ]
             rows.append(Row(cells, first=value == sweep.values[0] and variant != variants[0]))
     numeric = range(len(several), len(columns))
-    caption = _caption(data, metrics, rows, "difference")
+    caption = _caption(data, metrics, rows, "caption.compact.bold.difference")
     return Table(columns, rows, numeric=numeric, caption=caption, groups=groups)
 
 
@@ -175,17 +186,17 @@ def _telling_apart(group: Sequence[Sweep]) -> list[Parameter]:
 
 def _differing(
     data: ReportData, telling: Sequence[Parameter], sweep: Sweep, variant: Variant
-) -> Texts:
+) -> Tellable:
     """An experiment and its variant, by the parameters that tell it from others of its chapter."""
-    settings = {}
+    given: dict[str, Any] = {}
     for parameter in telling:
         mine = {row[parameter.name] for row in sweep.runs}
         if parameter.is_variant:
-            settings[parameter.name] = dict(variant)[parameter.name]
+            given[parameter.name] = dict(variant)[parameter.name]
         elif len(mine) == 1:
-            settings[parameter.name] = mine.pop()
-    found = data.words.settings(data.benchmark, settings)
-    return data.words.listed(found) if found else data.same("")
+            given[parameter.name] = mine.pop()
+    found = settings(data.benchmark, given)
+    return Listed(found) if found else ""
 
 
 def _best(data: ReportData, sweep: Sweep, variant: Variant, metric: str) -> dict[int, list[str]]:
@@ -206,7 +217,7 @@ def _rows_of(
                 continue
             label = _differing(data, telling, sweep, variant)
             for position, name in enumerate(sweep.implementations):
-                cells: list[Cell | Texts] = []
+                cells: list[Cell | Tellable] = []
                 if several:
                     cells.append(label if not position else Cell(""))
                 cells.append(Cell(name))
@@ -224,20 +235,20 @@ def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
 
     What is derived from a metric tells nothing more of runs that do the same work, and is left out.
     """
-    words, variants = data.words, sweep.varying_variants
+    variants = sweep.varying_variants
     metrics = [m for m in sweep.benchmark.metrics if not m.derived and _is_known(sweep, m)]
     columns = [
-        words.each("column.implementation"),
-        *(words.heading(variant.labels) for variant in variants),
+        say("column.implementation"),
+        *(heading(variant.labels) for variant in variants),
         *(with_unit(data.panel(metric), metric) for metric in metrics),
     ]
     rows, name = [], ""
     for run in sweep.ordered:
         first = run["implementation"] != name
         name = run["implementation"]
-        cells: list[Cell | Texts] = [
+        cells: list[Cell | Tellable] = [
             Cell(name if first else ""),
-            *(words.setting(p, run[p.name]) for p in variants),
+            *(setting(p, run[p.name]) for p in variants),
         ]
         if run["status"] != "ok":
             cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
@@ -245,7 +256,7 @@ def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
             cells += [printed_value(data, sweep, run, metric.name) for metric in metrics]
         rows.append(Row(cells, implementation=name, first=first))
     numeric = range(1 + len(variants), len(columns))
-    caption = _caption(data, metrics, rows, "best")
+    caption = _caption(data, metrics, rows, "caption.compact.bold.best")
     return Table(columns, rows, numeric=numeric, caption=caption)
 
 
@@ -257,24 +268,22 @@ def _is_known(sweep: Sweep, metric: Metric) -> bool:
 def _several_table(
     data: ReportData, group: Sequence[Sweep], shown: Collection[tuple[str, Variant]]
 ) -> Table | None:
-    words, sweep, benchmark = data.words, group[0], data.benchmark
+    sweep, benchmark = group[0], data.benchmark
     metrics = [*chosen_metrics(benchmark)[-1:], *metrics_of(benchmark, exact=True)]
     if len(sweep.values) * len(metrics) > 2 * MOST_VALUES:
         metrics = metrics[:1]
     several = len(shown) > 1
-    columns = [*([words.each("column.setting")] if several else [])]
-    columns.append(words.each("column.implementation"))
-    groups = [(data.same(""), len(columns))]
+    columns: list[Tellable] = [*([say("column.setting")] if several else [])]
+    columns.append(say("column.implementation"))
+    groups: list[tuple[Tellable, int]] = [("", len(columns))]
     for metric in metrics:
         symbol = sweep.parameter.symbol
-        heading = with_unit(words.heading(metric.labels), metric)
-        groups.append(
-            ({key: f"{text}, {symbol} =" for key, text in heading.items()}, len(sweep.values))
-        )
-        columns += [data.same(str(value)) for value in sweep.values]
+        label = Listed([with_unit(heading(metric.labels), metric), f", {symbol} ="], "")
+        groups.append((label, len(sweep.values)))
+        columns += [str(value) for value in sweep.values]
     rows = [replace(row, cells=row.cells[: len(columns)]) for row in _rows_of(data, group, shown)]
     numeric = range(1 + several, len(columns))
-    caption = _caption(data, metrics, rows, "best")
+    caption = _caption(data, metrics, rows, "caption.compact.bold.best")
     return Table(columns, rows, numeric=numeric, caption=caption, groups=groups)
 
 

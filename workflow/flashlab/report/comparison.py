@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
+from flashlab.analysis.experiment import chosen_metrics
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.choice import ends_of_stretch
+from flashlab.analysis.select import MIN_CHOICES
 from flashlab.benchmarks.model import Metric
-from flashlab.findings.model import Finding
-from flashlab.findings.selection import MIN_CHOICES
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table
-from flashlab.report.finding_words import ends_of_stretch
 from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
 from flashlab.report.statements import FindingRenderer
-from flashlab.report.wording import Texts
-from flashlab.sweep import chosen_metrics
+from flashlab.telling.values import Label, Tellable, heading, say
 
 BOUNDS = ("compute_bound", "memory_bound", "neither", "model_error")
 CEILINGS = ("matrix_percent", "copy_percent")
+ROOFLINE_COLUMNS = (
+    *("column.implementation", "column.quantity", "column.matrix_share", "column.run"),
+    *("column.copy_share", "column.run", "column.compute_bound", "column.memory_bound"),
+    *("column.neither", "column.model_error"),
+)
 
 
 def _table(data: ReportData) -> Table:
     """Each implementation: its name and label, what ran it, its runs and how they went."""
-    words, rows = data.words, []
+    rows = []
     for name, entry in data.implementations.items():
         mine = [run for run in data.runs if run["implementation"] == name]
         providers = sorted({run["provider"] for run in mine if run["provider"]})
         good = sum(run["status"] == "ok" for run in mine)
-        cells: list[Cell | Texts] = [
+        cells: list[Cell | Tellable] = [
             Cell(name),
-            words.label(entry["label"]),
+            Label(entry["label"]),
             Cell(", ".join(providers) or "–"),
             Cell(str(len(mine))),
             Cell(str(good)),
         ]
         rows.append(Row(cells, implementation=name))
-    headings = ("implementation", "label", "provider", "runs", "runs_ok")
-    columns = [words.each(f"column.{key}") for key in headings]
-    return Table(columns, rows, numeric=range(3, 5))
+    keys = ("column.implementation", "column.label", "column.provider")
+    counted = ("column.runs", "column.runs_ok")
+    return Table([*map(say, (*keys, *counted))], rows, numeric=range(3, 5))
 
 
 # Which to choose
@@ -44,25 +49,25 @@ def _winners(finding: Finding, symbol: str) -> Cell:
     """Who is best where, the same in every language: ``N = 128–512: SdpaCudnn; 1024: Flash4``."""
     stretches = [
         f"{', '.join(ends_of_stretch(entry['values']))}: {', '.join(entry['names'])}"
-        for entry in finding.params["winners"]
+        for entry in finding.facts["winners"]
     ]
     return Cell(f"{symbol} = {'; '.join(stretches)}")
 
 
 def _choices(data: ReportData) -> Table | None:
     """Who is best by each metric along each experiment, where there is a choice of several."""
-    words, metrics = data.words, chosen_metrics(data.benchmark)
+    metrics = chosen_metrics(data.benchmark)
     rows: list[Row] = []
     for sweep in data.sweeps:
         for variant in sweep.variants:
-            title = words.label(sweep.plan["title"])
+            title: Tellable = Label(sweep.plan["title"])
             if len(sweep.variants) > 1:
-                title = words.each("crossover.where", title=title, variant=data.variant(variant))
-            cells: list[Cell | Texts] = [title]
+                title = say("crossover.where", title=title, variant=data.variant(variant))
+            cells: list[Cell | Tellable] = [title]
             for metric in metrics:
                 about = {"metric": metric.name, "variant": dict(variant)}
                 found = data.find(sweep, "choice", **about)
-                if found is None or found.params["of"] < MIN_CHOICES or not found.params["count"]:
+                if found is None or found.facts["of"] < MIN_CHOICES or not found.facts["count"]:
                     break
                 cells.append(_winners(found, sweep.parameter.symbol))
             else:
@@ -72,9 +77,9 @@ def _choices(data: ReportData) -> Table | None:
                     rows.append(Row(cells))
     if not rows:
         return None
-    columns = [words.each("column.experiment")]
-    columns += [words.heading(metric.labels) for metric in metrics]
-    return Table(columns, rows, caption=data.specialised("caption.choices"))
+    columns: list[Tellable] = [say("column.experiment")]
+    columns += [heading(metric.labels) for metric in metrics]
+    return Table(columns, rows, caption=say("caption.choices"))
 
 
 # The roofline
@@ -98,7 +103,7 @@ def _roofline_row(data: ReportData, name: str, metric: Metric, first: bool) -> R
                     nearest[ceiling] = (share, number)
     if not nearest:
         return None
-    cells: list[Cell | Texts] = [Cell(name if first else ""), data.words.heading(metric.labels)]
+    cells: list[Cell | Tellable] = [Cell(name if first else ""), heading(metric.labels)]
     for ceiling in CEILINGS:
         share, number = nearest[ceiling]
         cells.append(Cell(f"{data.number(share, 3)}%"))
@@ -117,13 +122,11 @@ def _roofline(data: ReportData) -> Table | None:
     ]
     if not rows:
         return None
-    words = data.words
-    headings = ("implementation", "quantity", "matrix_share", "run", "copy_share", "run", *BOUNDS)
     return Table(
-        [words.each(f"column.{key}") for key in headings],
+        [*map(say, ROOFLINE_COLUMNS)],
         rows,
-        numeric=range(2, len(headings)),
-        caption=words.each("caption.roofline_table"),
+        numeric=range(2, len(ROOFLINE_COLUMNS)),
+        caption=say("caption.roofline_table"),
     )
 
 
@@ -141,7 +144,7 @@ def _told(data: ReportData) -> list[Finding]:
 
 def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
     """Where the better one of any two implementations changes, beyond what the prose tells."""
-    words, rows = data.words, []
+    rows = []
     before: tuple[object, ...] = ()
     known: set[str] = set()
     for finding in data.findings:
@@ -150,24 +153,25 @@ def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
         if finding.implementations <= set(data.headline):
             continue
         sweep = data.sweep(str(finding.experiment))
-        params, metric = finding.params, data.benchmark.metric(str(finding.metric))
+        facts, metric = finding.facts, data.benchmark.metric(str(finding.metric))
         links = renderer.links(finding)
         # An experiment that shares its runs with an earlier one has the same crossovers.
         runs = [link.target for link in links if link.target.startswith("run-")]
-        key = str([finding.subject, params, runs])
+        key = str([finding.subject, facts, runs])
         if key in known:
             continue
         known.add(key)
         group = (sweep.name, finding.variant, metric.name)
         first = group[:2] != before[:2]
-        title, variant = words.label(sweep.plan["title"]), data.variant(finding.variant or ())
+        title: Tellable = Label(sweep.plan["title"])
         if finding.variant:
-            title = words.each("crossover.where", title=title, variant=variant)
-        span = f"{sweep.parameter.symbol} = {params['low_at']} – {params['high_at']}"
-        cells: list[Cell | Texts] = [
+            variant = data.variant(finding.variant)
+            title = say("crossover.where", title=title, variant=variant)
+        span = f"{sweep.parameter.symbol} = {facts['low_at']} – {facts['high_at']}"
+        cells: list[Cell | Tellable] = [
             title if first else Cell(""),
-            words.heading(metric.labels) if group != before else Cell(""),
-            Cell(f"{params['before']} → {params['after']}"),
+            heading(metric.labels) if group != before else Cell(""),
+            Cell(f"{facts['before']} → {facts['after']}"),
             Cell(span, target=links[-1].target),
         ]
         name = finding.subject["implementation"]
@@ -175,9 +179,8 @@ def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
         before = group
     if not rows:
         return None
-    headings = ("experiment", "quantity", "overtaking", "between")
-    columns = [data.specialised(f"column.{key}") for key in headings]
-    return Table(columns, rows, caption=data.specialised("caption.crossovers"))
+    keys = ("column.experiment", "column.quantity", "column.overtaking", "column.between")
+    return Table([*map(say, keys)], rows, caption=say("caption.crossovers"))
 
 
 def render_implementations(data: ReportData, renderer: FindingRenderer) -> Implementations:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flashlab.findings.model import Finding
+from flashlab.analysis.finding import Finding
+from flashlab.report.data import ReportData
 from flashlab.report.document import Conclusion
 from flashlab.report.statements import FindingRenderer
-from flashlab.report.wording import Texts, join_sentences
+from flashlab.telling.values import Tellable, in_turn
 
 CHECKED = "conclusion.checked"
 BRIEF_CHARACTERS = 150
@@ -17,15 +18,15 @@ BRIEF_CHARACTERS = 150
 def render_conclusion(renderer: FindingRenderer, finding: Finding) -> Conclusion:
     """A conclusion in words; what was looked for and not found stands apart."""
     sentences = renderer.sentences(finding)
-    told = dict(zip(finding.sentences, sentences, strict=False))
-    checked = told.pop(CHECKED, None)
-    heading, *others = told.values()
-    reasons = sentences[len(finding.sentences) :]
-    body = [*others, *reasons]
+    checked = next((each for each in finding.statements if each.key == CHECKED), None)
+    heading, *others = (each for each in finding.statements if each is not checked)
+    body = [*others, *sentences[len(finding.statements) :]]
+    brief, length = _brief(renderer.data, others)
     return Conclusion(
         heading=heading,
-        body=join_sentences(body) if body else None,
-        brief=_brief(others),
+        body=in_turn(body) if body else None,
+        brief=brief,
+        brief_length=length,
         checked=checked,
         links=renderer.conclusion_links(finding),
         doubted=bool(finding.warnings),
@@ -33,14 +34,15 @@ def render_conclusion(renderer: FindingRenderer, finding: Finding) -> Conclusion
     )
 
 
-def _brief(sentences: Sequence[Texts]) -> Texts | None:
-    """The first sentences that fit, one at least."""
+def _brief(data: ReportData, sentences: Sequence[Tellable]) -> tuple[Tellable | None, int]:
+    """The first sentences that fit, one at least; with their length in all languages together."""
     if not sentences:
-        return None
+        return None, 0
     kept = [sentences[0]]
     for sentence in sentences[1:]:
-        longest = max(len(text) for text in join_sentences([*kept, sentence]).values())
+        longest = max(map(len, data.told(in_turn([*kept, sentence]))))
         if longest > BRIEF_CHARACTERS:
             break
         kept.append(sentence)
-    return join_sentences(kept)
+    brief = in_turn(kept)
+    return brief, sum(map(len, data.told(brief)))

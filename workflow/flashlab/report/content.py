@@ -25,7 +25,7 @@ from flashlab.report.ledger import render_ledger
 from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
 from flashlab.report.statements import FindingRenderer
-from flashlab.report.wording import Texts
+from flashlab.telling.values import say
 
 
 def compose(
@@ -48,7 +48,8 @@ def compose(
     chapters = render_chapters(data, renderer, sections)
     front = render_front(data, renderer, chapters)
     return Report(
-        languages=data.words.languages,
+        languages=tuple(config["languages"]),
+        benchmark=data.benchmark,
         front=front,
         headline=None if front.headline else render_headline(data),
         heat=[figure for id, figure in overview_figures(data).items() if id.startswith("heat")],
@@ -63,12 +64,7 @@ def compose(
         checks=count_checks(data),
         runs_note=describe_runs(data),
         runs=list_runs(data),
-        elsewhere=data.words.each("elsewhere", page=f"report/{data.benchmark.report}.html"),
+        elsewhere=say("elsewhere", page=f"report/{data.benchmark.report}.html"),
         created=max(data.distinct("started")),
         exploration=explore(data, sections),
     )
-
-
-def texts_joined(texts: Texts, languages: Sequence[str]) -> str:
-    """The distinct texts, one after the other."""
-    return " ".join(dict.fromkeys(texts[language] for language in languages))

@@ -13,17 +13,32 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.experiment import Row, Sweep, Variant, read_planned_sweep
+from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
-from flashlab.findings.model import Finding, read_findings
-from flashlab.glyphs import legible, legible_plan
-from flashlab.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, planned_experiments
+from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, planned_experiments
 from flashlab.report.document import Cell, Link
-from flashlab.report.wording import Texts, Words, measured, number
-from flashlab.sweep import Row, Sweep, Variant, read_planned_sweep
+from flashlab.telling.catalogs import messages
+from flashlab.telling.codes import STATUSES
+from flashlab.telling.glyphs import legible, legible_plan
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import (
+    Label,
+    Listed,
+    Measured,
+    Number,
+    Tellable,
+    heading,
+    say,
+    settings,
+)
 
 SAMPLED_DIGITS = 4
 EXACT_DIGITS = 6
+BETTER = {"lower": "better.lower", "higher": "better.higher"}
+"""The message for each way in which a metric is better."""
+
 WRITTEN_BY_OTHERS = ("device_name", "driver", "torch", "provider", "message", "commit")
 """Columns of the run table whose text comes from records, and may hold any character."""
 
@@ -58,12 +73,13 @@ class ReportData:
         self.config = config
         self.results = results
         self.ceilings = read_json(ceilings) if ceilings else None
-        self.words = Words(config["languages"])
+        self.languages: Sequence[str] = config["languages"]
         self.baseline: str = config["baseline"]
         self.summary = read_legible_sweep(results, SUMMARY).in_order(
             config["summary"]["implementations"]
         )
         self.benchmark = self.summary.benchmark
+        self.tellers = [Teller(language, self.benchmark) for language in self.languages]
         self.of_claims = [
             read_legible_sweep(results, name)
             for name in planned_experiments(results)
@@ -117,13 +133,12 @@ class ReportData:
 
     @cached_property
     def implementations(self) -> dict[str, Mapping[str, Any]]:
-        """Each implementation once, with its label and style, in the order of the styles."""
-        found = {
+        """Each implementation once, with its label and style, as the experiments name them."""
+        return {
             entry["name"]: entry
-            for sweep in (self.summary, *self.sweeps)
+            for sweep in (*self.sweeps, self.summary)
             for entry in sweep.plan["implementations"]
         }
-        return dict(sorted(found.items(), key=lambda item: item[1]["style"]))
 
     @cached_property
     def _by_name(self) -> dict[str, Sweep]:
@@ -158,32 +173,32 @@ class ReportData:
 
     # Pieces in words
 
-    def same(self, value: str) -> Texts:
-        """A text that is the same in every language."""
-        return self.words.same(value)
+    def told(self, told: Tellable) -> list[str]:
+        """A value in words, in each of the report's languages."""
+        return [teller.tell(told) for teller in self.tellers]
 
-    def specialised(self, key: str, *names: str, **params: Any) -> Texts:
-        """The most special message for a key; `names` as for `Words.most_special`."""
-        special = self.words.most_special(key, self.benchmark, names)
-        return self.words.each(special, **params)
+    def keys_below(self, prefix: str) -> list[str]:
+        """The keys of the messages ``<prefix>.…``, in the order of the catalog."""
+        known = messages(self.languages[0], "report")
+        return [key for key in known if key.startswith(f"{prefix}.")]
 
-    def variant(self, variant: Variant) -> Texts:
+    def variant(self, variant: Variant) -> Tellable:
         """A variant in words; empty where the benchmark has none."""
-        words = self.words.settings(self.benchmark, dict(variant))
-        return self.words.listed(words) if words else self.same("")
+        words = settings(self.benchmark, dict(variant))
+        return Listed(words) if words else ""
 
-    def panel(self, metric: Metric) -> Texts:
+    def panel(self, metric: Metric) -> Label:
         """A metric in short: what sets it apart within its quantity, or that quantity."""
-        return self.words.label(metric.part or metric.quantity.labels)
+        return Label(metric.part or metric.quantity.labels)
 
-    def heading_in_short(self, metric: Metric) -> Texts:
+    def heading_in_short(self, metric: Metric) -> Tellable:
         """What sets a metric apart among those of its unit, or itself, with the unit."""
         label = metric.part if metric.part and not metric.exact else metric.labels
-        return with_unit(self.words.heading(label), metric)
+        return with_unit(heading(label), metric)
 
     def number(self, value: float | None, digits: int = SAMPLED_DIGITS) -> str:
         """A number; the languages of the report write numbers alike."""
-        return number(value, self.words.languages[0], digits)
+        return self.tellers[0].tell(Number(value, digits))
 
     def rounded_to(self, value: float, half_width: float) -> str:
         """A measured number with the digits that the half-width of its interval supports.
@@ -194,11 +209,11 @@ class ReportData:
         magnitude = math.floor(math.log10(abs(value))) if value else 0
         supported = math.floor(-math.log10(half_width)) if half_width > 0 else SAMPLED_DIGITS
         places = max(0, min(max(supported, 1 - magnitude), SAMPLED_DIGITS - 1 - magnitude))
-        return measured(round(value, places), self.words.languages[0], places)
+        return self.tellers[0].tell(Measured(round(value, places), places))
 
     def ratio(self, value: float) -> str:
         """A ratio of measured values, to three digits with trailing zeros, as in the findings."""
-        return measured(float(f"{value:.3g}"), self.words.languages[0])
+        return self.tellers[0].tell(Measured(float(f"{value:.3g}")))
 
     def value(self, row: Row) -> Cell:
         """The value of a row of the metric table, with its interval if there is one."""
@@ -208,9 +223,9 @@ class ReportData:
         interval = "" if low is None else f"{self.number(low)} – {self.number(high)}"
         return Cell(self.number(row["value"]), interval)
 
-    def status(self, row: Row) -> Texts:
+    def status(self, row: Row) -> Tellable:
         """The status of a run, or of a row of the metric table."""
-        return self.words.each(f"status.{row['status']}")
+        return say(STATUSES[row["status"]])
 
     def run_of(self, finding: Finding, value: int) -> Row:
         """The run that a finding about one implementation and variant has at a value."""
@@ -222,14 +237,14 @@ class ReportData:
     def run_links(self, rows: Iterable[Row]) -> list[Link]:
         """Links to the runs in the appendix, one for each stretch of numbers: 3–6, 11."""
         return [
-            Link(f"run-{first}", self.same(str(first) if first == last else f"{first}–{last}"))
+            Link(f"run-{first}", str(first) if first == last else f"{first}–{last}")
             for first, last in stretches(self.number_of(row) for row in rows)
         ]
 
 
-def with_unit(texts: Texts, metric: Metric) -> Texts:
+def with_unit(texts: Tellable, metric: Metric) -> Tellable:
     """A heading with the unit of its metric."""
-    return {language: f"{text} ({metric.unit})" for language, text in texts.items()}
+    return Listed([texts, f" ({metric.unit})"], "")
 
 
 def stretches(numbers: Iterable[int]) -> list[tuple[int, int]]:

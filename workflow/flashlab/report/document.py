@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
 
-from flashlab.report.wording import Texts
+from flashlab.benchmarks.model import Benchmark
+from flashlab.telling.values import Tellable
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class Link:
     """A link to another place in the report: its anchor, and its text."""
 
     target: str
-    text: Texts
+    text: Tellable
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A table row: its cells (`Texts` where the languages differ), anchor, and whose it is.
+    """A table row: its cells (`Tellable` where the languages differ), anchor, and whose it is.
 
     `first` begins a group of rows; `tone` is as a cell's.
     """
 
-    cells: list[Cell | Texts]
+    cells: Sequence[Cell | Tellable]
     id: str = ""
     implementation: str = ""
     first: bool = False
@@ -58,12 +60,12 @@ class Table:
     `groups` are headings above those of the columns: each with how many columns it is for.
     """
 
-    columns: list[Texts]
-    rows: list[Row]
+    columns: Sequence[Tellable]
+    rows: Sequence[Row]
     numeric: range = range(0)
-    caption: Texts | None = None
+    caption: Tellable | None = None
     id: str = ""
-    groups: list[tuple[Texts, int]] = field(default_factory=list)
+    groups: Sequence[tuple[Tellable, int]] = ()
 
 
 @dataclass(frozen=True)
@@ -75,24 +77,19 @@ class FigureEntry:
 
     id: str
     path: Path
-    label: Texts
-    caption: Texts
-    short: Texts | None = None
-
-    @property
-    def alt(self) -> str:
-        """The caption in every language."""
-        return " ".join(self.caption.values())
+    label: Tellable
+    caption: Tellable
+    short: Tellable | None = None
 
 
 @dataclass(frozen=True)
 class Statement:
     """A finding in words, what it is about, the mark of its warnings, and links to its data."""
 
-    text: Texts
+    text: Tellable
     mark: str = ""
-    lead: Texts | None = None
-    links: list[Link] = field(default_factory=list)
+    lead: Tellable | None = None
+    links: Sequence[Link] = ()
     implementations: tuple[str, ...] = ()
 
 
@@ -100,23 +97,25 @@ class Statement:
 class Statements:
     """Findings in words, and what their marks mean: warnings on the records behind them."""
 
-    entries: list[Statement]
-    doubts: Texts | None = None
+    entries: Sequence[Statement]
+    doubts: Tellable | None = None
 
 
 @dataclass(frozen=True)
 class Conclusion:
     """What to take from a section, or from all of them: a heading, and sentences.
 
-    `brief` are the first of them, as page one quotes them; `checked` is what was looked for and not
+    `brief` are the first of them, as page one quotes them, of `brief_length` characters in all
+    languages together; `checked` is what was looked for and not
     found; `doubted` says that a record behind it carries a warning.
     """
 
-    heading: Texts
-    body: Texts | None
-    brief: Texts | None
-    checked: Texts | None
-    links: list[Link]
+    heading: Tellable
+    body: Tellable | None
+    brief: Tellable | None
+    brief_length: int
+    checked: Tellable | None
+    links: Sequence[Link]
     doubted: bool
     implementations: tuple[str, ...]
 
@@ -126,13 +125,13 @@ class Section:
     """One experiment in detail."""
 
     id: str
-    title: Texts
-    question: Texts
-    setting: Texts
+    title: Tellable
+    question: Tellable
+    setting: Tellable
     statements: Statements
-    figures: list[FigureEntry]
+    figures: Sequence[FigureEntry]
     others: Table | None
-    silent: Texts | None
+    silent: Tellable | None
     remarks: dict[str, Markup]
     table: Table
 
@@ -143,14 +142,14 @@ class Chapter:
 
     id: str
     number: int
-    title: Texts
-    setting: Texts
+    title: Tellable
+    setting: Tellable
     conclusion: Conclusion | None
-    figures: list[FigureEntry]
+    figures: Sequence[FigureEntry]
     table: Table | None
-    table_label: Texts
-    table_caption: Texts | None
-    sections: list[Section]
+    table_label: Tellable
+    table_caption: Tellable | None
+    sections: Sequence[Section]
 
 
 @dataclass(frozen=True)
@@ -159,9 +158,9 @@ class Experiment:
 
     number: int
     target: str
-    title: Texts
+    title: Tellable
     conclusion: Conclusion
-    figures: list[FigureEntry]
+    figures: Sequence[FigureEntry]
 
 
 @dataclass(frozen=True)
@@ -182,19 +181,19 @@ class MapCell:
 class ChoiceChart:
     """One map: its title, the headings of its columns, and its rows, with a heading each."""
 
-    title: Texts
+    title: Tellable
     metric: str
     corner: str
-    columns: list[Texts]
-    rows: list[tuple[str, list[MapCell]]]
+    columns: Sequence[Tellable]
+    rows: Sequence[tuple[str, Sequence[MapCell]]]
 
 
 @dataclass(frozen=True)
 class ChoiceMap:
     """Who is best where, by each metric; the note says what else there is."""
 
-    charts: list[ChoiceChart]
-    note: Texts
+    charts: Sequence[ChoiceChart]
+    note: Tellable
 
 
 @dataclass(frozen=True)
@@ -207,20 +206,20 @@ class Front:
     `small_figures` has smaller ones beside its experiments.
     """
 
-    title: Texts
+    title: Tellable
     author_name: str
-    author: list[tuple[Texts, str]]
-    facts: list[Texts]
-    names: Texts
-    notices: list[Texts]
-    wrong: list[Statement]
+    author: Sequence[tuple[Tellable, str]]
+    facts: Sequence[Tellable]
+    names: Tellable
+    notices: Sequence[Tellable]
+    wrong: Sequence[Statement]
     answer: Conclusion | None
     map: ChoiceMap | None
-    conclusions: list[Conclusion]
-    experiments: list[Experiment]
+    conclusions: Sequence[Conclusion]
+    experiments: Sequence[Experiment]
     figure: FigureEntry | None
     headline: Table | None
-    doubts: Texts | None
+    doubts: Tellable | None
     cut: int = 0
     tight: bool = False
     small_figures: bool = False
@@ -232,10 +231,10 @@ class Implementations:
 
     table: Table
     choices: Table | None
-    rooflines: list[FigureEntry]
+    rooflines: Sequence[FigureEntry]
     statements: Statements
     roofline: Table | None
-    others: list[FigureEntry]
+    others: Sequence[FigureEntry]
     crossovers: Table | None
 
 
@@ -243,24 +242,24 @@ class Implementations:
 class Ledger:
     """Published claims checked against this dataset, and those that could not be, by reason."""
 
-    summary: Texts
-    note: Texts | None
+    summary: Tellable
+    note: Tellable | None
     short: Table | None
     table: Table | None
-    others: list[tuple[Texts, list[Texts]]]
-    sources: Texts | None = None
+    others: Sequence[tuple[Tellable, Sequence[Tellable]]]
+    sources: Tellable | None = None
 
 
 @dataclass(frozen=True)
 class Environment:
     """The machine, its ceilings, where the records disagree, and what casts doubt on them."""
 
-    facts: list[tuple[Texts, str]]
+    facts: Sequence[tuple[Tellable, str]]
     peaks: Table | None
     own_peaks: Table | None
-    agreement: Texts
+    agreement: Tellable
     varying: Table | None
-    notices: list[Texts]
+    notices: Sequence[Tellable]
     warnings: Table | None
     anomalies: Table | None
     failures: Table | None
@@ -271,7 +270,7 @@ class ChartMetric:
     """A metric that a chart can show: its name, its unit, and how it is drawn and printed."""
 
     name: str
-    label: Texts
+    label: Tellable
     unit: str
     is_logarithmic: bool
     digits: int
@@ -288,8 +287,8 @@ class ChartPoint:
     at: int
     along: str
     run: int
-    status: Texts | None
-    values: list[tuple[float, float | None, float | None] | None]
+    status: Tellable | None
+    values: Sequence[tuple[float, float | None, float | None] | None]
 
 
 @dataclass(frozen=True)
@@ -298,9 +297,9 @@ class ChartLine:
 
     implementation: str
     style: int
-    variant: Texts | None
+    variant: Tellable | None
     position: int
-    points: list[ChartPoint]
+    points: Sequence[ChartPoint]
 
 
 @dataclass(frozen=True)
@@ -308,11 +307,11 @@ class Chart:
     """An experiment as a chart; `figures` has the first metric of each of its static figures."""
 
     id: str
-    title: Texts
-    axis: Texts
+    title: Tellable
+    axis: Tellable
     symbol: str
     figures: dict[str, int]
-    lines: list[ChartLine]
+    lines: Sequence[ChartLine]
 
 
 @dataclass(frozen=True)
@@ -322,32 +321,33 @@ class Exploration:
     `runs` are the runs' numbers by the file names of their records, for the marks of those figures.
     """
 
-    metrics: list[ChartMetric]
-    charts: list[Chart]
+    metrics: Sequence[ChartMetric]
+    charts: Sequence[Chart]
     baseline: str
     runs: dict[str, int]
-    figure_texts: list[Texts]
+    figure_texts: Sequence[Tellable]
 
 
 @dataclass(frozen=True)
 class Report:
-    """The whole report."""
+    """The whole report: in no language, but with those that it is to be told in."""
 
     languages: tuple[str, ...]
+    benchmark: Benchmark
     front: Front
     headline: Table | None
-    heat: list[FigureEntry]
-    chapters: list[Chapter]
-    sections: list[Section]
+    heat: Sequence[FigureEntry]
+    chapters: Sequence[Chapter]
+    sections: Sequence[Section]
     implementations: Implementations
-    published: list[Table]
+    published: Sequence[Table]
     ledger: Ledger | None
-    method: list[Texts]
+    method: Sequence[Tellable]
     symbols: Table
     environment: Environment
     checks: Table
-    runs_note: Texts
+    runs_note: Tellable
     runs: Table
-    elsewhere: Texts
+    elsewhere: Tellable
     created: str
     exploration: Exploration

@@ -3,23 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
+from flashlab.analysis.ceilings import read_ceilings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import DIRTY
+from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import Benchmark
 from flashlab.devices import find_device, known_devices
-from flashlab.findings.ceilings import read_ceilings
-from flashlab.findings.ratios import Estimates
 from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Cell, Environment, Row, Table
-from flashlab.report.wording import Texts
-from flashlab.sweep import DIRTY
-from flashlab.sweep import Row as RunRow
+from flashlab.telling.codes import STATUSES, WARNINGS
+from flashlab.telling.values import Label, Listed, Tellable, say
 
 FACTS = {
     **{"device_name": "device", "driver": "environment.driver", "torch": "environment.torch"},
     **{"dtype": "dtype", "protocol": "environment.protocol"},
 }
 """Columns of the run table that describe the machine, and the message that names each."""
+
+AGREEMENT = {
+    "differs": "environment.differs",
+    "unstated": "environment.unstated",
+    "agrees": "environment.agrees",
+}
+STATES = {
+    "unthrottled": "peaks.unthrottled",
+    "sustained": "peaks.sustained",
+    "measured": "peaks.measured",
+}
+"""The name of each state that a ceiling was measured in."""
+
+DTYPES = {
+    "float16": "column.float16",
+    "bfloat16": "column.bfloat16",
+    "float32": "column.float32",
+}
+PEAK_COLUMNS = ("column.bandwidth", "column.source")
+ANOMALIES = {
+    "drift": "anomaly.sign.drift",
+    "spread": "anomaly.sign.spread",
+    "outlier": "anomaly.sign.outlier",
+}
+FIELDS = {
+    "device_name": "field.device_name",
+    "driver": "field.driver",
+    "torch": "field.torch",
+    "dtype": "field.dtype",
+    "protocol": "field.protocol",
+    "provider": "field.provider",
+}
+"""What records must agree in."""
 
 VENDORS_DTYPES = ("float16", "float32")
 """What vendors' peak rates are given for."""
@@ -30,68 +63,38 @@ MOST_STRETCHES = 8
 
 def render_environment(data: ReportData) -> Environment:
     """The section on environment and warnings."""
-    words, total = data.words, len(data.runs)
+    total = len(data.runs)
     changed = sorted({run["implementation"] for run in data.runs if run["source_changed"]})
-    notices = [words.each("source_changed", implementation=name) for name in changed]
+    notices: list[Tellable] = [say("source_changed", implementation=name) for name in changed]
     records = [record for records in data.records_of_runs for record in records]
     if dirty := {data.number_of(r) for r in records if str(r["commit"]).endswith(DIRTY)}:
         listed = _stretches_of(dirty)
         if len(listed) > MOST_STRETCHES:
-            notices.append(words.each("environment.dirty.many", count=len(dirty), total=total))
+            notices.append(say("environment.dirty.many", count=len(dirty), total=total))
         else:
-            numbers = words.listed(listed)
-            notices.append(words.each("environment.dirty", count=len(dirty), runs=numbers))
+            numbers = Listed(listed)
+            notices.append(say("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
-        notices.append(words.each("environment.warned", count=warned, total=total))
+        notices.append(say("environment.warned", count=warned, total=total))
     shown = {run["record"] for sweep in (*data.sweeps, data.summary) for run in sweep.runs}
     if of_claims := [run for run in data.runs if run["record"] not in shown]:
         protocols = ", ".join(sorted({run["protocol"] for run in of_claims}))
         notices.append(
-            words.each(
-                "environment.of_claims", count=len(of_claims), total=total, protocols=protocols
-            )
+            say("environment.of_claims", count=len(of_claims), total=total, protocols=protocols)
         )
-    notices += _sittings(data)
-    notices += [
-        words.each(sentence, **finding.params)
-        for finding in data.findings
-        if finding.kind == "counters"
-        for sentence in finding.sentences
-    ]
+    for kind in ("sittings", "counters"):
+        notices += [t for f in data.findings if f.kind == kind for t in f.statements]
     return Environment(
         facts=list(_facts(data, FACTS)),
         peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data),
         own_peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data, own_alone=True),
-        agreement=words.each(f"environment.{agreement(data)}"),
+        agreement=say(AGREEMENT[agreement(data)]),
         varying=_disagreements(data),
         notices=notices,
         warnings=_warnings(data),
         anomalies=_anomalies(data),
         failures=_failures(data),
     )
-
-
-def _minute(started: str) -> str:
-    """A time to the minute: ``2026-11-20 16:33 UTC``."""
-    return f"{datetime.fromisoformat(started).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _sittings(data: ReportData) -> Iterator[Texts]:
-    """A line for each sitting in which the dataset was measured."""
-    for finding in data.findings:
-        if finding.kind == "sittings":
-            for sitting in finding.estimates:
-                gpu = f" ({sitting['gpu']})" if sitting["gpu"] else ""
-                at_once = sitting["gpus_at_once"] or 1
-                yield data.words.each(
-                    "environment.sitting_beside" if at_once > 1 else "environment.sitting",
-                    gpus=at_once,
-                    number=sitting["sitting"],
-                    device=f"{sitting['device']}{gpu}",
-                    count=sitting["records"],
-                    first=_minute(sitting["first"]),
-                    last=_minute(sitting["last"]),
-                )
 
 
 def agreement(data: ReportData) -> str:
@@ -105,20 +108,16 @@ def describe_run(benchmark: Benchmark, run: RunRow) -> str:
     return " ".join([run["implementation"], *benchmark.describe(run)])
 
 
-def _facts(data: ReportData, columns: Mapping[str, str]) -> Iterator[tuple[Texts, str]]:
+def _facts(data: ReportData, columns: Mapping[str, str]) -> Iterator[tuple[Tellable, str]]:
     for column, key in columns.items():
         if values := data.distinct(column):
-            yield data.words.each(key), ", ".join(values)
-
-
-def _columns(data: ReportData, *keys: str) -> list[Texts]:
-    return [data.words.each(f"column.{key}") for key in keys]
+            yield say(key), ", ".join(values)
 
 
 # Ceilings
 
 
-def _ceilings(data: ReportData, dtypes: Sequence[str]) -> Iterator[tuple[Texts, list[Cell]]]:
+def _ceilings(data: ReportData, dtypes: Sequence[str]) -> Iterator[tuple[Tellable, list[Cell]]]:
     """Each state that a ceiling was measured in: its name, each dtype's rate, the bandwidth.
 
     A ceiling whose rate did not fall has the same figure in every state.
@@ -134,7 +133,7 @@ def _ceilings(data: ReportData, dtypes: Sequence[str]) -> Iterator[tuple[Texts, 
             for ceiling, unit in found
         ]
         devices = ", ".join(data.distinct("device_name"))
-        name = data.words.each(f"peaks.{state}", device=devices)
+        name = say(STATES[state], device=devices)
         yield name, [Cell(data.number(rate, 3)) for rate in rates]
 
 
@@ -144,10 +143,10 @@ def _measured_peaks(data: ReportData) -> Table | None:
         return None
     dtypes = list(data.ceilings["matrix_product"])
     return Table(
-        _columns(data, "gpu", *dtypes, "bandwidth"),
+        [*map(say, ("column.gpu", *map(DTYPES.__getitem__, dtypes), "column.bandwidth"))],
         [Row([name, *rates]) for name, rates in _ceilings(data, dtypes)],
         numeric=range(1, 2 + len(dtypes)),
-        caption=data.words.each("caption.ceilings"),
+        caption=say("caption.ceilings"),
     )
 
 
@@ -167,16 +166,16 @@ def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table:
         if own_alone and device.name not in own:
             continue
         figures = (*(device.peak_tflops.get(dtype) for dtype in dtypes), device.bandwidth)
-        name = data.same(device.name)
+        name = device.name
         if device.name in own:
-            name = data.words.each("peaks.vendor", device=device.name)
+            name = say("peaks.vendor", device=device.name)
         cells = [Cell(data.number(figure)) for figure in figures]
         rows.append(Row([name, *cells, Cell(device.source)]))
     return Table(
-        _columns(data, "gpu", *dtypes, "bandwidth", "source"),
+        [*map(say, ("column.gpu", *map(DTYPES.__getitem__, dtypes), *PEAK_COLUMNS))],
         rows,
         numeric=range(1, 2 + len(dtypes)),
-        caption=data.words.each("caption.peaks"),
+        caption=say("caption.peaks"),
     )
 
 
@@ -201,15 +200,13 @@ def _run_cells(data: ReportData, run: RunRow) -> list[Cell]:
 
 def _disagreements(data: ReportData) -> Table | None:
     """What the records state differently or not at all, and which of them."""
-    words, rows = data.words, []
+    rows = []
     by_record = {r["record"]: r for records in data.records_of_runs for r in records}
     for finding in data.findings:
         if finding.kind != "environment" or finding.verdict == "agrees":
             continue
         column = finding.subject["field"]
-        name = words.each(
-            f"field.{column}", implementation=finding.subject.get("implementation", "")
-        )
+        name = say(FIELDS[column], implementation=finding.subject.get("implementation", ""))
         for position, estimate in enumerate(finding.estimates):
             runs = [by_record[record] for record in estimate["records"]]
             stated = runs[0][column]  # as it can be printed, which the finding's value may not be
@@ -217,15 +214,15 @@ def _disagreements(data: ReportData) -> Table | None:
                 Row(
                     [
                         Cell("") if position else name,
-                        Cell(stated) if stated else words.each("unknown"),
+                        Cell(stated) if stated else say("unknown"),
                         Cell(str(len(runs))),
                         _name_runs(map(data.number_of, runs)),
                     ],
                     first=not position,
                 )
             )
-    columns = _columns(data, "field", "value", "count", "which_runs")
-    return Table(columns, rows, numeric=range(2, 3)) if rows else None
+    keys = ("column.field", "column.value", "column.count", "column.which_runs")
+    return Table([*map(say, keys)], rows, numeric=range(2, 3)) if rows else None
 
 
 def _warnings(data: ReportData) -> Table | None:
@@ -235,45 +232,41 @@ def _warnings(data: ReportData) -> Table | None:
         for code in {warning["code"] for warning in run["warnings"] or ()}:
             runs_of.setdefault(code, []).append(data.number_of(run))
     rows = [
-        Row([data.words.each(f"warning.{code}"), Cell(str(len(numbers))), _name_runs(numbers)])
+        Row([say(WARNINGS[code]), Cell(str(len(numbers))), _name_runs(numbers)])
         for code, numbers in sorted(runs_of.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
-    columns = _columns(data, "warning", "count", "which_runs")
-    return Table(columns, rows, numeric=range(1, 2)) if rows else None
+    keys = ("column.warning", "column.count", "column.which_runs")
+    return Table([*map(say, keys)], rows, numeric=range(1, 2)) if rows else None
 
 
 def _anomalies(data: ReportData) -> Table | None:
     """Metrics of runs that are unstable in themselves, or that their neighbours contradict."""
-    words = data.words
     rows: dict[str, Row] = {}  # a run may stand in several experiments
     for finding in data.findings:
         if finding.kind != "anomaly" or finding.verdict == "none":
             continue
-        params, sweep = finding.params, data.sweep(finding.experiment or "")
+        facts, sweep = finding.facts, data.sweep(finding.experiment or "")
         name = finding.subject["implementation"]
-        run = sweep.run_at(name, finding.variant or (), params["value"])
+        run = sweep.run_at(name, finding.variant or (), facts["value"])
         assert run is not None
-        figure = params.get("ratio") or params["half_width"]
-        cells: list[Cell | Texts] = [
+        figure = facts.get("ratio") or facts["half_width"]
+        cells: list[Cell | Tellable] = [
             *_run_cells(data, run),
-            words.label(data.benchmark.metric(finding.subject["metric"]).labels),
-            words.each(
-                f"anomaly.sign.{params.get('sign', 'outlier')}", figure=data.number(figure, 3)
-            ),
+            Label(data.benchmark.metric(finding.subject["metric"]).labels),
+            say(ANOMALIES[facts.get("sign", "outlier")], figure=data.number(figure, 3)),
         ]
         rows.setdefault(str(cells), Row(cells, implementation=name))
-    columns = _columns(data, "run", "shape", "metric", "anomaly")
-    return Table(columns, list(rows.values())) if rows else None
+    keys = ("column.run", "column.shape", "column.metric", "column.anomaly")
+    return Table([*map(say, keys)], list(rows.values())) if rows else None
 
 
 def _failures(data: ReportData) -> Table | None:
     """Every run without numbers: its status, and its message."""
-    words = data.words
     rows = [
         Row(
             [
                 *_run_cells(data, run),
-                words.each(f"status.{run['status']}"),
+                say(STATUSES[run["status"]]),
                 Cell(run["message"] or "–"),
             ],
             implementation=run["implementation"],
@@ -281,6 +274,6 @@ def _failures(data: ReportData) -> Table | None:
         for run in data.runs
         if run["status"] != "ok"
     ]
-    caption = words.each("environment.failed", count=len(rows), total=len(data.runs))
-    columns = _columns(data, "run", "shape", "status", "message")
-    return Table(columns, rows, caption=caption) if rows else None
+    caption = say("environment.failed", count=len(rows), total=len(data.runs))
+    keys = ("column.run", "column.shape", "column.status", "column.message")
+    return Table([*map(say, keys)], rows, caption=caption) if rows else None

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from flashlab.analysis.experiment import Row, Sweep
 from flashlab.benchmarks.model import Metric
-from flashlab.catalogs import messages
 from flashlab.report.data import EXACT_DIGITS, SAMPLED_DIGITS, ReportData
 from flashlab.report.document import (
     Chart,
@@ -20,8 +20,8 @@ from flashlab.report.document import (
     Exploration,
     Section,
 )
-from flashlab.report.wording import Texts
-from flashlab.sweep import Row, Sweep
+from flashlab.telling.catalogs import messages
+from flashlab.telling.values import Label, Tellable, heading
 
 FIGURE_MESSAGES = "figures"
 """The catalog of the figures' texts."""
@@ -45,7 +45,7 @@ def explore(data: ReportData, sections: Sequence[Section]) -> Exploration:
 def _metric(data: ReportData, metric: Metric) -> ChartMetric:
     return ChartMetric(
         name=metric.name,
-        label=data.words.heading(metric.labels),
+        label=heading(metric.labels),
         unit=metric.unit,
         is_logarithmic=metric.quantity.logarithmic,
         digits=EXACT_DIGITS if metric.exact else SAMPLED_DIGITS,
@@ -53,14 +53,14 @@ def _metric(data: ReportData, metric: Metric) -> ChartMetric:
 
 
 def _chart(data: ReportData, sweep: Sweep, section: Section) -> Chart:
-    words, benchmark = data.words, data.benchmark
+    benchmark = data.benchmark
     names = [metric.name for metric in benchmark.metrics]
     several = len(sweep.variants) > 1
     curves = {curve.name for curve in benchmark.curves}  # which are not drawn against the sweep
     return Chart(
         id=section.id,
         title=section.title,
-        axis=words.heading(sweep.parameter.labels),
+        axis=heading(sweep.parameter.labels),
         symbol=sweep.parameter.symbol,
         figures={
             entry.id: names.index(benchmark.panels(figure["quantity"])[0].name)
@@ -103,29 +103,28 @@ def _point(data: ReportData, sweep: Sweep, run: Row, metrics: Sequence[str]) -> 
     )
 
 
-def _figure_texts(data: ReportData) -> Iterator[Texts]:
+def _figure_texts(data: ReportData) -> Iterator[Tellable]:
     """The texts that the figures write in all languages, so that the page can show one alone.
 
     One that names a setting (the reference of a curve) stays in all of them.
     """
-    words, benchmark = data.words, data.benchmark
+    benchmark = data.benchmark
     for parameter in benchmark.parameters:
-        yield words.heading(parameter.labels)
-        yield from (words.heading(each) for each in parameter.words.values())
+        yield heading(parameter.labels)
+        yield from (heading(each) for each in parameter.words.values())
     for metric in benchmark.metrics:
-        yield words.heading(metric.labels)
-        yield words.heading(metric.quantity.labels)
+        yield heading(metric.labels)
+        yield heading(metric.quantity.labels)
         if metric.part:
-            yield words.label(metric.part)
-    for key in messages(words.languages[0], FIGURE_MESSAGES):
-        found = {language: messages(language, FIGURE_MESSAGES)[key] for language in words.languages}
+            yield Label(metric.part)
+    languages = data.languages
+    for key in messages(languages[0], FIGURE_MESSAGES):
+        found = {language: messages(language, FIGURE_MESSAGES)[key] for language in languages}
         if any("{metric}" in text for text in found.values()):
             for metric in benchmark.metrics:
-                for labels in (words.label(metric.labels), words.heading(metric.labels)):
-                    yield {
-                        language: text.format(metric=labels[language])
-                        for language, text in found.items()
-                    }
+                for label in (Label(metric.labels), heading(metric.labels)):
+                    told = dict(zip(languages, data.told(label), strict=True))
+                    yield Label({key: text.format(metric=told[key]) for key, text in found.items()})
         elif not any("{" in text for text in found.values()):
-            yield found
-    yield from (words.label(sweep.plan["title"]) for sweep in data.sweeps)
+            yield Label(found)
+    yield from (Label(sweep.plan["title"]) for sweep in data.sweeps)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
-from flashlab.findings.model import Finding
-from flashlab.glyphs import legible
 from flashlab.report.compact import printed_value, ratio_cell
 from flashlab.report.conclusions import render_conclusion
 from flashlab.report.data import ReportData
@@ -28,17 +28,36 @@ from flashlab.report.document import (
 )
 from flashlab.report.sections import sign_of
 from flashlab.report.statements import FRONT_MARK, FindingRenderer
-from flashlab.report.wording import Texts, join_range, join_sentences
-from flashlab.sweep import Row as RunRow
+from flashlab.telling.glyphs import legible
+from flashlab.telling.values import (
+    Label,
+    Listed,
+    Range,
+    Tellable,
+    clauses,
+    heading,
+    in_turn,
+    say,
+    settings,
+)
 
 COLUMNS = 3
 """Most implementations of which the headline table has a row of ratios each."""
 
 FEWEST_CONCLUSIONS = 3
 
+OVERVIEW = {
+    "summary": ("summary.label", "caption.summary"),
+    "heat": ("heat.label", "caption.heat", "caption.heat.short"),
+    "roofline": ("roofline.label", "caption.roofline", "caption.roofline.short"),
+    "steps": ("steps.label", "caption.steps"),
+    "split": ("split.label", "caption.split"),
+}
+"""The label of each kind of figure across experiments, its caption, and that in short."""
+
 SUMMARY_FIGURE, STEPS_FIGURE = "summary", "steps"
-ROW_FIGURES = ("row-speedup", "row-memory")
-"""The small figures of an experiment on page one."""
+ROW_FIGURES = {"row-speedup": "caption.row-speedup", "row-memory": "caption.row-memory"}
+"""The small figures of an experiment on page one, and their captions."""
 
 
 def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
@@ -50,15 +69,12 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
     found = {}
     for figure in read_json(folder / "drawn.json"):
         kind = figure.partition("-")[0]
-        caption = data.specialised(f"caption.{kind}", baseline=data.baseline)
-        label = data.words.each(f"{kind}.label")
-        brief = f"caption.{kind}.short"
+        label, *captions = OVERVIEW[kind]
         if kind == "roofline" and not _are_bytes_counted(data):
-            brief += ".uncounted"
-        known = brief in data.words.keys_below(f"caption.{kind}")
-        short = data.specialised(brief, baseline=data.baseline) if known else caption
+            captions[-1] = "caption.roofline.short.uncounted"
+        caption, *_ = told = [say(key, baseline=data.baseline) for key in captions]
         path = folder / f"{figure}.svg"
-        found[figure] = FigureEntry(f"figure-{figure}", path, label, caption, short)
+        found[figure] = FigureEntry(f"figure-{figure}", path, say(label), caption, told[-1])
     return found
 
 
@@ -88,9 +104,9 @@ def shortened(front: Front) -> Front | None:
     if front.figure is not None:
         return replace(front, figure=None)
     if told := [each for each in front.experiments if each.conclusion.brief]:
-        longest = max(told, key=lambda each: sum(map(len, (each.conclusion.brief or {}).values())))
-        heading = replace(longest, conclusion=replace(longest.conclusion, brief=None))
-        rows = [heading if each is longest else each for each in front.experiments]
+        longest = max(told, key=lambda each: each.conclusion.brief_length)
+        shorter = replace(longest, conclusion=replace(longest.conclusion, brief=None))
+        rows = [shorter if each is longest else each for each in front.experiments]
         return replace(front, experiments=rows)
     if front.experiments and not front.small_figures:
         return replace(front, small_figures=True)
@@ -101,58 +117,48 @@ def shortened(front: Front) -> Front | None:
     return None
 
 
-def _facts(data: ReportData) -> list[Texts]:
+def _facts(data: ReportData) -> list[Tellable]:
     """Device, number format, versions, date and dataset, and how much was compared."""
-    words = data.words
     days = list(dict.fromkeys(started[:10] for started in data.distinct("started")))
     devices = data.distinct("device_name")
     versions = [f"torch {version}" for version in data.distinct("torch")]
-    settings = {
+    compared = {
         tuple(run[parameter.name] for parameter in data.benchmark.given)
         for sweep in (data.summary, *data.sweeps)
         for run in sweep.runs
     }
     return [
-        data.same(", ".join(devices)) if devices else words.each("device.unknown"),
-        *(data.same(", ".join(each)) for each in (data.distinct("dtype"), versions) if each),
-        data.specialised(
-            "front.compared", implementations=len(data.implementations), settings=len(settings)
-        ),
-        data.same(join_range(days[0], days[-1])),
+        ", ".join(devices) if devices else say("device.unknown"),
+        *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
+        say("front.compared", implementations=len(data.implementations), settings=len(compared)),
+        Range(days[0], days[-1]),
         _origin(data),
     ]
 
 
-def _origin(data: ReportData) -> Texts:
+def _origin(data: ReportData) -> Tellable:
     """Where the records come from: this machine, the course's script, or a recorded dataset."""
     if "import" in data.config:
-        return data.words.each("warning.imported")
+        return say("warning.imported")
     name = data.config["dataset"]
-    return data.words.each("dataset.local") if name == "local" else data.same(f"data/{name}")
+    return say("dataset.local") if name == "local" else f"data/{name}"
 
 
-def _names(data: ReportData) -> Texts:
+def _names(data: ReportData) -> Tellable:
     """What each implementation is, where its name does not say it."""
     named = []
     for name, entry in data.implementations.items():
-        label = data.words.label(entry["label"])
-        if name == data.baseline:
-            label = _baseline(data, label)
-        if any(_letters(text) != _letters(name) for text in label.values()):
-            named.append(data.words.each("front.name", name=name, label=label))
-    return data.words.joined("clauses.separator", named)
+        label: Tellable = Label(entry["label"])
+        if name == data.baseline:  # what every ratio is relative to
+            label = say("baseline", name, label=label)
+        if any(_letters(text) != _letters(name) for text in data.told(label)):
+            named.append(say("front.name", name=name, label=label))
+    return clauses(named)
 
 
 def _letters(text: str) -> str:
     """A name without case and spaces, for ``SDPA math`` says no more than ``SdpaMath``."""
     return text.casefold().replace(" ", "")
-
-
-def _baseline(data: ReportData, label: Texts) -> Texts:
-    """What every ratio is relative to, in the benchmark's words for it if it has any."""
-    key = f"{data.benchmark.name}.baseline.{data.baseline}"
-    known = data.words.keys_below(f"{data.benchmark.name}.baseline")
-    return data.words.each(key) if key in known else label
 
 
 # The choice map
@@ -163,7 +169,8 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
         return MapCell("·")
     names, state = cell["names"], cell["state"]
     styles = tuple(data.implementations[name]["style"] for name in names[:2])
-    lead = join_range(cell["lead_low"], cell["lead_high"])
+    low, high = cell["lead_low"], cell["lead_high"]
+    lead = low if low == high else f"{low}–{high}"
     others = ", ".join([*names[1:2], *(["…"] if names[2:] else [])])
     match state:
         case "level":
@@ -173,12 +180,12 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
         case "undecided":
             return MapCell(names[0], f"+{lead}% ?", styles[:1], state)
         case "mostly":
-            return MapCell(names[0], f"≥ +{cell['lead_low']}%", styles[:1], state)
+            return MapCell(names[0], f"≥ +{low}%", styles[:1], state)
     return MapCell(names[0], f"+{lead}%", styles[:1], state)
 
 
 def _with_runs(
-    data: ReportData, shown: MapCell, cell: Mapping[str, Any] | None, settings: Mapping[str, Any]
+    data: ReportData, shown: MapCell, cell: Mapping[str, Any] | None, given: Mapping[str, Any]
 ) -> MapCell:
     """A cell with the numbers of its runs: at these settings, of the implementations it names."""
     if cell is None:
@@ -187,44 +194,39 @@ def _with_runs(
         data.number_of(run)
         for run in data.runs
         if run["implementation"] in cell["names"]
-        and all(run[name] == value for name, value in settings.items())
+        and all(run[name] == value for name, value in given.items())
     ]
     return replace(shown, runs=tuple(runs))
 
 
-def _rare(data: ReportData, params: Mapping[str, Any], columns: Sequence[str]) -> Texts | None:
+def _rare(data: ReportData, facts: Mapping[str, Any], columns: Sequence[str]) -> Tellable | None:
     """The places beyond the maps, each with its cell in every map."""
-    words, listed = data.words, []
-    for entries in zip(*(chart["rare"] for chart in params["charts"]), strict=True):
+    listed = []
+    for entries in zip(*(chart["rare"] for chart in facts["charts"]), strict=True):
         cells = [_map_cell(data, entry) for entry in entries]
-        settings = dict(zip(columns, entries[0]["column"], strict=True))
-        settings |= {params["row"]: entries[0]["row"]}
+        given = dict(zip(columns, entries[0]["column"], strict=True))
+        given |= {facts["row"]: entries[0]["row"]}
         listed.append(
-            words.each(
+            say(
                 "conclusion.map.rare.each",
-                where=words.listed(words.settings(data.benchmark, settings)),
+                where=Listed(settings(data.benchmark, given)),
                 cells=" | ".join(f"{cell.name} {cell.lead}".strip() for cell in cells),
             )
         )
-    return words.joined("clauses.separator", listed) if listed else None
+    return clauses(listed) if listed else None
 
 
 def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -> ChoiceMap:
-    words, benchmark, params = data.words, data.benchmark, finding.params
-    row = benchmark.parameter(params["row"])
+    benchmark, facts = data.benchmark, finding.facts
+    row = benchmark.parameter(facts["row"])
     columns = [*benchmark.derived_parameters, *benchmark.variants]
     names = [parameter.name for parameter in columns]
-    places = [dict(zip(names, each, strict=True)) for each in params["columns"]]
-    headings = [
-        words.joined("line.break", words.settings(benchmark, settings)) for settings in places
-    ]
+    places = [dict(zip(names, each, strict=True)) for each in facts["columns"]]
+    headings = [Listed(settings(benchmark, place), "line.break") for place in places]
     charts = []
-    for chart in params["charts"]:
+    for chart in facts["charts"]:
         metric = benchmark.metric(chart["metric"])
-        use = words.each(
-            words.most_special("use", benchmark, [metric.name]),
-            metric=words.heading(metric.labels),
-        )
+        use = say("use", metric.name, metric=heading(metric.labels))
         rows = [
             (
                 str(value),
@@ -233,13 +235,13 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
                     for settings, cell in zip(places, cells, strict=True)
                 ],
             )
-            for value, cells in zip(params["rows"], chart["cells"], strict=True)
+            for value, cells in zip(facts["rows"], chart["cells"], strict=True)
         ]
         charts.append(ChoiceChart(use, metric.name, row.symbol, headings, rows))
     notes = [renderer.sentences(finding)[0]]
-    if rare := _rare(data, params, names):
-        notes.append(words.each("conclusion.map.rare", rare=rare))
-    return ChoiceMap(charts, join_sentences(notes))
+    if rare := _rare(data, facts, names):
+        notes.append(say("conclusion.map.rare", rare=rare))
+    return ChoiceMap(charts, in_turn(notes))
 
 
 # The headline table
@@ -260,20 +262,20 @@ def _comparison(data: ReportData, implementation: str, metric: Metric) -> Findin
     kind = "exact_comparison" if metric.exact else "comparison"
     about = {"implementation": implementation, "metric": metric.name}
     found = data.find(data.summary, kind, **about)
-    return found if found and found.params["count"] else None
+    return found if found and found.facts["count"] else None
 
 
 def _ratio_in_short(data: ReportData, finding: Finding) -> str:
     """The verdict's sign and the ratio: ``▲ 4.00×``."""
     sign, _ = sign_of(data, finding)
-    return f"{sign} {data.ratio(finding.params['low'])}×"
+    return f"{sign} {data.ratio(finding.facts['low'])}×"
 
 
 def _by_implementation(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
     """A row an implementation; beside its metrics, how they compare with the baseline's."""
-    words, metrics, rows = data.words, _headline_metrics(data), []
+    metrics, rows = _headline_metrics(data), []
     for name, run in runs.items():
-        cells: list[Cell | Texts] = [Cell(name)]
+        cells: list[Cell | Tellable] = [Cell(name)]
         if run["status"] != "ok":
             cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
             rows.append(Row(cells, implementation=name))
@@ -284,20 +286,18 @@ def _by_implementation(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
             cells.append(replace(value, note=_ratio_in_short(data, found) if found else ""))
         rows.append(Row(cells, implementation=name))
     return Table(
-        [words.each("column.implementation"), *map(data.heading_in_short, metrics)],
+        [say("column.implementation"), *map(data.heading_in_short, metrics)],
         rows,
         numeric=range(1, 1 + len(metrics)),
-        caption=data.specialised(
-            "headline.setting.ratios", run=_headline_run(data), baseline=data.baseline
-        ),
+        caption=say("headline.setting.ratios", run=_headline_run(data), baseline=data.baseline),
     )
 
 
 def _with_ratios(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
     """A row an implementation, and under them a row of ratios for each but the baseline."""
-    words, metrics, rows = data.words, _headline_metrics(data), []
+    metrics, rows = _headline_metrics(data), []
     for name, run in runs.items():
-        cells: list[Cell | Texts] = [Cell(name)]
+        cells: list[Cell | Tellable] = [Cell(name)]
         if run["status"] != "ok":
             cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
         else:
@@ -310,21 +310,21 @@ def _with_ratios(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
         found = [_comparison(data, name, metric) for metric in metrics]
         if any(found):
             ratios = [
-                ratio_cell(data, finding.params["low"], finding.verdict) if finding else Cell("")
+                ratio_cell(data, finding.facts["low"], finding.verdict) if finding else Cell("")
                 for finding in found
             ]
-            label = words.each("headline.ratio", name=name, baseline=data.baseline)
+            label = say("headline.ratio", name=name, baseline=data.baseline)
             rows.append(Row([label, *ratios], implementation=name, first=True))
-    columns = [words.each("column.implementation"), *map(data.heading_in_short, metrics)]
-    caption = data.specialised("headline.setting", run=_headline_run(data))
+    columns = [say("column.implementation"), *map(data.heading_in_short, metrics)]
+    caption = say("headline.setting", run=_headline_run(data))
     return Table(columns, rows, numeric=range(1, 1 + len(metrics)), caption=caption)
 
 
-def _headline_run(data: ReportData) -> Texts:
+def _headline_run(data: ReportData) -> Tellable:
     """The parameters of the headline table."""
     run = data.summary.ordered[0]
     given = {parameter.name: run[parameter.name] for parameter in data.benchmark.given}
-    return data.words.listed(data.words.settings(data.benchmark, given))
+    return Listed(settings(data.benchmark, given))
 
 
 def render_headline(data: ReportData) -> Table:
@@ -340,12 +340,11 @@ def _row_figures(data: ReportData, chapter: Chapter) -> list[FigureEntry]:
     """The small figures of a chapter's first experiment, those that were drawn."""
     name = _first_name(chapter)
     found = []
-    for figure in ROW_FIGURES:
+    for figure, key in ROW_FIGURES.items():
         path = data.results / "figures" / name / f"{figure}.svg"
         if path.is_file():
-            caption = data.words.each(f"caption.{figure}", title=chapter.title)
-            label = data.same("")
-            found.append(FigureEntry(f"{figure}-{name}", path, label, caption))
+            caption = say(key, title=chapter.title)
+            found.append(FigureEntry(f"{figure}-{name}", path, "", caption))
     return found
 
 
@@ -354,7 +353,7 @@ def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[Experime
         Experiment(
             number=chapter.number,
             target=chapter.id,
-            title=data.words.label(data.sweep(_first_name(chapter)).plan["title"])
+            title=Label(data.sweep(_first_name(chapter)).plan["title"])
             if len(chapter.sections) == 1
             else chapter.title,
             conclusion=chapter.conclusion,
@@ -369,7 +368,7 @@ def _first_name(chapter: Chapter) -> str:
     return chapter.sections[0].id.removeprefix("experiment-")
 
 
-def _wrong(data: ReportData, renderer: FindingRenderer) -> list[Statement]:
+def _wrong(data: ReportData, renderer: FindingRenderer) -> Sequence[Statement]:
     """The failed checks of correctness."""
     wrong = [f for f in data.findings if f.kind == "correctness" and f.verdict == "wrong"]
     return renderer.render(wrong).entries
@@ -383,14 +382,13 @@ def _front_figure(data: ReportData, has_map: bool) -> FigureEntry | None:
 
 def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence[Chapter]) -> Front:
     """Page one."""
-    words = data.words
     author = data.config.get("author", {})
     notices = []
     if data.on_cpu:
-        notices.append(data.specialised("no_gpu", *data.implementations))
+        notices.append(say("no_gpu", *data.implementations))
     if any(f.kind == "environment" and f.verdict == "differs" for f in data.findings):
-        notices.append(words.each("disagree"))
-    ranked = sorted((f for f in data.findings if f.front is not None), key=lambda f: f.front or 0)
+        notices.append(say("disagree"))
+    ranked = sorted((f for f in data.findings if f.rank is not None), key=lambda f: f.rank or 0)
     by_topic: dict[str, list[Finding]] = {}
     for finding in ranked:
         by_topic.setdefault(finding.subject["topic"], []).append(finding)
@@ -400,10 +398,10 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
     experiments = _experiments(data, chapters) if answers else []
     shown = [*conclusions, *(each.conclusion for each in experiments)]
     return Front(
-        title=data.specialised("title", benchmark=data.benchmark.name),
+        title=say("title", benchmark=data.benchmark.name),
         author_name=author.get("name", "FlashLab"),
         author=[
-            (words.each(label), legible(author[entry], f"author.{entry}"))
+            (say(label), legible(author[entry], f"author.{entry}"))
             for entry, label in (("name", "author"), ("id", "student_id"), ("course", "course"))
             if entry in author
         ],
@@ -417,7 +415,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         experiments=experiments,
         figure=_front_figure(data, bool(maps)),
         headline=render_headline(data) if answers else None,
-        doubts=words.each("warned.front", mark=FRONT_MARK)
+        doubts=say("warned.front", mark=FRONT_MARK)
         if any(conclusion.doubted for conclusion in shown)
         else None,
     )

@@ -11,7 +11,6 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Mapping
 
 from flashlab.report.document import FigureEntry
-from flashlab.report.wording import Texts
 
 TEXT_POINTS = 6.85 * 72
 """Width of the text in the PDF, which figures are drawn for."""
@@ -54,7 +53,7 @@ class FigureStyles:
 class FigureLanguages:
     """The figures' bilingual texts taken apart again: each label is one that the report knows."""
 
-    def __init__(self, known: Iterable[Texts], tags: Mapping[str, str]) -> None:
+    def __init__(self, known: Iterable[Mapping[str, str]], tags: Mapping[str, str]) -> None:
         self._whole: dict[str, str] = {}
         pairs: dict[str, list[Part]] = {}
         for texts in known:
@@ -98,6 +97,7 @@ def inline(
     styles: FigureStyles,
     languages: FigureLanguages,
     runs: Mapping[str, int],
+    alt: str,
 ) -> str:
     """The figure as an ``<svg>`` element; its ids are its own, its width a share of the page.
 
@@ -122,7 +122,7 @@ def inline(
     del root.attrib["height"], root.attrib["version"]
     root.set("style", f"width: {min(100, 100 * width / TEXT_POINTS):.1f}%")
     root.set("role", "img")
-    root.set("aria-label", figure.alt)
+    root.set("aria-label", alt)
     # The serialiser escapes all text and attributes.
     return ElementTree.tostring(root, encoding="unicode")
 

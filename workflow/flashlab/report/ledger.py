@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from flashlab.findings.model import Finding
-from flashlab.report.claim_words import (
-    word_claim,
-    word_figure,
-    word_figure_in_short,
-    word_wanted,
-)
+from flashlab.analysis.finding import Finding
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Ledger, Row, Table
-from flashlab.report.finding_words import FindingWords
-from flashlab.report.wording import Texts, Words, join_sentences
+from flashlab.report.statements import told_reasons
+from flashlab.telling.codes import VERDICTS
+from flashlab.telling.values import Listed, Tellable, in_turn, say
 
 ORDER = ("confirmed", "contradicted", "ambiguous", "inconclusive", "other_device", "not_tested")
 DECIDED = ("confirmed", "contradicted", "ambiguous")
@@ -38,15 +32,15 @@ def render_ledger(data: ReportData) -> Ledger | None:
     renderer = _LedgerRenderer(data, sources)
     if not data.on_cpu:
         return renderer.ledger(claims)
-    shown = [claim for claim in claims if claim.params["count"]]
+    shown = [claim for claim in claims if "figure" in claim.facts]
     count = len(claims) - len(shown)
-    left_out = data.words.each("ledger.left_out", count=count)
+    left_out = say("ledger.left_out", count=count)
     if not shown:
         return Ledger(left_out, None, None, None, [])
     ledger = renderer.ledger(shown)
     if not count:
         return ledger
-    return replace(ledger, summary=join_sentences([ledger.summary, left_out]))
+    return replace(ledger, summary=in_turn([ledger.summary, left_out]))
 
 
 @dataclass(frozen=True)
@@ -56,22 +50,16 @@ class _LedgerRenderer:
     data: ReportData
     sources: Sequence[str]
 
-    @property
-    def words(self) -> Words:
-        return self.data.words
-
     def ledger(self, claims: Sequence[Finding]) -> Ledger:
-        words = self.words
         ordered = sorted(claims, key=lambda claim: ORDER.index(claim.verdict))
-        shown = [claim for claim in ordered if claim.params["count"]]
-        others = [claim for claim in ordered if not claim.params["count"]]
-        headings = ("claim", "published", "ours", "verdict", "run")
-        columns = [words.each(f"column.{key}") for key in headings]
-        table = Table(columns, [self._row(claim) for claim in shown]) if shown else None
-        note = [words.each("ledger.note"), self._sources(claims)]
+        shown = [claim for claim in ordered if "figure" in claim.facts]
+        others = [claim for claim in ordered if "figure" not in claim.facts]
+        keys = ("column.claim", "column.published", "column.ours", "column.verdict", "column.run")
+        table = Table([*map(say, keys)], [self._row(claim) for claim in shown]) if shown else None
+        note = [say("ledger.note"), self._sources(claims)]
         return Ledger(
             self._summary(shown, others),
-            join_sentences(note),
+            in_turn(note),
             self._short(shown),
             table,
             self._others(others),
@@ -80,77 +68,56 @@ class _LedgerRenderer:
 
     def _short(self, tested: Sequence[Finding]) -> Table | None:
         """The decided claims alone: claim, what is compared, our figure, sign."""
-        words, rows = self.words, []
+        rows = []
         for claim in tested:
             if claim.verdict not in DECIDED:
                 continue
             sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
-            figure = word_figure_in_short(words, self.data.benchmark, claim)
-            formula = word_claim(words, self.data.benchmark, claim)["formula"]
-            rows.append(Row([self._claim(claim), formula, figure, Cell(sign)], tone=tone))
-        columns = [words.each(f"column.{key}") for key in ("claim", "compared", "ours", "verdict")]
-        return Table(columns, rows) if rows else None
+            facts = claim.facts
+            cells = [self._claim(claim), facts["compared"], facts["in_short"], Cell(sign)]
+            rows.append(Row(cells, tone=tone))
+        keys = ("column.claim", "column.compared", "column.ours", "column.verdict")
+        return Table([*map(say, keys)], rows) if rows else None
 
-    def _summary(self, tested: Sequence[Finding], others: Sequence[Finding]) -> Texts:
+    def _summary(self, tested: Sequence[Finding], others: Sequence[Finding]) -> Tellable:
         """How many claims could be compared with this dataset, and what came of it."""
-        words, total = self.words, len(tested) + len(others)
+        total = len(tested) + len(others)
         if all(claim.verdict == "other_device" for claim in tested):
-            return words.each("ledger.summary.none", total=total)
+            return say("ledger.summary.none", total=total)
         counts = Counter(claim.verdict for claim in tested)
         elsewhere = counts.pop("other_device", 0)
         outcome = [
-            words.each(
+            say(
                 "ledger.outcome",
                 sign=SIGNS.get(verdict, UNDECIDED)[0],
-                verdict=words.each(f"verdict.{verdict}"),
+                verdict=say(VERDICTS[verdict]),
                 count=count,
             )
             for verdict in ORDER
             if (count := counts[verdict])
         ]
-        told = [
-            words.each(
-                "ledger.summary", total=total, tested=counts.total(), outcome=words.listed(outcome)
-            )
-        ]
+        told = [say("ledger.summary", total=total, tested=counts.total(), outcome=Listed(outcome))]
         if elsewhere:
-            told.append(words.each("ledger.other_device", count=elsewhere))
-        return join_sentences(told)
+            told.append(say("ledger.other_device", count=elsewhere))
+        return in_turn(told)
 
-    def _published(self, claim: Finding) -> Texts:
-        """The published figure with its unit; what the claim calls for where it gives none."""
-        params = claim.params
-        if params["published"] is None:
-            return self.words.each("ledger.wanted", wanted=word_wanted(self.words, claim))
-        figure = self.data.number(params["published"])
-        unit = "" if params["unit"] == "ratio" else f" {params['unit']}"
-        return self.words.each(
-            "ledger.published",
-            figure=figure + unit,
-            device=params["published_device"] or self.words.each("unknown"),
-        )
-
-    def _claim(self, claim: Finding) -> Texts:
+    def _claim(self, claim: Finding) -> Tellable:
         """What is claimed, with the number of its source and the place in it."""
         number = self.sources.index(claim.subject["source"]) + 1
-        place = self.words.label(claim.params["place"])
-        return {
-            language: f"{says} [{number}, {place[language]}]"
-            for language, says in self.words.label(claim.params["says"]).items()
-        }
+        facts = claim.facts
+        return Listed([facts["says"], f" [{number}, ", facts["place"], "]"], "")
 
     def _row(self, claim: Finding) -> Row:
-        words = self.words
         sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
-        verdict = words.each(f"verdict.{claim.verdict}")
+        verdict = say(VERDICTS[claim.verdict])
         records = claim.evidence.rows["record"]
         runs = sorted(self.data.number_of({"record": record}) for record in records)
         return Row(
             [
                 self._claim(claim),
-                self._published(claim),
-                word_figure(words, self.data.benchmark, claim),
-                {language: f"{sign} {word}" for language, word in verdict.items()},
+                claim.facts["published"],
+                claim.facts["figure"],
+                Listed([f"{sign} ", verdict], ""),
                 Cell(str(runs[0]) + (" …" if len(runs) > 1 else ""), target=f"run-{runs[0]}")
                 if runs
                 else Cell("–"),
@@ -159,30 +126,29 @@ class _LedgerRenderer:
             tone=tone,
         )
 
-    def _others(self, claims: Sequence[Finding]) -> list[tuple[Texts, list[Texts]]]:
+    def _others(self, claims: Sequence[Finding]) -> list[tuple[Tellable, list[Tellable]]]:
         """The claims without a figure of ours, grouped by the verdict and what it is for."""
-        words, finding_words = self.words, FindingWords(self.words, self.data.benchmark)
         groups: dict[str, list[Finding]] = {}
         for claim in claims:
             groups.setdefault(f"{claim.verdict} {claim.reasons}", []).append(claim)
         found = []
         for members in groups.values():
             verdict, reasons = members[0].verdict, members[0].reasons
-            heading = words.each(f"verdict.{verdict}")
+            heading: Tellable = say(VERDICTS[verdict])
             if reasons:
-                why = join_sentences(finding_words.reasons(reasons))
-                heading = words.each("ledger.heading", verdict=heading, why=why)
+                why = in_turn(told_reasons(self.data.benchmark, reasons))
+                heading = say("ledger.heading", verdict=heading, why=why)
             found.append((heading, [self._claim(claim) for claim in members]))
         return found
 
-    def _sources(self, claims: Sequence[Finding]) -> Texts:
+    def _sources(self, claims: Sequence[Finding]) -> Tellable:
         """The documents that make the claims, by the numbers that the claims name."""
-        titles: dict[str, Mapping[str, Any]] = {}
+        titles: dict[str, Tellable] = {}
         for claim in claims:
-            titles.setdefault(claim.subject["source"], claim.params["source_title"])
+            titles.setdefault(claim.subject["source"], claim.facts["source"])
         named = [
-            self.words.each("ledger.source", number=number, title=self.words.label(titles[source]))
+            say("ledger.source", number=number, title=titles[source])
             for number, source in enumerate(self.sources, start=1)
             if source in titles
         ]
-        return self.words.each("ledger.sources", sources=self.words.listed(named))
+        return say("ledger.sources", sources=Listed(named))

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ from markupsafe import Markup
 
 from flashlab.report.document import FigureEntry, Report
 from flashlab.report.inline_svg import FigureLanguages, FigureStyles, inline
-from flashlab.report.wording import Texts, Words
+from flashlab.telling.catalogs import messages
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import Tellable, Value, say
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
 OWN_NAMES = {"zh_TW": "中文", "en": "English"}
 
-WORDS = "interface"
+WORDS = "interface."
 """Begins the keys of the messages that the script shows."""
 
 CHART_DIGITS = 7
@@ -46,7 +48,11 @@ class Page:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._styles = FigureStyles()
-        self._languages = FigureLanguages(report.exploration.figure_texts, LANGUAGE_TAGS)
+        self._tellers = {
+            language: Teller(language, report.benchmark) for language in report.languages
+        }
+        texts = [self._in_all(text) for text in report.exploration.figure_texts]
+        self._languages = FigureLanguages(texts, LANGUAGE_TAGS)
         self.implementations = [row.implementation for row in report.implementations.table.rows]
         self.own_name = OWN_NAMES
 
@@ -88,26 +94,44 @@ class Page:
     @property
     def data(self) -> Markup:
         """What the script shows, as JSON: the charts, and the texts of the controls."""
-        words, languages = Words(self._report.languages), self._report.languages
-        texts = {
-            key.removeprefix(f"{WORDS}."): _tagged(words.each(key))
-            for key in words.keys_below(WORDS)
-        }
+        shown = self._report.exploration
+        known = messages(self._report.languages[0], "report")
+        keys = [key for key in known if key.startswith(WORDS)]
         content = {
-            "languages": [LANGUAGE_TAGS[language] for language in languages],
-            "titles": _tagged(self._report.front.title),
-            "words": texts,
-            "metrics": _plain([asdict(metric) for metric in self._report.exploration.metrics]),
-            "baseline": self._report.exploration.baseline,
-            "charts": _plain([asdict(chart) for chart in self._report.exploration.charts]),
+            "languages": [LANGUAGE_TAGS[language] for language in self._report.languages],
+            "titles": self._plain(self._report.front.title),
+            "words": {key.removeprefix(WORDS): self._plain(say(key)) for key in keys},
+            "metrics": self._plain(shown.metrics),
+            "baseline": shown.baseline,
+            "charts": self._plain(shown.charts),
         }
         packed = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         # In a script element, only this character could end it or begin a comment.
         return Markup(packed.replace("<", "\\u003c"))
 
+    def _in_all(self, told: Tellable) -> dict[str, str]:
+        """A value in words, by language."""
+        return {language: teller.tell(told) for language, teller in self._tellers.items()}
+
+    def _plain(self, value: Any) -> Any:
+        """A value as JSON: words by the languages' tags, numbers with the digits that matter."""
+        if isinstance(value, Value):
+            return {LANGUAGE_TAGS[key]: text for key, text in self._in_all(value).items()}
+        if is_dataclass(value):
+            return {each.name: self._plain(getattr(value, each.name)) for each in fields(value)}
+        if isinstance(value, dict):
+            return {key: self._plain(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._plain(each) for each in value]
+        if isinstance(value, float):
+            return float(f"{value:.{CHART_DIGITS}g}")
+        return value
+
     def svg(self, figure: FigureEntry) -> Markup:
         """A figure as part of the page."""
-        return Markup(inline(figure, self._styles, self._languages, self._report.exploration.runs))
+        alt = " ".join(dict.fromkeys(self._in_all(figure.caption).values()))
+        runs = self._report.exploration.runs
+        return Markup(inline(figure, self._styles, self._languages, runs, alt))
 
     def complete(self, html: str) -> str:
         """The rendered page with the styles that its figures turned out to have."""
@@ -117,19 +141,3 @@ class Page:
 def _digest(script: str) -> str:
     """A script's hash as a policy names it."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _tagged(texts: Texts) -> dict[str, str]:
-    """Texts by the languages' tags in HTML."""
-    return {LANGUAGE_TAGS[language]: text for language, text in texts.items()}
-
-
-def _plain(value: Any) -> Any:
-    """A value of a chart as JSON: texts by their tags, numbers with the digits that matter."""
-    if isinstance(value, dict):
-        return {LANGUAGE_TAGS.get(key, key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float):
-        return float(f"{value:.{CHART_DIGITS}g}")
-    return value

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flashlab.published import PublishedFigure, read_figures
+from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.experiment import Sweep
+from flashlab.plan.published import PublishedFigure, read_figures
 from flashlab.report.compact import printed_value
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
-from flashlab.report.wording import Texts
-from flashlab.sweep import Row as RunRow
-from flashlab.sweep import Sweep
+from flashlab.telling.values import Tellable, heading, say, setting
 
 
 def render_published(data: ReportData) -> list[Table]:
@@ -40,31 +40,28 @@ def _table(
     runs: Sequence[RunRow],
 ) -> Table:
     """A row a run; of each metric that was published a column for each device, ours last."""
-    words, several = data.words, sweep.varying_variants
+    several = sweep.varying_variants
     devices = list(dict.fromkeys(figure.device for figure in figures))
     published = {figure.metric for figure in figures}
     metrics = [metric for metric in data.benchmark.metrics if metric.name in published]
-    columns = [
-        words.each("column.implementation"),
-        words.each("column.named"),
-        *(words.heading(variant.labels) for variant in several),
-        *(
-            heading
-            for _ in metrics
-            for heading in (*map(data.same, devices), words.each("column.here"))
-        ),
+    columns: list[Tellable] = [
+        say("column.implementation"),
+        say("column.named"),
+        *(heading(variant.labels) for variant in several),
     ]
+    for _ in metrics:
+        columns += [*devices, say("column.here")]
     before = 2 + len(several)
-    groups = [(data.same(""), before)]
-    groups += [(with_unit(words.heading(m.labels), m), len(devices) + 1) for m in metrics]
+    groups: list[tuple[Tellable, int]] = [("", before)]
+    groups += [(with_unit(heading(m.labels), m), len(devices) + 1) for m in metrics]
     rows, name = [], ""
     for run in runs:
         of_run = _of_run(figures, run)
         values = {(figure.metric, figure.device): figure.value for figure in of_run}
         first, name = run["implementation"] != name, run["implementation"]
         named = (name, of_run[0].named) if first else ("", "")
-        cells: list[Cell | Texts] = [*map(Cell, named)]
-        cells += [words.setting(parameter, run[parameter.name]) for parameter in several]
+        cells: list[Cell | Tellable] = [*map(Cell, named)]
+        cells += [setting(parameter, run[parameter.name]) for parameter in several]
         for metric in metrics:
             cells += [Cell(data.number(values.get((metric.name, d)), 6)) for d in devices]
             cells.append(printed_value(data, sweep, run, metric.name))
@@ -73,6 +70,6 @@ def _table(
         columns,
         rows,
         numeric=range(before, len(columns)),
-        caption=words.each("caption.published", device=sweep.device),
+        caption=say("caption.published", device=sweep.device),
         groups=groups,
     )

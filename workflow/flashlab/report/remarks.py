@@ -8,8 +8,8 @@ from urllib.parse import unquote
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from flashlab.glyphs import legible
 from flashlab.remarks import Remark, image_names, lines_of, markdown
+from flashlab.telling.glyphs import legible
 
 _logger = logging.getLogger(__name__)
 
@@ -17,9 +17,7 @@ _logger = logging.getLogger(__name__)
 def _show_image(token: Token, remark: Remark, name: str, place: str) -> None:
     """Set an image's content in place of its address, and an alternative text if it has none."""
     address = str(token.attrs["src"])
-    token.attrs["src"] = remark.images[address].data_url(
-        name, f"{place}: the image {unquote(address)}"
-    )
+    token.attrs["src"] = remark.images[address].data_url(name)
     if not token.content.strip():
         file = unquote(address).rpartition("/")[2]
         _logger.warning(

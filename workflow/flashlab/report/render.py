@@ -19,6 +19,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import jinja2
+import jinja2.runtime
+from markupsafe import Markup
 from weasyprint import HTML, Attachment
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
@@ -26,12 +28,13 @@ from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherRespons
 from flashlab.files import open_atomically, read_json
 from flashlab.remarks import read_remarks
 from flashlab.report.attachments import AttachedFile, Given, attached_files
-from flashlab.report.content import compose, texts_joined
+from flashlab.report.content import compose
 from flashlab.report.document import Front, Report
 from flashlab.report.front import shortened
 from flashlab.report.page import LANGUAGE_TAGS, Page
 from flashlab.report.typography import typeset
-from flashlab.report.wording import Words
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import Tellable, say
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 NO_SYSTEM_FONTS = TEMPLATES / "fonts" / "fonts.conf"
@@ -116,7 +119,23 @@ def templates(folder: Path) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["typeset"] = typeset
+    environment.filters["tell"] = _tell
+    environment.filters["tell_all"] = _tell_all
+    environment.tests["tellable"] = lambda told: isinstance(told, Tellable)
+    environment.globals["say"] = say
     return environment
+
+
+@jinja2.pass_context
+def _tell(context: jinja2.runtime.Context, told: Tellable, language: str) -> Markup:
+    """A value as it is set in a language."""
+    return typeset(context["tellers"][language].tell(told), language)
+
+
+@jinja2.pass_context
+def _tell_all(context: jinja2.runtime.Context, told: Tellable) -> list[str]:
+    """A value in words, in each of the languages, without those that are alike."""
+    return list(dict.fromkeys(teller.tell(told) for teller in context["tellers"].values()))
 
 
 def to_html(report: Report, page: Page | None = None, front_alone: bool = False) -> str:
@@ -130,8 +149,7 @@ def to_html(report: Report, page: Page | None = None, front_alone: bool = False)
         report=report,
         page=page,
         front_alone=front_alone,
-        words=Words(report.languages),
-        joined=lambda texts: texts_joined(texts, report.languages),
+        tellers={language: Teller(language, report.benchmark) for language in report.languages},
         tags=LANGUAGE_TAGS,
     )
 

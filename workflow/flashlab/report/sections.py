@@ -8,23 +8,36 @@ from typing import Any
 
 from markupsafe import Markup
 
+from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.experiment import Sweep, Variant, metrics_of
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Curve, Metric, Parameter
-from flashlab.findings.model import Finding
-from flashlab.findings.selection import PROSE_KINDS
 from flashlab.remarks import Remark
-from flashlab.report.data import ReportData, with_unit
+from flashlab.report.data import BETTER, ReportData, with_unit
 from flashlab.report.document import Cell, FigureEntry, Row, Section, Table
 from flashlab.report.remarks import rendered
 from flashlab.report.statements import FindingRenderer, row_id
-from flashlab.report.wording import Texts, join_sentences
-from flashlab.sweep import Row as RunRow
-from flashlab.sweep import Sweep, Variant, metrics_of
+from flashlab.telling.values import (
+    Heading,
+    Label,
+    Listed,
+    ParameterName,
+    Run,
+    Tellable,
+    heading,
+    in_turn,
+    say,
+    setting,
+)
 
 SIGNS = {
     **{"better": ("▲", "up"), "worse": ("▼", "down"), "less": ("▲", "up"), "more": ("▼", "down")},
     **{"equivalent": ("=", ""), "equal": ("=", ""), "mixed": ("◆", ""), "inconclusive": ("○", "")},
 }
 """The sign of a verdict in a table, and whether it is good news, where less is better."""
+
+ELSEWHERE = frozenset({"conclusion", "roofline"})
+"""Kinds of finding about an experiment that its section does not list."""
 
 _logger = logging.getLogger(__name__)
 
@@ -37,46 +50,42 @@ def sign_of(data: ReportData, finding: Finding) -> tuple[str, str]:
     return SIGNS.get(verdict, ("", ""))
 
 
-def _setting(data: ReportData, sweep: Sweep) -> Texts:
-    words = data.words
+def _setting(data: ReportData, sweep: Sweep) -> Tellable:
     others = [parameter for parameter in sweep.varying if parameter != sweep.parameter]
     fixed = [
         f"{parameter.symbol} = {sweep.runs[0][parameter.name]}"
         for parameter in data.benchmark.given
         if not parameter.is_variant and parameter not in (sweep.parameter, *sweep.varying)
     ]
-    key = "setting.variants" if data.benchmark.variants else "setting"
-    setting = data.specialised(
-        key if fixed or data.benchmark.variants else "setting.alone",
-        parameter=words.parameter(sweep.parameter),
-        values=words.listed([str(value) for value in sweep.values]),
-        fixed=words.listed(fixed),
-        variants=words.joined("and", [data.variant(variant) for variant in sweep.variants]),
+    key = "setting" if fixed else "setting.alone"
+    asked = say(
+        "setting.variants" if data.benchmark.variants else key,
+        parameter=ParameterName(sweep.parameter.name),
+        values=Listed([str(value) for value in sweep.values]),
+        fixed=Listed(fixed),
+        variants=Listed([data.variant(variant) for variant in sweep.variants], "and"),
     )
     if not others:
-        return setting
-    varied = words.listed([_values_along(data, sweep, parameter) for parameter in others])
-    return join_sentences([setting, words.each("setting.varied", parameters=varied)])
+        return asked
+    varied = Listed([_values_along(data, sweep, parameter) for parameter in others])
+    return in_turn([asked, say("setting.varied", parameters=varied)])
 
 
-def _values_along(data: ReportData, sweep: Sweep, parameter: Parameter) -> Texts:
+def _values_along(data: ReportData, sweep: Sweep, parameter: Parameter) -> Tellable:
     """A size that varies along with the swept one, with its values in order of the sweep's."""
     at = {sweep.value_of(row): str(row[parameter.name]) for row in sweep.runs}
-    values = data.words.listed([at[value] for value in sweep.values])
-    return data.words.each(
-        "setting.varied.values", parameter=data.words.parameter(parameter), values=values
-    )
+    values = Listed([at[value] for value in sweep.values])
+    return say("setting.varied.values", parameter=ParameterName(parameter.name), values=values)
 
 
-def _question(data: ReportData, sweep: Sweep) -> Texts:
+def _question(data: ReportData, sweep: Sweep) -> Tellable:
     """What the experiment asks; a variant of which several values were asked for comes first."""
-    words = data.words
     asked = [*sweep.varying_variants, sweep.parameter]
-    return data.specialised(
+    return say(
         "question",
         *(parameter.name for parameter in asked),
-        parameter=words.parameter(sweep.parameter),
-        quantities=words.listed([words.label(metric.labels) for metric in data.benchmark.compared]),
+        parameter=ParameterName(sweep.parameter.name),
+        quantities=Listed([Label(metric.labels) for metric in data.benchmark.compared]),
     )
 
 
@@ -85,22 +94,21 @@ def _question(data: ReportData, sweep: Sweep) -> Texts:
 
 def _range(
     data: ReportData, sweep: Sweep, runs: Sequence[RunRow], metric: Metric, several: bool
-) -> Texts:
+) -> Tellable:
     """The lowest and the highest of several runs in one metric, and whose they are."""
-    words = data.words
     every = [sweep.metric_row(run, metric.name) for run in runs]
     rows = sorted((r for r in every if r["value"] is not None), key=lambda r: r["value"])
-    params: dict[str, Any] = {"metric": words.label(metric.labels), "unit": metric.unit}
+    told: dict[str, Tellable] = {"metric": Label(metric.labels), "unit": metric.unit}
     for end, row in (("low", rows[0]), ("high", rows[-1])):
         variant = data.variant(sweep.variant_of(row))
-        label = data.same(row["implementation"]) if several else variant
+        label: Tellable = row["implementation"] if several else variant
         if several and len(sweep.variants) > 1:
-            label = words.each("of_variant", implementation=label, variant=variant)
-        params |= {end: data.value(row).text, f"{end}_of": label}
-    return words.each("see.range", **params)
+            label = say("of_variant", implementation=label, variant=variant)
+        told |= {end: data.value(row).text, f"{end}_of": label}
+    return say("see.range", **told)
 
 
-def _see(data: ReportData, sweep: Sweep, figure: Mapping[str, Any]) -> list[Texts]:
+def _see(data: ReportData, sweep: Sweep, figure: Mapping[str, Any]) -> list[Tellable]:
     """What to see in a figure: the lowest and highest of its lines at their last common value."""
     shown = [
         run
@@ -121,34 +129,33 @@ def _see(data: ReportData, sweep: Sweep, figure: Mapping[str, Any]) -> list[Text
         for metric in data.benchmark.panels(figure["quantity"])
         if any(sweep.metric_row(run, metric.name)["value"] is not None for run in runs)
     ]
-    words = data.words
-    joined = words.joined("see.separator", ranges)
+    joined = Listed(ranges, "see.separator")
     if sweep.has_alternatives:
-        return [words.each("see.alternatives", ranges=joined)]
-    return [words.each("see", symbol=sweep.parameter.symbol, at=at, ranges=joined)]
+        return [say("see.alternatives", ranges=joined)]
+    return [say("see", symbol=sweep.parameter.symbol, at=at, ranges=joined)]
 
 
-def _curve_caption(data: ReportData, sweep: Sweep, curve: Curve, names: Texts) -> Texts:
+def _curve_caption(data: ReportData, sweep: Sweep, curve: Curve, names: Tellable) -> Tellable:
     """What a figure of curves shows, and what its lower panel is relative to."""
-    words = data.words
-    setting = words.setting(sweep.parameter, sweep.values[0])
-    first = setting if len(sweep.values) > 1 else data.variant(sweep.variants[0])
-    return words.each(
+    first = data.variant(sweep.variants[0])
+    if len(sweep.values) > 1:
+        first = setting(sweep.parameter, sweep.values[0])
+    return say(
         "caption.curve",
-        curve=words.heading(curve.labels),
-        along=words.label(curve.along),
+        curve=heading(curve.labels),
+        along=Label(curve.along),
         implementations=names,
-        reference=words.with_settings(sweep.baseline, [first]),
+        reference=Run(sweep.baseline, [first]),
     )
 
 
 def _figure(
     data: ReportData, renderer: FindingRenderer, sweep: Sweep, figure: Mapping[str, Any]
 ) -> FigureEntry:
-    words, number = data.words, renderer.numbers[sweep.name, figure["id"]]
+    number = renderer.numbers[sweep.name, figure["id"]]
     names = figure["implementations"]
-    count = words.each("implementations.count", count=len(names))
-    told = count if len(names) > 2 else words.listed(names)
+    count = say("implementations.count", count=len(names))
+    told: Tellable = count if len(names) > 2 else Listed(names)
     curve = next((c for c in data.benchmark.curves if c.name == figure["quantity"]), None)
     if curve is not None:
         shown, caption = set(), [_curve_caption(data, sweep, curve, told)]
@@ -156,23 +163,23 @@ def _figure(
         panels = data.benchmark.panels(figure["quantity"])
         quantity, shown = panels[0].quantity, {metric.name for metric in panels}
         caption = [
-            data.specialised(
-                "caption.quantity" + (".alternatives" if sweep.has_alternatives else ""),
+            say(
+                "caption.quantity.alternatives" if sweep.has_alternatives else "caption.quantity",
                 quantity.name,
-                quantity=words.heading(quantity.labels),
-                better=words.each(f"better.{quantity.better}"),
-                parameter=words.parameter(sweep.parameter),
+                quantity=heading(quantity.labels),
+                better=say(BETTER[quantity.better]),
+                parameter=ParameterName(sweep.parameter.name),
                 implementations=told,
             ),
             *_see(data, sweep, figure),
         ]
     if any(row["low"] is not None for row in sweep.metrics if row["metric"] in shown):
-        caption.append(words.each("caption.interval"))
+        caption.append(say("caption.interval"))
     return FigureEntry(
         id=f"figure-{number}",
         path=data.results / "figures" / sweep.name / f"{figure['id']}.svg",
-        label=words.each("figure", number=number),
-        caption=join_sentences(caption),
+        label=say("figure", number=number),
+        caption=in_turn(caption),
         short=caption[0],
     )
 
@@ -186,7 +193,7 @@ def _panels(data: ReportData) -> list[Metric]:
     return [m for m in benchmark.metrics if m in benchmark.panels(m.quantity.name)]
 
 
-def _values(data: ReportData, sweep: Sweep, run: RunRow) -> list[Cell | Texts]:
+def _values(data: ReportData, sweep: Sweep, run: RunRow) -> list[Cell | Tellable]:
     """A run's metrics, the measured ones with intervals; the status, once, if there are none."""
     panels = _panels(data)
     if run["status"] != "ok":
@@ -200,22 +207,22 @@ def _values(data: ReportData, sweep: Sweep, run: RunRow) -> list[Cell | Texts]:
 
 def _data(data: ReportData, sweep: Sweep, number: int) -> Table:
     """A row a run: what tells it from the others, its metrics, and its number in the appendix."""
-    words, variants = data.words, sweep.varying_variants
+    variants = sweep.varying_variants
     sizes = [sweep.parameter, *(p for p in sweep.varying if p != sweep.parameter)]
     columns = [
-        words.each("column.implementation"),
-        *(words.heading(variant.labels) for variant in variants),
-        *(data.same(size.symbol) for size in sizes),
+        say("column.implementation"),
+        *(heading(variant.labels) for variant in variants),
+        *(size.symbol for size in sizes),
         *(with_unit(data.panel(metric), metric) for metric in _panels(data)),
-        words.each("column.run"),
+        say("column.run"),
     ]
     rows: list[Row] = []
     name, variant = "", None
     for run in sweep.ordered:
         first = (run["implementation"], sweep.variant_of(run)) != (name, variant)
-        cells: list[Cell | Texts] = [
+        cells: list[Cell | Tellable] = [
             Cell(run["implementation"] if run["implementation"] != name else ""),
-            *(words.setting(p, run[p.name]) if first else Cell("") for p in variants),
+            *(setting(p, run[p.name]) if first else Cell("") for p in variants),
             *(Cell(str(run[size.name])) for size in sizes),
             *_values(data, sweep, run),
         ]
@@ -227,44 +234,44 @@ def _data(data: ReportData, sweep: Sweep, number: int) -> Table:
         columns,
         rows,
         numeric=range(1 + len(variants), len(columns)),
-        caption=data.specialised("caption.data", number=number),
+        caption=say("caption.data", number=number),
         id=f"table-{sweep.name}",
     )
 
 
 def _ratio_cell(data: ReportData, finding: Finding | None) -> Cell:
     """A finding about ratios in short: the verdict's sign, and the range."""
-    if finding is None or finding.params.get("low") is None:
+    if finding is None or finding.facts.get("low") is None:
         return Cell("–")
     sign, tone = sign_of(data, finding)
-    low, high = (data.ratio(finding.params[key]) for key in ("low", "high"))
+    low, high = (data.ratio(finding.facts[key]) for key in ("low", "high"))
     text = low if low == high else f"{low} – {high}"
     return Cell(f"{sign} {text}".strip(), tone=tone)
 
 
-def _growth_cell(data: ReportData, finding: Finding | None) -> Cell | Texts:
+def _growth_cell(data: ReportData, finding: Finding | None) -> Cell | Tellable:
     """A finding about growth in short: the exponent, or how the local one runs."""
     if finding is None:
         return Cell("–")
-    params = finding.params
+    facts = finding.facts
     match finding.verdict:
         case "power_law" | "flat":
-            return Cell(data.number(params["exponent"]))
+            return Cell(data.number(facts["exponent"]))
         case "curved":
-            local = params["local"]
+            local = facts["local"]
             return Cell(f"{data.number(local[0])} → {data.number(local[-1])}")
         case "covaried":
-            return data.words.each("growth.covaried", times=data.ratio(params["times"]))
+            return say("growth.covaried", times=data.ratio(facts["times"]))
         case "too_few_sizes":
-            return data.words.each("growth.too_few_sizes")
+            return say("growth.too_few_sizes")
     return Cell("○")
 
 
 def _effect_cells(
     data: ReportData, sweep: Sweep, name: str, variant: Variant
-) -> list[Cell | Texts]:
+) -> list[Cell | Tellable]:
     """What each boolean variant does to each sampled metric, in the rows where it is on."""
-    cells: list[Cell | Texts] = []
+    cells: list[Cell | Tellable] = []
     for switched in sweep.varying_variants:
         if switched.kind is not bool:
             continue
@@ -277,47 +284,46 @@ def _effect_cells(
     return cells
 
 
-def _overview_columns(data: ReportData, sweep: Sweep) -> list[Texts]:
+def _overview_columns(data: ReportData, sweep: Sweep) -> list[Tellable]:
     """The headings of the table of all implementations, in the order of its cells."""
-    words, benchmark = data.words, data.benchmark
+    benchmark = data.benchmark
     sampled, exact = (metrics_of(benchmark, exact=kind) for kind in (False, True))
 
-    def heading(key: str, metric: Metric, *names: str, **params: Any) -> Texts:
-        texts = data.specialised(
-            f"column.{key}",
+    def column(key: str, metric: Metric, *names: str, **params: Tellable) -> Tellable:
+        told = say(
+            key,
             *(names or (metric.quantity.name,)),
-            metric=words.label(metric.labels),
+            metric=Label(metric.labels),
             panel=data.panel(metric),
             baseline=data.baseline,
             **params,
         )
-        return words.heading(texts)
+        return Heading(told)
 
     effects = [
-        heading(
-            "variant_effect",
+        column(
+            "column.variant_effect",
             metric,
             switched.name,
-            on=words.setting(switched, True),
-            off=words.setting(switched, False),
+            on=setting(switched, True),
+            off=setting(switched, False),
         )
         for switched in sweep.varying_variants
         if switched.kind is bool
         for metric in sampled
     ]
     return [
-        words.each("column.implementation"),
-        *(words.heading(variant.labels) for variant in sweep.varying_variants),
-        *(heading("comparison", metric) for metric in sampled),
-        *(heading("exact_comparison", metric) for metric in exact),
-        *(heading("growth", metric) for metric in (*sampled, *exact)),
+        say("column.implementation"),
+        *(heading(variant.labels) for variant in sweep.varying_variants),
+        *(column("column.comparison", metric) for metric in sampled),
+        *(column("column.exact_comparison", metric) for metric in exact),
+        *(column("column.growth", metric) for metric in (*sampled, *exact)),
         *effects,
     ]
 
 
 def _others(data: ReportData, sweep: Sweep) -> Table | None:
     """All implementations in short, where the prose is about a part of them only."""
-    words = data.words
     if set(sweep.implementations) <= set(data.headline):
         return None
     sampled, exact = (metrics_of(data.benchmark, exact=kind) for kind in (False, True))
@@ -326,9 +332,9 @@ def _others(data: ReportData, sweep: Sweep) -> Table | None:
         for variant in sweep.variants:
             first = variant == sweep.variants[0]
             about = {"implementation": name, "variant": dict(variant)}
-            cells: list[Cell | Texts] = [Cell(name if first else "")]
+            cells: list[Cell | Tellable] = [Cell(name if first else "")]
             cells += [
-                words.setting(parameter, dict(variant)[parameter.name])
+                setting(parameter, dict(variant)[parameter.name])
                 for parameter in sweep.varying_variants
             ]
             for kind, metrics in (("comparison", sampled), ("exact_comparison", exact)):
@@ -342,12 +348,12 @@ def _others(data: ReportData, sweep: Sweep) -> Table | None:
             rows.append(Row(cells, implementation=name, first=first))
     columns = _overview_columns(data, sweep)
     symbol, baseline = sweep.parameter.symbol, data.baseline
-    caption = [data.specialised("caption.others", baseline=baseline, symbol=symbol)]
+    caption = [say("caption.others", baseline=baseline, symbol=symbol)]
     if sweep.varying_variants:
         names = [parameter.name for parameter in sweep.varying_variants]
-        caption.append(data.specialised("caption.effects", *names))
+        caption.append(say("caption.effects", *names))
     numeric = range(1 + len(sweep.varying_variants), len(columns))
-    return Table(columns, rows, numeric=numeric, caption=join_sentences(caption))
+    return Table(columns, rows, numeric=numeric, caption=in_turn(caption))
 
 
 def _remarks(data: ReportData, remarks: Sequence[Remark], experiment: str) -> dict[str, Markup]:
@@ -356,7 +362,7 @@ def _remarks(data: ReportData, remarks: Sequence[Remark], experiment: str) -> di
     for remark in remarks:
         if remark.experiment != experiment:
             continue
-        if remark.language in data.words.languages:
+        if remark.language in data.languages:
             found[remark.language] = rendered(remark)
         else:
             _logger.warning(
@@ -365,7 +371,7 @@ def _remarks(data: ReportData, remarks: Sequence[Remark], experiment: str) -> di
                 remark.file,
                 experiment,
                 remark.language,
-                ", ".join(data.words.languages),
+                ", ".join(data.languages),
             )
     return found
 
@@ -378,18 +384,18 @@ def render_section(
     position: int,
 ) -> Section:
     """The section of an experiment, which stands at this position among all, from 1."""
-    words, name = data.words, sweep.name
+    name = sweep.name
     mine = [finding for finding in data.findings if finding.experiment == name]
     silent = None
     if all(run["status"] != "ok" for run in sweep.runs):
-        silent = words.each("section.no_numbers", count=len(sweep.runs))
-    ordinal, title = words.each("experiment", number=position), words.label(sweep.plan["title"])
+        silent = say("section.no_numbers", count=len(sweep.runs))
+    ordinal, title = say("experiment", number=position), Label(sweep.plan["title"])
     return Section(
         id=f"experiment-{name}",
-        title={language: ordinal[language] + title[language] for language in words.languages},
+        title=Listed([ordinal, title], ""),
         question=_question(data, sweep),
         setting=_setting(data, sweep),
-        statements=renderer.render([f for f in mine if f.told and f.kind in PROSE_KINDS]),
+        statements=renderer.render([f for f in mine if f.told and f.kind not in ELSEWHERE]),
         figures=[_figure(data, renderer, sweep, figure) for figure in sweep.plan["figures"]],
         others=_others(data, sweep),
         silent=silent,

@@ -15,7 +15,7 @@ from flashlab.sources import PACKAGE, sources_of
 ROOT = PACKAGE.parents[1]
 TEMPLATES = ROOT / "templates"
 
-STAGES = ("report", "tables", "figures", "findings.derive")
+STAGES = ("report", "analysis.tables", "figures", "analysis.derive")
 """The modules that decide a report, from its records on."""
 
 FILES = ("data/devices.csv", "data/published/claims.yaml")

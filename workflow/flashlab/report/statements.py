@@ -6,12 +6,22 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flashlab.findings.model import Finding
+from flashlab.analysis.experiment import Row, Sweep, sections_of
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.benchmarks.model import Benchmark
 from flashlab.report.data import ReportData
 from flashlab.report.document import Link, Statement, Statements
-from flashlab.report.finding_words import FindingWords
-from flashlab.report.wording import Texts
-from flashlab.sweep import Row, Sweep, sections_of
+from flashlab.telling.codes import STATUSES, WARNINGS
+from flashlab.telling.values import (
+    Label,
+    Listed,
+    Run,
+    Tellable,
+    clauses,
+    in_turn,
+    say,
+    settings,
+)
 
 FRONT_MARK = "*"
 
@@ -62,12 +72,56 @@ def row_id(sweep: Sweep, run: Row) -> str:
     return "-".join(map(str, ("row", *parts, sweep.value_of(run))))
 
 
+REASONS = {
+    "ceiling_drifted": "reason.ceiling_drifted",
+    "above_copy_rate": "reason.above_copy_rate",
+    "published_mean": "reason.published_mean",
+    "needs_training": "reason.needs_training",
+    "no_samples": "reason.no_samples",
+}
+"""The message for each reason that is about no run."""
+
+NAMING = {
+    "excluded": ("reason.excluded", "reason.excluded.many"),
+    "missing": ("reason.missing", "reason.missing.many"),
+    "incorrect": ("reason.incorrect", "reason.incorrect.many"),
+    "worse": ("reason.worse", "reason.worse.many"),
+}
+"""Those for reasons that name runs, in the order in which they are stated: for a few, for many."""
+
+MOST_NAMED = 8
+"""Runs without numbers that a sentence names; the finding's reasons have them all."""
+
+
+def told_reasons(benchmark: Benchmark, reasons: Sequence[Reason]) -> list[Tellable]:
+    """What to know about a verdict, and the runs that it lacks."""
+    found: list[Tellable] = [say(REASONS[r.code]) for r in reasons if r.run is None]
+    for code, (few, many) in NAMING.items():
+        runs = [_named(benchmark, r) for r in reasons if r.run is not None and r.code == code]
+        if len(runs) > MOST_NAMED:
+            named = Listed(runs[:MOST_NAMED])
+            found.append(say(many, runs=named, more=len(runs) - MOST_NAMED))
+        elif runs:
+            found.append(say(few, runs=Listed(runs)))
+    return found
+
+
+def _named(benchmark: Benchmark, reason: Reason) -> Tellable:
+    """The run of a reason: ``Flash2 [N = 128, causal] (out of memory)``."""
+    run = dict(reason.run or {})
+    given: list[Tellable] = [*settings(benchmark, run)]
+    given += [run[key] for key in ("dtype", "device") if key in run]
+    name = Run(run["implementation"], given)
+    if reason.status is None:
+        return name
+    return say("reason.run", run=name, status=say(STATUSES[reason.status]))
+
+
 class FindingRenderer:
     """Renders findings, and marks doubts with the letters a, b, … anew for each part."""
 
     def __init__(self, data: ReportData) -> None:
         self.data = data
-        self.finding_words = FindingWords(data.words, data.benchmark)
         self.numbers = number_figures(data)
 
     def _quantities(self, finding: Finding) -> list[str]:
@@ -95,14 +149,14 @@ class FindingRenderer:
                 shown = finding.implementations & set(figure["implementations"])
                 if figure["quantity"] == quantity and shown:
                     number = self.numbers[sweep.name, figure["id"]]
-                    label = self.data.words.each("figure", number=number)
+                    label = say("figure", number=number)
                     return [Link(f"figure-{number}", label)]
         return []
 
     def _rows(self, finding: Finding, sweep: Sweep) -> list[Row]:
         """The runs that the finding's evidence names."""
         chosen = finding.evidence.rows
-        values = finding.params.get("values", sweep.values)
+        values = finding.facts.get("values", sweep.values)
         return [
             run
             for run in sweep.ordered
@@ -113,39 +167,30 @@ class FindingRenderer:
 
     def links(self, finding: Finding) -> list[Link]:
         """Links to the figure, the table's rows, and the runs in the appendix."""
-        words = self.data.words
         if finding.experiment is None:
             return self._dataset_links(finding)
         sweep = self.data.sweep(finding.experiment)
         rows = self._rows(finding, sweep)
         found = self._figure(finding, sweep)
         if rows and not sweep.is_summary:
-            found.append(Link(row_id(sweep, rows[0]), words.each("link.table")))
+            found.append(Link(row_id(sweep, rows[0]), say("link.table")))
         runs = self.data.run_links(rows)
         if runs:
-            first = Link(runs[0].target, words.each("link.runs", runs=runs[0].text))
+            first = Link(runs[0].target, say("link.runs", runs=runs[0].text))
             found += [first, *runs[1:]]
         return found
 
-    def sentences(self, finding: Finding) -> list[Texts]:
+    def sentences(self, finding: Finding) -> list[Tellable]:
         """A finding's sentences one by one, and at the end what to know about it."""
-        return self.finding_words.sentences(finding, self._symbol(finding))
-
-    def _symbol(self, finding: Finding) -> str:
-        """The symbol of the parameter that a finding's values are of; empty for none."""
-        if "row_symbol" in finding.params:
-            return str(finding.params["row_symbol"])
-        if finding.experiment is None:
-            return ""
-        return self.data.sweep(finding.experiment).parameter.symbol
+        return [*finding.statements, *told_reasons(self.data.benchmark, finding.reasons)]
 
     def conclusion_links(self, finding: Finding) -> list[Link]:
         """Links from a conclusion of page one to what shows it; a section's stands beside it."""
-        words, topic = self.data.words, finding.subject["topic"]
+        topic = finding.subject["topic"]
         if finding.experiment is not None:
             return []
         if topic == "choice":
-            return [Link("map", words.each("link.map"))]
+            return [Link("map", say("link.map"))]
         section = finding.subject.get("section")
         if section is None:
             return []
@@ -156,7 +201,7 @@ class FindingRenderer:
             if any(sweep.name == section for sweep in group)
         )
         first = sweeps[number - 1][0].name
-        return [Link(f"chapter-{first}", words.each("table", number=number))]
+        return [Link(f"chapter-{first}", say("table", number=number))]
 
     def _dataset_links(self, finding: Finding) -> list[Link]:
         """Links to the runs that the reasons of a finding about the whole dataset name."""
@@ -172,24 +217,23 @@ class FindingRenderer:
         runs = self.data.run_links(rows)
         if not runs:
             return []
-        first = self.data.words.each("link.runs", runs=runs[0].text)
+        first = say("link.runs", runs=runs[0].text)
         return [Link(runs[0].target, first), *runs[1:]]
 
     def render(self, findings: Iterable[Finding], titled: bool = False) -> Statements:
         """The findings as statements, where `titled` after their experiment's title."""
-        words = self.data.words
         entries: list[Statement] = []
         marks: dict[tuple[str, ...], str] = {}
         for finding in findings:
             codes = tuple(finding.warnings)
             if codes and codes not in marks:
                 marks[codes] = string.ascii_lowercase[len(marks)]
-            lead = words.each("dataset.all")
+            lead: Tellable = say("dataset.all")
             if finding.experiment is not None:
-                lead = words.label(self.data.sweep(finding.experiment).plan["title"])
+                lead = Label(self.data.sweep(finding.experiment).plan["title"])
             entries.append(
                 Statement(
-                    text=self.finding_words.tell(finding, self._symbol(finding)),
+                    text=in_turn(self.sentences(finding)),
                     mark=marks.get(codes, ""),
                     lead=lead if titled else None,
                     links=self.links(finding),
@@ -198,13 +242,12 @@ class FindingRenderer:
             )
         return Statements(entries, self._doubts(marks))
 
-    def _doubts(self, marks: Mapping[tuple[str, ...], str]) -> Texts | None:
+    def _doubts(self, marks: Mapping[tuple[str, ...], str]) -> Tellable | None:
         """What the marks stand for; None without any."""
-        words = self.data.words
         if not marks:
             return None
         explained = [
-            words.each("warned.mark", mark=mark, warnings=self.finding_words.warnings(codes))
+            say("warned.mark", mark=mark, warnings=Listed([say(WARNINGS[code]) for code in codes]))
             for codes, mark in marks.items()
         ]
-        return words.each("warned", warnings=words.joined("clauses.separator", explained))
+        return say("warned", warnings=clauses(explained))

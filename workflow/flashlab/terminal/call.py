@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from flashlab.analysis.verdict_changes import CHANGED
 from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
-from flashlab.plan_files import results_of
+from flashlab.calls.selection import benchmark_of_file
+from flashlab.plan.plan_files import results_of
 from flashlab.runs import Run
-from flashlab.selection import benchmark_of_file
 from flashlab.terminal.outcomes import (
     UNMEASURED,
     Outcome,
@@ -33,7 +34,6 @@ from flashlab.terminal.outcomes import (
     run_words,
     shown_dataset,
 )
-from flashlab.verdicts import CHANGED
 
 LOCAL = "local"
 MEASURE = "measure"

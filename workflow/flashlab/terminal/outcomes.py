@@ -10,7 +10,7 @@ from pathlib import Path
 from flashlab.benchmarks.model import Benchmark, UnknownNameError
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
-from flashlab.plan_files import planned_records, process_files, shown_file
+from flashlab.plan.plan_files import planned_records, process_files, shown_file
 from flashlab.records import RecordError, parse_record
 from flashlab.runs import Run
 

@@ -5,8 +5,7 @@ L n_layer, H n_head, E n_embd, T block_size, B batch_size, A gradient_accumulati
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flashlab.benchmarks.model import (
     Benchmark,
@@ -21,6 +20,9 @@ from flashlab.benchmarks.model import (
 from flashlab.benchmarks.training import corpus, costs
 from flashlab.benchmarks.training.hyper_param import read_hyper_param
 from flashlab.runs import Run
+
+if TYPE_CHECKING:
+    from flashlab.benchmarks.settings import Keys
 
 # Parameters: those of hyper_param.json that tell one run from another
 
@@ -122,47 +124,11 @@ def _token_rate(parameters: Parameters, milliseconds: Any) -> Any:
 
 # The protocol
 
-_RATE = {"type": "number", "minimum": 0, "maximum": 1}
-_COUNT = {"type": "integer", "minimum": 1}
 
-PROTOCOL: Mapping[str, Any] = {
-    "max_iters": {**_COUNT, "minimum": 20, "default": 500},
-    "min_iters": {**_COUNT, "minimum": 10, "default": 100},
-    "relative_interval": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.01},
-    "max_seconds": {
-        "type": ["number", "object"],
-        "exclusiveMinimum": 0,
-        "additionalProperties": False,
-        "default": {},
-        "properties": {
-            "cuda": {"type": "number", "exclusiveMinimum": 0, "default": 15},
-            "cpu": {"type": "number", "exclusiveMinimum": 0, "default": 3},
-        },
-    },
-    "learning_rate": {"type": "number", "exclusiveMinimum": 0, "default": 6e-4},
-    "min_lr": {"type": "number", "minimum": 0, "default": 6e-5},
-    "decay_lr": {"type": "boolean", "default": True},
-    "warmup_iters": {"type": "integer", "minimum": 0, "default": 200},
-    "weight_decay": {"type": "number", "minimum": 0, "default": 1e-2},
-    "beta1": {**_RATE, "default": 0.9},
-    "beta2": {**_RATE, "default": 0.95},
-    "dropout": {**_RATE, "default": 0.0},
-    "bias": {"type": "boolean", "default": False},
-    "corpus": {
-        "type": "object",
-        "additionalProperties": False,
-        "default": {},
-        "properties": {
-            "name": {"type": "string", "minLength": 1, "default": corpus.SYNTHETIC},
-            "seed": {"type": "integer", "minimum": 0, "default": 0},
-            "file": {"type": "string", "minLength": 1},
-            "url": {"type": "string", "minLength": 1},
-            "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-        },
-    },
-}
-"""The settings of the protocol ``training``, as properties of a JSON Schema: when to stop, then
-those of hyper_param.json that are the same for all runs, then the text."""
+def _protocol() -> type[Keys]:
+    from flashlab.benchmarks.training.protocol import Training
+
+    return Training
 
 
 TRAINING = Benchmark(
@@ -241,7 +207,7 @@ TRAINING = Benchmark(
             "en": "gradient of q's and k's weights",
         },
     },
-    protocols={"training": PROTOCOL},
+    protocols={"training": _protocol},
     dtypes={"cuda": "bfloat16", "cpu": "float32"},
     fetch=lambda protocol: corpus.fetch(protocol["corpus"]),
     settings_file=read_hyper_param,

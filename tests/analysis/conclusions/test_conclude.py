@@ -1,0 +1,119 @@
+"""Conclusions decide nothing more than what they quote, and tell ties as ties.
+
+What they say of planted data is a golden text (`golden.statements`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from analysis.deriving import NO_CLAIMS, Plant, check, keys
+
+from flashlab.analysis.derive import derive
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import sections_of
+from flashlab.analysis.finding import Finding
+
+FAILED = ("oom",) * 4
+
+
+def concluded(*sweeps: Any) -> list[Finding]:
+    """The conclusions from all findings on these experiments, which are checked with them."""
+    found = derive(sweeps, Estimates(), NO_CLAIMS, None)
+    check(found, sweeps[0].benchmark)
+    return [finding for finding in found if finding.kind == "conclusion"]
+
+
+def of_section(found: Sequence[Finding]) -> Finding:
+    (section,) = (each for each in found if each.subject["topic"] == "section")
+    return section
+
+
+def of_front(found: Sequence[Finding], topic: str) -> list[Finding]:
+    return [each for each in found if each.rank is not None and each.subject["topic"] == topic]
+
+
+def three(**changes: Sequence[Any]) -> dict[str, Sequence[Any]]:
+    return {
+        "Pytorch": (300, 600, 1200, 2400),
+        "Flash2": (10, 20, 60, 120),
+        "Flash4": (15, 30, 40, 80),
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdict"),
+    [
+        ({"Pytorch": FAILED, "Flash2": ("error",) * 4}, "no_numbers"),
+        # The only numbers may be of another variant than the first.
+        ({"Pytorch": FAILED, "Flash2": FAILED, ("Flash2", True): (10, 20, 40, "error")}, "alone"),
+        ({"Pytorch": [{"forward": [1.0], "means": True}] * 4, "Flash2": (1,) * 4}, "inconclusive"),
+    ],
+)
+def test_what_cannot_be_compared_is_concluded_as_such(
+    sweep: Plant, runs: Any, verdict: str
+) -> None:
+    found = concluded(sweep(runs))
+    (answer,) = of_front(found, "answer")
+    assert (of_section(found).verdict, answer.verdict) == (verdict, verdict)
+
+
+def test_what_ran_out_of_memory_is_told_once_and_not_as_checked(sweep: Plant) -> None:
+    runs = {"Pytorch": (30, 60, 120, "oom"), "Flash2": (10, 20, 40, 80)}
+    section = of_section(concluded(sweep(runs)))
+    told = {statement.key: statement.values for statement in section.statements}
+    assert told["conclusion.out_of_memory"]["oom_at"] == 1024
+    absent = [each.key for each in told["conclusion.checked"]["absent"].items]  # type: ignore[union-attr]
+    assert absent and "conclusion.absent.out_of_memory" not in absent
+    assert not any(reason.status == "oom" for reason in section.reasons)
+
+
+@pytest.mark.parametrize(
+    ("other", "states", "names"),
+    [
+        ({}, ["alone"] * 4, ["Flash2", "Flash2", "Flash4", "Flash4"]),
+        # A tie is shown as a tie, and not as a lead.
+        ({"Flash4": (10.05, 20.1, 60, 120.5)}, ["level"] * 4, None),
+    ],
+)
+def test_the_map_names_who_is_best_at_each_size(
+    sweep: Plant, other: Any, states: list[str], names: list[str] | None
+) -> None:
+    found = concluded(sweep(three(**other)))
+    (chart,) = of_front(found, "map")
+    cells = [row[0] for row in chart.facts["charts"][-1]["cells"]]
+    assert [cell["state"] for cell in cells] == states
+    leads = any("leads" in key for key in keys(of_front(found, "choice")[-1]))
+    assert leads is (names is not None)
+    if names:
+        assert [cell["names"] for cell in cells] == [[name] for name in names]
+        assert all(45 <= int(cell["lead_low"]) <= 55 for cell in cells)
+    else:
+        assert all(set(cell["names"]) == {"Flash2", "Flash4"} for cell in cells)
+    assert [f.rank for f in found if f.rank is not None] == [*range(len(found) - 1)]
+
+
+def test_settings_of_one_place_that_differ_are_no_single_choice(sweep: Plant) -> None:
+    other = three(Flash2=(15, 30, 60, 120), Flash4=(10, 20, 40, 80))
+    batches = sweep(other, "batches", sizes=lambda n: {"seq_len": n, "batch_size": 7})
+    (chart,) = of_front(concluded(sweep(three()), batches), "map")
+    states = [row[0]["state"] for row in chart.facts["charts"][-1]["cells"]]
+    assert states == ["changes", "changes", "alone", "alone"]
+
+
+def test_neighbours_that_differ_in_one_fixed_parameter_share_a_section(sweep: Plant) -> None:
+    def of(name: str, causal: bool, heads: int, batch: int = 1) -> Any:
+        runs = {(who, causal): times for who, times in three().items()}
+        sizes = {"num_heads": heads, "batch_size": batch}
+        return sweep(runs, name, sizes=lambda value: {"seq_len": value, **sizes})
+
+    sweeps = [of("a", False, 2), of("b", True, 2), of("c", False, 4), of("d", True, 8, 7)]
+    assert [[s.name for s in group] for group in sections_of(sweeps)] == [["a", "b", "c"], ["d"]]
+    sections = [each for each in concluded(*sweeps) if each.subject["topic"] == "section"]
+    assert [each.experiment for each in sections] == ["a", "d"]
+    masked = {(name, True): times for name, times in three().items()}
+    both = sweep({**three(), **masked}, "both")  # one with both variants has its own
+    assert [len(group) for group in sections_of([sweep(three()), both])] == [1, 1]

@@ -1,0 +1,35 @@
+"""Experiments with a planted truth, by way of real records and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from analysis.deriving import Plant
+from planted import sweeps
+from planted.sweeps import Planter
+
+
+@pytest.fixture(scope="session")
+def noisy() -> Callable[..., list[float]]:
+    """Samples around a median (`planted.sweeps.noisy`)."""
+    return sweeps.noisy
+
+
+@pytest.fixture
+def planter(tmp_path: Path) -> Planter:
+    """Plants experiments in the test's folder."""
+    return Planter(tmp_path)
+
+
+@pytest.fixture
+def write_sweep(planter: Planter) -> Callable[..., Path]:
+    """Writes what is planted, and returns the plan's file (`Planter.write_sweep`)."""
+    return planter.write_sweep
+
+
+@pytest.fixture
+def sweep(planter: Planter) -> Plant:
+    """What is planted, as the findings read it (`Planter.sweep`)."""
+    return planter.sweep

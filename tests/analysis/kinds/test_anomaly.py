@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from analysis.deriving import Plant, derived
+
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.anomaly import ANOMALY
+
+SIZES = (128, 256, 512, 1024, 2048)
+
+
+def along(time: Callable[[int], float], sizes: tuple[int, ...] = SIZES, **at: Any) -> Any:
+    """Forward and backward times by size, but for what is planted at some; ``n512=2``."""
+    return {"Flash2": {n: at.get(f"n{n}", (time(n), 2 * time(n))) for n in sizes}}
+
+
+def square(n: int) -> float:
+    return n**2 / 1e4
+
+
+def hits(planted: Any) -> list[Finding]:
+    return [finding for finding in derived(ANOMALY, planted) if finding.verdict != "none"]
+
+
+def halves(noisy: Any, time: float, first: float, second: float) -> list[float]:
+    """40 calls, the first and the second half of them longer by a factor."""
+    return [t * (first if i < 20 else second) for i, t in enumerate(noisy(time * 1e-5))]
+
+
+def test_calls_that_slow_down_are_unstable(sweep: Plant, noisy: Any) -> None:
+    drifting = {"forward": halves(noisy, square(512), 1, 1.3), "backward": 2 * square(512)}
+    (found,) = (f for f in hits(sweep(along(square, n512=drifting))) if f.verdict == "unstable")
+    assert (found.facts["sign"], found.facts["value"]) == ("drift", 512)
+    assert found.facts["ratio"] == pytest.approx(1.3, rel=0.02)
+
+
+def test_a_median_that_is_hardly_known_is_unstable(sweep: Plant) -> None:
+    shuffled = np.random.default_rng(1).permutation([1e-3, 2e-3] * 10).tolist()
+    planted = sweep(along(square, n512={"forward": square(512), "backward": shuffled}))
+    (found,) = (f for f in hits(planted) if f.verdict == "unstable")
+    assert (found.facts["sign"], found.metric) == ("spread", "backward_time")
+    assert found.facts["half_width"] == pytest.approx(33.3, abs=1)
+
+
+def test_the_checks_that_found_nothing_are_counted(sweep: Plant) -> None:
+    found = derived(ANOMALY, sweep(along(square)))
+    assert {f.subject["check"]: (f.verdict, f.evidence.n) for f in found} == {
+        "unstable": ("none", 10),
+        "outlier": ("none", 6),  # 3 inner sizes, 2 metrics
+    }
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.6])
+def test_a_record_far_from_the_power_law_of_its_neighbours_is_an_outlier(
+    sweep: Plant, factor: float
+) -> None:
+    planted = sweep(along(square, n512=(square(512) * factor, 2 * square(512))))
+    (found,) = hits(planted)
+    assert (found.verdict, found.facts["value"]) == ("outlier", 512)
+    assert found.facts["ratio"] == pytest.approx(factor, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        lambda n: 10 + square(n),
+        lambda n: max(10, square(n)),
+        lambda n: square(n) * (3 if n >= 512 else 1),
+        lambda n: square(n) * (0.3 if n >= 512 else 1),
+    ],
+    ids=["launch added", "launch hidden", "step up", "step down"],
+)
+@pytest.mark.parametrize("sizes", [SIZES, SIZES[:4]])
+def test_a_curve_that_bends_of_itself_contradicts_no_record(
+    sweep: Plant, time: Callable[[int], float], sizes: tuple[int, ...]
+) -> None:
+    assert hits(sweep(along(time, sizes))) == []
+
+
+def test_unstable_neighbours_contradict_nothing(sweep: Plant, noisy: Any) -> None:
+    wavering = {"forward": halves(noisy, square(256), 0.94, 1.06), "backward": 2 * square(256)}
+    outlying = (2 * square(512), 2 * square(512))
+    found = hits(sweep(along(square, n256=wavering, n512=outlying)))
+    assert {finding.verdict for finding in found} == {"unstable"}
+
+
+def test_few_samples_are_not_checked(sweep: Plant) -> None:
+    assert derived(ANOMALY, sweep({"Flash2": {n: {"forward": [1.0] * 5} for n in SIZES}})) == []

@@ -1,0 +1,128 @@
+"""Causes of the passes along a sweep, and of how many runs the counters were read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from analysis.deriving import Plant, derived, keys, quoted
+
+from flashlab.analysis.ceilings import Ceiling, Ceilings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.cause import CAUSE
+from flashlab.analysis.kinds.counters import COUNTERS
+from flashlab.analysis.kinds.roofline import ROOFLINE
+
+ESTIMATES = Estimates()
+COPY = Ceiling(2 * 4.273e9, ESTIMATES.of(("copy",), [2.0] * 30))
+"""The H200's copy bandwidth, 4273 GB/s, as a time in ms and the bytes moved in it."""
+PRODUCT = Ceiling(1.1e12, ESTIMATES.of(("product",), [1.5] * 30))
+CEILINGS = Ceilings("Abacus", {"float16": PRODUCT}, COPY)
+
+NAIVE = {"kernels": 6, "busy_time": 1.78, "dram_bytes": 4.87e9, "matrix_activity": 8.2}
+"""What was counted of a naive forward pass on an H200 that took 1.83 ms."""
+MATRIX = {"matrix_activity": 70.0}
+
+
+def on_gpu(sweep: Plant, *passes: tuple[float, Any], name: str = "Flash2") -> Any:
+    """Passes of so many milliseconds and with these counters, at N = 1024, 2048 and so on."""
+    return _planted(sweep, name, passes, 1024, (16, 32, 2048), "float16", "cuda")
+
+
+def on_cpu(sweep: Plant, *passes: tuple[float, Any]) -> Any:
+    """The same with operators, at N = 512 and so on."""
+    return _planted(sweep, "Pytorch", passes, 512, (1, 8, 512), "float32", "cpu")
+
+
+def _planted(
+    sweep: Plant, name: str, passes: Any, first: int, sizes: Any, dtype: str, device: str
+) -> Any:
+    row = {}
+    for step, (milliseconds, found) in enumerate(passes):
+        times = [milliseconds / 1e3 * factor for factor in np.linspace(0.999, 1.001, 15)]
+        row[first * 2**step] = {"forward": times, "counters": found}
+    others = dict(zip(("batch_size", "num_heads", "emb_dim"), sizes, strict=True))
+    return sweep({name: row}, sizes=lambda n: {"seq_len": n, **others}, dtype=dtype, device=device)
+
+
+def forward(planted: Any, ceilings: Ceilings | None = CEILINGS) -> list[Finding]:
+    found = derived(CAUSE, planted, ceilings=ceilings)
+    return [finding for finding in found if finding.metric == "forward_time"]
+
+
+def test_on_a_cpu_operators_are_the_cause(sweep: Plant) -> None:
+    outside = {"product_share": 30.0, "elementwise_share": 40.0, "allocated_bytes": 36.7e6}
+    product = {"product_share": 90.0, "softmax_share": 5.0, "elementwise_share": 5.0}
+    planted = on_cpu(sweep, (1.0, outside), (1.0, outside), (1.0, product))
+    products, unfused = forward(planted, None)
+    assert (products.verdict, products.facts["values"]) == ("products", [2048])
+    assert (unfused.verdict, unfused.facts["values"]) == ("unfused", [512, 1024])
+    assert keys(unfused) == ["cause.unfused.operators"]
+    assert "forward_allocated_bytes" in unfused.evidence.rows["metric"]
+
+
+def test_values_with_one_cause_make_one_finding_with_its_evidence(sweep: Plant) -> None:
+    busier = {"busy_time": 1.9, "matrix_activity": 80.0}
+    planted = on_gpu(sweep, (1.0, MATRIX), (2.0, busier), (0.02, {"busy_time": 0.01}))
+    launch, matrix = forward(planted)
+    assert (launch.verdict, launch.facts["values"]) == ("launch_bound", [4096])
+    assert (matrix.verdict, matrix.facts["values"]) == ("matrix_bound", [1024, 2048])
+    assert [e["matrix_percent"] for e in matrix.estimates] == [70, 80]
+    assert matrix.evidence.table == "tables/seq_len/metrics.csv"
+    assert "forward_dram_bytes" in matrix.evidence.rows["metric"]
+
+
+ELSEWHERE = {"environment": {"device_name": "Other"}}
+OTHER_CODE = {"environment": {"device_name": "Abacus", "provider": "x"}}
+
+
+@pytest.mark.parametrize("changes", [ELSEWHERE, OTHER_CODE], ids=["device", "provider"])
+def test_counters_of_other_code_or_another_device_are_no_cause(
+    sweep: Plant, changes: dict[str, Any]
+) -> None:
+    assert forward(on_gpu(sweep, (1.0, {**MATRIX, **changes}))) == []
+    assert forward(on_cpu(sweep, (1.0, {"product_share": 30.0, **changes})), None) == []
+
+
+def test_without_ceilings_of_the_device_nothing_is_said(sweep: Plant) -> None:
+    planted = on_gpu(sweep, (1.0, MATRIX))
+    assert forward(planted, None) == forward(planted, replace(CEILINGS, device_name="x")) == []
+
+
+@pytest.mark.parametrize(
+    ("counters", "verdict"),
+    [
+        ([None], "uncounted"),
+        ([{}], "counted"),
+        (["ERR_NVGPUCTRPERM", {}], "partly"),
+    ],
+)
+@pytest.mark.parametrize("planted", [on_gpu, on_cpu])
+def test_the_runs_that_were_counted_are_counted(
+    sweep: Plant, planted: Any, counters: list[Any], verdict: str
+) -> None:
+    along = planted(sweep, *((1.0, found) for found in counters))
+    (found,) = derived(COUNTERS, along)
+    kind = ".operators" if planted is on_cpu else ""
+    assert (found.verdict, keys(found)) == (verdict, [f"counters.{verdict}{kind}"])
+    counts = {name: quoted(found)[name] for name in ("count", "failed")}
+    assert counts == {"count": verdict != "uncounted", "failed": verdict == "partly"}
+    at = [value for finding in forward(along) for value in finding.facts["values"]]
+    assert len(at) <= (verdict != "uncounted")
+
+
+def test_the_roofline_takes_counted_bytes_and_says_which_they_are(sweep: Plant) -> None:
+    planted = on_gpu(sweep, (1.83, NAIVE), (7.3, None), name="Pytorch")
+    found = {f.verdict: f for f in derived(ROOFLINE, planted, ceilings=CEILINGS)
+             if f.metric == "forward_time"}  # fmt: skip
+    assert (found["memory_bound"].facts["values"], found["neither"].facts["values"]) == (
+        [1024],
+        [2048],
+    )
+    assert keys(found["memory_bound"])[0] == "roofline.memory_bound.counted"
+    assert keys(found["neither"])[0] == "roofline.neither"
+    share = found["memory_bound"].estimates[0]["copy_percent"]["estimate"]
+    assert share == pytest.approx(62.3, rel=0.01)

@@ -1,0 +1,95 @@
+"""Who is best at each size, and over a dataset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from analysis.deriving import Plant, derived, excluded_run, keys, the_one
+
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.choice import CHOICE
+
+TOTAL = "forward_backward_time"
+
+
+def chosen(sweep: Any, metric: str = "forward_time") -> Finding:
+    """The choice along one sweep."""
+    (found,) = (f for f in derived(CHOICE, sweep) if f.experiment and f.metric == metric)
+    return found
+
+
+def overall(*sweeps: Any) -> Finding:
+    """The choice over several."""
+    (found,) = (f for f in derived(CHOICE, *sweeps) if f.experiment is None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict", "name", "winners"),
+    [
+        # The same one everywhere, by far.
+        ({"A": (2, 4), "B": (3, 9), "C": (4, 9)}, "one_best", "A", [["A"]]),
+        # B is better at first, A later.
+        ({"A": (4, 4), "B": (3, 9), "C": (9, 9)}, "changes", None, [["B"], ["A"]]),
+        # A is never more than the margin worse: it will do.
+        ({"A": (3.03, 4), "B": (3, 9), "C": (9, 9)}, "one_suffices", "A", [["B", "A"], ["A"]]),
+        # A failed at the second value.
+        ({"A": (2, "incorrect"), "B": (3, 9), "C": {256: 20}}, "changes", None, [["A"], ["B"]]),
+    ],
+)
+def test_the_best_is_named_and_what_is_within_the_margin_of_it(
+    sweep: Plant, times: Any, verdict: str, name: str | None, winners: list[list[str]]
+) -> None:
+    found = chosen(sweep(times))
+    assert (found.verdict, found.facts.get("name")) == (verdict, name)
+    assert [stretch["names"] for stretch in found.facts["winners"]] == winners
+    assert (found.facts["of"], keys(found)) == (3, [f"choice.{verdict}"])
+    assert "implementation" not in found.subject
+    failed = times["A"][1] == "incorrect"
+    assert (excluded_run("A", 256, "incorrect") in found.reasons) is failed
+
+
+def test_the_lead_is_that_over_the_runner_up(sweep: Plant) -> None:
+    (estimate,) = chosen(sweep({"A": [2], "B": [3], "C": [5]})).estimates
+    assert (estimate["best"], estimate["runner_up"]) == ("A", "B")
+    assert estimate["low"] < 1.5 < estimate["high"]
+
+
+def test_the_total_decides_for_itself(sweep: Plant) -> None:
+    planted = sweep({"A": [(2, 20)], "B": [(3, 9)]})
+    assert [chosen(planted, m).facts["name"] for m in ("forward_time", TOTAL)] == ["A", "B"]
+
+
+def test_one_alone_is_no_choice(sweep: Plant) -> None:
+    found = chosen(sweep({"A": {128: 2}, "B": {256: 3}}))
+    assert (found.verdict, found.statements) == ("inconclusive", [])
+    assert derived(CHOICE, sweep({"A": [2]})) == []
+
+
+def test_means_alone_choose_nothing(sweep: Plant) -> None:
+    runs = {name: [{"forward": [t], "means": True}] for name, t in (("A", 1.0), ("B", 3.0))}
+    found = the_one(CHOICE, sweep(runs))
+    assert found.verdict == "inconclusive"
+    assert [reason.code for reason in found.reasons] == ["no_samples"]
+
+
+def test_over_a_dataset_every_setting_counts_once(sweep: Plant) -> None:
+    first = sweep({"A": {128: 2, 256: 4}, "B": {128: 3, 256: 9}}, "first")
+    second = sweep({"A": {256: 4, 512: 30}, "B": {256: 9, 512: 20}}, "second")
+    found = overall(first, second)
+    assert (found.verdict, found.metric, found.facts["count"]) == ("changes", TOTAL, 3)
+    (tally,) = (t["counts"] for t in found.facts["tallies"] if t["metric"] == TOTAL)
+    assert tally == [
+        {"implementation": "A", "level": 2, "best": 2, "alone": 2},
+        {"implementation": "B", "level": 1, "best": 1, "alone": 1},
+    ]
+    assert "wrong" not in found.facts
+
+
+def test_the_price_of_the_one_that_is_best_in_a_part_alone(sweep: Plant) -> None:
+    """A is the fastest forward at both sizes, and takes twice and three times as long in total."""
+    facts = overall(sweep({"A": ((2, 18), (4, 56)), "B": ((4, 6), (8, 12))})).facts
+    assert (facts["wrong"], facts["wrong_count"]) == ("A", 2)
+    assert facts["part"].texts["en"] == "forward time"
+    assert (facts["low"], facts["high"]) == pytest.approx((2, 3), rel=0.03)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from analysis.deriving import Plant, derived, excluded_run, the_one, verdicts
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from planted.sweeps import SIZES
+
+from flashlab.analysis.finding import Reason
+from flashlab.analysis.kinds.comparison import COMPARISON
+from flashlab.analysis.kinds.crossover import CROSSOVER
+
+
+def pair(*factors: float) -> dict[Any, Any]:
+    """Flash2 so many times as fast as Pytorch at each value."""
+    naive = [size**2 * 1e-3 for size in SIZES[: len(factors)]]
+    fast = [time / factor for time, factor in zip(naive, factors, strict=True)]
+    return {"Pytorch": naive, "Flash2": fast}
+
+
+@pytest.mark.parametrize(
+    ("factors", "noise", "verdict", "by_value"),
+    [
+        ((2.0, 3.0, 4.0, 5.0), {}, "better", ["above"] * 4),
+        ((0.5, 0.4), {}, "worse", ["below"] * 2),
+        ((1.01, 0.99, 1.0), {}, "equivalent", ["equal"] * 3),  # the drift of identical code
+        ((1.06, 1.05), {"count": 12, "spread": 0.3}, "inconclusive", ["inconclusive"] * 2),
+        ((0.5, 1.0, 2.0), {}, "mixed", ["below", "equal", "above"]),
+    ],
+)
+def test_a_verdict_is_what_holds_at_every_value(
+    sweep: Plant,
+    factors: tuple[float, ...],
+    noise: dict[str, Any],
+    verdict: str,
+    by_value: list[str],
+) -> None:
+    found = the_one(COMPARISON, sweep(pair(*factors), **noise))
+    assert (found.verdict, verdicts(found)) == (verdict, by_value)
+    facts, room = found.facts, 0.3 if noise else 0.02
+    assert (facts["low"], facts["high"]) == pytest.approx((min(factors), max(factors)), rel=room)
+    assert (facts["first"], facts["last"]) == (128, SIZES[len(factors) - 1])
+    if not noise and verdict != "equivalent":
+        at = [SIZES[factors.index(end)] for end in (min(factors), max(factors))]
+        assert [facts["low_at"], facts["high_at"]] == at
+
+
+def test_means_alone_decide_nothing_and_say_why(sweep: Plant) -> None:
+    runs = {n: [{"forward": [t], "means": True}] for n, t in (("Pytorch", 1.0), ("Flash2", 0.1))}
+    found = the_one(COMPARISON, sweep(runs))
+    assert (found.verdict, found.reasons) == ("inconclusive", [Reason("no_samples")])
+    assert found.facts["low"] == 10
+
+
+@pytest.mark.parametrize("kind", [COMPARISON, CROSSOVER], ids=["comparison", "crossover"])
+def test_a_run_that_failed_is_left_out_of_the_numbers_and_named(sweep: Plant, kind: Any) -> None:
+    runs = {"Pytorch": (4, 8, "oom"), "Flash2": (2, 4, 8)}
+    found = the_one(kind, sweep(runs))
+    assert [estimate["value"] for estimate in found.estimates] == [128, 256]
+    assert found.reasons == [excluded_run("Pytorch", 512, "oom")]
+    (masked,) = derived(COMPARISON, sweep({**pair(2.0), ("Flash2", True): ["oom"]}))[:1]
+    assert masked.reasons == []  # which is the other mask's affair
+
+
+def test_without_any_pair_it_is_withheld(sweep: Plant) -> None:
+    found = the_one(COMPARISON, sweep({"Pytorch": ["error"], "Flash2": [1]}))
+    assert (found.verdict, found.facts, found.estimates) == ("inconclusive", {"count": 0}, [])
+    assert found.reasons == [excluded_run("Pytorch", 128, "error")]
+
+
+def test_the_headline_compares_the_total_of_both_passes_too(sweep: Plant) -> None:
+    """And doubts about a record go along with what is built on it."""
+    doubted = [{"code": "drift", "metric": "backward_time"}, {"code": "cpu_load"}]
+    runs = {"Pytorch": [2], "Flash2": [{"forward": 1, "warnings": doubted}]}
+    headline = sweep(runs, "summary", "")
+    total = the_one(COMPARISON, headline, metric="forward_backward_time")
+    assert (total.verdict, total.warnings) == ("better", ["cpu_load", "drift"])
+    assert total.evidence.rows["metric"] == ["forward_time", "backward_time"]
+    assert the_one(COMPARISON, headline).warnings == ["cpu_load"]
+    swept = derived(COMPARISON, sweep(runs))
+    assert {finding.metric for finding in swept} == {"forward_time", "backward_time"}
+
+
+EXCHANGED = {
+    **{"Flash2": "Pytorch", "Pytorch": "Flash2", "above": "below", "below": "above"},
+    **{"better": "worse", "worse": "better"},
+}
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.floats(0.9, 1.11), min_size=4, max_size=4), st.integers(12, 40))
+def test_no_name_decides_a_verdict(sweep: Plant, speeds: list[float], count: int) -> None:
+    """To exchange two names exchanges them in what is found, and nothing else."""
+    runs = pair(*speeds)
+    noise = {"count": count, "spread": 0.03}
+    one = sweep(runs, **noise)
+    other = sweep({EXCHANGED[name]: times for name, times in runs.items()}, "other", **noise)
+
+    def swap(values: list[str]) -> list[str]:
+        return [EXCHANGED.get(value, value) for value in values]
+
+    def found(sweep: Any) -> list[str]:
+        crossings = (f for f in derived(CROSSOVER, sweep) if f.metric == "forward_time")
+        told = [f"{f.facts.get(at)}" for f in crossings for at in ("low_at", "before", "after")]
+        comparison = the_one(COMPARISON, sweep)
+        return [comparison.verdict, *verdicts(comparison), *told]
+
+    assert found(other) == swap(found(one))
+
+
+def test_another_name_changes_no_number(sweep: Plant) -> None:
+    runs = pair(1.05, 1.05, 1.05, 1.05)
+    renamed = {"Flex" if name == "Flash2" else name: times for name, times in runs.items()}
+    found, again = (
+        the_one(COMPARISON, sweep(each, name, count=20, spread=0.03))
+        for each, name in ((runs, "seq_len"), (renamed, "another"))
+    )
+    assert (found.verdict, found.facts) == (again.verdict, again.facts)
+    assert found.estimates == again.estimates

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from analysis.deriving import Plant, derived
+
+from flashlab.analysis.kinds.crossover import CROSSOVER
+
+Change = tuple[int, int, str, str]
+
+
+@pytest.mark.parametrize(
+    ("speeds", "changes"),
+    [
+        ((0.5, 0.8, 1.0, 2.0), [(256, 1024, "Pytorch", "Flash2")]),
+        (
+            (0.5, 2.0, 0.5, 0.5),
+            [(128, 256, "Pytorch", "Flash2"), (256, 512, "Flash2", "Pytorch")],
+        ),
+        ((2.0, 1.0), []),
+        ((0.5, 1.0), []),
+        ((1.0, 1.01), []),
+    ],
+)
+def test_each_change_of_the_better_one_lies_between_two_measured_values(
+    sweep: Plant, speeds: tuple[float, ...], changes: list[Change]
+) -> None:
+    planted = sweep({"Pytorch": [9] * len(speeds), "Flash2": [9 / speed for speed in speeds]})
+    found = [f for f in derived(CROSSOVER, planted) if f.metric == "forward_time"]
+    assert [f.verdict for f in found] == (["crosses"] * len(changes) or ["none_in_range"])
+    names = ("low_at", "high_at", "before", "after")
+    assert [tuple(f.facts[name] for name in names) for f in found if f.facts] == changes
+
+
+def test_noise_that_allows_either_to_be_better_decides_nothing(sweep: Plant) -> None:
+    planted = sweep({"Pytorch": (9, 9), "Flash2": (9, 8.9)}, count=12, spread=0.3)
+    assert {f.verdict for f in derived(CROSSOVER, planted)} == {"inconclusive"}
+    planted = sweep({"Pytorch": (9, "oom"), "Flash2": (9, 8.9)})
+    assert {f.verdict for f in derived(CROSSOVER, planted)} == {"inconclusive"}
+
+
+def test_every_pair_of_implementations_is_looked_at(sweep: Plant) -> None:
+    runs: dict[Any, Any] = dict.fromkeys("ABC", (1, 1))
+    found = derived(CROSSOVER, sweep(runs))
+    pairs = {(f.subject["implementation"], f.subject["other"]) for f in found}
+    assert pairs == {("A", "B"), ("A", "C"), ("B", "C")}

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from analysis.deriving import Plant, derived, excluded_run, keys
+from planted.sweeps import SHAPE, SIZES
+
+from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
+from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
+
+
+def shared(*shares: float) -> dict[Any, Any]:
+    """Flash2 with these shares of Pytorch's peak."""
+    return {
+        "Pytorch": [{"peak": 100.0}] * len(shares),
+        "Flash2": [{"peak": 100.0 * share} for share in shares],
+    }
+
+
+@pytest.mark.parametrize(
+    ("shares", "sides"),
+    [
+        ((0.5, 0.25), {"less": ([128, 256], 0.25, 256, 0.5, 128)}),
+        ((2.0, 4.0), {"more": ([128, 256], 2.0, 128, 4.0, 256)}),
+        ((1.0, 1.0), {"equal": ([128, 256], 1.0, 128, 1.0, 128)}),
+        ((0.9999, 1.0), {"equal": ([128, 256], 1.0, 128, 1.0, 256)}),  # as the printed 1.00 says
+        # Each side is a finding of its own.
+        ((0.5, 2.0, 3.0), {"less": ([128], 0.5, 128, 0.5, 128),
+                           "more": ([256, 512], 2.0, 256, 3.0, 512)}),
+        # The greatest is where it is, and not where it first prints alike.
+        ((1.9, 1.9981, 1.9989), {"more": ([128, 256, 512], 1.9, 128, 2.0, 512)}),
+    ],
+)  # fmt: skip
+def test_memory_is_compared_exactly_as_printed(
+    sweep: Plant, shares: tuple[float, ...], sides: dict[str, Any]
+) -> None:
+    found = derived(EXACT_COMPARISON, sweep(shared(*shares)))
+    names = ("values", "low", "low_at", "high", "high_at")
+    assert {f.verdict: tuple(f.facts[name] for name in names) for f in found} == sides
+    assert sorted(e["estimate"] for f in found for e in f.estimates) == sorted(shares)
+
+
+def test_a_ratio_is_withheld_where_a_run_is_missing_and_names_it(sweep: Plant) -> None:
+    (found,) = derived(EXACT_COMPARISON, sweep({"Pytorch": ["oom"], "Flash2": [{"peak": 1.0}]}))
+    assert (found.verdict, found.facts) == ("withheld", {"count": 0})
+    assert found.reasons == [excluded_run("Pytorch", 128, "oom")]
+
+
+@pytest.mark.parametrize(
+    ("excess", "key"),
+    [(0.0, "exact_comparison.model_agrees_at"), (1.0, "exact_comparison.model_differs_at")],
+)
+def test_peaks_are_checked_against_the_model_where_it_covers_both(
+    sweep: Plant, excess: float, key: str
+) -> None:
+    """The baseline's has some MiB more than the model; of N = 2 there is no model."""
+    provider, device = "flash-attn 2.8.3", "NVIDIA H200"
+    runs: dict[str, Any] = {"Pytorch": {}, "Flash2": {}}
+    for name, row in runs.items():
+        for size in (2, SIZES[1]):
+            run = attention_run(name, replace(SHAPE, seq_len=size), "float16", "cuda")
+            model = exact_peak_memory(run, provider, device)
+            more = excess if name == "Pytorch" else 0.0
+            peak = (100.0 if name == "Pytorch" else 50.0) if model is None else model + more
+            environment = {"provider": provider, "device_name": device}
+            row[size] = {"peak": peak, "environment": environment}
+    found = derived(EXACT_COMPARISON, sweep(runs, dtype="float16", device="cuda"))
+    checked = {k: f for f in found for k in keys(f) if "model" in k}
+    assert checked.keys() == {key}
+    assert [e["value"] for f in found for e in f.estimates if e["modelled_baseline"]] == [256]

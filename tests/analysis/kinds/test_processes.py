@@ -1,0 +1,91 @@
+"""Runs that were measured in several processes, and what their spread decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from analysis.deriving import Plant, derived, quoted, the_one, verdicts
+
+from flashlab.analysis.doubts import HALVES_DIFFER, with_doubts
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import PROCESSES_DIFFER
+from flashlab.analysis.kinds.anomaly import ANOMALY
+from flashlab.analysis.kinds.comparison import COMPARISON
+from flashlab.analysis.kinds.environment import ENVIRONMENT
+from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
+from flashlab.analysis.kinds.processes import PROCESSES
+
+NOISE = {"spread": 0.001}
+NEAR = [1.0, 1.01, 1.02]
+
+
+def of_both(pytorch: list[Any], flash2: list[Any]) -> dict[str, Any]:
+    """The processes of each run of either implementation."""
+    return {"Pytorch": [pytorch] * 4, "Flash2": [flash2] * 4}
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdict", "counts"),
+    [
+        (of_both([1.0], [1.1]), "single", None),
+        (of_both(NEAR, [1.0, 1.04, 1.08]), "repeated", (3, 3)),
+        ({"Pytorch": [NEAR], "Flash2": ([1.0], NEAR, NEAR)}, "varied", (1, 3)),
+    ],
+)
+def test_the_processes_of_each_run_are_counted(
+    sweep: Plant, runs: Any, verdict: str, counts: tuple[int, int] | None
+) -> None:
+    (found,) = derived(PROCESSES, sweep(runs, **NOISE))
+    told = quoted(found)
+    assert found.verdict == verdict
+    assert (told.get("fewest"), told.get("most")) == (counts or (None, None))
+    if verdict == "repeated":  # with the spread between them
+        assert told["implementation"] == "Flash2"
+        assert float(told["largest"]) == pytest.approx(3.9, abs=0.15)
+        assert 0.9 < float(told["middle"]) < 4
+
+
+@pytest.mark.parametrize(
+    ("pytorch", "flash2", "verdict"),
+    [
+        # By 8%, as far as the processes of either side differ; by one process it would be more.
+        ([1.08, 1.16, 1.08], [1.0, 1.08, 1.0], "inconclusive"),
+        ([1.08], [1.0], "better"),
+        ([1.5, 1.51, 1.52], NEAR, "better"),
+    ],
+)
+def test_a_difference_is_stated_beyond_the_spread_of_processes(
+    sweep: Plant, pytorch: list[float], flash2: list[float], verdict: str
+) -> None:
+    planted = sweep(of_both(pytorch, flash2), **NOISE)
+    assert the_one(COMPARISON, planted).verdict == verdict
+
+
+def test_one_process_states_no_difference_below_the_spread_of_its_kind(sweep: Plant) -> None:
+    spread = [1.0, 1.05, 1.1]
+    runs = {"Pytorch": ([1.12], *[spread] * 3), "Flash2": ([1.0], *[spread] * 3)}
+    assert verdicts(the_one(COMPARISON, sweep(runs, **NOISE)))[0] == "inconclusive"
+
+
+def test_a_process_that_drifts_makes_its_run_unstable(sweep: Plant, noisy: Any) -> None:
+    times = [*noisy(1e-5, 20, 0.001), *noisy(1.3e-5, 20, 0.001)]
+    drifting = [1.0, {"forward": times, "backward": 1.0}, 1.02]
+    planted = sweep({"Pytorch": (NEAR, drifting), "Flash2": (NEAR, NEAR)}, **NOISE)
+    signs = [f.facts for f in derived(ANOMALY, planted) if f.facts.get("sign") == "drift"]
+    assert [facts["value"] for facts in signs] == [256]
+    doubted = with_doubts(planted, Estimates())
+    assert HALVES_DIFFER in the_one(COMPARISON, doubted).warnings
+
+
+def test_processes_that_differ_in_memory_leave_a_doubt(sweep: Plant) -> None:
+    grown = [{"peak": 10.0}, {"peak": 11.0}]
+    found = the_one(EXACT_COMPARISON, sweep(of_both(grown, grown)), metric="peak_memory")
+    assert found.warnings == [PROCESSES_DIFFER]
+
+
+def test_a_process_measured_elsewhere_is_a_disagreement_of_the_records(sweep: Plant) -> None:
+    moved = [{}, {"environment": {"device_name": "Difference engine", "packages": {}}}]
+    found = derived(ENVIRONMENT, sweep(of_both(moved, moved)))
+    (devices,) = (f for f in found if f.subject["field"] == "device_name")
+    assert (devices.verdict, devices.evidence.n) == ("differs", 16)

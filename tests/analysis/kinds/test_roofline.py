@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from analysis.deriving import Plant, derived, keys, quoted
+from planted.sweeps import SHAPE
+
+from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kinds.roofline import ROOFLINE
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
+
+COPIED = 2**30
+AT_128 = replace(SHAPE, seq_len=128)
+FLOPS = costs.flops(AT_128)["forward"]
+BYTES = costs.compulsory_bytes(AT_128, "float32")["forward"]
+TIME = 1e-3
+"""Seconds of the planted pass at N = 128."""
+
+
+def ceilings(
+    noisy: Any,
+    rate: float,
+    bandwidth: float = 1e15,
+    dtype: str = "float32",
+    name: str = "Abacus",
+    product: list[float] | None = None,
+) -> Ceilings:
+    """Of so many operations and bytes per second; or the samples of a product in seconds."""
+
+    def timed(seconds: float, **size: float) -> dict[str, Any]:
+        return {"samples": noisy(seconds, spread=0.002), "time(s)": seconds, **size}
+
+    matrix = timed(1e-3, size=1024)
+    work = 2 * 1024**3
+    matrix |= timed(work / rate) if product is None else {"samples": product}
+    document = {
+        "device": "cuda",
+        "matrix_product": {dtype: matrix},
+        "copy": timed(2 * COPIED / bandwidth, bytes=COPIED),
+        "environment": {"device_name": name},
+    }
+    return read_ceilings(document, Estimates())
+
+
+def forward(planted: Any, found: Ceilings) -> list[Finding]:
+    return [f for f in derived(ROOFLINE, planted, ceilings=found) if f.metric == "forward_time"]
+
+
+def at_shares(
+    sweep: Plant, noisy: Any, matrix: float, copy: float, dtype: str = "float32", **noise: Any
+) -> list[Finding]:
+    """One run's forward pass at this percentage of either ceiling."""
+    found = ceilings(noisy, FLOPS / TIME * 100 / matrix, BYTES / TIME * 100 / copy, dtype)
+    return forward(sweep({"Flash2": [TIME * 1e5]}, **noise), found)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "copy", "verdict", "reasons"),
+    [
+        (70, 20, "compute_bound", []),
+        (20, 70, "memory_bound", []),
+        (80, 60, "compute_bound", []),
+        (60, 80, "memory_bound", []),
+        (30, 30, "neither", []),
+        (110, 20, "model_error", []),
+        (110, 150, "model_error", [Reason("above_copy_rate")]),
+        # What stays in a cache may pass the copy rate.
+        (20, 150, "memory_bound", [Reason("above_copy_rate")]),
+    ],
+)
+def test_the_nearer_ceiling_binds_if_it_is_near(
+    sweep: Plant, noisy: Any, matrix: float, copy: float, verdict: str, reasons: list[Reason]
+) -> None:
+    (found,) = at_shares(sweep, noisy, matrix, copy)
+    assert (found.verdict, found.reasons, found.facts["values"]) == (verdict, reasons, [128])
+    (estimate,) = found.estimates
+    shares = [estimate[f"{of}_percent"]["estimate"] for of in ("matrix", "copy")]
+    assert shares == pytest.approx([matrix, copy], rel=0.02)
+    assert found.facts["matrix_high"] == pytest.approx(matrix, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "options"),
+    [(50.0, {"spread": 0.1}), (106.0, {"spread": 0.1}), (70.0, {"dtype": "float16"})],
+    ids=["half", "all", "no ceiling of the dtype"],
+)
+def test_an_interval_across_a_limit_and_another_number_format_give_no_verdict(
+    sweep: Plant, noisy: Any, matrix: float, options: dict[str, Any]
+) -> None:
+    assert at_shares(sweep, noisy, matrix, 20, **options) == []
+
+
+def test_without_ceilings_of_the_device_there_is_none(sweep: Plant, noisy: Any) -> None:
+    planted = sweep({"Flash2": [100]})
+    assert forward(planted, ceilings(noisy, 1e12, name="Difference engine")) == []
+    assert derived(ROOFLINE, planted) == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "state", "reasons"),
+    [
+        ([1.0] * 20 + [1.1] * 30, "ceiling.unthrottled", []),
+        ([1.08] * 20 + [1.0] * 20, "ceiling.measured", [Reason("ceiling_drifted")]),
+    ],
+)
+def test_a_share_is_one_of_the_ceiling_before_it_fell_and_says_so(
+    sweep: Plant, noisy: Any, calls: list[float], state: str, reasons: list[Reason]
+) -> None:
+    samples = [factor * 1e-3 * (1 + i % 3 / 1000) for i, factor in enumerate(calls)]
+    found = ceilings(noisy, 1.0, product=samples)
+    (finding,) = forward(sweep({"Flash2": [100]}), found)
+    assert (quoted(finding)["ceiling"].key, finding.reasons) == (state, reasons)
+    share = 100 * FLOPS / TIME / found.matrix["float32"].rate
+    assert finding.facts["matrix_high"] == pytest.approx(share, rel=0.02)
+    assert finding.facts["vendor"] is None
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("Pytorch", "memory_bound"), ("Flash2", "neither")])
+def test_a_run_that_moves_its_scores_is_bound_by_memory(
+    sweep: Plant, noisy: Any, name: str, verdict: str
+) -> None:
+    """Compulsory bytes alone come to 2% of the bandwidth; the scores make it 70%."""
+    shape, h200 = Shape(16, 1024, 32, 2048, False), "NVIDIA H200"
+    seconds = costs.naive_fewest_bytes(shape, "float32", 60 * 2**20)["forward"] / 4e12 / 0.7
+    environment = {"device_name": h200, "packages": {}}
+    planted = sweep(
+        {name: {1024: {"forward": seconds * 1e5, "environment": environment}}},
+        sizes=lambda n: {"batch_size": 16, "num_heads": 32, "emb_dim": 2048, "seq_len": n},
+    )
+    rate = costs.flops(shape)["forward"] / seconds / 0.3
+    (finding,) = forward(planted, ceilings(noisy, rate, 4e12, name=h200))
+    assert (finding.verdict, finding.facts["vendor"]) == (verdict, 66.9)
+    assert ("roofline.bytes_known" in keys(finding)) is (name == "Pytorch")
+
+
+def test_values_of_other_verdicts_and_without_one_are_named_beside_the_others(
+    sweep: Plant, noisy: Any
+) -> None:
+    """The rate halves at one size; the interval at another reaches across the limit."""
+    shares = {128: 62.0, 256: 70.0, 512: 33.0, 1024: 66.0}
+    times = {n: costs.flops(replace(SHAPE, seq_len=n))["forward"] / 1e9 * 100 / share * 1e5
+             for n, share in shares.items()}  # fmt: skip
+    row = {**times, 2048: {"forward": noisy(times[1024] * 5.3e-5, spread=0.3)}}
+    found = forward(sweep({"Flash2": row}, spread=0.005), ceilings(noisy, 1e9))
+    near, far = sorted(found, key=lambda finding: finding.verdict)
+    assert (near.verdict, near.facts["values"]) == ("compute_bound", [128, 256, 1024])
+    assert keys(near) == ["roofline.compute_bound", "roofline.elsewhere", "roofline.undecided"]
+    told = quoted(near)
+    assert (told["elsewhere_at"].items, told["undecided_at"].items) == ([512, 2048], [2048])
+    assert (far.verdict, quoted(far)["elsewhere_at"].items) == ("neither", [128, 256, 1024, 2048])

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from analysis.deriving import Plant, derived, excluded_run, keys, quoted, the_one
+from planted.sweeps import SIZES
+
+from flashlab.analysis.finding import Reason
+from flashlab.analysis.kinds.scaling import SCALING
+from flashlab.files import canonical
+
+STILL = {"spread": 0.002}
+SIX = tuple(128 * 2**i for i in range(6))
+
+
+def growing(time: Callable[[int], float], sizes: tuple[int, ...] = SIZES) -> dict[Any, Any]:
+    return {"Flash2": {size: time(size) for size in sizes}}
+
+
+@pytest.mark.parametrize(
+    ("runs", "noise", "verdict", "exponent", "local"),
+    [
+        (growing(lambda n: n**0.5), {}, "power_law", 0.5, None),
+        (growing(lambda n: n), {}, "power_law", 1.0, None),
+        (growing(lambda n: n**2 / 1e3), {}, "power_law", 2.0, [2.0] * 3),
+        (growing(lambda n: n**3 / 1e6), {}, "power_law", 3.0, None),
+        # A launch that is added to a square law; exponents that drift in small steps.
+        (growing(lambda n: 10 + 1e-4 * n**2), {}, "curved", None, [0.55, 1.17, 1.64]),
+        ({"Flash2": [2**sum((0, 0.3, 0.45, 0.6, 0.75)[: i + 1]) for i in range(5)]},
+         {**STILL, "values": SIX}, "curved", None, [0.3, 0.45, 0.6, 0.75]),
+        (growing(lambda n: 100), STILL, "flat", 0.0, None),
+        # A small exponent over a wide range.
+        (growing(lambda n: 100 * n**0.08, SIX), STILL, "power_law", 0.08, None),
+        (growing(lambda n: n**2 / 1e3, SIZES[:3]), {}, "too_few_sizes", None, [2.0, 2.0]),
+        (growing(lambda n: n**2 / 1e3), {"count": 12, "spread": 0.5}, "imprecise", None, None),
+    ],
+)  # fmt: skip
+def test_one_exponent_is_given_where_it_describes_all_sizes(
+    sweep: Plant,
+    runs: dict[Any, Any],
+    noise: dict[str, Any],
+    verdict: str,
+    exponent: float | None,
+    local: list[float] | None,
+) -> None:
+    found = the_one(SCALING, sweep(runs, **noise))
+    assert (found.verdict, found.reasons) == (verdict, [])
+    assert found.facts.get("exponent") == (exponent and pytest.approx(exponent, abs=0.05))
+    if exponent is not None and exponent > 0.1:
+        *medians, fit = found.estimates
+        assert fit["low"] <= exponent <= fit["high"]
+        times = medians[-1]["estimate"] / medians[0]["estimate"]
+        assert found.facts["times"] == pytest.approx(times, rel=0.005)
+    if local:
+        assert found.facts["local"] == pytest.approx(local, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("peak", "verdict", "exponent"),
+    [
+        (lambda n: n**2 / 1024, "power_law", 2.0),
+        (lambda n: n + n**2 / 256, "curved", None),
+        (lambda n: 64.0, "flat", 0.0),
+        (lambda n: n**0.04, "power_law", 0.04),  # it changes by more than the margin
+    ],
+)
+def test_memory_is_exact_so_its_growth_needs_no_samples(
+    sweep: Plant, peak: Callable[[int], float], verdict: str, exponent: float | None
+) -> None:
+    runs = {"Flash2": {n: {"peak": peak(n)} for n in (*SIZES, 2048)}}
+    found = the_one(SCALING, sweep(runs), metric="peak_memory")
+    assert (found.verdict, found.facts.get("exponent"), found.evidence.n) == (verdict, exponent, 5)
+
+
+def test_one_size_has_no_growth_and_one_that_is_left_tells_none(sweep: Plant) -> None:
+    assert derived(SCALING, sweep({"Flash2": [1]})) == []
+    found = the_one(SCALING, sweep({"Flash2": (1, "error")}))
+    assert (found.verdict, keys(found)) == ("too_few_sizes", ["scaling.too_few_sizes.one"])
+    assert found.reasons == [excluded_run("Flash2", 256, "error")]
+
+
+def test_means_alone_are_too_imprecise_for_a_law(sweep: Plant) -> None:
+    runs = {"Flash2": {n: {"forward": [1e-9 * n**2], "means": True} for n in SIZES}}
+    found = the_one(SCALING, sweep(runs))
+    assert (found.verdict, found.reasons) == ("imprecise", [Reason("no_samples")])
+
+
+def test_a_run_that_failed_is_no_size_of_the_fit(sweep: Plant) -> None:
+    planted = sweep({"Flash2": {**{n: n**2 / 1e4 for n in SIZES}, 2048: "oom"}})
+    for found in derived(SCALING, planted):
+        assert [e["value"] for e in found.estimates if "value" in e] == [*SIZES]
+        assert found.reasons == [excluded_run("Flash2", 2048, "oom")]
+
+
+def test_growth_is_found_for_each_implementation_variant_and_metric(sweep: Plant) -> None:
+    runs = {(name, mask): [{}] * 4 for name in ("Flash2", "Pytorch") for mask in (False, True)}
+    found = derived(SCALING, sweep(runs))
+    assert len(found) == len({canonical(finding.subject) for finding in found}) == 2 * 2 * 3
+
+
+def test_no_exponent_is_given_where_another_size_varies_along(sweep: Plant) -> None:
+    """The batch falls as N rises: a square law of N has the slope 1, which is no exponent of N."""
+    planted = sweep(
+        growing(lambda n: n / 10), **STILL, sizes=lambda n: {"seq_len": n, "batch_size": 2048 // n}
+    )
+    for metric in ("forward_time", "peak_memory"):
+        found = the_one(SCALING, planted, metric=metric)
+        assert (found.verdict, keys(found)) == ("covaried", ["scaling.covaried", "covaried"])
+        assert not any("exponent" in estimate for estimate in found.estimates)
+        assert (found.facts["local"], "exponent" in found.facts) == ([], False)
+    found = the_one(SCALING, planted)
+    assert quoted(found)["times"] == pytest.approx(8, rel=0.02)

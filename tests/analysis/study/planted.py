@@ -1,0 +1,376 @@
+"""Datasets whose truth is planted: known times, peaks and failures, written as tables.
+
+Each dataset is a sweep of two implementations. Its samples are drawn around known medians: 5% of
+them are 20% slow, each run drifts, some clocks are coarse, and some sweeps run out of memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+import scipy.stats
+from planted.records import record_of
+from planted.sweeps import Planter
+
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.statistics import median_interval
+
+NAMES = ("Pytorch", "Flash2")
+DEVICE = "NVIDIA H200"
+SLOW_SHARE, SLOW = 0.05, 1.2
+UNSTEADY = 0.1
+"""A planted drift beyond this makes a pass unsteady."""
+
+Key = tuple[str, Shape, str]
+"""Implementation, shape and pass."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What is planted for one pass of one run: milliseconds, and how they vary."""
+
+    median: float
+    spread: float = 0.01
+    drift: float = 0.0
+    cap: int = 200
+    resolution: float = 0.0
+
+
+@dataclass
+class Planted:
+    """A dataset: its passes, what ran out of memory, and what is true of it."""
+
+    kind: str
+    passes: dict[Key, Pass] = field(default_factory=dict)
+    peaks: dict[tuple[str, Shape], float] = field(default_factory=dict)
+    oom: set[tuple[str, Shape]] = field(default_factory=set)
+    exponents: dict[tuple[str, bool, str], float] = field(default_factory=dict)
+    spikes: dict[Key, float] = field(default_factory=dict)
+    identical: bool = False
+
+
+@functools.cache
+def mixture_median(spread: float) -> float:
+    """Median of lognormal samples around 1 of which 5% are 20% slow."""
+
+    def excess(x: float) -> float:
+        fast = scipy.stats.norm.cdf(math.log(x) / spread)
+        slow = scipy.stats.norm.cdf(math.log(x / SLOW) / spread)
+        return float((1 - SLOW_SHARE) * fast + SLOW_SHARE * slow - 0.5)
+
+    return float(scipy.optimize.brentq(excess, 0.5, 2.0, xtol=1e-12))
+
+
+def draw(planted: Pass, random: np.random.Generator) -> list[float]:
+    """Draw samples as of long calls: until the interval is within 1% or the time is spent.
+
+    A drift of 0.02 lets the last call take 2% longer than the first.
+    """
+    count = planted.cap
+    slow = np.where(random.random(count) < SLOW_SHARE, SLOW, 1.0)
+    times = planted.median * random.lognormal(sigma=planted.spread, size=count) * slow
+    for n in range(count if abs(planted.drift) > UNSTEADY else 20, count + 1, 10):
+        taken = times[:n] * (1 + planted.drift * np.linspace(-0.5, 0.5, n))
+        if planted.resolution:
+            taken = np.maximum(np.round(taken / planted.resolution), 1) * planted.resolution
+        found: list[float] = taken.tolist()
+        if median_interval(found).relative_half_width <= 0.01:
+            break
+    return found
+
+
+def true_median(planted: Pass) -> float:
+    """Milliseconds around which a pass's measured median lies."""
+    return planted.median * mixture_median(planted.spread)
+
+
+# What is planted
+
+
+def _sizes(random: np.random.Generator) -> list[int]:
+    return [128 * 2**i for i in range(int(random.integers(4, 8)))]
+
+
+def sweep_shape(size: int, causal: bool = False, batch_size: int = 4) -> Shape:
+    return Shape(batch_size, size, 8, 512, causal)
+
+
+Curve = Callable[[int], float]
+
+
+def plant(
+    dataset: Planted,
+    curves: Mapping[tuple[str, bool], Curve],
+    sizes: Sequence[int],
+    random: np.random.Generator,
+    resolution: float = 0.0,
+    batch_size: int = 4,
+) -> None:
+    """Plant a sweep over seq_len with these milliseconds of an implementation and a mask.
+
+    Each run is off by up to 1%, and drifts by up to 2%; backward takes 2.5 times the forward.
+    """
+    spread = float(random.choice([0.003, 0.01, 0.02, 0.04]))
+    share, power = float(random.choice([0.4, 1.0, 1.7])), float(random.uniform(0, 2))
+    for (name, causal), curve in curves.items():
+        for size in sizes:
+            shape = sweep_shape(size, causal, batch_size)
+            for timed, factor in (("forward", 1.0), ("backward", 2.5)):
+                median = curve(size) * factor * (1 + float(random.uniform(-0.01, 0.01)))
+                drift = float(random.uniform(-0.02, 0.02))
+                dataset.passes[name, shape, timed] = Pass(
+                    median, spread, drift, resolution=resolution
+                )
+            peak = 64 * (size / 128) ** power + (name == "Pytorch") * float(random.choice([0, 90]))
+            dataset.peaks[name, shape] = peak * (share if name == "Flash2" else 1)
+
+
+def _power(scale: float, exponent: float) -> Curve:
+    return lambda n: scale * (n / 128) ** exponent
+
+
+def _remember(dataset: Planted, exponents: dict[tuple[str, bool], float]) -> None:
+    for (name, causal), exponent in exponents.items():
+        for timed in ("forward", "backward"):
+            dataset.exponents[name, causal, timed] = exponent
+
+
+def identical(random: np.random.Generator) -> Planted:
+    """The same implementation twice, and masks that change nothing: only the drift differs."""
+    dataset = Planted("identical", identical=True)
+    exponent = float(random.uniform(0, 2))
+    keys = [(name, mask) for name in NAMES for mask in (False, True)]
+    plant(dataset, dict.fromkeys(keys, _power(0.05, exponent)), _sizes(random), random)
+    _remember(dataset, dict.fromkeys(keys, exponent))
+    return dataset
+
+
+def faster(random: np.random.Generator) -> Planted:
+    """One implementation faster by a factor that may change along the sweep; causal too."""
+    dataset = Planted("faster")
+    exponent, ratio = float(random.uniform(0.5, 2)), float(np.exp(random.uniform(-1.2, 1.2)))
+    growth = float(random.choice([0.0, random.uniform(-0.3, 0.3)]))
+    gain = float(np.exp(random.uniform(-0.5, 0.7)))
+    exponents, curves = {}, {}
+    for name, mask in itertools.product(NAMES, (False, True)):
+        own = exponent - growth * (name == "Flash2")
+        scale = 0.05 / (ratio if name == "Flash2" else 1) / (gain if mask else 1)
+        curves[name, mask], exponents[name, mask] = _power(scale, own), own
+    plant(dataset, curves, _sizes(random), random)
+    _remember(dataset, exponents)
+    return dataset
+
+
+def crossing(random: np.random.Generator) -> Planted:
+    """One overtakes the other somewhere along the sweep."""
+    dataset = Planted("crossing")
+    sizes = _sizes(random)
+    where = float(random.uniform(sizes[0], sizes[-1]))
+    steep, flat = float(random.uniform(1.2, 2.2)), float(random.uniform(0.2, 1.0))
+    curves = {
+        ("Pytorch", False): _power(0.05 * (where / 128) ** (flat - steep), steep),
+        ("Flash2", False): _power(0.05, flat),
+    }
+    plant(dataset, curves, sizes, random)
+    _remember(dataset, {("Pytorch", False): steep, ("Flash2", False): flat})
+    return dataset
+
+
+def launch(random: np.random.Generator) -> Planted:
+    """A launch that costs more than the kernel at small sizes: no single exponent."""
+    dataset = Planted("launch")
+    sizes = _sizes(random)
+
+    def curve(overhead: float, sharp: bool, scale: float) -> Curve:
+        def time(n: int) -> float:
+            work = scale * (n / 128) ** 2
+            return max(overhead, work) if sharp else overhead + work
+
+        return time
+
+    curves = {
+        (name, False): curve(
+            float(np.exp(random.uniform(-4, 2))), bool(random.random() < 0.4), 0.05
+        )
+        for name in NAMES
+    }
+    plant(dataset, curves, sizes, random)
+    return dataset
+
+
+def cliff(random: np.random.Generator) -> Planted:
+    """A step, up or down, between two sizes, as where a cache ends: no record is wrong."""
+    dataset = Planted("cliff")
+    sizes = _sizes(random)
+    edge, height = int(random.choice(sizes[1:])), float(np.exp(random.uniform(-1.2, 1.1)))
+    exponent = float(random.uniform(0, 2))
+
+    def step(n: int) -> float:
+        return _power(0.05, exponent)(n) * (height if n >= edge else 1)
+
+    plant(dataset, {("Pytorch", False): step, ("Flash2", False): step}, sizes, random)
+    return dataset
+
+
+def spiked(random: np.random.Generator) -> Planted:
+    """One record far from the power law of the others."""
+    dataset = faster(random)
+    dataset.kind = "spiked"
+    dataset.exponents.clear()
+    name, timed = str(random.choice(NAMES)), str(random.choice(["forward", "backward"]))
+    inner = sorted({shape.seq_len for _, shape, _ in dataset.passes})[1:-1]
+    key = (name, sweep_shape(int(random.choice(inner)), bool(random.random() < 0.5)), timed)
+    factor = float(random.uniform(1.3, 3.0)) ** float(random.choice([-1, 1]))
+    planted = dataset.passes[key]
+    dataset.passes[key] = Pass(planted.median * factor, planted.spread, planted.drift)
+    dataset.spikes[key] = factor
+    return dataset
+
+
+def unsteady(random: np.random.Generator) -> Planted:
+    """Some passes that drift by 25% to 60%, or scatter so that the median is hardly known."""
+    dataset = faster(random)
+    dataset.kind = "unsteady"
+    dataset.exponents.clear()
+    keys = list(dataset.passes)
+    for index in random.choice(len(keys), size=3, replace=False):
+        key = keys[int(index)]
+        median = dataset.passes[key].median
+        if random.random() < 0.5:
+            drift = float(random.uniform(0.25, 0.6)) * float(random.choice([-1, 1]))
+            dataset.passes[key] = Pass(median, 0.01, drift, 60)
+        else:
+            dataset.passes[key] = Pass(median, float(random.uniform(0.5, 0.8)), 0.0, 20)
+    return dataset
+
+
+def out_of_memory(random: np.random.Generator) -> Planted:
+    """The naive implementation ends before the sweep does."""
+    dataset = faster(random)
+    dataset.kind = "out of memory"
+    sizes = sorted({shape.seq_len for _, shape, _ in dataset.passes})
+    first = int(random.choice(sizes))
+    dataset.oom = {
+        (name, shape)
+        for name, shape, _ in dataset.passes
+        if name == "Pytorch" and shape.seq_len >= first
+    }
+    return dataset
+
+
+def tied(random: np.random.Generator) -> Planted:
+    """A clock so coarse that most samples are equal."""
+    dataset = Planted("tied")
+    ratio = float(random.choice([1.0, 1.5, 2.0]))
+    curves = {
+        ("Pytorch", False): _power(0.064, 1.0),
+        ("Flash2", False): _power(0.064 / ratio, 1.0),
+    }
+    plant(dataset, curves, _sizes(random), random, resolution=0.0005)
+    return dataset
+
+
+LAB = (
+    *(Shape(16, n, 32, 2048, mask) for n in (128, 256, 512, 1024) for mask in (False, True)),
+    *(Shape(b, 512, 32, 2048, True) for b in (8, 32, 64)),
+    *(Shape(32, 512, h, 2048, True) for h in (8, 16, 64)),
+    *(Shape(32, 512, 32, e, True) for e in (512, 1024, 4096)),
+)
+"""The shapes that the published claims are about."""
+
+
+def lab(random: np.random.Generator) -> Planted:
+    """The lab's shapes with times by some powers of their parameters: claims hold or do not."""
+    dataset = Planted("lab")
+    for name in NAMES:
+        powers = random.uniform([0, 0, 0, 0], [1.2, 2, 1.2, 1.2])
+        peaks = random.uniform([0.5, 0.5, 0, 0.1], [1, 2, 1, 1])
+        scale, masked = np.exp(random.uniform([-1.5, -0.7], [1, 0.7]))
+        for shape in LAB:
+            size = np.log2(
+                [
+                    *(shape.batch_size / 16, shape.seq_len / 512),
+                    *(shape.num_heads / 32, shape.emb_dim / 2048),
+                ]
+            )
+            dataset.peaks[name, shape] = float(f"{500 * scale * 2 ** (peaks @ size):.6g}")
+            time = scale * 2 ** (powers @ size) * (masked if shape.causal else 1)
+            for timed, factor in (("forward", 1.0), ("backward", 2.5)):
+                own = factor * float(random.uniform(0.97, 1.03))
+                dataset.passes[name, shape, timed] = Pass(float(time * own), 0.01)
+    return dataset
+
+
+PLANTS = (
+    *(identical, faster, crossing, launch, cliff, spiked, unsteady, out_of_memory, tied),
+    *(identical, faster, crossing),
+)
+
+
+# From what is planted to tables
+
+
+def write_dataset(
+    dataset: Planted,
+    folder: Path,
+    random: np.random.Generator,
+    device: str = DEVICE,
+    name: str = "sweep",
+) -> Path:
+    """Plan and tables of a planted sweep over seq_len; the plan's file."""
+    environment = {"device_name": device, "packages": {}}
+    records = []
+    for implementation, shape in itertools.product(
+        NAMES, sorted({shape for _, shape, _ in dataset.passes})
+    ):
+        times = {
+            timed: [
+                time / 1e3 for time in draw(dataset.passes[implementation, shape, timed], random)
+            ]
+            for timed in ("forward", "backward")
+        }
+        run = attention_run(implementation, shape, "float16", "cuda")
+        ran_out = (implementation, shape) in dataset.oom
+        records.append(
+            record_of(
+                run,
+                "oom" if ran_out else "ok",
+                peak=dataset.peaks[implementation, shape],
+                environment=environment,
+                **times,
+            )
+        )
+    return Planter(folder).write_plan(records, name)
+
+
+def plant_ceilings(dataset: Planted, random: np.random.Generator) -> dict[str, Any]:
+    """Ceilings of which some run of the dataset reaches a share between 20% and 130%."""
+    chosen = list(dataset.passes)[int(random.integers(len(dataset.passes)))]
+    seconds = true_median(dataset.passes[chosen]) / 1e3
+    _, shape, timed = chosen
+    rate = costs.flops(shape)[timed] / seconds / float(random.uniform(0.2, 1.3))
+    moved = costs.compulsory_bytes(shape, "float16")[timed]
+    bandwidth = moved / seconds / float(random.uniform(0.2, 1.3))
+    size, copied = 8192, 2**32
+
+    def record(seconds: float, **more: Any) -> dict[str, Any]:
+        median = seconds / mixture_median(0.004)
+        return {"samples": draw(Pass(median, 0.004), random), "time(s)": seconds, **more}
+
+    return {
+        "device": "cuda",
+        "matrix_product": {"float16": record(2 * size**3 / rate, size=size)},
+        "copy": record(2 * copied / bandwidth, bytes=copied),
+        "environment": {"device_name": DEVICE},
+        "truth": {"rate": rate, "bandwidth": bandwidth},
+    }

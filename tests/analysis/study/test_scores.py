@@ -1,0 +1,79 @@
+"""How often the findings are right, on a small scale (the large one: docs/findings.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from analysis.deriving import VALID
+from analysis.study import planted
+from analysis.study.scores import Score, Scores, score
+from analysis.study.truth import Truth
+
+from flashlab.analysis.finding import Evidence, Finding
+
+DATASETS = 24
+UNDECIDED = {"correctness"}
+"""Kinds that state nothing here: no planted run is incorrect."""
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory: pytest.TempPathFactory) -> Scores:
+    found = score(DATASETS, 1, tmp_path_factory.mktemp("planted"))
+    print(f"\n{found.text()}")
+    return found
+
+
+def test_what_is_planted_is_found_and_nothing_else(scores: Scores) -> None:
+    assert scores.out_of_bounds() == []
+    assert scores.identical_checks > 100
+    assert len(scores.kinds) == 20
+    for kind, found in scores.kinds.items():
+        assert found.decided or kind in UNDECIDED, kind
+    assert sum(found.intervals for found in scores.kinds.values()) > 5000
+
+
+@pytest.mark.parametrize(
+    ("counted", "wrong"),
+    [
+        (Score(decided=100, false=2, plain=10, missed=1, intervals=100, held=93), 0),
+        (Score(decided=100, false=3), 1),
+        (Score(plain=10, missed=2), 1),
+        (Score(intervals=100, held=92), 1),
+        (Score(false=1), 1),
+    ],
+)
+def test_a_score_out_of_bounds_is_told(counted: Score, wrong: int) -> None:
+    assert len(list(counted.out_of_bounds())) == wrong
+
+
+def test_a_verdict_against_the_truth_is_false() -> None:
+    dataset = planted.faster(np.random.default_rng(1))
+    truth = Truth(dataset, {})
+    mine, theirs = (truth.along(name, False, "forward_time") for name in ("Flash2", "Pytorch"))
+    ratio = theirs[128] / mine[128]
+    subject = {"implementation": "Flash2", "baseline": "Pytorch", "metric": "forward_time"}
+    estimate = {"value": 128, "estimate": ratio, "low": ratio, "high": ratio}
+    finding = Finding(
+        kind="comparison",
+        experiment="sweep",
+        device=planted.DEVICE,
+        subject=subject | {"variant": {"causal": False}},
+        verdict="better",
+        evidence=Evidence("samples.csv", {}, "planted", 12),
+    )
+    assert VALID.is_valid([finding.to_json()])
+    right = "above" if ratio > 1 else "below"
+    for verdict in ("above", "below"):
+        evidence = replace(finding.evidence, estimates=[estimate | {"verdict": verdict}])
+        false, _, _ = truth.comparison(replace(finding, evidence=evidence))
+        assert false is (verdict != right)
+
+
+def test_the_median_of_slow_samples_is_known() -> None:
+    random = np.random.default_rng(2)
+    times = random.lognormal(sigma=0.2, size=400_000)
+    slow = random.random(times.size) < planted.SLOW_SHARE
+    median = np.median(np.where(slow, times * planted.SLOW, times))
+    assert planted.mixture_median(0.2) == pytest.approx(float(median), rel=0.002)

@@ -1,0 +1,443 @@
+"""What is true of a planted dataset, and which of its findings are false, or miss what is plain.
+
+Each kind's judge gives whether a finding is false, whether it misses something plain (None where
+nothing plain is there to be missed), and the truth of each interval in its evidence.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from analysis.deriving import keys, quoted
+from analysis.study.planted import UNSTEADY, Key, Planted, sweep_shape, true_median
+
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.jump import LEAST_JUMP
+from flashlab.analysis.kinds.launch_bound import LEVEL_WORK
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
+
+MARGIN, BEND, OUTLIER = 1.05, 0.2, 1.25
+PLAIN = MARGIN**2
+MEMORY = "peak_memory"
+L2_BYTES = 60 * 2**20
+"""Of the device that is planted, an H200."""
+
+Judged = tuple[bool, bool | None, Sequence[tuple[float, Mapping[str, Any]]]]
+
+RIGHT: Mapping[str, Callable[[float], bool]] = {
+    "above": lambda ratio: ratio > MARGIN,
+    "below": lambda ratio: ratio < 1 / MARGIN,
+    "equal": lambda ratio: 1 / MARGIN <= ratio <= MARGIN,
+    "inconclusive": lambda ratio: True,
+}
+"""Whether a verdict by the margin is right of a true ratio."""
+
+
+def _is_beyond(ratio: float, limit: float) -> bool:
+    return max(ratio, 1 / ratio) >= limit
+
+
+class Truth:
+    """The times and peaks of a planted dataset, in milliseconds and MiB."""
+
+    def __init__(self, dataset: Planted, ceilings: Mapping[str, float]) -> None:
+        self.dataset = dataset
+        self.ceilings = ceilings
+        self.times = {key: true_median(planted) for key, planted in dataset.passes.items()}
+
+    def time(self, name: str, shape: Shape, metric: str) -> float:
+        """A metric of a run, a total's included."""
+        timed = metric.removesuffix("_time")
+        passes = ("forward", "backward") if timed == "forward_backward" else (timed,)
+        return sum(self.times[name, shape, each] for each in passes)
+
+    def names(self, shape: Shape) -> list[str]:
+        """The implementations that have numbers at a shape."""
+        planted = {name for name, own, _ in self.times if own == shape}
+        return sorted(name for name in planted if (name, shape) not in self.dataset.oom)
+
+    def along(self, name: str, causal: bool, metric: str) -> dict[int, float]:
+        """A metric of the runs that are ok, by size."""
+        runs = sorted((s.seq_len, s) for n, s in self.dataset.peaks if n == name)
+        return {
+            size: self.dataset.peaks[name, shape]
+            if metric == MEMORY
+            else self.time(name, shape, metric)
+            for size, shape in runs
+            if shape.causal == causal and (name, shape) not in self.dataset.oom
+        }
+
+    def of(self, finding: Finding, who: str = "implementation") -> dict[int, float]:
+        """The metric of one of a finding's implementations, by size."""
+        metric = str(finding.metric)
+        return self.along(finding.subject[who], finding.subject["variant"]["causal"], metric)
+
+    # Ratios that are judged by the margin, value by value
+
+    def _ratios(
+        self, finding: Finding, true: Callable[[Mapping[str, Any]], float], ideal: float = 1.0
+    ) -> Judged:
+        pairs = [(true(estimate), estimate) for estimate in finding.estimates]
+        false = any(not RIGHT[e["verdict"]](ratio / ideal) for ratio, e in pairs)
+        missed = None
+        if pairs and all(_is_beyond(ratio / ideal, PLAIN) for ratio, _ in pairs):
+            missed = any(e["verdict"] not in ("above", "below") for _, e in pairs)
+        return false, missed, pairs
+
+    def comparison(self, finding: Finding) -> Judged:
+        mine, theirs = self.of(finding), self.of(finding, "baseline")
+        ratios = {size: theirs[size] / mine[size] for size in mine if size in theirs}
+        false, missed, pairs = self._ratios(finding, lambda e: ratios[e["value"]])
+        for trend in (key.rpartition(".")[2] for key in keys(finding)[1:]):
+            told = finding.statements[1].values
+            first, last = ratios[told["first"]], ratios[told["last"]]
+            false |= {
+                "widens": last / first <= MARGIN,
+                "narrows": first / last <= MARGIN,
+                "peaks": ratios[told["high_at"]] <= max(first, last) * MARGIN,
+                "dips": ratios[told["low_at"]] * MARGIN >= min(first, last),
+            }[trend]
+        return false, missed, pairs
+
+    def variant_effect(self, finding: Finding) -> Judged:
+        name, metric = finding.subject["implementation"], str(finding.metric)
+        off, on = (self.along(name, causal, metric) for causal in (False, True))
+        return self._ratios(finding, lambda e: off[e["value"]] / on[e["value"]])
+
+    def balance(self, finding: Finding) -> Judged:
+        name, causal = finding.subject["implementation"], finding.subject["variant"]["causal"]
+        base, mine = self.along(name, causal, finding.subject["other_metric"]), self.of(finding)
+        return self._ratios(
+            finding, lambda e: mine[e["value"]] / base[e["value"]], costs.BACKWARD_FLOPS_RATIO
+        )
+
+    def _at(self, name: str, setting: Mapping[str, Any], metric: str, **changes: Any) -> float:
+        return self.time(name, Shape.of({**setting, **changes}), metric)
+
+    def variant_gain(self, finding: Finding) -> Judged:
+        name, metric = finding.subject["implementation"], str(finding.metric)
+
+        def gain(estimate: Mapping[str, Any]) -> float:
+            off = self._at(name, estimate["setting"], metric)
+            return off / self._at(name, estimate["setting"], metric, causal=True)
+
+        return self._ratios(finding, gain, 2.0)
+
+    def worse_than_naive(self, finding: Finding) -> Judged:
+        names = [finding.subject[who] for who in ("baseline", "implementation")]
+
+        def factor(estimate: Mapping[str, Any]) -> float:
+            naive, mine = (
+                self._at(name, estimate["setting"], str(finding.metric)) for name in names
+            )
+            return naive / mine
+
+        false, _, pairs = self._ratios(finding, factor)
+        below = [ratio for ratio, _ in pairs if ratio < 1 / MARGIN]
+        false |= finding.verdict == "none" and bool(below)
+        is_plain = any(ratio <= 1 / PLAIN for ratio in below)
+        return false, finding.verdict != "worse" if is_plain else None, pairs
+
+    def crossover(self, finding: Finding) -> Judged:
+        mine, theirs = self.of(finding), self.of(finding, "other")
+        truth = {size: theirs[size] / mine[size] for size in mine if size in theirs}
+        strong = [ratio for ratio in truth.values() if _is_beyond(ratio, 1.1)]
+        is_plain = min(strong, default=1) < 1 < max(strong, default=1)
+        false = False
+        if finding.verdict == "crosses":
+            sign = {finding.subject["implementation"]: 1, finding.subject["other"]: -1}
+            false = any(
+                sign[finding.facts[who]] * (truth[finding.facts[at]] - 1) <= 0
+                for who, at in (("before", "low_at"), ("after", "high_at"))
+            )
+        elif finding.verdict == "none_in_range":
+            far = [ratio for ratio in truth.values() if _is_beyond(ratio, MARGIN)]
+            false = min(far, default=1) < 1 < max(far, default=1)
+        intervals = [(truth[e["value"]], e) for e in finding.estimates]
+        return false, finding.verdict != "crosses" if is_plain else None, intervals
+
+    # Which to choose
+
+    def choice(self, finding: Finding) -> Judged:
+        metrics = [str(finding.metric)]
+        if finding.experiment is None:
+            metrics = [tally["metric"] for tally in finding.facts["tallies"]]
+        false, intervals, shares = False, [], []
+        for estimate, metric in itertools.product(finding.estimates, metrics):
+            if finding.experiment is None:
+                shape, place = Shape.of(estimate["setting"]), estimate[metric]
+            else:
+                causal = finding.subject["variant"]["causal"]
+                shape, place = sweep_shape(estimate["value"], causal), estimate
+            times = {name: self.time(name, shape, metric) for name in self.names(shape)}
+            false |= _is_false_place(place, times)
+            intervals.append((times[place["runner_up"]] / times[place["best"]], place))
+            if metric == finding.metric:
+                shares.append({name: time / min(times.values()) for name, time in times.items()})
+        if not shares:
+            return False, None, []
+        alone = [[n for n in s if all(v > MARGIN for k, v in s.items() if k != n)] for s in shares]
+        names = {name for share in shares for name in share}
+        level = {name for name in names if all(s.get(name, PLAIN) <= MARGIN for s in shares)}
+        chosen = finding.facts.get("name")
+        false |= {
+            "one_best": any(chosen not in each for each in alone),
+            "one_suffices": chosen not in level,
+            "changes": bool(level),
+        }.get(finding.verdict, False)
+        missed = None
+        if all(sorted(share.values())[1] >= PLAIN for share in shares):
+            winners = {min(share, key=share.__getitem__) for share in shares}
+            missed = finding.verdict != ("one_best" if len(winners) == 1 else "changes")
+        return false, missed, intervals
+
+    # Along a sweep
+
+    def scaling(self, finding: Finding) -> Judged:
+        verdict, truth = finding.verdict, self.of(finding)
+        if verdict in ("too_few_sizes", "covaried"):
+            return False, None, []
+        local = [
+            math.log(truth[b] / truth[a]) / math.log(b / a) for a, b in itertools.pairwise(truth)
+        ]
+        bend, least = max(local) - min(local), 0.1 if finding.metric == MEMORY else BEND
+        timed = str(finding.metric).removesuffix("_time")
+        series = finding.subject["implementation"], finding.subject["variant"]["causal"], timed
+        exponent = self.dataset.exponents.get(series)
+        false = (
+            (verdict in ("power_law", "flat") and bend > BEND)
+            or (verdict == "curved" and bend <= least)
+            or (verdict == "flat" and max(truth.values()) > min(truth.values()) * MARGIN)
+        )
+        missed = None
+        if exponent is not None and bend <= BEND / 2:
+            missed = verdict not in ("power_law", "flat")
+        elif bend >= 2 * BEND:
+            missed = verdict != "curved"
+        fit = finding.estimates[-1]
+        known = exponent is not None and "exponent" in fit
+        return false, missed, [(exponent, fit)] if known else []
+
+    def monotonicity(self, finding: Finding) -> Judged:
+        truth, edge = self.of(finding), 1.0 if finding.metric == MEMORY else MARGIN
+        steps = [truth[b] / truth[a] for a, b in itertools.combinations(truth, 2)]
+        falls, rises = min(steps, default=1.0), max(steps, default=1.0)
+        false = finding.verdict == "monotone" and falls < 1 / edge and rises > edge
+        if finding.verdict == "broken":
+            told = quoted(finding)
+            fall, rise = (
+                truth[told[f"{w}_to"]] / truth[told[f"{w}_from"]] for w in ("fall", "rise")
+            )
+            false = fall >= 1 / edge or rise <= edge
+        is_plain = falls < edge**-2 and rises > edge**2
+        intervals = [(truth[e["value"]] / truth[e["start"]], e) for e in finding.estimates]
+        missed = finding.verdict != "broken" if is_plain else None
+        return false, missed, [] if finding.metric == MEMORY else intervals
+
+    def launch_bound(self, finding: Finding) -> Judged:
+        truth = self.of(finding)
+        first, *others = truth
+        until = quoted(finding)["until"] if finding.verdict == "level" else first
+        false = any(_is_beyond(truth[v] / truth[first], MARGIN) for v in others if v <= until)
+        assert (others[0] / first) ** 2 > LEVEL_WORK
+        is_plain = abs(truth[others[0]] / truth[first] - 1) <= (MARGIN - 1) / 2
+        intervals = [(truth[e["value"]] / truth[first], e) for e in finding.estimates]
+        return false, finding.verdict != "level" if is_plain else None, intervals
+
+    def saturation(self, finding: Finding) -> Judged:
+        rates = {size: size**2 / time for size, time in self.of(finding).items()}
+        (best,) = (e["value"] for e in finding.estimates if e["low"] == e["high"] == 1)
+        shares, least = {s: rate / rates[best] for s, rate in rates.items()}, 1 / MARGIN
+        *_, before, last = sizes = list(rates)
+        start = finding.facts["from"] or last
+        blocked = [size for size in sizes if size < start][-1:]
+        false = {
+            "reached": any(shares[s] < least for s in sizes if s >= start)
+            or any(shares[s] > least for s in blocked),
+            "rising": shares[before] > least or best != last,
+            "uneven": shares[before] > least or shares[last] < least,
+            "falls": shares[last] > least,
+        }.get(finding.verdict, False)
+        missed = None
+        if rates[last] <= max(rates.values()) / PLAIN:
+            missed = finding.verdict != "falls"
+        elif all(rates[last] >= PLAIN * rates[size] for size in sizes[:-1]):
+            missed = finding.verdict != "rising"
+        return (
+            false,
+            missed,
+            [(shares[e["value"]], e) for e in finding.estimates if e["value"] != best],
+        )
+
+    def jump(self, finding: Finding) -> Judged:
+        if finding.verdict == "none":
+            return False, None, []
+        before, value = (quoted(finding)[name] for name in ("before", "value"))
+        causal, steps = finding.subject["variant"]["causal"], {}
+        for estimate in finding.estimates:
+            truth = self.along(estimate["implementation"], causal, str(finding.metric))
+            step = (value / before) ** 2 * truth[before] / truth[value]
+            steps[estimate["implementation"]] = step
+        mine = finding.subject["implementation"]
+        false = any(_is_beyond(step, LEAST_JUMP) != (name == mine) for name, step in steps.items())
+        return false, None, [(steps[e["implementation"]], e) for e in finding.estimates]
+
+    # What is exact, and what is held against the device
+
+    def exact_comparison(self, finding: Finding) -> Judged:
+        mine, theirs = self.of(finding), self.of(finding, "baseline")
+        sides: dict[str, list[int]] = {"less": [], "more": [], "equal": []}
+        for size in mine:
+            if size in theirs:
+                share = float(f"{mine[size] / theirs[size]:.3g}")
+                sides["less" if share < 1 else "more" if share > 1 else "equal"].append(size)
+        return finding.facts.get("values", []) != sides.get(finding.verdict, []), False, []
+
+    def exact_account(self, finding: Finding) -> Judged:
+        """The planted peaks are not the model's."""
+        return finding.verdict != "unexplained", None, []
+
+    def correctness(self, finding: Finding) -> Judged:
+        good = {(name, s) for name, s, _ in self.times if (name, s) not in self.dataset.oom}
+        return finding.verdict != "none" or finding.evidence.n != len(good), None, []
+
+    def out_of_memory(self, finding: Finding) -> Judged:
+        series = finding.subject["implementation"], finding.subject["variant"]["causal"]
+        failed = sorted(s.seq_len for name, s in self.dataset.oom if (name, s.causal) == series)
+        false = finding.facts["failed"] != failed
+        return false, false if failed else None, []
+
+    def roofline(self, finding: Finding) -> Judged:
+        name, causal = finding.subject["implementation"], finding.subject["variant"]["causal"]
+        truth, timed = self.of(finding), str(finding.metric).removesuffix("_time")
+        false, missed, intervals = False, None, []
+        for estimate in finding.estimates:
+            shape = sweep_shape(estimate["value"], causal)
+            fewest = costs.compulsory_bytes(shape, "float16")[timed]
+            if name == "Pytorch":
+                fewest = costs.naive_fewest_bytes(shape, "float16", L2_BYTES)[timed]
+            seconds = truth[estimate["value"]] / 1e3
+            matrix = 100 * costs.flops(shape)[timed] / self.ceilings["rate"] / seconds
+            copy = 100 * fewest / self.ceilings["bandwidth"] / seconds
+            near = "compute_bound" if matrix >= copy else "memory_bound"
+            near = near if max(matrix, copy) >= 50 else "neither"
+            right = "model_error" if matrix > 100 else near
+            # Above 100% is called an error only where the interval is wholly above it.
+            false |= finding.verdict != right and not (
+                100 < matrix <= 105 and finding.verdict != "neither"
+            )
+            away = min(abs(matrix / 100 - 1), abs(max(matrix, copy) / 50 - 1))
+            if min(away, abs(matrix / copy - 1)) > 2 * (MARGIN - 1):
+                missed = bool(missed) or finding.verdict != right
+            intervals += [(matrix, estimate["matrix_percent"]), (copy, estimate["copy_percent"])]
+        return false, missed, intervals
+
+
+def _is_false_place(place: Mapping[str, Any], times: Mapping[str, float]) -> bool:
+    """Whether one is called level that is not, or one that is level is called worse."""
+    best = times[place["best"]]
+    others = {
+        name for name in times if name not in place["level"] and name not in place["undecided"]
+    }
+    return any(_is_beyond(times[name] / best, MARGIN) for name in place["level"]) or any(
+        times[name] / best <= MARGIN for name in others
+    )
+
+
+def anomalies(
+    dataset: Planted, findings: Iterable[Finding]
+) -> Iterator[tuple[str, bool, bool, bool | None]]:
+    """For each pass and check: whether it was reported, falsely reported, or missed."""
+    found = set()
+    for finding in findings:
+        if finding.kind == "anomaly" and finding.verdict != "none":
+            shape = sweep_shape(finding.facts["value"], finding.subject["variant"]["causal"])
+            timed = str(finding.metric).removesuffix("_time")
+            found.add((finding.verdict, finding.subject["implementation"], shape, timed))
+    for key, planted in dataset.passes.items():
+        if key[:2] in dataset.oom:
+            continue
+        unsteady = abs(planted.drift) > UNSTEADY or planted.spread > 0.2
+        said = ("unstable", *key) in found
+        yield "anomaly: unstable", said, said and not unsteady, not said if unsteady else None
+        factor = dataset.spikes.get(key, 1.0)
+        said, plain = ("outlier", *key) in found, _is_beyond(factor, 2 * OUTLIER - 1)
+        yield "anomaly: outlier", said, said and factor == 1.0, not said if plain else None
+
+
+def judge_claim(
+    finding: Finding, wanted: Mapping[str, float], dataset: Planted, times: Mapping[Key, float]
+) -> Judged:
+    """The verdict of a claim that wants a figure between these ends."""
+    least, most = wanted.get("least", 0.0), wanted.get("most", math.inf)
+    truths: dict[str, list[float]] = {}
+    intervals = []
+    for estimate in finding.estimates:
+        timed, _, quantity = estimate["metric"].rpartition("_")
+        values = []
+        for name, shape in map(_parsed, estimate["runs"]):
+            if estimate["metric"] == MEMORY:
+                values.append(dataset.peaks[name, shape])
+            elif quantity == "time":
+                values.append(times[name, shape, timed])
+            else:
+                values.append(costs.flops(shape)[timed] / 1e9 / times[name, shape, timed])
+        truth = _true_figure(values, estimate["compare"])
+        truths.setdefault(estimate["compare"], []).append(truth)
+        if estimate["metric"] != MEMORY and estimate["estimate"] is not None:
+            intervals.append((truth, estimate))
+    holds = {all(least <= truth <= most for truth in found) for found in truths.values()}
+    false = {
+        "confirmed": True not in holds,
+        "contradicted": False not in holds,
+        "ambiguous": len(holds) < 2,
+    }.get(finding.verdict, False)
+    known = [truth for found in truths.values() for truth in found]
+    if finding.verdict == "other_device" or any(map(math.isnan, known)):
+        return false, None, intervals
+    plain = {_plain_verdict(found, least, most) for found in truths.values()}
+    missed = None
+    if plain and "open" not in plain:
+        missed = finding.verdict != (plain.pop() if len(plain) == 1 else "ambiguous")
+    return false, missed, intervals
+
+
+def _plain_verdict(truths: Sequence[float], least: float, most: float) -> str:
+    """What figures plainly say of a range: beyond its ends, or within, by two margins."""
+    room = 2 * MARGIN - 1
+    if all(least * room <= truth <= most / room for truth in truths):
+        return "confirmed"
+    return "contradicted" if any(t < least / room or t > most * room for t in truths) else "open"
+
+
+def _true_figure(values: Sequence[float], compare: str) -> float:
+    """What a claim's test comes to; not a number where there is no rise to compare with."""
+    if compare == "times":
+        first, *others = values
+        return first * math.prod(v**p for v, p in zip(others, (-1, -1, 1), strict=False))
+    a, b, c, d = values
+    return (a - b) / (c - d) if c > d else math.nan
+
+
+def _parsed(run: str) -> tuple[str, Shape]:
+    name, b, n, h, e, mask, *_ = run.split()
+    return name, Shape(int(b[1:]), int(n[1:]), int(h[1:]), int(e[1:]), mask == "causal")
+
+
+def claims_a_difference(finding: Finding) -> bool:
+    """Whether a finding claims any difference between implementations, or between variants."""
+    match finding.kind:
+        case "comparison" | "variant_effect":
+            decided = any(e["verdict"] in ("above", "below") for e in finding.estimates)
+            return decided or len(finding.statements) > 1
+        case "choice":
+            return finding.verdict in ("one_best", "changes")
+    return finding.verdict in {
+        "crossover": ("crosses",),
+        "worse_than_naive": ("worse",),
+        "jump": ("rises", "falls"),
+    }.get(finding.kind, ())

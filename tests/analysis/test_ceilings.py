@@ -1,0 +1,68 @@
+"""The states of a ceiling: what a device did before it lowered its clocks, and after."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flashlab.analysis.ceilings import COPY, Ceiling, read_ceilings
+from flashlab.analysis.estimates import Estimates
+
+
+def ceiling_of(samples: list[float]) -> Ceiling:
+    """The copy's ceiling of calls that took so long, and whether the calls drifted."""
+    timed = {"samples": samples, "time(s)": 1e-3, "bytes": 2**30}
+    document = {"device": "cuda", "matrix_product": {}, "copy": timed, "environment": {}}
+    found = read_ceilings(document, Estimates())
+    assert (COPY in found.drifted) is found.copy.has_drifted
+    return found.copy
+
+
+def calls(noisy: Any, factors: list[float]) -> list[float]:
+    """Calls of 1 ms, 5% of them slow, each made longer by a factor."""
+    samples = noisy(1e-3, count=len(factors), spread=0.002)
+    return [factor * sample for factor, sample in zip(factors, samples, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("factors", "state", "drifted"),
+    [
+        ([1.0] * 40, "measured", False),
+        ([1.0] * 14 + [1.08] * 36, "unthrottled", False),  # the H200's float16
+        ([1.0] * 40 + [1.08] * 12, "unthrottled", False),
+        ([1.0] * 20 + [1.04] * 20, "measured", False),  # within the margin
+        ([1.08] * 20 + [1.0] * 20, "measured", True),  # it became faster
+        ([1 + 0.2 * i / 60 for i in range(60)], "measured", True),  # steadily, without a step
+        ([1 + 0.2 * i / 1000 for i in range(1000)], "measured", True),
+    ],
+)
+def test_a_ceiling_that_fell_has_two_states(
+    noisy: Any, factors: list[float], state: str, drifted: bool
+) -> None:
+    ceiling = ceiling_of(calls(noisy, factors))
+    assert (ceiling.state, ceiling.has_drifted) == (state, drifted)
+    if state == "unthrottled":
+        assert ceiling.time.median == pytest.approx(1.0, rel=0.01)
+        assert ceiling.sustained_rate == pytest.approx(ceiling.rate / 1.08, rel=0.01)
+        assert ceiling.time.count == factors.count(1.0)
+
+
+def test_a_ceiling_that_fell_soon_and_swung_for_long_has_two_states(noisy: Any) -> None:
+    falling = [1.0] * 47 + [1.1 + 0.02 * math.sin(i / 100) for i in range(1000)]
+    ceiling = ceiling_of(calls(noisy, falling))
+    assert ceiling.state == "unthrottled"
+    assert ceiling.time.count == pytest.approx(47, abs=3)
+
+
+@pytest.mark.parametrize(("size", "draws"), [(50, 20), (500, 2)])
+def test_steady_calls_have_one_state_whatever_their_noise(size: int, draws: int) -> None:
+    random = np.random.default_rng(12)
+    for spread, slow in itertools.product((0.001, 0.01, 0.05), (0.0, 0.05, 0.2)):
+        for _ in range(draws):
+            drawn = random.lognormal(sigma=spread, size=size)
+            samples = drawn * np.where(random.random(size) < slow, 1.2, 1.0) * 1e-3
+            assert ceiling_of(samples.tolist()).state == "measured"

@@ -1,0 +1,172 @@
+"""Findings follow the declaration: of any parameters, variants and metrics."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from analysis.deriving import Plant, derived, keys, the_one, verdicts
+from planted.sorting import NAME, sorting
+from planted.sweeps import ITEMS, Planter
+
+from flashlab.analysis.ceilings import Ceiling, Ceilings
+from flashlab.analysis.kinds.anomaly import ANOMALY
+from flashlab.analysis.kinds.comparison import COMPARISON
+from flashlab.analysis.kinds.crossover import CROSSOVER
+from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
+from flashlab.analysis.kinds.monotonicity import MONOTONICITY
+from flashlab.analysis.kinds.roofline import ROOFLINE
+from flashlab.analysis.kinds.scaling import SCALING
+from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
+from flashlab.benchmarks.registry import BENCHMARKS
+from flashlab.statistics import Estimate
+
+# Sizes that vary
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parameter", "varying", "covaried"),
+    [
+        # The heads stay: the embedding is the head dimension by another name.
+        (lambda d: {"emb_dim": 4 * d}, "head_dim", ["emb_dim", "head_dim"], []),
+        (lambda d: {"num_heads": 64 // d}, "head_dim", ["num_heads", "head_dim"], []),
+        (
+            lambda d: {"num_heads": d // 4, "emb_dim": d * d // 4},
+            "head_dim",
+            ["num_heads", "emb_dim", "head_dim"],
+            ["num_heads", "emb_dim"],
+        ),
+        (
+            lambda d: {"emb_dim": 4 * d, "seq_len": 4096 // d},
+            "head_dim",
+            ["seq_len", "emb_dim", "head_dim"],
+            ["seq_len"],
+        ),
+        (lambda n: {"seq_len": n}, "seq_len", ["seq_len"], []),
+        (
+            lambda n: {"seq_len": n, "batch_size": 512 // n},
+            "seq_len",
+            ["batch_size", "seq_len"],
+            ["batch_size"],
+        ),
+        # The head dimension follows from the heads, and varies with nothing of its own.
+        (lambda h: {"num_heads": h}, "num_heads", ["num_heads", "head_dim"], []),
+    ],
+)
+def test_a_sweep_knows_what_varies_along_with_its_parameter(
+    sweep: Plant,
+    sizes: Callable[[int], Mapping[str, int]],
+    parameter: str,
+    varying: list[str],
+    covaried: list[str],
+) -> None:
+    runs = {"Flash2": {8: {}, 16: {}, 32: {}}}
+    found = sweep(runs, "swept", parameter, sizes=sizes)
+    assert found.values == [8, 16, 32]
+    assert [each.name for each in found.varying] == varying
+    assert [each.name for each in found.covaried] == covaried
+    for finding in derived(SCALING, found):
+        assert ("covaried" in keys(finding)) is bool(covaried)
+
+
+def test_a_sweep_over_the_head_dimension_is_told_by_its_values(sweep: Plant) -> None:
+    row = {32: 32, 64: 64, 128: 128}
+    runs = {"Pytorch": {**{d: 3 * t for d, t in row.items()}, 256: "oom"}, "Flash2": row}
+    planted = sweep(runs, "heads", "head_dim", sizes=lambda d: {"emb_dim": 4 * d})
+    found = the_one(COMPARISON, planted)
+    assert (found.verdict, [e["value"] for e in found.estimates]) == ("better", [32, 64, 128])
+    (reason,) = found.reasons
+    assert reason.run == {"implementation": "Pytorch", "causal": False, "head_dim": 256}
+
+
+# A metric where higher is better, in a benchmark with any variants
+
+
+@pytest.fixture
+def sorts(planter: Planter, monkeypatch: pytest.MonkeyPatch) -> Plant:
+    """Experiments of sorting, with the variants that its runs have (`Planter.sorts`)."""
+
+    def build(runs: Mapping[Any, Any]) -> Any:
+        flags = next((dict(key[1]) for key in runs if isinstance(key, tuple)), {})
+        monkeypatch.setitem(BENCHMARKS, NAME, sorting(*flags))
+        return planter.sorts(runs)
+
+    return build
+
+
+def test_more_is_better_where_the_metric_says_so(sorts: Plant) -> None:
+    planted = sorts({"Pytorch": (100, 100, 100), "Fast": (200, 100, 50)})
+    found = the_one(COMPARISON, planted, metric="throughput")
+    assert (found.verdict, verdicts(found)) == ("mixed", ["above", "equal", "below"])
+    assert keys(found) == ["comparison.mixed", "comparison.trend.narrows"]
+    assert found.facts["high"] == pytest.approx(2, rel=0.02)
+    assert found.subject["variant"] == {}
+    assert "over that of the baseline" in found.evidence.method
+
+
+def test_the_one_with_more_leads_before_it_is_overtaken(sorts: Plant) -> None:
+    found = the_one(
+        CROSSOVER, sorts({"Pytorch": (100, 100), "Fast": (50, 200)}), metric="throughput"
+    )
+    bracket = {"low_at": 8, "high_at": 16, "before": "Pytorch", "after": "Fast"}
+    assert (found.verdict, found.facts) == ("crosses", bracket)
+
+
+def test_growth_and_doubts_are_those_of_the_number_and_not_of_its_merit(
+    sorts: Plant, noisy: Any
+) -> None:
+    planted = sorts({"Fast": [1e4 / items for items in ITEMS]})
+    growth = the_one(SCALING, planted, metric="throughput")
+    assert growth.verdict == "power_law"
+    assert growth.facts["exponent"] == pytest.approx(-1, abs=0.03)
+    assert the_one(MONOTONICITY, planted, metric="throughput").verdict == "monotone"
+    drifting = [*noisy(80.0, count=20), *noisy(100.0, count=20)]
+    for row, verdict, ratio in (
+        ((80, 160, 320 * 1.6, 640, 1280), "outlier", 1.6),
+        ((drifting,), "unstable", 1.25),
+    ):
+        (found,) = (f for f in derived(ANOMALY, sorts({"Fast": row})) if f.verdict != "none")
+        assert (found.verdict, found.metric) == (verdict, "throughput")
+        assert found.facts["ratio"] == pytest.approx(ratio, rel=0.03)
+
+
+def test_any_exact_metric_is_compared_without_an_interval(sorts: Plant) -> None:
+    planted = sorts({"Pytorch": [(1, 100.0)] * 2, "Fast": [(1, 50.0)] * 2})
+    (found,) = derived(EXACT_COMPARISON, planted)
+    assert (found.metric, found.verdict) == ("scratch", "less")
+    assert (found.facts["low"], found.facts["high"]) == (0.5, 0.5)
+    assert keys(found) == ["exact_comparison.less"]  # nothing of a model
+
+
+def test_a_metric_without_declared_work_has_no_roofline(sorts: Plant) -> None:
+    second = Ceiling(1.0, Estimate(1.0, 30, None))
+    ceilings = Ceilings("Abacus", {"float32": second}, second)
+    assert derived(ROOFLINE, sorts({"Fast": [100]}), ceilings=ceilings) == []
+
+
+def test_each_variant_is_switched_with_the_others_fixed(sorts: Plant) -> None:
+    switches = itertools.product((False, True), repeat=2)
+    planted = sorts(
+        {
+            ("Fast", (("fused", fused), ("cached", cached))): [100 * 2.0**fused / 2.0**cached] * 2
+            for fused, cached in switches
+        }
+    )
+    found = derived(VARIANT_EFFECT, planted)
+    assert len(found) == 4
+    assert {(f.subject["switched"], *f.subject["variant"].items()): f.verdict for f in found} == {
+        ("fused", ("cached", False)): "better",
+        ("fused", ("cached", True)): "better",
+        ("cached", ("fused", False)): "worse",
+        ("cached", ("fused", True)): "worse",
+    }
+    first = found[0]
+    rows = {"implementation": ["Fast"], "cached": False, "metric": "throughput"}
+    assert first.evidence.rows == rows
+    assert first.evidence.method.startswith("median throughput with fused over that without")
+    assert first.facts["low"] == pytest.approx(2, rel=0.03)
+    variants = [finding.subject["variant"] for finding in derived(SCALING, planted)]
+    assert len(variants) == 4 * 2  # of two metrics
+    assert {"fused": True, "cached": False} in variants

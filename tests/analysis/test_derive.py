@@ -1,0 +1,171 @@
+"""All findings of a dataset, from tables to findings.json."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from analysis.deriving import check, excluded_run
+from planted.sweeps import SIZES
+
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.finding import Finding, read_findings
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.plan.published import CLAIMS
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def ceilings(tmp_path: Path) -> Path:
+    """Ceilings of the device on which the planted records were measured."""
+    timed = {"samples": [0.001] * 20, "time(s)": 0.001}
+    document = {
+        "device": "cpu",
+        "matrix_product": {"float32": {**timed, "size": 128}},
+        "copy": {**timed, "bytes": 2**20},
+        "environment": {"device_name": "Abacus"},
+    }
+    path = tmp_path / "ceilings.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def dataset(write_sweep: Write) -> list[Path]:
+    """The plans of a summary and of a sweep in which some runs failed."""
+
+    def run(name: str, causal: bool, size: int) -> Any:
+        time = size**2 * 1e-4 * (1 + causal) * (1 if name == "Flash2" else 3)
+        warnings = [{"code": "drift"}] if size == 256 else []
+        return {"forward": time, "peak": float(size), "warnings": warnings}
+
+    runs: dict[Any, Any] = {
+        (name, causal): {size: run(name, causal, size) for size in SIZES}
+        for name in ("Pytorch", "Flash2")
+        for causal in (False, True)
+    }
+    runs["Pytorch", False][1024] = runs["Pytorch", True][1024] = "oom"
+    runs["Flash2", True][512] = "incorrect"
+    headline = {name: {512: run(name, False, 512)} for name in ("Pytorch", "Flash2")}
+    return [write_sweep(headline, "summary", ""), write_sweep(runs)]
+
+
+@pytest.fixture
+def derive(tmp_path: Path) -> Callable[..., list[Finding]]:
+    """Writes the findings of planned sweeps, and reads them back; each is checked."""
+
+    def build(
+        plans: list[Path], ceilings: Path | None = None, name: str = "findings.json"
+    ) -> list[Finding]:
+        write_findings(plans, tmp_path / "tables", CLAIMS, ceilings, tmp_path / name)
+        found = read_findings(tmp_path / name)
+        check(found, ATTENTION)
+        return found
+
+    return build
+
+
+Derive = Callable[..., list[Finding]]
+
+
+def rewrite(table: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
+    """Change the rows of a table."""
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows = change(rows) or rows
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from numbers(inner)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+
+
+def test_every_kind_is_found_in_a_sweep_ratios_in_the_summary_and_the_rest_in_neither(
+    dataset: list[Path], derive: Derive, ceilings: Path
+) -> None:
+    found = derive(dataset, ceilings)
+    kinds = {(finding.experiment, finding.kind) for finding in found}
+    every = {"scaling", "comparison", "exact_comparison", "variant_effect", "out_of_memory"}
+    every |= {"crossover", "monotonicity", "anomaly", "roofline"}
+    every |= {"choice", "balance", "launch_bound", "saturation", "jump", "conclusion"}
+    of_dataset = {"claim", "environment", "correctness", "choice", "variant_gain"}
+    of_dataset |= {"worse_than_naive", "counters", "processes", "sittings", "conclusion"}
+    assert kinds == {("summary", kind) for kind in ("comparison", "exact_comparison")} | {
+        ("seq_len", kind) for kind in every
+    } | {(None, kind) for kind in of_dataset}
+    assert {finding.device for finding in found} == {"Abacus"}
+    for finding in found:
+        if finding.kind in ("comparison", "variant_effect") and finding.experiment == "seq_len":
+            assert finding.warnings == ["drift"]
+
+
+def test_the_order_of_rows_runs_and_experiments_changes_nothing(
+    dataset: list[Path], derive: Derive, tmp_path: Path
+) -> None:
+    derive(dataset)
+    shuffle = random.Random(3).shuffle
+    for path in (tmp_path / "tables").rglob("*.csv"):
+        rewrite(path, shuffle)
+    for path in dataset:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+        shuffle(plan["implementations"])
+        shuffle(plan["records"])
+        path.write_text(json.dumps(plan), encoding="utf-8")
+    derive(dataset[::-1], name="permuted.json")
+    before = (tmp_path / "findings.json").read_bytes()
+    assert (tmp_path / "permuted.json").read_bytes() == before
+
+
+def test_a_record_that_is_not_ok_never_becomes_a_number(write_sweep: Write, derive: Derive) -> None:
+    times = {size: size / 10 for size in SIZES}
+    runs = {"Pytorch": {**times, 4096: "error"}, "Flash2": {**times, 4096: "incorrect"}}
+    found = [f for f in derive([write_sweep(runs)]) if f.experiment]
+    for finding in found:
+        if finding.kind not in ("out_of_memory", "anomaly", "jump"):
+            content = finding.to_json()
+            assert 4096 not in numbers([content[k] for k in ("facts", "statements", "evidence")])
+            assert any(reason.run and reason.run["seq_len"] == 4096 for reason in finding.reasons)
+    statuses = [e["estimate"] for f in found if f.kind == "out_of_memory" for e in f.estimates]
+    assert sorted(statuses) == sorted(["ok"] * 8 + ["incorrect", "error"])
+
+
+def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(
+    write_sweep: Write, derive: Derive, tmp_path: Path, ceilings: Path
+) -> None:
+    plan = write_sweep({"Flash2": {**dict.fromkeys(SIZES, 1), 4096: "error"}})
+
+    def forget(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+        return [row | ({} if row["status"] == "ok" else {"device_name": ""}) for row in rows]
+
+    rewrite(tmp_path / "tables" / "seq_len" / "runs.csv", forget)
+    found = derive([plan], ceilings)
+    assert {finding.device for finding in found} == {"Abacus"}
+    assert "roofline" in {finding.kind for finding in found}
+
+
+def test_a_sweep_of_nothing_but_failures_still_has_its_findings_written(
+    write_sweep: Write, derive: Derive
+) -> None:
+    runs = {name: {128: "unsupported"} for name in ("Pytorch", "Flash2")}
+    found = [finding for finding in derive([write_sweep(runs)]) if finding.experiment]
+    assert {(finding.kind, finding.verdict) for finding in found} == {
+        *(("comparison", "inconclusive"), ("exact_comparison", "withheld")),
+        *(("out_of_memory", "none"), ("choice", "inconclusive"), ("balance", "inconclusive")),
+        ("conclusion", "no_numbers"),
+    }
+    for finding in found:
+        if finding.kind in ("comparison", "exact_comparison"):
+            assert excluded_run("Flash2", 128, "unsupported") in finding.reasons

@@ -1,0 +1,100 @@
+"""Causes on a GPU, of planted counters and of what was measured on an H200."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashlab.analysis.kernel_causes import CountedKernels
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
+
+NAIVE, FUSED, SHORT = (
+    Shape(16, 1024, 32, 2048, False),
+    Shape(1, 16384, 16, 2048, False),
+    Shape(16, 128, 32, 2048, False),
+)
+COPY = 4.273e9
+"""Bytes that an H200 copies in a millisecond."""
+
+
+def counted(
+    parts: int = 1,
+    busy_ms: float = 1.0,
+    moved: float = 1e8,
+    matrix: float = 20.0,
+    occupancy: float = 60.0,
+    milliseconds: float = 1.0,
+    shape: Shape = NAIVE,
+) -> CountedKernels:
+    compulsory = costs.compulsory_bytes(shape, "float16")["forward"]
+    return CountedKernels(
+        shape.seq_len, milliseconds, 15, parts, busy_ms, moved, compulsory, COPY, matrix, occupancy
+    )
+
+
+@pytest.mark.parametrize(
+    ("kernels", "expected"),
+    [
+        # Measured
+        (counted(6, 1.78, 4.87e9, 8.2, 60, 1.83), "unfused"),
+        (counted(1, 5.85, 0.318e9, 63, 12, 5.87, FUSED), "matrix_bound"),
+        (counted(3, 17.2, 1.40e9, 51, 12, 17.39, FUSED), "matrix_bound"),
+        (counted(1, 3.6, 0.268e9, 77, 18, 3.67, FUSED), "matrix_bound"),
+        (counted(5, 10.5, 2.1e9, 67, 18, 11.03, FUSED), "matrix_bound"),
+        (counted(1, 0.018, 0.03e9, 22, 40, 0.0228, SHORT), "launch_bound"),
+        # Planted
+        (counted(10, busy_ms=0.5), "launch_bound"),
+        (counted(10, busy_ms=0.5, matrix=90), "launch_bound"),
+        (counted(100, 0.95), "launch_bound"),
+        (counted(matrix=70), "matrix_bound"),
+        (counted(matrix=70, occupancy=10), "matrix_bound"),
+        (counted(matrix=70, moved=4e9), "memory_bound"),
+        (counted(moved=3.5e9), "memory_bound"),
+        (counted(5, moved=3.5e9), "unfused"),
+        (counted(occupancy=10), "occupancy"),
+        (counted(occupancy=60), "none"),
+        # In the dead zones: matrix units, DRAM, warps, short kernels
+        (counted(matrix=45), "none"),
+        (counted(matrix=45, occupancy=5), "none"),
+        (counted(moved=0.45 * COPY), "none"),
+        (counted(occupancy=25), "none"),
+        (counted(33, 0.95, occupancy=5), "none"),
+        # No launch takes half a millisecond; no cold cache makes a kernel half as slow again.
+        (counted(busy_ms=0.5, matrix=70), "none"),
+        (counted(busy_ms=1.6, matrix=70), "none"),
+    ],
+)
+def test_the_first_rule_that_holds_clearly_is_the_cause(
+    kernels: CountedKernels, expected: str
+) -> None:
+    assert kernels.verdict == expected
+
+
+def test_excess_and_traffic_are_those_of_the_pass() -> None:
+    kernels = counted(6, 1.78, 4.87e9, 8.2, 60, 1.83)
+    assert kernels.excess == pytest.approx(18.1, rel=0.01)
+    assert kernels.memory == pytest.approx(64, rel=0.01)
+
+
+TRUTHS: dict[str, dict[str, Any]] = {
+    "matrix_bound": {"matrix": 54.0, "occupancy": 12.0},
+    "unfused": {"parts": 5, "moved": 0.54 * COPY},
+    "occupancy": {"matrix": 36.0, "occupancy": 18.0},
+    "launch_bound": {"parts": 40, "busy_ms": 0.7},
+}
+WAVERING = ("busy_ms", "moved", "matrix", "occupancy")
+
+
+@given(st.sampled_from(sorted(TRUTHS)), st.lists(st.floats(0.9, 1.1), min_size=4, max_size=4))
+def test_counters_that_are_off_by_a_tenth_give_no_contrary_cause(
+    expected: str, off: list[float]
+) -> None:
+    usual = {"busy_ms": 1.0, "moved": 1e8, "matrix": 20.0, "occupancy": 60.0}
+    drawn = usual | TRUTHS[expected]
+    drawn |= {name: drawn[name] * factor for name, factor in zip(WAVERING, off, strict=True)}
+    drawn["busy_ms"] = min(drawn["busy_ms"], 1.0)
+    assert counted(**drawn).verdict in {expected, "none"}

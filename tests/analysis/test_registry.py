@@ -1,0 +1,50 @@
+"""What every kind declares, and the schema of findings.json that follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+from analysis.deriving import VALID, Plant, the_one
+
+from flashlab.analysis.kind import Kind
+from flashlab.analysis.kinds.comparison import COMPARISON
+from flashlab.analysis.registry import KINDS, findings_schema
+from flashlab.files import json_text
+from flashlab.telling.codes import VERDICTS
+from flashlab.telling.teller import Teller
+from schemas import COMMAND, FILE
+
+
+def test_the_schema_is_that_of_the_registry() -> None:
+    current = FILE.read_text(encoding="utf-8") == json_text(findings_schema())
+    assert current, f"{FILE.name} is stale; renew it with: {COMMAND}"
+    jsonschema.Draft202012Validator.check_schema(findings_schema())
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("language", ["zh_TW", "en"])
+def test_a_kind_and_its_verdicts_have_names(kind: Kind, language: str) -> None:
+    teller = Teller(language)
+    assert teller.text(kind.label)
+    assert all(teller.text(VERDICTS[verdict]) for verdict in kind.verdicts)
+    assert set(kind.alarming) <= set(kind.verdicts) and len(set(kind.verdicts)) >= 2
+    assert (kind.told == "briefly") == (kind.strength is not None)
+    assert kind.of_experiment or kind.of_dataset
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"verdict": "good"}, {"kind": "opinion"}, {"evidence": {}}, {"verdict": "crosses"}),
+        *({"reasons": ["no_samples"]}, {"rank": -1}, {"told": None}, {"params": {}}),
+        *({"statements": [{"is": "Label", "key": "x"}]}, {"statements": [{"key": "x"}]}),
+        {"statements": [{"is": "Statement", "key": "x", "values": {"low": {"is": "Guess"}}}]},
+    ],
+    ids=str,
+)
+def test_what_is_no_finding_is_refused(sweep: Plant, wrong: dict[str, Any]) -> None:
+    found = the_one(COMPARISON, sweep({"Pytorch": [2], "Flash2": [1]})).to_json()
+    assert VALID.is_valid([found])
+    assert not VALID.is_valid([{**found, **wrong}])

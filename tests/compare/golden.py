@@ -1,0 +1,230 @@
+"""What compare, history and bench print of planted data, as it is kept in ``golden/``.
+
+`PYTHONPATH=workflow:tests python tests/compare/golden.py` writes the files anew; `git diff` then
+shows what has changed for a reader.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import random
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from compare.recordings import Recording, record, runs
+
+from flashlab.__main__ import main
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import find_implementations
+from flashlab.compare.bench import PASSES
+from flashlab.compare.bench_table import Ceiling, blocks, describe
+from flashlab.compare.interleave import Candidate, pair_ratios
+from flashlab.compare.looks import PROCESSES, look_at
+from flashlab.compare.printing import as_text
+from flashlab.compare.targets import Target
+from flashlab.files import write_json
+from flashlab.records import Record, write_record
+
+GOLDEN = Path(__file__).parent / "golden"
+LANGUAGES = ("en", "zh_TW")
+COMMITS = [f"{number:x}" * 8 for number in range(12)]
+FAILED = {"status": "incorrect", "message": "wrong", "metrics": {}}
+
+
+def _stating(recording: Recording, sources: Mapping[str, Any], **environment: Any) -> Recording:
+    """The same recording with more of its surroundings stated."""
+    return {
+        run: [
+            replace(
+                each,
+                environment={**each.environment, **environment},
+                sources={**each.sources, **sources},
+            )
+            for each in records
+        ]
+        for run, records in recording.items()
+    }
+
+
+def two_sides() -> tuple[Recording, Recording]:
+    """Two sides with every verdict, of five implementations and a few that one side lacks."""
+    quiet = {"spread": 0.002}
+    flash2, flash4 = runs(masks=(False, True)), runs(implementation="Flash4")
+    mine, loud = runs((256, 1024, 4096), implementation="Mine"), runs(implementation="Loud")
+    level = runs(implementation="Level")
+    lost, new = runs(implementation="Lost"), runs((256,), implementation="New")
+    before = (
+        record(flash2, 1, **quiet)
+        | record(flash4, 2, **quiet)
+        | record(mine, 3, **quiet)
+        | record(loud, 4, spread=0.05)
+        | record(level, 12, **quiet)
+        | record(lost, 5)
+    )
+    after = (
+        record(
+            flash2,
+            6,
+            **quiet,
+            factor=lambda run: (
+                1.1 + run["seq_len"] / 1e5 if run["causal"] and run["seq_len"] >= 4096 else 1
+            ),
+        )
+        | record(flash4, 7, **quiet, factor=lambda run: 0.7, peak=12.0)
+        | record(mine, 8, **quiet, factor=lambda run: 0.5, peak=8.0)
+        | record(loud, 9, spread=0.05, factor=lambda run: 1.03)
+        | record(level, 13, **quiet)
+        | record(new, 10)
+    )
+    before[mine[0]] = [replace(r, **FAILED) for r in before[mine[0]]]
+    after[mine[1]] = [replace(r, **{**FAILED, "status": "oom"}) for r in after[mine[1]]]
+    warned = after[flash2[-1]]
+    warned[1] = replace(warned[1], warnings=({"code": "throttled"},))
+    after[flash2[-1]] = warned
+    kernel = {"implementation_digest": "c" * 64}
+    changed = {run: after[run] for run in flash2}
+    return (
+        _stating(before, {}, commit="1" * 40, dirty=False),
+        _stating(after, {}, device_name="Slate", driver="2", commit="2" * 40, dirty=True)
+        | _stating(changed, kernel, device_name="Slate", driver="2", commit="2" * 40, dirty=True),
+    )
+
+
+def single_processes() -> tuple[Recording, Recording]:
+    """Two sides of a run that was measured in one process, once half as slow again."""
+    measured = runs((256, 1024))
+    return (
+        record(measured, 1, processes=1),
+        record(measured, 2, processes=1, factor=lambda run: 1.5 if run["seq_len"] == 256 else 1),
+    )
+
+
+def history() -> list[Record]:
+    """Twelve commits: a pass slower by a fifth from the seventh on, memory lower from the tenth."""
+    found = []
+    for position, commit in enumerate(COMMITS):
+        factor, peak = (1.2 if position >= 6 else 1.0), (8.0 if position >= 9 else 10.0)
+        measured = record(
+            runs((256,)), position, spread=0.002, factor=lambda run, f=factor: f, peak=peak
+        )
+        stated = _stating(
+            measured, {"versions": {"torch": "2.0", "driver": None}}, commit=commit, dirty=False
+        )
+        found += [
+            replace(each, started=f"2026-01-{position + 1:02}T00:00:00+00:00")
+            for records in stated.values()
+            for each in records
+        ]
+    return found
+
+
+def bench() -> tuple[str, list[dict[str, Any]]]:
+    """A bench with a kernel that is slower forward, one that is undecided, and one that is wrong.
+
+    The text after the first process and at the end, and the data at the end.
+    """
+    drawn = random.Random(1)
+
+    def batches(milliseconds: float, count: int) -> list[list[float]]:
+        return [[milliseconds * 1e-3 * drawn.gauss(1, 0.002)] * 3 for _ in range(count)]
+
+    kernel = find_implementations()["Flash2"]
+    run = attention_run("Flash2", Shape(1, 512, 8, 512, True), "float32", "cpu")
+    candidates = [
+        Candidate(Target(label, kernel), run)
+        for label in ("Flash2", "HEAD~1:kernels/mine.py", "loud.py", "wrong.py", "wide.py")
+    ]
+    candidates[3].end_with({"status": "incorrect", "message": "relative error: out 1.8, dqkv 0.9"})
+    candidates[4].end_with({"status": "unsupported", "message": "head_dim 64 is not supported"})
+    candidates[1].warnings = [(), ({"code": "throttled"},)]
+    for each in candidates[:3]:
+        each.metrics = {"peak_memory": {"unit": "MiB", "value": 644.0}}
+    ceiling, printed = Ceiling(1.5, "of ceiling"), []
+    for process in range(PROCESSES):
+        for each, forward, offset in zip(candidates, (2.0, 2.5, 2.02), (0, 0, 0.08), strict=False):
+            drift = 1 + offset * (process - 1.5)
+            for name, time in (("forward_time", forward * drift), ("backward_time", 6.0)):
+                each.batches.setdefault(name, []).append(batches(time, 20))
+                look = look_at(pair_ratios(each, candidates[0], name))
+                if look is not None and each is not candidates[0]:
+                    each.looks[name] = look
+        if process in (0, PROCESSES - 1):
+            described = describe(ATTENTION, candidates, PASSES, 0.05, ceiling)
+            printed.append(as_text(blocks(described, ceiling)))
+    return "\n".join(printed), described
+
+
+def _keep(folder: Path, records: Iterator[Record]) -> None:
+    for number, each in enumerate(records):
+        write_record(folder / f"{each.run.slug}-{number}.json", each)
+
+
+def _printed(*call: str) -> str:
+    """What a command prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(call) == 0
+    return printed.getvalue()
+
+
+def _page(text: str) -> str:
+    """A page without its styles and drawings."""
+    text = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
+    return re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL)
+
+
+def _rounded(text: str) -> str:
+    """JSON, its numbers to nine digits: processors differ in the last ones."""
+    document = json.loads(text, parse_float=lambda number: float(f"{float(number):.9g}"))
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def texts() -> dict[str, str]:
+    """Every text by the name of its file. Works in a folder of its own."""
+    found: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, (before, after) in (("sides", two_sides()), ("single", single_processes())):
+            for side, recording in (("before", before), ("after", after)):
+                _keep(Path(name, side), (r for records in recording.values() for r in records))
+            with contextlib.chdir(name):
+                compared = ("compare", "before", "after")
+                for language in LANGUAGES:
+                    words = ("--language", language)
+                    found[f"{name}.{language}.txt"] = _printed(*compared, *words)
+                markdown = ("--format", "markdown", "--language", "en")
+                found[f"{name}.md"] = _printed(*compared, *markdown)
+                document = _printed(*compared, "--format", "json")
+                if name == "single":
+                    found[f"{name}.json"] = _rounded(document)
+                    continue
+                write_json(
+                    Path("comparison.json"),
+                    {**json.loads(document), "languages": ["zh_TW", "en"]},
+                )
+                given = ("--comparison", "comparison.json")
+                main(["comparison-figures", *given, "--output", "figures"])
+                page = ("--figures", "figures", "--output", "compare.html")
+                main(["comparison-page", *given, *page])
+                found[f"{name}.html"] = _page(Path("compare.html").read_text(encoding="utf-8"))
+        _keep(Path("history"), iter(history()))
+        asked = ("history", "history", "--repository", "none")
+        for language in LANGUAGES:
+            words = ("--language", language)
+            found[f"history.{language}.txt"] = _printed(*asked, *words)
+        found["history.md"] = _printed(*asked, "--format", "markdown", "--language", "en")
+        found["history.json"] = _rounded(_printed(*asked, "--format", "json"))
+        found["history.html"] = _page(_printed(*asked, "--format", "html"))
+    found["bench.txt"], described = bench()
+    found["bench.json"] = _rounded(json.dumps(described))
+    return found
+
+
+if __name__ == "__main__":
+    for name, text in texts().items():
+        (GOLDEN / name).write_text(text, encoding="utf-8")

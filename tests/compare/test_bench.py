@@ -1,0 +1,333 @@
+"""A bench as the kernel engineer calls it, on the CPU."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from flashlab.__main__ import main
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.checking.shapes import ShapeError
+from flashlab.compare.bench import shapes_of
+from flashlab.compare.bench_process import Patience
+from flashlab.files import read_json
+from flashlab.measuring import start
+from flashlab.plan.identity import MEASURING_PROCESS, measuring_digest
+from flashlab.records import Record, RecordError, parse_record, read_record
+
+KERNEL = """
+import os, time
+from pathlib import Path
+
+import torch
+
+from .lib.pace import PAUSE_SECONDS, VERSION
+
+
+def attention(qkv, causal):
+    begin = time.monotonic_ns()
+    q, k, v = qkv.transpose(1, 3).unbind(2)
+    scores = q @ k.mT * qkv.shape[-1] ** -0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -1e9)
+    out = (torch.softmax(scores, -1) @ v).transpose(1, 2)
+    time.sleep(PAUSE_SECONDS)
+    with Path(os.environ["CALLS"]).open("a") as calls:
+        calls.write(f"{os.getpid()} {VERSION} {begin} {time.monotonic_ns()}\\n")
+    return out * SCALE
+"""
+SHAPE = "B1,N64,H2,D16,causal"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a kernel: in which process, of which version, its begin and its end (ns)."""
+
+    process: int
+    version: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A bench that has ended: its status, what it printed and wrote, its records, kernels' calls.
+
+    The calls are in order of their ends.
+    """
+
+    status: int
+    printed: str
+    document: dict[str, Any]
+    records: list[Record]
+    calls: list[Call]
+
+
+def kernel(scale: float) -> str:
+    return f"SCALE = {scale}\n{KERNEL}"
+
+
+def environment(root: Path, folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")}
+
+
+@pytest.fixture(scope="module")
+def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A kernel, itself at a revision when what it imports was far slower, and one that is wrong."""
+    folder = tmp_path_factory.mktemp("bench")
+    git = ("git", "-C", str(folder), "-c", "user.name=T", "-c", "user.email=t@example.org")
+    pace = folder / "kernels" / "lib" / "pace.py"
+    pace.parent.mkdir(parents=True)
+    (folder / "kernels" / "mine.py").write_text(kernel(1.0))
+    subprocess.run([*git, "init", "-q"], check=True)
+    for version, pause in (("then", 0.02), ("now", 0)):
+        pace.write_text(f"VERSION, PAUSE_SECONDS = {version!r}, {pause}\n")
+        subprocess.run([*git, "add", "kernels"], check=True)
+        subprocess.run([*git, "commit", "-qm", f"Pause as {version}"], check=True)
+    (folder / "kernels" / "wrong.py").write_text(kernel(2.0))
+    targets = ("kernels/mine.py", "HEAD~1:kernels/mine.py", "kernels/wrong.py")
+    order = ("--shape", SHAPE, "--pass", "forward", "--seconds", "0.4", "--json", "said.json")
+    ended = subprocess.run(
+        [sys.executable, "-m", "flashlab", "bench", *targets, *order],
+        cwd=folder,
+        env=environment(root, folder),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    runs = {
+        name: attention_run(name, Shape(1, 64, 2, 32, True), "float32", "cpu")
+        for name in ("mine", "wrong")
+    }
+    records = [
+        read_record(path, runs[path.name.partition("-")[0]])
+        for path in sorted((folder / "results" / "bench").iterdir())
+    ]
+    calls = [
+        Call(int(process), version, int(begin), int(end))
+        for process, version, begin, end in map(
+            str.split, (folder / "calls").read_text().splitlines()
+        )
+    ]
+    document = read_json(folder / "said.json")
+    return Bench(ended.returncode, ended.stdout, document, records, calls)
+
+
+def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None:
+    processes = {(call.version, call.process) for call in bench.calls}
+    # Four of each, and one of the kernel that is wrong; the kernel's own file never changed.
+    assert Counter(version for version, _ in processes) == {"then": 4, "now": 4 + 1}
+    digests = {
+        record.protocol["place"]: record.sources["implementation_digest"]
+        for record in bench.records
+    }
+    assert digests[0] != digests[1]
+
+
+def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(bench: Bench) -> None:
+    final = bench.printed.rpartition("provisional")[2]
+    assert re.search(r"^HEAD~1:kernels/mine.py +forward .*slower *$", final, re.MULTILINE)
+    assert re.search(r"^kernels/wrong.py +incorrect *$", final, re.MULTILINE)
+    assert "\nkernels/wrong.py: relative error against float64" in final
+    assert bench.status == 1
+
+
+def test_a_provisional_verdict_is_marked_as_such(bench: Bench) -> None:
+    provisional = bench.printed.partition("provisional, after")[0]
+    assert re.search(r"^HEAD~1:kernels/mine.py +forward .*slower\? *$", provisional, re.MULTILINE)
+
+
+def test_its_data_hold_what_the_table_says(bench: Bench) -> None:
+    (shape,) = bench.document["shapes"]
+    assert (bench.document["benchmark"], shape["shape"]) == ("attention", SHAPE)
+    mine, then, wrong = shape["implementations"]
+    assert [entry["status"] for entry in (mine, then, wrong)] == ["ok", "ok", "incorrect"]
+    (timed,) = then["passes"]
+    assert (timed["pass"], timed["verdict"], timed["final"]) == ("forward", "slower", True)
+    assert timed["ratio"]["low"] < timed["ratio"]["value"] < timed["ratio"]["high"]
+    row = f"{timed['milliseconds']:.4g} ± "
+    final = bench.printed.rpartition("provisional")[2]
+    assert re.search(rf"^HEAD~1:kernels/mine.py +forward +{re.escape(row)}", final, re.MULTILINE)
+    assert "ratio" not in mine["passes"][0]
+    assert wrong["message"].startswith("relative error") and not wrong["passes"]
+
+
+def test_a_hanging_kernel_is_ended_at_its_time_limit(root: Path, tmp_path: Path) -> None:
+    hanging = "import time\n\n\ndef attention(qkv, causal):\n    time.sleep(600)\n"
+    (tmp_path / "hangs.py").write_text(hanging)
+    ended = subprocess.run(
+        [sys.executable, "-m", "flashlab", "bench", "hangs.py", "--shape", SHAPE, "--timeout", "2"],
+        cwd=tmp_path,
+        env=environment(root, tmp_path),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert ended.returncode == 1
+    assert "hangs.py: timed out after 2 s; --timeout SECONDS allows more" in ended.stdout
+
+
+def test_a_step_may_take_a_minute_or_ten_times_as_long_as_another_took() -> None:
+    patience = Patience(None)
+    patience.note("batch", 0.02)
+    assert patience.limit("batch") == 60
+    patience.note("prepare", 20.0)
+    patience.note("prepare", 5.0)
+    assert (patience.limit("prepare"), patience.limit("batch")) == (200, 60)
+    assert Patience(3.0).limit("prepare") == 3
+
+
+def test_implementations_take_turns_and_are_never_measured_at_once(bench: Bench) -> None:
+    times = [time for call in bench.calls for time in (call.begin, call.end)]
+    assert times == sorted(times)
+    processes = [call.process for call in bench.calls]
+    turns = [process for process, _ in itertools.groupby(processes)]
+    # Two implementations in four processes each, at least ten batches of each; one that was wrong.
+    assert len(set(processes)) == 2 * 4 + 1
+    assert len(turns) >= 4 * 10
+
+
+def test_its_records_are_of_each_process_and_hold_what_was_asked_for(bench: Bench) -> None:
+    measured = [record for record in bench.records if record.status == "ok"]
+    assert sorted((r.protocol["place"], r.process) for r in measured) == [
+        (place, process) for place in (0, 1) for process in range(4)
+    ]
+    first = next(record for record in measured if record.process == 0)
+    assert set(first.metrics) == {"forward_time", "peak_memory"}
+    assert first.gate is not None
+    assert [r.status for r in bench.records if r not in measured] == ["incorrect"]
+
+
+def test_its_records_never_stand_for_sampled_ones(bench: Bench, tmp_path: Path) -> None:
+    record = bench.records[0]
+    assert record.protocol["name"] == "interleaved"
+    # Their code differs too, so that no plan asks for a file of this name.
+    digest = measuring_digest("flashlab.benchmarks.attention.measure", MEASURING_PROCESS)
+    assert record.sources["measuring_digest"] != digest
+    # And as a sampled record it would be refused.
+    document = record.to_json()
+    document["record"]["protocol"] = {"name": "sampled"}
+    with pytest.raises(RecordError, match="measures"):
+        parse_record(document, "it")
+
+
+class Watch:
+    """A bench that watches a kernel of its own, and what it has printed so far."""
+
+    def __init__(self, root: Path, folder: Path, source: str) -> None:
+        self.file = folder / "kernels" / "mine.py"
+        (folder / "kernels" / "lib").mkdir(parents=True)
+        (folder / "kernels" / "lib" / "pace.py").write_text("VERSION, PAUSE_SECONDS = 'v', 0\n")
+        self.file.write_text(source)
+        order = ("kernels/mine.py", "--watch", "--shape", SHAPE, "--pass", "forward")
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "flashlab", "bench", *order, "--seconds", "0.1"],
+            cwd=folder,
+            env=environment(root, folder),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            # A process started in the background would pass on that it ignores Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    def read_until(self, text: str) -> str:
+        """What it prints up to a line with this text."""
+        assert self.process.stdout is not None
+        printed = ""
+        for line in self.process.stdout:
+            printed += line
+            if text in line:
+                return printed
+        raise AssertionError(f"ended without {text!r}: {printed}")
+
+
+@pytest.fixture
+def watch(root: Path, tmp_path: Path) -> Iterator[Watch]:
+    """A bench that watches a kernel, which saves its own next version when it is first timed."""
+    fixed = kernel(1.0)
+    saves_itself = (
+        "from pathlib import Path\n"
+        f"if Path(__file__).with_name('checked').exists(): Path(__file__).write_text({fixed!r})\n"
+        "Path(__file__).with_name('checked').touch()\n"
+    )
+    watch = Watch(root, tmp_path, saves_itself + fixed)
+    yield watch
+    watch.process.kill()
+    watch.process.wait()
+
+
+def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(watch: Watch) -> None:
+    # Saved between two of its processes: nothing is said of a mixture of versions.
+    before = watch.read_until("kernels/mine.py was saved while it was measured")
+    assert "after" not in before.rpartition("provisional, after")[2]
+    assert re.search("^kernels/mine.py +forward", watch.read_until("watching"), re.MULTILINE)
+
+    watch.file.write_text("def attention(:\n")
+    assert "kernels/mine.py: line 1: invalid syntax" in watch.read_until("watching")
+
+    watch.file.write_text(kernel(2.0))
+    assert "\nkernels/mine.py: relative error" in watch.read_until("watching")
+
+    started = psutil.Process(watch.process.pid).children(recursive=True)
+    watch.process.send_signal(signal.SIGINT)
+    printed, _ = watch.process.communicate(timeout=60)
+    assert (watch.process.returncode, printed) == (130, "")
+    _, left = psutil.wait_procs(started, timeout=60)
+    assert started and not left
+
+
+@pytest.mark.parametrize(
+    ("sweep", "lengths"),
+    [("seq_len=128:1000", [128, 256, 512]), ("seq_len=96,100", [96, 100]), (None, [64])],
+)
+def test_a_sweep_takes_the_place_of_the_size_in_the_shape(
+    sweep: str | None, lengths: list[int]
+) -> None:
+    assert [s.seq_len for s in shapes_of([SHAPE], sweep, "cpu")] == lengths
+
+
+def test_a_swept_head_dim_takes_the_place_of_the_embedding() -> None:
+    (shape,) = shapes_of(["B1,N8,H2,E64,full"], "head_dim=128", "cpu")
+    assert (shape.num_heads, shape.emb_dim) == (2, 256)
+
+
+@pytest.mark.parametrize("sweep", ["seq_len", "seq_len=9:3", "seq_len=0:4", "mask=1:2"])
+def test_a_sweep_that_is_none_says_what_is_one(sweep: str) -> None:
+    with pytest.raises(ShapeError, match="seq_len"):
+        shapes_of([SHAPE], sweep, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["Flsh2"], "did you mean Flash2"),
+        (["no/such.py"], "there is no file no/such.py"),
+        (["HEAD:no_such.py"], "there is no file no_such.py at HEAD"),
+        (["no-such:flash2.py"], "git: Not a valid object name no-such"),
+        (["Flash2", "--shape", "N0"], "the form is"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_message(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(start, "start_own_parent", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", *arguments])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from compare.recordings import Recording, record, runs
+
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.compare.listing import cells
+from flashlab.compare.sentences import Sentences
+from flashlab.compare.two_sides import compare_records
+from flashlab.runs import Run
+
+
+def compared(one: Recording, other: Recording) -> dict[str, Any]:
+    return compare_records(ATTENTION, ("before", one), ("after", other))
+
+
+def concluded(slow: Callable[[Run], bool], masks: tuple[bool, ...] = (False,)) -> list[str]:
+    """What is concluded where the runs that `slow` names take 10% longer."""
+    measured = runs(masks=masks)
+    one = record(measured, 1, spread=0.002)
+    other = record(measured, 2, spread=0.002, factor=lambda run: 1.1 if slow(run) else 1.0)
+    document = compared(one, other)
+    return Sentences(document, "en").conclusions
+
+
+@pytest.mark.parametrize(
+    ("slow", "where"),
+    [
+        (lambda run: run["seq_len"] >= 4096, "for N ≥ 4096 (4 of 8 shapes)"),
+        (lambda run: run["seq_len"] <= 1024, "for N ≤ 1024 (4 of 8 shapes)"),
+        (lambda run: run["seq_len"] == 1024, "for N = 1024 (2 of 8 shapes)"),
+        (lambda run: run["causal"], "for causal shapes (4 of 8 shapes)"),
+        (
+            lambda run: run["causal"] and run["seq_len"] >= 4096,
+            "for N ≥ 4096, causal shapes (2 of 8 shapes)",
+        ),
+        (lambda run: True, "at all 8 shapes"),
+        (
+            lambda run: (run["seq_len"], run["causal"]) in [(256, False), (4096, True)],
+            "at 2 of 8 shapes (B1 N256 H8 E512 full, B1 N4096 H8 E512 causal)",
+        ),
+    ],
+)
+def test_the_fewest_conditions_that_describe_the_change_are_named(
+    slow: Callable[[Run], bool], where: str
+) -> None:
+    (sentence,) = concluded(slow, masks=(False, True))
+    assert sentence.startswith(f"Flash2 is slower {where}: its forward time is ")
+
+
+def test_identical_code_is_concluded_to_state_no_difference() -> None:
+    (sentence,) = concluded(lambda run: False)
+    assert sentence == (
+        "No difference can be claimed: of 12 comparisons, 12 are equal within ±5% and 0 are "
+        "undecided."
+    )
+
+
+def test_differences_of_the_environments_are_told_first() -> None:
+    measured = runs()
+    one, other = record(measured, 1), record(measured, 2)
+    agreeing = compared(one, other)
+    assert Sentences(agreeing, "en").environments == [
+        "The recorded environments do not differ.",
+        "The kernels and the measuring code are the same on both sides.",
+    ]
+    changed = {
+        run: [
+            replace(r, environment={**r.environment, "driver": "2", "device_name": "Slate"})
+            for r in records
+        ]
+        for run, records in other.items()
+    }
+    rows = {row["field"]: row for row in compared(one, changed)["environments"]}
+    assert (rows["device_name"]["one"], rows["device_name"]["other"]) == (["Abacus"], ["Slate"])
+    assert rows["device_name"]["verdict"] == "differs"
+    assert rows["driver"]["verdict"] == "unstated"
+    assert rows["torch"]["verdict"] == "agrees"
+
+
+def test_an_interval_without_bounds_is_not_printed_to_the_digit() -> None:
+    document = compared(record(runs(), 1), record(runs(), 2))
+    pair = {**document["pairs"][0], "low": 3.2e-5, "high": 126000.0}
+    words = Sentences(document, "en")
+    assert "< 0.01–> 100" in cells(pair, words)
+    pair = {**pair, "low": 0.934, "high": 1.0499}
+    assert "0.934–1.0499" in cells(pair, words)

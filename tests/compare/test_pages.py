@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from compare.recordings import record, runs
+
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.compare.dumbbells import draw_comparison
+from flashlab.compare.rendered import write_page, write_pdf
+from flashlab.compare.two_sides import compare_records
+from flashlab.files import write_json
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison with its figures: of one implementation slower, of a run that failed."""
+    folder, measured = tmp_path_factory.mktemp("comparison"), runs([256, 1024])
+    one = record(measured, 1)
+    other = record(measured, 2, factor=lambda run: 1.3 if run["seq_len"] == 1024 else 1.0)
+    document = compare_records(ATTENTION, ("<before>", one), ("after", other))
+    write_json(folder / "comparison.json", {**document, "languages": ["zh_TW", "en"]})
+    draw_comparison(folder / "comparison.json", folder / "figures")
+    return folder
+
+
+def test_the_figures_have_a_row_for_each_run_and_a_panel_for_each_metric_that_varies(
+    folder: Path,
+) -> None:
+    (figure,) = folder.joinpath("figures").glob("*.svg")
+    drawn = figure.read_text(encoding="utf-8")
+    assert figure.name == "Flash2-1.svg"
+    assert drawn.count("B1 N1024 H8 E512 full") == 1
+    assert "Forward" in drawn
+    assert "Backward" in drawn
+    assert "Peak memory" not in drawn
+
+
+def test_the_pdf_states_the_conclusion_in_both_languages_and_carries_the_data(
+    folder: Path,
+) -> None:
+    pdf = folder / "compare.pdf"
+    write_pdf(folder / "comparison.json", folder / "figures", pdf)
+    text = subprocess.run(
+        ["pdftotext", "-layout", str(pdf), "-"], check=True, capture_output=True, text=True
+    ).stdout
+    assert "<before>" in text
+    assert "Flash2 is slower for N = 1024" in text.replace("\u00a0", " ")
+    assert "變慢" in text
+    packed = subprocess.run(
+        ["pdfdetach", "-savefile", "comparison.json", "-o", str(folder / "kept.json"), str(pdf)],
+        check=True,
+    )
+    assert packed.returncode == 0
+    kept = json.loads(folder.joinpath("kept.json").read_text(encoding="utf-8"))
+    assert kept == json.loads(folder.joinpath("comparison.json").read_text(encoding="utf-8"))
+
+
+def test_the_page_is_one_file_that_loads_nothing_and_lists_every_run(folder: Path) -> None:
+    page = folder / "compare.html"
+    write_page(folder / "comparison.json", folder / "figures", page)
+    text = page.read_text(encoding="utf-8")
+    assert "default-src &#39;none&#39;" in text or "default-src 'none'" in text
+    assert not any(loads in text for loads in ("<script", "<link", "<img", "@font-face", "@import"))
+    assert "&lt;before&gt;" in text
+    assert "<before>" not in text
+    assert text.count("<tr class=") == 6

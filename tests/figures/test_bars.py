@@ -1,0 +1,79 @@
+"""Alternatives, whole problems, steps and curves: what is not a line along sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from figures.drawn import BOTH, drawn, lines_of, sweep_of, texts_of
+from matplotlib.patches import Rectangle
+
+from flashlab.analysis.experiment import Sweep, step_metric
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.benchmarks.ladder.declaration import LADDER
+from flashlab.benchmarks.training.declaration import TRAINING
+from flashlab.figures.lines import draw_small
+from flashlab.figures.steps import LOOKS, draw_steps
+
+
+def training(**results: Any) -> Sweep:
+    """Implementations at one seed, compiled and not."""
+    rows = {name: [value] for name, value in results.items()}
+    return sweep_of(rows, [1337], (False, True), of="seed", benchmark=TRAINING)
+
+
+def test_alternatives_are_bars_with_their_values_or_what_became_of_them() -> None:
+    sweep = training(Pytorch=120.0, Flash2="oom")
+    figure = drawn(sweep, "time")
+    (axes,) = figure.axes
+    widths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert widths == [120.0, 180.0]
+    said = texts_of(figure)
+    assert said.count("× 記憶體不足 out of memory") == 2
+    assert {"120", "180", "Pytorch", "Flash2", "未編譯 Eager", "編譯 Compiled"} <= set(said)
+    small = dict(draw_small(sweep, BOTH))
+    assert list(small) == ["row-speedup", "row-memory"]
+    in_short = texts_of(small["row-speedup"])
+    assert in_short.count("×") == 2 and "記憶體不足 out of memory" in in_short
+
+
+def test_whole_problems_stand_side_by_side_with_no_line_between_them() -> None:
+    rows = {"Pytorch": [1.0, 2.0, "oom"], "Flash2": [3.0, 4.0, 5.0]}
+    figure = drawn(sweep_of(rows, [1, 10, 28], of="case", benchmark=LADDER), "time")
+    (line,) = lines_of(figure, "Flash2")
+    assert line.get_xdata().tolist() == [0, 1, 2] and line.get_linestyle() == "None"
+    expected = {"1", "10", "28", "測資 Test case t", "Pytorch: 記憶體不足 out of memory, t = 28"}
+    assert expected <= set(texts_of(figure))
+
+
+@pytest.mark.parametrize("verdict", LOOKS)
+def test_a_step_is_a_bar_in_the_look_of_its_verdict(verdict: str) -> None:
+    sweep = sweep_of({"First": [8.0], "Second": [2.0]}, [28], of="case", benchmark=LADDER)
+    first, second = sweep.plan["implementations"]
+    entries = [first, {**second, "previous": "First"}]
+    sweep = replace(sweep, plan={**sweep.plan, "implementations": entries})
+    subject = {"implementation": "Second", "metric": step_metric(sweep).name}
+    estimate = {"value": 28, "estimate": 4.0, "verdict": verdict}
+    evidence = Evidence("", {}, "by hand", 12, [estimate])
+    found = Finding("step", sweep.name, "Abacus", subject, verdict, evidence, [])
+    figure = draw_steps(sweep, [found], ["en"])
+    bar = figure.axes[0].patches[-1]
+    assert isinstance(bar, Rectangle) and bar.get_x() + bar.get_width() == pytest.approx(4.0)
+    other = Rectangle((0, 0), 1, 1, **LOOKS[verdict])
+    assert (bar.get_facecolor(), bar.get_edgecolor()) == (
+        *(other.get_facecolor(), other.get_edgecolor()),
+    )
+    assert {"t = 28", "1.00×", "4.00×  (×4.00)", "undecided"} <= set(texts_of(figure))
+
+
+def test_curves_are_drawn_step_by_step_with_their_differences_from_the_naive_one() -> None:
+    sweep = training(Pytorch=1.0, Flash2=1.0)
+    samples = {
+        (*sweep.key_of(run), "loss"): [[4.0, 3.0 + i, 2.0]] for i, run in enumerate(sweep.runs)
+    }
+    figure = drawn(replace(sweep, samples=samples), "loss")
+    upper, lower = ([list(line.get_ydata()) for line in axes.lines] for axes in figure.axes)
+    assert upper == [[4.0, 3.0 + i, 2.0] for i in range(4)]
+    assert lower[:3] == [[0.0, float(i), 0.0] for i in range(1, 4)]
+    assert "Difference from Pytorch [Eager]" in " ".join(texts_of(figure))

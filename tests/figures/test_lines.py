@@ -1,0 +1,178 @@
+"""The figures of an experiment along its sweep: which values, marks, labels and words they show."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from figures.drawn import BOTH, clipped, drawn, lines_of, marks_of, overlapping, sweep_of, texts_of
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from flashlab.analysis.experiment import Sweep
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.model import UnknownNameError
+from flashlab.figures.lines import draw_small
+from flashlab.figures.style import COLOURS, looks_of, muted
+
+TIMES = {"Pytorch": [1, 4, 16, "oom"], "Flash2": [0.5, 1, 2, 4]}
+"""At four lengths; the naive one runs out of memory at the last."""
+
+
+def test_a_figure_says_in_text_what_it_shows_in_both_languages() -> None:
+    for quantity, titles in {
+        "time": {"前向時間 Forward time (ms)", "反向時間 Backward time (ms)"},
+        "rate": {"前向速率 Forward rate (TFLOP/s)", "反向速率 Backward rate (TFLOP/s)"},
+        "memory": {"峰值記憶體 Peak memory (MiB)"},
+    }.items():
+        figure = drawn(sweep_of(TIMES), quantity)
+        expected = {"128", "256", "512", "1024", "序列長度 Sequence length N", "Flash2", "Pytorch"}
+        assert expected | titles <= set(texts_of(figure))
+        assert figure.get_figwidth() * 25.4 == pytest.approx(84)
+
+
+def test_a_figure_speaks_only_the_languages_that_were_asked_for() -> None:
+    said = texts_of(drawn(sweep_of(TIMES), "time", languages=["en"]))
+    assert {"Forward time (ms)", "Pytorch: out of memory, N = 1024"} <= set(said)
+    assert not any(ord(character) > 0x2E80 for character in "".join(said))
+
+
+def test_a_line_goes_through_the_values_with_their_intervals() -> None:
+    forward, backward = drawn(sweep_of(TIMES), "time").axes
+    line, bars = lines_of(forward.figure, "Flash2")[0], forward.collections[1]
+    assert line.get_xydata().tolist() == [[128, 0.5], [256, 1], [512, 2], [1024, 4]]
+    first, *_ = bars.get_segments()
+    assert first.ravel().tolist() == pytest.approx([128, 0.495, 128, 0.505])
+    assert forward.get_ylim() == backward.get_ylim()  # so that the two can be compared
+    assert not drawn(sweep_of(TIMES, spread=None), "time").axes[0].collections
+
+
+def test_a_run_out_of_memory_is_marked_and_not_drawn_as_a_point() -> None:
+    for quantity, panels in (("time", 2), ("memory", 1)):
+        figure = drawn(sweep_of(TIMES), quantity)
+        assert marks_of(figure)[:panels] == [1024] * panels
+        assert "Pytorch: 記憶體不足 out of memory, N = 1024" in texts_of(figure)
+        assert [line.get_xdata().max() for line in lines_of(figure, "Pytorch")] == [512] * panels
+
+
+def test_a_figure_of_nothing_but_failures_is_drawn_with_its_marks() -> None:
+    figure = drawn(sweep_of({"Flash2": ["incorrect", "oom", "oom", "oom"]}), "rate")
+    said = texts_of(figure)
+    assert sorted({x for x in marks_of(figure) if x >= 128}) == [128, 256, 512, 1024]
+    assert "Flash2: 結果錯誤 incorrect, N = 128" in said
+    assert "Flash2: 記憶體不足 out of memory, N = 256–1024" in said
+    numbers = {text for text in said if re.fullmatch(r"[\d.,]+", text)}
+    assert numbers == {"128", "256", "512", "1024"}  # and none on the axis of values
+    assert overlapping(figure) == clipped(figure) == []
+
+
+def test_failures_at_neighbouring_sizes_are_said_in_short() -> None:
+    results = ["oom", "oom", "oom", 1, "oom", "oom"]
+    figure = drawn(sweep_of({"Flash2": results}, [128, 256, 512, 1024, 2048, 4096]), "time")
+    assert "Flash2: 記憶體不足 out of memory, N = 128–512, 2048, 4096" in texts_of(figure)
+
+
+def test_a_variant_keeps_the_colour_and_has_a_label_and_dashes_of_its_own() -> None:
+    sweep = sweep_of(TIMES, variants=(False, True))
+    figure = drawn(sweep, "rate", "Flash2")
+    assert {"因果 Causal", "完整 Full"} <= set(texts_of(figure))
+    full, causal = lines_of(figure, "Flash2")[:2]
+    assert full.get_color() == causal.get_color()
+    assert full.is_dashed() != causal.is_dashed()
+    assert full.get_markerfacecolor() != causal.get_markerfacecolor()
+    assert {"Flash2 因果 Causal", "Pytorch 完整 Full"} <= set(texts_of(drawn(sweep, "rate")))
+
+
+def test_variants_with_the_same_exact_values_are_one_line() -> None:
+    results = {"Flash2": ["oom", "oom", "oom", "oom"]}
+    figure = drawn(sweep_of(results, variants=(False, True)), "memory")
+    assert [text for text in texts_of(figure) if "memory" in text] == [
+        "峰值記憶體 Peak memory (MiB)",
+        "Flash2: 記憶體不足 out of memory, N = 128–1024",
+    ]
+
+
+def test_what_varies_along_with_the_sweep_stands_below_its_ticks() -> None:
+    said = texts_of(drawn(sweep_of({"Flash2": [1, 2]}, [64, 128], of="emb_dim"), "time"))
+    assert {"64\n16", "128\n32", "E", "d", "嵌入維度 Embedding dimension E"} <= set(said)
+
+
+def test_an_unknown_quantity_is_an_error() -> None:
+    with pytest.raises(UnknownNameError, match=r"power is no quantity of attention.*time"):
+        drawn(sweep_of(TIMES), "power")
+
+
+def many(*names: str) -> Sweep:
+    """So many implementations, all at different times."""
+    return sweep_of({name: [1.0 + i] * 4 for i, name in enumerate(names)})
+
+
+def colours_of(figure: Figure, sweep: Sweep) -> dict[str, str]:
+    return {name: lines_of(figure, name)[0].get_color() for name in sweep.implementations}
+
+
+def test_of_many_implementations_the_emphasised_ones_stand_out() -> None:
+    names = ("Pytorch", "Flash2", "SdpaMath", "SdpaEfficient", "SdpaCudnn", "Flex")
+    sweep, few = many(*names), many(*names[:5])
+    colours = colours_of(drawn(sweep, "time"), sweep)
+    muting = dict(zip(names[2:], map(muted, COLOURS[2:]), strict=False))
+    assert colours == {"Pytorch": COLOURS[0], "Flash2": COLOURS[1], **muting}
+    all_of_few = colours_of(drawn(few, "time"), few)
+    assert list(all_of_few.values()) == list(COLOURS[:5])
+
+
+def test_a_label_stands_at_the_end_of_its_line_and_a_line_that_ends_early_has_its_marker() -> None:
+    figure = drawn(sweep_of(TIMES), "memory")
+    (axes,) = figure.axes
+    labels = {text.get_text(): text.xy[1] for text in axes.texts}
+    assert labels["Pytorch"] > labels["Flash2"]
+    beside = [line for line in axes.lines if not line.get_clip_on() and len(line.get_xdata()) == 1]
+    looks = looks_of(sweep_of(TIMES).plan["implementations"])
+    assert [line.get_marker() for line in beside if line.get_marker() != "x"] == [
+        looks["Pytorch"].marker
+    ]
+
+
+def test_where_lines_of_memory_coincide_they_are_multiples_of_the_least() -> None:
+    sweep = sweep_of({"Pytorch": [8, 20], "Flash2": [1, 2], "Flex": [1.1, 2.2]}, [128, 256])
+    together = set(texts_of(drawn(sweep, "memory", languages=["en"])))
+    assert {"Peak memory as a multiple of the least", "Pytorch 10.0×", "Flex 1.10×"} <= together
+    apart = set(texts_of(drawn(sweep, "memory", "Pytorch", "Flash2", languages=["en"])))
+    assert {"Peak memory (MiB)", "Pytorch", "Flash2"} <= apart
+
+
+# The small figures
+
+
+def test_a_small_figure_has_the_speedup_at_each_point() -> None:
+    figures = dict(draw_small(sweep_of(TIMES), BOTH))
+    speedup, memory = (texts_of(figures[name]) for name in ("row-speedup", "row-memory"))
+    assert [speedup.count(text) for text in ("2.00", "4.00", "8.00")] == [1, 1, 1]
+    assert "合計時間加速比 Speedup in total time" in speedup
+    assert marks_of(figures["row-speedup"]) == [1024]
+    assert {"峰值記憶體 Peak memory (MiB)", "Flash2", "Pytorch", "N"} <= set(memory)
+
+
+def test_two_variants_of_a_speedup_have_their_numbers_and_their_names() -> None:
+    sweep = sweep_of({"Pytorch": [1, 4, 9], "Flash2": [1, 2, 3]}, [1, 8, 64], (False, True))
+    speedup = texts_of(dict(draw_small(sweep, ["en"]))["row-speedup"])
+    assert {"Full", "Causal", "1.00", "2.00", "3.00"} <= set(speedup)
+
+
+def test_a_small_figure_is_legible_as_small_as_it_is_printed(root: Path) -> None:
+    styles = (root / "templates" / "report.css").read_text(encoding="utf-8")
+    printed = re.findall(r"\.row \.small img { width: ([\d.]+)mm", styles)
+    for _, figure in draw_small(sweep_of(TIMES), BOTH):
+        scale = min(map(float, printed)) / (figure.get_figwidth() * 25.4)
+        sizes = [float(text.get_fontsize()) for text in figure.findobj(Text)]
+        assert min(sizes) * scale >= 6
+
+
+def test_only_an_experiment_of_two_implementations_has_small_figures() -> None:
+    assert list(draw_small(many("Pytorch", "Flash2", "Flex"), ["en"])) == []
+
+
+def test_all_quantities_are_drawn() -> None:
+    for quantity in ATTENTION.quantities:
+        assert len(drawn(sweep_of(TIMES), quantity).axes) == len(ATTENTION.panels(quantity))

@@ -1,0 +1,148 @@
+"""Colours that are told apart, text that stays text, and files that are the same every time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from figures.drawn import BOTH, drawn, sweep_of
+from matplotlib.colors import to_rgb
+from numpy.typing import NDArray
+
+from flashlab.analysis.tables import write_tables
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.figures.stage import draw_figures
+from flashlab.figures.style import COLOURS, MARKERS, drawing, looks_of, muted, save, text_colour
+from flashlab.runs import Run
+
+
+def linear(shade: str) -> NDArray[Any]:
+    """The linear RGB components of a colour."""
+    parts = np.array(to_rgb(shade))
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def lab(components: NDArray[Any]) -> NDArray[Any]:
+    """CIELAB of linear RGB components under D65."""
+    to_xyz = np.array(
+        [[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]]
+    )
+    x, y, z = np.cbrt(np.maximum(to_xyz @ np.clip(components, 0, 1), 1e-4) / (to_xyz @ np.ones(3)))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+SIGHT = {
+    "full": np.eye(3),
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+"""Machado, Oliveira and Fernandes (2009), at full severity, for linear RGB."""
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+def test_implementations_are_told_apart_under_every_colour_vision(sight: str) -> None:
+    seen = [lab(np.array(SIGHT[sight]) @ linear(shade)) for shade in COLOURS]
+    apart = [np.linalg.norm(one - other) for one, other in itertools.combinations(seen, 2)]
+    assert min(apart) > 20
+
+
+def test_implementations_are_told_apart_in_greyscale_and_by_their_markers() -> None:
+    lightness = sorted(lab(linear(shade))[0] for shade in COLOURS)
+    assert min(b - a for a, b in itertools.pairwise(lightness)) > 7
+    assert len(set(MARKERS)) == len(MARKERS) == len(COLOURS)
+    looks = looks_of([{"name": str(n), "style": n} for n in range(2 * len(COLOURS))])
+    assert len({(look.shade, look.marker) for look in looks.values()}) == len(looks)
+
+
+def contrast(shade: str) -> float:
+    """With white."""
+    return 1.05 / (float(np.array([0.2126, 0.7152, 0.0722]) @ linear(shade)) + 0.05)
+
+
+def test_text_in_any_colour_has_contrast_and_so_have_muted_lines() -> None:
+    for shade in COLOURS:
+        assert contrast(text_colour(shade)) > 4.5 < contrast(text_colour(muted(shade))), shade
+        assert contrast(muted(shade)) > 2.3, shade
+    hues = [lab(linear(muted(shade)))[1:] for shade in COLOURS[:7]]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(hues, 2)) > 8
+
+
+# The files
+
+
+@pytest.fixture
+def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str, Path]]:
+    """Writes the plan and tables of some records and draws all figures of them."""
+
+    def drawn(records: list[Any]) -> dict[str, Path]:
+        figures = [
+            {"id": name, "quantity": name, "implementations": ["Flash2"], "supplement": False}
+            for name in ATTENTION.having(records[0].metrics).quantities
+        ]
+        document = planned(records, figures=figures)
+        (tmp_path / "plan.json").write_text(json.dumps(document), encoding="utf-8")
+        (tmp_path / "languages.json").write_text(json.dumps(BOTH), encoding="utf-8")
+        write_tables(tmp_path / "plan.json", tmp_path / "tables" / document["name"])
+        plan, languages = tmp_path / "plan.json", tmp_path / "languages.json"
+        draw_figures(plan, tmp_path / "tables", languages, tmp_path / "figures")
+        return {path.stem: path for path in tmp_path.glob("figures/*.svg")}
+
+    return drawn
+
+
+def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_process(
+    draw: Callable[..., dict[str, Path]],
+    record_of: Callable[..., Any],
+    run: Run,
+    tmp_path: Path,
+    root: Path,
+) -> None:
+    files = draw([record_of(run)])
+    assert {"time", "memory", "rate"} <= set(files)
+    source = files["time"].read_text(encoding="utf-8")
+    assert "<text" in source and "Noto Sans TC" in source and "DejaVu" not in source
+    assert "dc:date" not in source
+    assert min(float(size) for size in re.findall(r"([\d.]+)px", source)) >= 6
+    code = (
+        "import sys; from pathlib import Path; from flashlab.figures.stage import draw_figures\n"
+        "folder, output = map(Path, sys.argv[1:])\n"
+        "draw_figures(folder / 'plan.json', folder / 'tables', folder / 'languages.json', output)"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(root / "workflow"), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONHASHSEED": "7",
+        "TZ": "Asia/Taipei",
+        "LC_ALL": "C",
+    }
+    again = tmp_path / "again"
+    subprocess.run([sys.executable, "-c", code, tmp_path, again], env=environment, check=True)
+    for file in files.values():
+        assert (again / file.name).read_bytes() == file.read_bytes()
+
+
+def test_what_is_drawn_of_an_implementation_bears_its_name_and_a_number_of_its_own(
+    tmp_path: Path,
+) -> None:
+    sweep = sweep_of({"Pytorch": [1, 2, 3, "oom"], "Flash2": [1, 2, 3, 4]})
+    save(drawn(sweep, "time"), tmp_path / "time.svg")
+    source = (tmp_path / "time.svg").read_text(encoding="utf-8")
+    named = re.findall(r'id="implementation:(\w+):(\d+)"', source)
+    assert {name for name, _ in named} == {"Flash2", "Pytorch"}
+    assert len({number for _, number in named}) == len(named) > 10
+
+
+def test_a_character_that_the_fonts_lack_is_an_error(tmp_path: Path) -> None:
+    sweep = sweep_of({"Fl🚀sh": [1, 2, 3, 4]})
+    with drawing(), pytest.raises(UserWarning, match="128640"):
+        save(drawn(sweep, "time"), tmp_path / "time.svg")

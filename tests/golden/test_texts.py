@@ -1,0 +1,51 @@
+"""What the reports say is what they said: a changed sentence is renewed on purpose."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+import pytest
+from analysis.deriving import check
+from golden.statements import planted_texts
+from golden.texts import COMMAND, GOLDEN, Made, golden_file
+
+from flashlab.report.page import LANGUAGE_TAGS
+
+MOST_LINES = 200
+"""Most lines of a difference that are printed."""
+
+
+def assert_unchanged(name: str, texts: Mapping[str, str]) -> None:
+    changed: list[str] = []
+    for language, now in texts.items():
+        path = golden_file(name, language)
+        kept = path.read_text(encoding="utf-8")
+        changed += difflib.unified_diff(
+            kept.splitlines(), now.splitlines(), path.name, "now", n=1, lineterm=""
+        )
+    if changed:
+        more = [f"… {len(changed) - MOST_LINES} more lines"] if len(changed) > MOST_LINES else []
+        shown = "\n".join([*changed[:MOST_LINES], *more])
+        pytest.fail(f"{shown}\n\nIf it is meant to be so: {COMMAND} {name}", pytrace=False)
+
+
+@pytest.fixture(scope="module", params=GOLDEN, ids=lambda golden: golden.name)
+def golden(request: pytest.FixtureRequest) -> tuple[str, Made]:
+    """Each report, made anew."""
+    return request.param.name, request.param.make()
+
+
+def test_a_report_says_what_it_said(golden: tuple[str, Made]) -> None:
+    name, made = golden
+    assert_unchanged(name, {language: made.text(language) for language in LANGUAGE_TAGS})
+
+
+def test_every_finding_is_valid_and_can_be_told(golden: tuple[str, Made]) -> None:
+    """Its verdict is one of its kind's, and it is the same after JSON."""
+    _, made = golden
+    check(made.findings, made.benchmark)
+
+
+def test_what_is_said_of_planted_data_is_what_was_said() -> None:
+    assert_unchanged("planted", planted_texts())

@@ -1,0 +1,256 @@
+"""Writes the golden texts: what every recorded report says, one file for a report and language.
+
+Read them as a reader reads the report, and read the diff of a change: nothing else protects a
+sentence. They hold page one, the sections with their findings, the claims and the method, as the
+HTML page and the PDF have them; not the runs' own tables, versions, dates and ceilings. Renew them,
+from the repository's root, with: PYTHONPATH=tests python -m golden.texts
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import chdir
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Protocol
+
+from golden.statements import planted_texts
+from markupsafe import Markup
+from planted import ladder, sorting, training
+from planted.results import PlantedReport
+
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.finding import Finding, read_findings
+from flashlab.analysis.tables import write_tables
+from flashlab.benchmarks.model import Benchmark
+from flashlab.calls.prepare import Prepared, prepare
+from flashlab.config import Layer, read_layer
+from flashlab.files import write_json
+from flashlab.plan.plan_files import experiment_file, records_file
+from flashlab.plan.published import CLAIMS
+from flashlab.report.content import compose
+from flashlab.report.document import FigureEntry, Report
+from flashlab.report.page import LANGUAGE_TAGS, Page
+from flashlab.report.render import to_html
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(__file__).parent
+COMMAND = "PYTHONPATH=tests python -m golden.texts"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a golden text is of: a report as the HTML page, and the findings that it tells."""
+
+    benchmark: Benchmark
+    findings: Sequence[Finding]
+    html: str
+
+    def text(self, language: str) -> str:
+        """What the page says in a language."""
+        return read_text(self.html, language)
+
+
+class Golden(Protocol):
+    """A report whose text is kept.
+
+    `drawn` names its figures across experiments; whether they can be drawn is tested elsewhere.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+
+    def make(self) -> Made:
+        """Make it anew."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The report of a recorded dataset: its configuration files, and what the call gives besides.
+
+    `data` is the folder that holds the dataset.
+    """
+
+    name: str
+    base: str
+    own: Sequence[str] = ()
+    keys: Mapping[str, Any] = field(default_factory=lambda: {"dataset": "h200"})
+    drawn: Sequence[str] = ()
+    data: Path = ROOT / "data"
+
+    def make(self) -> Made:
+        """The report by the stages from the records on."""
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
+            Path("data").symlink_to(self.data)
+            prepared = prepare(*self._layers())
+            home = Path(prepared.home)
+            _write_results(prepared, self.drawn)
+            config = prepared.documents[f"{prepared.home}/plan/config.json"]
+            ceilings = Path(prepared.ceilings) if prepared.ceilings else None
+            return _made(compose(config, home, ceilings, ()), home)
+
+    def _layers(self) -> tuple[Layer, list[Layer]]:
+        own = [read_layer(ROOT / "config" / file) for file in self.own]
+        return read_layer(ROOT / "config" / self.base), [*own, Layer("--config", self.keys)]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """The report of planted records."""
+
+    name: str
+    report: PlantedReport
+    drawn: Sequence[str] = ()
+
+    def make(self) -> Made:
+        """The report by the stages from the records on."""
+        with tempfile.TemporaryDirectory() as folder, chdir(folder), self.report.declared():
+            home = self.report.write(Path("results", "local"), self.drawn)
+            return _made(self.report.compose(home), home)
+
+
+GOLDEN: Sequence[Golden] = (
+    Recorded("attention", "config.yaml", drawn=("summary", "heat-map-1", "roofline-float16")),
+    Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("summary", "roofline-float16")),
+    Recorded("ladder", "ladder.yaml", drawn=("steps", "split", "roofline-float32")),
+    Recorded("training", "training.yaml", drawn=("summary",)),
+    Recorded(
+        "cpu",
+        "config.yaml",
+        keys={"dataset": "cpu"},
+        data=FOLDER / "data",
+        drawn=("summary", "roofline-float32"),
+    ),
+    Planted("planted-sorting", sorting.REPORT, drawn=("summary", "heat-map-1")),
+    Planted("planted-ladder", ladder.ON_GPU, drawn=("steps", "split")),
+    Planted("simulated-ladder", ladder.SIMULATED),
+    Planted("planted-training", training.REPORT, drawn=("summary",)),
+)
+"""With all implementations, with the lab's two, of the other benchmarks, and of a CPU; of planted
+records a benchmark that is only declared, a simulator, failures and disagreements."""
+
+
+def _without_kernels_of_today(document: Any) -> Any:
+    """A plan that says nothing of the kernels' present sources, of which a report would tell."""
+    return {**document, "sources": {name: {} for name in document["sources"]}}
+
+
+def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
+    """Run the stages from the records to the findings, in the working directory."""
+    home = Path(prepared.home)
+    for name, document in prepared.documents.items():
+        is_of_records = Path(name).parent == records_file(home, "x").parent
+        write_json(Path(name), _without_kernels_of_today(document) if is_of_records else document)
+    for experiment in prepared.experiments:
+        write_tables(records_file(home, experiment), home / "tables" / experiment)
+    plans = [experiment_file(home, experiment) for experiment in prepared.experiments]
+    ceilings = Path(prepared.ceilings) if prepared.ceilings else None
+    write_findings(plans, home / "tables", CLAIMS, ceilings, home / "findings.json")
+    write_json(home / "overview" / "drawn.json", list(drawn))
+
+
+def _made(report: Report, home: Path) -> Made:
+    """A report as the HTML page, which has all that the PDF has, without its pictures."""
+    html = to_html(report, _PageWithoutPictures(report))
+    return Made(report.benchmark, read_findings(home / "findings.json"), html)
+
+
+class _PageWithoutPictures(Page):
+    def svg(self, figure: FigureEntry) -> Markup:
+        return Markup("")
+
+
+# From HTML to text
+
+LEFT_OUT = frozenset({"facts", "data", "runs", "peaks", "explorer", "interface", "scripted"})
+"""Classes whose elements have versions, dates, ceilings, whole tables, or controls."""
+
+UNSEEN = frozenset({"head", "nav", "script", "style", "dialog", "svg"})
+VOID = frozenset({"meta", "link", "img", "br", "input"})
+LINES = frozenset({"p", "h1", "h2", "h3", "tr", "caption", "figcaption", "li", "dt", "dd"})
+CELLS = frozenset({"td", "th"})
+
+_SENTENCE = re.compile(r"(?<=[a-z0-9)\]%×”]\.) (?=[A-Z])|(?<=。)(?=.)")
+
+
+class _Reader(HTMLParser):
+    """The lines of a page that are in a language or in none."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__()
+        self._tag = tag
+        self._skipping: list[str] = []
+        self._line = ""
+        self.lines: list[str] = []
+
+    def _is_left_out(self, element: str, attributes: Mapping[str, str | None]) -> bool:
+        classes = set((attributes.get("class") or "").split())
+        language = attributes.get("lang") if element != "html" else None
+        other = language not in (None, self._tag)
+        return element in UNSEEN or other or bool(classes & LEFT_OUT)
+
+    def handle_starttag(self, element: str, attrs: list[tuple[str, str | None]]) -> None:
+        if element in VOID:
+            return
+        if self._skipping or self._is_left_out(element, dict(attrs)):
+            self._skipping.append(element)
+            return
+        if element in LINES or "paper" in (dict(attrs).get("class") or ""):
+            self._end_line()
+            self._line = {"h1": "# ", "h2": "## ", "h3": "### "}.get(element, "")
+        elif element in CELLS:
+            self._line += " | " if self._line else ""
+
+    def handle_endtag(self, element: str) -> None:
+        if self._skipping:
+            self._skipping.pop()
+        elif element in LINES:
+            self._end_line()
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipping:
+            self._line += data
+
+    def _end_line(self) -> None:
+        line = " ".join(self._line.split()).replace("\xa0", " ").strip(" |")
+        self._line = ""
+        if line.strip("# "):
+            self.lines += ["", line, ""] if line[0] == "#" else _SENTENCE.split(line)
+
+
+def read_text(html: str, language: str) -> str:
+    """What a page says in a language, a sentence or a table's row to the line."""
+    reader = _Reader(LANGUAGE_TAGS[language])
+    reader.feed(html)
+    text = "\n".join(reader.lines)
+    return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def golden_file(name: str, language: str) -> Path:
+    """Where a text in a language is kept."""
+    return FOLDER / f"{name}.{language}.txt"
+
+
+def main() -> None:
+    """Write the golden texts, or those that are named."""
+    texts = {"planted": planted_texts}
+    for golden in GOLDEN:
+        texts[golden.name] = lambda golden=golden: _texts(golden.make())
+    for name in sys.argv[1:] or texts:
+        for language, text in texts[name]().items():
+            path = golden_file(name, language)
+            path.write_text(text, encoding="utf-8")
+            print(path.relative_to(ROOT))
+
+
+def _texts(made: Made) -> dict[str, str]:
+    return {language: made.text(language) for language in LANGUAGE_TAGS}
+
+
+if __name__ == "__main__":
+    main()

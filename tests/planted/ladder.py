@@ -1,0 +1,81 @@
+"""The ladder with planted steps: one helps, one makes no difference, one hurts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planted.records import plain_record, samples_around
+from planted.results import PlantedReport
+
+from flashlab.benchmarks.ladder.costs import flops
+from flashlab.benchmarks.ladder.declaration import LADDER
+from flashlab.records import Measurement, Record
+from flashlab.runs import Run
+
+STEPS = ["Sequential", "GlobalMemory", "SharedTiles", "Padded", "Coalesced"]
+RATES = {"Sequential": 0.001, "GlobalMemory": 1.0, "SharedTiles": 2.0, "Padded": 2.02}
+"""TFLOP/s; Coalesced is slower than the step before, 1.5."""
+
+COUNTERS = {
+    "GlobalMemory": {"global_bytes": 8e12, "bank_conflicts": 0.0},
+    "SharedTiles": {"global_bytes": 1e12, "bank_conflicts": 5e9},
+}
+ENVIRONMENT = {"device_name": "NVIDIA H200", "driver": "1", "packages": {"torch": "2.0"}}
+CONFIG: dict[str, Any] = {
+    "benchmark": "ladder",
+    "dataset": "local",
+    "languages": ["zh_TW", "en"],
+    "baseline": "GlobalMemory",
+    "counted": ["GlobalMemory", "SharedTiles"],
+    "remarks": {},
+    "summary": {
+        "cuda": {"case": 28},
+        "cpu": {"case": 101},
+        "implementations": ["GlobalMemory", "SharedTiles"],
+    },
+    "experiments": [
+        {
+            "name": "ladder",
+            "title": {"zh_TW": "一階一階往上", "en": "Step by step"},
+            "sweep": "case",
+            "cuda": {"case": [10, 28]},
+            "cpu": {"case": [101, 102]},
+            "implementations": STEPS,
+            "figures": ["rate"],
+            "supplement": [],
+        }
+    ],
+}
+
+
+def _record(run: Run, **fields: Any) -> Record:
+    return plain_record(run, LADDER.name, environment=ENVIRONMENT, **fields)
+
+
+def record(run: Run) -> Record:
+    """One that fails where it would take one thread of the CPU too long."""
+    if run.implementation == "Sequential" and flops(run) > 40e9:
+        return _record(run, status="unsupported", message="too much for one thread of the CPU")
+    milliseconds = flops(run) / 1e9 / RATES.get(run.implementation, 1.5)
+    timed = samples_around(milliseconds)
+    parts = {"start": 1000.0, "kernel": milliseconds, "file_in": 500.0}
+    metrics = {f"process_{name}": Measurement(part) for name, part in parts.items()}
+    metrics |= {"process_time": Measurement(sum(parts.values()) + 100)}
+    return _record(run, metrics={"kernel_time": timed, "host_time": timed, **metrics})
+
+
+def counters(run: Run) -> Record | None:
+    """The counters of two steps on a GPU."""
+    if run.implementation not in COUNTERS or run.device != "cuda":
+        return None
+    found = {"busy_time": flops(run) / 1e9 / RATES[run.implementation]}
+    found |= COUNTERS[run.implementation]
+    metrics = {
+        metric.name: Measurement(found.get(metric.quantity.name, 1.0))
+        for metric in LADDER.all_counters("cuda")
+    }
+    return _record(run, protocol={"name": "counters"}, metrics=metrics)
+
+
+ON_GPU = PlantedReport(LADDER, CONFIG, ("float32", "cuda"), record, counters)
+SIMULATED = PlantedReport(LADDER, CONFIG, ("float32", "cpu"), record, counters)

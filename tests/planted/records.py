@@ -1,0 +1,144 @@
+"""Planted records, and the plan that names them."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.files import canonical
+from flashlab.records import COUNTERS, Measurement, Record, write_record
+from flashlab.runs import Run
+
+COUNTED = {
+    "cuda": {
+        **{"kernels": 1.0, "busy_time": 1.0, "dram_bytes": 1e8, "matrix_activity": 20.0},
+        **{"occupancy": 60.0, "compute_share": 30.0, "memory_share": 40.0},
+    },
+    "cpu": {
+        **{"operators": 6.0, "operator_time": 1.0, "allocated_bytes": 1e7, "product_share": 50.0},
+        **{"softmax_share": 30.0, "fused_share": 0.0, "elementwise_share": 20.0},
+    },
+}
+"""The counters of a pass where nothing else is stated, by kind of device."""
+
+
+def plain_record(run: Run, benchmark: str, **fields: Any) -> Record:
+    """A record that is ok and states little, but for these fields."""
+    usual: dict[str, Any] = {
+        "status": "ok",
+        "message": None,
+        "protocol": {"name": "sampled"},
+        "metrics": {},
+        "gate": None,
+        "warnings": (),
+        "environment": {"device_name": "Abacus", "packages": {"torch": "2.0"}},
+        "sources": {},
+        "started": "2026-01-02T03:04:05+00:00",
+    }
+    return Record(benchmark=benchmark, run=run, **{**usual, **fields})
+
+
+def record_of(
+    run: Run,
+    status: str = "ok",
+    forward: Sequence[float] = (0.001,) * 12,
+    backward: Sequence[float] = (0.0025,) * 12,
+    peak: float = 10.0,
+    **changes: Any,
+) -> Record:
+    """The record of a run of attention: ok with these samples in seconds, or another status."""
+    timed = {"forward_time": (forward, "interval"), "backward_time": (backward, "time")}
+    metrics = {
+        name: Measurement(
+            statistics.median(seconds) * 1e3, tuple(second * 1e3 for second in seconds), stopped
+        )
+        for name, (seconds, stopped) in timed.items()
+    }
+    is_ok = status == "ok"
+    fields = {
+        "status": status,
+        "message": None if is_ok else f"it was {status}",
+        "metrics": {**metrics, "peak_memory": Measurement(peak)} if is_ok else {},
+    }
+    return replace(plain_record(run, "attention", **fields), **changes)
+
+
+def counters_of(record: Record, status: str = "ok", **counted: Any) -> Record:
+    """The record of the counters of a record's run, alike for both passes."""
+    usual = COUNTED[record.run.device]
+    found = usual | {name: counted.pop(name) for name in usual.keys() & counted.keys()}
+    metrics = {
+        metric.name: Measurement(found[metric.quantity.name])
+        for metric in ATTENTION.all_counters(record.run.device)
+    }
+    return replace(
+        record,
+        status=status,
+        **{
+            "message": None if status == "ok" else f"it was {status}",
+            "protocol": {"name": COUNTERS},
+            "metrics": metrics if status == "ok" else {},
+            "details": {"kernels": {}} if status == "ok" else None,
+            **counted,
+        },
+    )
+
+
+def plan_of(
+    folder: Path,
+    records: Sequence[Record],
+    name: str = "seq_len",
+    sweep: str = "seq_len",
+    figures: Sequence[dict[str, Any]] = (),
+    counters: Sequence[Record] = (),
+) -> dict[str, Any]:
+    """The plan document of an experiment with these records, which are written into a folder."""
+    runs = list(dict.fromkeys(record.run for record in records))
+    entries: dict[Run, dict[str, Any]] = {}
+    for record in records:
+        run = record.run
+        digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
+        path = folder / "records" / f"{run.slug}-{digest}.json"
+        write_record(path, record)
+        file = {"path": str(path), "sha256": None}
+        if run in entries:
+            entries[run].setdefault("replicates", []).append(file)
+        else:
+            entries[run] = {"run": run.to_json(), **file}
+    for record in counters:
+        path = folder / "records" / f"{COUNTERS}-{record.run.slug}.json"
+        write_record(path, record)
+        entries[record.run]["counters"] = {"path": str(path), "sha256": None}
+    names = list(dict.fromkeys(run.implementation for run in runs))
+    return {
+        "benchmark": records[0].benchmark,
+        "name": name,
+        "title": {"zh_TW": "調整", "en": "Sweep"},
+        "sweep": sweep,
+        "baseline": "Pytorch",
+        "emphasised": ["Pytorch", "Flash2"],
+        "implementations": [
+            {
+                "name": each,
+                "style": style,
+                "label": {"zh_TW": f"{each}實作", "en": f"{each} kernel"},
+            }
+            for style, each in enumerate(names)
+        ],
+        "runs": [run.to_json() for run in runs],
+        "figures": list(figures),
+        # What the tables are made of, which the pipeline keeps in a file of its own.
+        "sources": {each: {"sha256": "0" * 64, "digest": "a" * 64} for each in names},
+        "records": list(entries.values()),
+    }
+
+
+def samples_around(median: float, spread: float = 0.0005) -> Measurement:
+    """41 samples within one or two percent of their median, in no order of time."""
+    factors = (1 + spread * (17 * step % 41 - 20) for step in range(41))
+    return Measurement(median, tuple(median * factor for factor in factors), "interval")

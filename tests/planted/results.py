@@ -1,0 +1,102 @@
+"""The results of a planted report: every stage from records to figures, as the rules call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.finding import Finding, read_findings
+from flashlab.analysis.tables import write_tables
+from flashlab.benchmarks.implementations import Implementation, implementations_of
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import BENCHMARKS
+from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.files import write_json
+from flashlab.plan import planning as plan
+from flashlab.plan.plan_files import experiment_file, records_file
+from flashlab.plan.published import CLAIMS
+from flashlab.records import Record, write_record
+from flashlab.report.content import compose
+from flashlab.report.document import Report
+from flashlab.runs import Run
+
+
+@dataclass(frozen=True)
+class PlantedReport:
+    """A report whose records are planted.
+
+    `kind` is the number format and the kind of device, `counters` gives the record of a run's
+    counters where they were read, `claims` is the file of published claims.
+    """
+
+    benchmark: Benchmark
+    config: Mapping[str, Any]
+    kind: tuple[str, str]
+    record: Callable[[Run], Record]
+    counters: Callable[[Run], Record | None] = lambda run: None
+    implementations: Mapping[str, Implementation] | None = None
+    claims: Path = CLAIMS
+
+    @contextmanager
+    def declared(self) -> Iterator[None]:
+        """The benchmark is among those that there are."""
+        before = dict(BENCHMARKS)
+        BENCHMARKS[self.benchmark.name] = self.benchmark  # type: ignore[index]
+        yield
+        BENCHMARKS.clear()  # type: ignore[attr-defined]
+        BENCHMARKS.update(before)  # type: ignore[attr-defined]
+
+    def write(self, folder: Path, drawn: Sequence[str] | None = None) -> Path:
+        """Write the results into a folder, and return it: with the figures, or as if `drawn`."""
+        experiments = plan.experiments(self.config, self.benchmark, self.kind[1])
+        kernels = self.implementations or implementations_of(self.benchmark)
+        planned = {}
+        for run in {run for experiment in experiments for run in experiment.runs(*self.kind)}:
+            planned[run] = self._record(run, folder / "records")
+        write_json(folder / "plan" / "experiments.json", [each.name for each in experiments])
+        write_json(folder / "plan" / "config.json", self.config)
+        languages, tables = folder / "plan" / "languages.json", folder / "tables"
+        write_json(languages, self.config["languages"])
+        plans = []
+        for each in experiments:
+            plans.append(experiment_file(folder, each.name))
+            write_json(plans[-1], plan.experiment_document(each, kernels, self.config, *self.kind))
+            records = records_file(folder, each.name)
+            write_json(records, plan.records_document(each, planned, kernels, *self.kind))
+            write_tables(records, tables / each.name)
+            if each.figures and drawn is None:
+                draw_figures(plans[-1], tables, languages, folder / "figures" / each.name)
+        findings, overview = folder / "findings.json", folder / "overview"
+        write_findings(plans, tables, self.claims, None, findings)
+        if drawn is None:
+            draw_overview(plans, tables, findings, None, languages, overview)
+        else:
+            write_json(overview / "drawn.json", list(drawn))
+        return folder
+
+    def _record(self, run: Run, records: Path) -> plan.PlannedRun:
+        path = records / f"{run.slug}.json"
+        write_record(path, self.record(run))
+        counted = None
+        if (counters := self.counters(run)) is not None:
+            counted = plan.PlannedRun(run, records / f"counters-{run.slug}.json")
+            write_record(counted.path, counters)
+        return plan.PlannedRun(run, path, counters=counted)
+
+    def compose(self, home: Path) -> Report:
+        """The report as data."""
+        return compose(self.config, home, None, [])
+
+
+def find(home: Path, kind: str, experiment: str | None = None, **subject: Any) -> Finding:
+    """The only finding of a kind about a subject."""
+    (found,) = (
+        finding
+        for finding in read_findings(home / "findings.json")
+        if (finding.kind, finding.experiment) == (kind, experiment) and finding.is_about(**subject)
+    )
+    return found

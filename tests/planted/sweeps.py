@@ -1,0 +1,158 @@
+"""Experiments with a planted truth, by way of real records and tables."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from planted.records import counters_of, plain_record, plan_of, record_of
+from planted.sorting import NAME, sorting
+
+from flashlab.analysis.experiment import Sweep, read_planned_sweep
+from flashlab.analysis.tables import write_tables
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.files import write_json
+from flashlab.records import Measurement, Record
+from flashlab.runs import Run
+
+SHAPE = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
+"""The shape that is planted where nothing else is stated."""
+
+SIZES = (128, 256, 512, 1024)
+ITEMS = (8, 16, 32, 64, 128)
+
+
+def noisy(median: float, count: int = 40, spread: float = 0.01) -> list[float]:
+    """Samples around a median, with 5% slow ones as a real machine gives them."""
+    random = np.random.default_rng(int(median * 1e12))
+    slow = np.where(random.random(count) < 0.05, 1.2, 1.0)
+    return [float(x) for x in median * random.lognormal(sigma=spread, size=count) * slow]
+
+
+def _contents(cell: Any) -> Iterator[dict[str, Any]]:
+    """What is planted of each process of a run."""
+    if isinstance(cell, list):
+        for process in cell:
+            yield from _contents(process)
+    elif isinstance(cell, str):
+        yield {"status": cell}
+    elif isinstance(cell, Mapping):
+        yield {**cell}
+    else:
+        forward, backward = cell if isinstance(cell, tuple) else (cell, cell)
+        yield {"forward": forward, "backward": backward}
+
+
+def _record(run: Run, process: int, content: dict[str, Any], noise: Mapping[str, Any]) -> Record:
+    means = content.pop("means", False)
+    content.setdefault("backward", content.get("forward"))
+    for timed in ("forward", "backward"):
+        if (time := content.pop(timed, None)) is not None:
+            content[timed] = time if isinstance(time, list) else noisy(time * 1e-5, **noise)
+    if process:
+        content["sources"] = {"process": process}
+    found = record_of(run, **content)
+    if not means:
+        return found
+    plain = {name: Measurement(measured.value) for name, measured in found.metrics.items()}
+    return replace(found, metrics=plain)
+
+
+@dataclass(frozen=True)
+class Planter:
+    """Plants experiments in a folder."""
+
+    folder: Path
+
+    def write_plan(
+        self,
+        records: Sequence[Record],
+        name: str = "seq_len",
+        sweep: str = "seq_len",
+        counters: Sequence[Record] = (),
+    ) -> Path:
+        """Write the plan and the tables of records, all of one benchmark; the plan's file."""
+        file = self.folder / "plan" / f"{name}.json"
+        write_json(file, plan_of(self.folder, records, name, sweep, counters=counters))
+        write_tables(file, self.folder / "tables" / name)
+        return file
+
+    def write_sweep(
+        self,
+        runs: Mapping[Any, Any],
+        name: str = "seq_len",
+        sweep: str = "seq_len",
+        *,
+        values: Sequence[int] = SIZES,
+        sizes: Callable[[int], Mapping[str, int]] = lambda value: {"seq_len": value},
+        dtype: str = "float32",
+        device: str = "cpu",
+        **noise: Any,
+    ) -> Path:
+        """Write what is planted as records, plan and tables; the plan's file.
+
+        Of each implementation, or of a pair (implementation, causal), a cell for each of `values`,
+        or a mapping from values to cells. A cell is a time in units of 10 µs; a pair of them,
+        forward and backward; the status of a run that failed; a list of cells, one for each process
+        of the run; or what the record holds: `forward` and `backward` as such a time or as samples
+        in seconds, `peak` in MiB, `means` for means alone, `counters` of a pass (the unusual ones,
+        or the message of a failure to read them), or any field of the record. `sizes` gives the
+        sizes that a value is of.
+        """
+        records, counters = [], []
+        for key, row in runs.items():
+            who, causal = key if isinstance(key, tuple) else (key, False)
+            cells = row if isinstance(row, Mapping) else dict(zip(values, row, strict=False))
+            for value, cell in cells.items():
+                shape = replace(SHAPE, causal=causal, **sizes(value))
+                run = attention_run(who, shape, dtype, device)
+                for process, content in enumerate(_contents(cell)):
+                    counted = content.pop("counters", None)
+                    records.append(_record(run, process, content, noise))
+                    if isinstance(counted, str):
+                        counters.append(counters_of(records[-1], "error", message=counted))
+                    elif counted is not None:
+                        counters.append(counters_of(records[-1], **counted))
+        return self.write_plan(records, name, sweep, counters)
+
+    def sweep(self, runs: Mapping[Any, Any], *names: str, **options: Any) -> Sweep:
+        """What is planted (`write_sweep`), as the findings read it."""
+        return self.read(self.write_sweep(runs, *names, **options))
+
+    def read(self, plan: Path) -> Sweep:
+        """A planned experiment, as the findings read it."""
+        return read_planned_sweep(plan, self.folder / "tables", with_samples=True)
+
+    def sorts(self, runs: Mapping[Any, Any], name: str = "items", **noise: Any) -> Sweep:
+        """An experiment of sorting by items, on four threads, with the variants that its runs have.
+
+        Of each implementation, or of a pair (implementation, settings of the variants), a cell for
+        each of `ITEMS`: a throughput; samples of it; a pair (throughput, scratch space); or the
+        status of a run that failed.
+        """
+        keys = {key: key if isinstance(key, tuple) else (key, ()) for key in runs}
+        flags = dict.fromkeys(flag for _, setting in keys.values() for flag, _ in setting)
+        benchmark = sorting(*flags)
+        records = []
+        for key, (who, setting) in keys.items():
+            for items, cell in zip(ITEMS, runs[key], strict=False):
+                given = {"implementation": who, "items": items, "threads": 4, **dict(setting)}
+                run = Run.of(benchmark, {**given, "dtype": "float32", "device": "cpu"})
+                records.append(_sorted(run, cell, noise))
+        return self.read(self.write_plan(records, name, "items"))
+
+
+def _sorted(run: Run, cell: Any, noise: Mapping[str, Any]) -> Record:
+    if isinstance(cell, str):
+        return plain_record(run, NAME, status=cell, message=f"it was {cell}")
+    rate, scratch = cell if isinstance(cell, tuple) else (cell, 100.0)
+    samples = rate if isinstance(rate, list) else noisy(rate, **noise)
+    measured = Measurement(statistics.median(samples), tuple(samples), "interval")
+    return plain_record(
+        run, NAME, metrics={"throughput": measured, "scratch": Measurement(scratch)}
+    )

@@ -1,0 +1,61 @@
+"""Training with the published figures of an A100, two failures, and a curve that is off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from planted.records import plain_record, samples_around
+from planted.results import PlantedReport
+
+from flashlab.benchmarks.implementations import implementations_of
+from flashlab.benchmarks.training.declaration import TRAINING
+from flashlab.config import read_layer, resolve_config
+from flashlab.plan.published import read_figures
+from flashlab.records import Measurement, Record
+from flashlab.runs import Run
+
+DEVICE = "A100 40GB"
+FAILED = {
+    ("SdpaMath", True): ("error", "BackendCompilerFailed: the compiler failed"),
+    ("SdpaEfficient", True): ("oom", "CUDA out of memory"),
+}
+FAR = "SdpaEfficient"
+"""The implementation whose loss is off by more than a seed would put it off."""
+
+
+def loss_of(run: Run) -> tuple[float, ...]:
+    """A falling curve, to which the seed adds up to 0.1, and `FAR` 0.5."""
+    off = 0.02 * (int(run["seed"]) - 1337) + 0.5 * (run.implementation == FAR)
+    return tuple(4.2 - step / 50 + off for step in range(60))
+
+
+def record(run: Run) -> Record:
+    environment = {"device_name": "NVIDIA A100", "provider": "torch 2", "packages": {}}
+    usual: dict[str, Any] = {"environment": environment, "protocol": {"name": "training"}}
+    if failed := FAILED.get((run.implementation, bool(run["compile"]))):
+        return plain_record(run, TRAINING.name, status=failed[0], message=failed[1], **usual)
+    figures = {
+        figure.metric: figure.value
+        for figure in read_figures(TRAINING)
+        if (figure.device, figure.implementation) == (DEVICE, run.implementation)
+        and figure.parameters["compile"] == run["compile"]
+    }
+    metrics = {
+        "iteration_time": samples_around(figures["iteration_time"]),
+        "first_step": Measurement(figures["first_step"]),
+        "peak_memory": Measurement(figures["process_memory"] - 1000),
+        "process_memory": Measurement(figures["process_memory"]),
+    }
+    if run["compile"]:
+        metrics["compile_time"] = Measurement(figures["first_step"] - 1)
+    return plain_record(run, TRAINING.name, metrics=metrics, curves={"loss": loss_of(run)}, **usual)
+
+
+def _config() -> dict[str, Any]:
+    """The project's own configuration of this benchmark."""
+    layer = read_layer(Path(__file__).parents[2] / "config" / "training.yaml")
+    return resolve_config([layer], implementations_of(TRAINING).keys())
+
+
+REPORT = PlantedReport(TRAINING, _config(), ("bfloat16", "cuda"), record)

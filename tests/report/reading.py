@@ -1,0 +1,25 @@
+"""What a report's parts say, as a reader reads them."""
+
+from __future__ import annotations
+
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.report.document import Cell, Row
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import Tellable
+
+TELLERS = {language: Teller(language, ATTENTION) for language in ("zh_TW", "en")}
+
+
+def texts(told: Tellable) -> list[str]:
+    """A value in each language."""
+    return [teller.tell(told) for teller in TELLERS.values()]
+
+
+def en(told: Tellable) -> str:
+    """A value in English."""
+    return TELLERS["en"].tell(told)
+
+
+def cells(row: Row) -> list[str]:
+    """A row's cells in English."""
+    return [cell.text if isinstance(cell, Cell) else en(cell) for cell in row.cells]

@@ -1,0 +1,191 @@
+"""What is told: how values are printed in each language, and that JSON keeps them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import (
+    KINDS,
+    SPANS,
+    Heading,
+    InBrackets,
+    Label,
+    Listed,
+    Measured,
+    MetricName,
+    Number,
+    ParameterName,
+    Range,
+    Run,
+    Sentences,
+    Setting,
+    Short,
+    Span,
+    Statement,
+    Tellable,
+    Value,
+    Within,
+    clauses,
+    from_json,
+    in_turn,
+    percent,
+    say,
+    setting,
+    settings,
+    span,
+    to_json,
+)
+
+TELLERS = {language: Teller(language, ATTENTION) for language in ("zh_TW", "en")}
+LABEL = Label({"zh_TW": "前向", "en": "forward"})
+
+
+@pytest.mark.parametrize(
+    ("value", "en", "zh_tw"),
+    [
+        # The zeros that a number was rounded to
+        (Measured(4.0), "4.00", None),
+        (Measured(0.5), "0.500", None),
+        (Measured(0.00976), "0.00976", None),
+        (Measured(12.5), "12.5", None),
+        (Measured(1.051), "1.051", None),
+        (Measured(1230.0), "1,230", None),
+        (Measured(0.0), "0.00", None),
+        (Measured(-0.5, 2), "-0.50", None),
+        (Measured(2.0, 2), "2.00", None),
+        # All digits, or at most some
+        (Number(8.0), "8", None),
+        (Number(0.125), "0.125", None),
+        (Number(12345.678, 4), "12,350", None),
+        (Number(None), "–", None),
+        # In short
+        (Short(1234.5), "1,230", None),
+        (Short(12.4), "12", None),
+        (Short(9.96), "10", None),
+        (Short(3.14), "3.1", None),
+        (Short(0.034), "0.034", None),
+        (Short(0.0), "0", None),
+        (percent(0.125), "12", None),
+        # Ranges whose ends print alike are one number
+        (Range(Measured(2.0), Measured(2.5)), "2.00–2.50", None),
+        (Range(Measured(2.0), Measured(2.0)), "2.00", None),
+        (span(2.0, 2.5), "2.00 to 2.50", "2.00 倍到 2.50 倍"),
+        (span(2.0, 2.0), "2.00", "2.00 倍"),
+        (span(10.0, 20.0, "percent"), "10.0% to 20.0%", "10.0% 到 20.0%"),
+        # Lists
+        (Listed([1, "A", LABEL]), "1, A, forward", "1、A、前向"),
+        (Listed([]), "none", "無"),
+        (Listed(["a", "b"], ""), "ab", None),
+        (Listed([], ""), "", None),
+        (clauses(["a", "b"]), "a; b", "a；b"),
+        (Sentences(["A.", "B."]), "A. B.", "A.B."),
+        (in_turn(["A."]), "A.", None),
+        # Names
+        (Heading(LABEL), "Forward", "前向"),
+        (Within(Heading(LABEL)), "forward", "前向"),
+        (setting(ATTENTION.parameter("seq_len"), 128, 256), "N = 128 / 256", None),
+        (Setting("causal", [False, True]), "full / causal", "完整 / 因果"),
+        (ParameterName("seq_len"), "sequence length N", "序列長度 N"),
+        (MetricName("forward_time"), "forward time", "前向時間"),
+        (MetricName("forward_time", part=True), "Forward", "前向"),
+        (InBrackets([Setting("causal", [True])]), " (causal)", "（因果）"),
+        (InBrackets([]), "", None),
+        (Run("A", [Setting("seq_len", [128]), Setting("causal", [True])]), "A [N = 128, causal]",
+         "A [N = 128、因果]"),
+        (Run("A", []), "A", None),
+        (Run("", [Setting("seq_len", [128])]), "[N = 128]", None),
+    ],
+)  # fmt: skip
+def test_a_value_is_printed_in_each_language(value: Tellable, en: str, zh_tw: str | None) -> None:
+    assert TELLERS["en"].tell(value) == en
+    assert TELLERS["zh_TW"].tell(value) == (en if zh_tw is None else zh_tw)
+
+
+@pytest.mark.parametrize("unit", SPANS)
+@pytest.mark.parametrize("language", TELLERS)
+def test_a_span_of_every_unit_has_one_end_or_two(unit: str, language: str) -> None:
+    one, two = (TELLERS[language].tell(span(1.5, high, unit)) for high in (1.5, 2.5))
+    assert "1.50" in one and "1.50" in two and "2.50" in two
+
+
+def test_the_settings_of_a_run_are_in_order_of_declaration_and_without_what_it_has_not() -> None:
+    told = settings(ATTENTION, {"causal": True, "seq_len": [128, 256], "dtype": "half"})
+    assert [(each.parameter, tuple(each.values)) for each in told] == [
+        ("seq_len", (128, 256)),
+        ("causal", (True,)),
+    ]
+
+
+# JSON
+
+texts = st.text(max_size=6)
+numbers = st.floats(-1e6, 1e6)
+labels = st.builds(Label, st.dictionaries(st.sampled_from(("zh_TW", "en")), texts, min_size=1))
+
+
+def _compound(told: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    items = st.lists(told, max_size=3)
+    values = st.dictionaries(st.sampled_from(("low", "high", "of", "is_it")), told, max_size=3)
+    return st.one_of(
+        st.builds(Statement, texts, values, st.lists(texts, max_size=2)),
+        *(st.builds(kind, told) for kind in (Heading, Within)),
+        *(st.builds(kind, items) for kind in (Sentences, InBrackets)),
+        st.builds(Listed, items, st.sampled_from(("list.separator", "clauses.separator", ""))),
+        st.builds(Range, told, told),
+        st.builds(Span, told, told, st.sampled_from(sorted(SPANS))),
+        st.builds(Run, texts, items),
+    )
+
+
+tellables = st.recursive(
+    st.one_of(
+        *(texts, st.integers(-9, 9), labels, st.builds(Number, st.none() | numbers)),
+        *(st.builds(Number, numbers, st.integers(1, 9)), st.builds(Measured, numbers)),
+        *(st.builds(Measured, numbers, st.integers(0, 3)), st.builds(Short, numbers)),
+        st.builds(Setting, texts, st.lists(st.integers() | st.booleans() | texts, max_size=3)),
+        *(st.builds(ParameterName, texts), st.builds(MetricName, texts, st.booleans())),
+    ),
+    _compound,
+    max_leaves=8,
+)
+
+
+def plain(told: Any) -> Any:
+    """A value as builtins; tuples are lists, as they are after JSON."""
+    if isinstance(told, Value):
+        return type(told).__name__, {f.name: plain(getattr(told, f.name)) for f in fields(told)}
+    if isinstance(told, Mapping):
+        return {name: plain(each) for name, each in told.items()}
+    return [plain(each) for each in told] if isinstance(told, list | tuple) else told
+
+
+@given(tellables)
+def test_json_keeps_every_value(told: Any) -> None:
+    document = json.loads(json.dumps(to_json(told)))
+    assert plain(from_json(document)) == plain(told)
+
+
+def test_every_kind_of_value_is_drawn() -> None:
+    drawn = {Statement, Label, Heading, Within, Listed, Sentences, Number, Measured, Short, Range}
+    drawn |= {Span, Setting, ParameterName, MetricName, InBrackets, Run}
+    assert set(KINDS.values()) == drawn
+
+
+def test_what_is_usual_is_not_written() -> None:
+    statement = say("verdict.better", "time", low=Measured(2.0), names=Listed([]))
+    assert to_json(statement) == {
+        "is": "Statement",
+        "key": "verdict.better",
+        "values": {"low": {"is": "Measured", "value": 2.0}, "names": {"is": "Listed"}},
+        "about": ["time"],
+    }
+    assert to_json(say("verdict.better")) == {"is": "Statement", "key": "verdict.better"}

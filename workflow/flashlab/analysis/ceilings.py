@@ -1,0 +1,145 @@
+"""A device's measured ceilings, by state: unthrottled first, and sustained where the rate fell.
+
+A GPU at its power limit lowers its clocks some calls after the load begins. A ceiling whose calls
+fall into two such states is no one number: a run may have been measured in either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.ratios import ratio
+from flashlab.statistics import MIN_SAMPLES, Estimate
+
+COPY = "copy"
+
+STEP = 0.45
+"""Largest share of the deviations from the median that remains about two medians, one before and
+one after a step. About a half remains of a steady drift, which has no states."""
+
+JUMP = 0.5
+"""Least share of the change between the medians before and after a step that happens from
+`MIN_SAMPLES` samples to the next ones. A steady drift of many samples changes little in so few."""
+
+JUDGED_BY_JUMP = 10 * MIN_SAMPLES
+"""From how many samples on that tells a step from a drift."""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The best that a device was measured to do: the work of a call, and its time in ms.
+
+    Attributes:
+        work: operations of a matrix product, or bytes of a copy.
+        time: of a call, before the rate fell where it fell.
+        sustained: of a call after the rate fell; None where it did not fall.
+        has_drifted: whether the time changed decidedly in another way.
+    """
+
+    work: float
+    time: Estimate
+    sustained: Estimate | None = None
+    has_drifted: bool = False
+
+    @property
+    def state(self) -> str:
+        """Which state `time` is of: ``unthrottled`` where there is another, else ``measured``."""
+        return "unthrottled" if self.sustained else "measured"
+
+    @property
+    def rate(self) -> float:
+        """Work a second."""
+        return self.work / self.time.median * 1e3
+
+    @property
+    def sustained_rate(self) -> float | None:
+        """Work a second after the rate fell."""
+        return self.work / self.sustained.median * 1e3 if self.sustained else None
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Work a second in each state."""
+        rates = {self.state: self.rate}
+        return rates if self.sustained_rate is None else {**rates, "sustained": self.sustained_rate}
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """A device's ceilings: the matrix product of each dtype, and a large copy."""
+
+    device_name: str | None
+    matrix: Mapping[str, Ceiling]
+    copy: Ceiling
+
+    @property
+    def drifted(self) -> frozenset[str]:
+        """The dtypes whose ceilings drifted, and ``copy``."""
+        ceilings = {**self.matrix, COPY: self.copy}
+        return frozenset(name for name, ceiling in ceilings.items() if ceiling.has_drifted)
+
+
+def _deviation(samples: np.ndarray[Any, Any]) -> float:
+    return float(np.abs(samples - np.median(samples)).sum())
+
+
+def find_step(samples: Sequence[float], on_gpu: bool) -> int | None:
+    """The first sample after the one step that describes these best; None where none does.
+
+    A GPU that goes on for long after its clocks fell drifts there more than one step explains; then
+    the step is where the time changes at once by most of what it changes in all. On a CPU other
+    processes change the time in this way too.
+    """
+    values = np.log(np.asarray(samples, dtype=float))
+    splits = range(MIN_SAMPLES, len(values) - MIN_SAMPLES + 1)
+    remaining = {k: _deviation(values[:k]) + _deviation(values[k:]) for k in splits}
+    if not remaining:
+        return None
+    best = min(remaining, key=lambda k: remaining[k])
+    if remaining[best] <= STEP * _deviation(values):
+        return best
+    if not on_gpu or len(values) < JUDGED_BY_JUMP:
+        return None
+    medians = np.median(np.lib.stride_tricks.sliding_window_view(values, MIN_SAMPLES), axis=1)
+    changes = {}
+    for k in splits:
+        change = float(np.median(values[k:]) - np.median(values[:k]))
+        jump = float(medians[k] - medians[k - MIN_SAMPLES])
+        if jump * change >= JUMP * change**2:
+            changes[k] = abs(change)
+    return max(changes, key=lambda k: changes[k], default=None)
+
+
+def _ceiling(
+    name: str, found: Mapping[str, Any], work: float, estimates: Estimates, on_gpu: bool
+) -> Ceiling:
+    samples = [seconds * 1e3 for seconds in found["samples"] or [found["time(s)"]]]
+
+    def part(which: str, calls: Sequence[float]) -> Estimate:
+        return estimates.of(("ceiling", name, which), calls)
+
+    step = find_step(samples, on_gpu)
+    if step is not None:
+        first, rest = part("before", samples[:step]), part("after", samples[step:])
+        if ratio(0, rest, first).verdict == "above":
+            return Ceiling(work, first, rest)
+    third = max(1, len(samples) // 3)
+    first, last = part("first", samples[:third]), part("last", samples[-third:])
+    drifted = ratio(0, last, first).verdict in ("above", "below")
+    return Ceiling(work, part("all", samples), has_drifted=drifted)
+
+
+def read_ceilings(document: Mapping[str, Any], estimates: Estimates) -> Ceilings:
+    """The ceilings of a record by ``flashlab.measuring.ceilings``."""
+    on_gpu = document["device"] == "cuda"
+
+    def products() -> Iterator[tuple[str, Ceiling]]:
+        for dtype, found in document["matrix_product"].items():
+            yield dtype, _ceiling(dtype, found, 2.0 * found["size"] ** 3, estimates, on_gpu)
+
+    copied = _ceiling(COPY, document[COPY], 2.0 * document[COPY]["bytes"], estimates, on_gpu)
+    return Ceilings(document["environment"].get("device_name"), dict(products()), copied)

@@ -1,0 +1,45 @@
+"""The commands of the analysis: tables, findings, and which verdicts have changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flashlab.cli import Command, option, path, paths
+
+
+def _verdicts(results: Path) -> None:
+    from flashlab.analysis.verdict_changes import CHANGED, compare_verdicts
+
+    for line in compare_verdicts(results):
+        print(f"{CHANGED}{line}")
+
+
+COMMANDS = (
+    Command(
+        "tables",
+        "flashlab.analysis.tables:write_tables",
+        "Aggregate an experiment's records into CSV.",
+        (
+            path("--plan", "plan/records/<experiment>.json"),
+            path("--output", "folder to write into"),
+        ),
+    ),
+    Command(
+        "findings",
+        "flashlab.analysis.derive:write_findings",
+        "Derive the findings from the tables.",
+        (
+            paths("plans", "plan/experiments/*.json"),
+            path("--tables", "folder of all tables"),
+            path("--claims", "the published claims"),
+            option("--ceilings", type=Path, help="the device's ceilings, if measured"),
+            path("--output", "findings.json to write"),
+        ),
+    ),
+    Command(
+        "verdicts",
+        _verdicts,
+        "Say which verdicts differ from the report before.",
+        (path("--results", "folder of the dataset"),),
+    ),
+)

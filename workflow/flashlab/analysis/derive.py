@@ -1,0 +1,90 @@
+"""From all tables to findings.json: every kind of finding, and the conclusions drawn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.conclusions.conclude import conclude
+from flashlab.analysis.doubts import with_doubts
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep, read_planned_sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import Given, Place, Whole
+from flashlab.analysis.kinds.sittings import with_sittings
+from flashlab.analysis.registry import KINDS
+from flashlab.analysis.select import select
+from flashlab.files import read_json, write_json
+from flashlab.plan.published import claims_of, read_claims
+
+
+def derive(
+    sweeps: Sequence[Sweep],
+    estimates: Estimates,
+    published: Mapping[str, Any],
+    ceilings: Ceilings | None,
+) -> list[Finding]:
+    """All findings: experiment by experiment in order of their names, then the dataset's.
+
+    `sweeps` are the headline's and those of the sections, in the order of the report, and those
+    that only the published claims are checked against.
+    """
+    found: list[Finding] = []
+    sweeps = with_sittings(sweeps)
+    shown = [sweep for sweep in sweeps if not sweep.is_of_claims]
+    given = Given(estimates, ceilings, published)
+    for sweep in sorted(shown, key=lambda sweep: sweep.name):
+        for kind in KINDS.values():
+            for places, of_experiment in kind.of_experiment:
+                if _place(sweep) in places:
+                    found += of_experiment(sweep, given)
+    for kind in KINDS.values():
+        for wholes, of_dataset in kind.of_dataset:
+            if _whole(shown) in wholes:
+                found += of_dataset(sweeps if kind.name == "claim" else shown, given)
+    headline = {name for s in shown if s.is_summary for name in s.implementations}
+    selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
+    return [*selected, *conclude(selected, shown, estimates)]
+
+
+def _place(sweep: Sweep) -> Place:
+    """What an experiment is to those who ask."""
+    if sweep.is_simulated:
+        return "simulated"
+    if sweep.is_summary:
+        return "headline"
+    return "sweep" if sweep.is_ordered else "unordered"
+
+
+def _whole(sweeps: Sequence[Sweep]) -> Whole:
+    """What the dataset is."""
+    if any(sweep.is_simulated for sweep in sweeps):
+        return "simulated"
+    return "alternatives" if any(sweep.has_alternatives for sweep in sweeps) else "choices"
+
+
+def write_findings(
+    plan_files: Sequence[Path],
+    tables: Path,
+    claims_file: Path,
+    ceilings_file: Path | None,
+    output: Path,
+) -> None:
+    """Write the findings of the planned experiments.
+
+    Raises:
+        ClaimsError: the file of published claims is no such file.
+    """
+    estimates = Estimates()
+    ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
+    sweeps = [
+        with_doubts(read_planned_sweep(file, tables, with_samples=True), estimates)
+        for file in plan_files
+    ]
+    published = read_claims(claims_file)
+    if sweeps:
+        published = claims_of(published, sweeps[0].benchmark)
+    findings = derive(sweeps, estimates, published, ceilings)
+    write_json(output, [finding.to_json() for finding in findings])

@@ -1,0 +1,516 @@
+"""An experiment as its tables hold it: the one view that findings, figures and report share."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Value
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.files import read_json
+from flashlab.plan.plan_files import CLAIMS_PREFIX
+
+TABLES = ("runs", "metrics", "samples")
+
+RUN_COLUMNS = (
+    *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
+    *("commit", "started", "gpu_uuid", "boot", "warnings", "gate", "source_changed", "record"),
+    "sha256",
+)
+METRIC_COLUMNS = (
+    *("metric", "unit", "status", "processes", "samples", "stopped", "value", "low", "high"),
+    *("deviation", "freedom", "GFLOP"),
+)
+SAMPLE_COLUMNS = ("process", "metric", "index", "value")
+
+SITTING = "sitting"
+"""The numbers of the sittings of a run's processes, which findings put beside the columns
+(`findings.sittings`)."""
+
+SITTINGS_DIFFER = "sittings_differ"
+"""The code of the warning on runs that are compared and were measured in different sittings."""
+
+DIRTY = "-dirty"
+"""Ends the commit of a run that was measured with uncommitted changes."""
+
+ABSENT = "absent"
+"""The status of an optional metric that a run which is ok does not have."""
+
+TABLE_DIGITS = 9
+"""Significant digits of a number in the tables."""
+
+INTEGERS = frozenset({"process", "processes", "samples", "index"})
+NUMBERS = frozenset({"value", "low", "high", "deviation", "freedom", "GFLOP"})
+BOOLEANS = frozenset({"source_changed"})
+
+Row = Mapping[str, Any]
+Variant = tuple[tuple[str, Value], ...]
+"""The values of the benchmark's variants: ``(("causal", False),)``; empty where it has none."""
+
+
+def run_keys(benchmark: Benchmark) -> tuple[str, ...]:
+    """The columns that distinguish one run from all others."""
+    return ("implementation", *(p.name for p in benchmark.given), "dtype", "device")
+
+
+def parameter_columns(benchmark: Benchmark) -> tuple[str, ...]:
+    """The columns of the run table that describe a run: its keys and what follows from them."""
+    return (*run_keys(benchmark), *(p.name for p in benchmark.derived_parameters))
+
+
+def parse_cell(column: str, cell: str, kinds: Mapping[str, type]) -> Any:
+    """A cell in its column's type, None where it is empty; `kinds` are those of the parameters."""
+    if cell == "":
+        return None
+    if column in INTEGERS or kinds.get(column) is int:
+        return int(cell)
+    if column in BOOLEANS or kinds.get(column) is bool:
+        return cell == "true"
+    if column in NUMBERS:
+        return float(cell)
+    if column in ("warnings", "gate"):
+        return json.loads(cell)
+    return cell
+
+
+def read_table(path: Path, benchmark: Benchmark) -> list[dict[str, Any]]:
+    """Rows of one of the tables, each cell in its column's type, empty cells as None."""
+    kinds: dict[str, type] = {p.name: p.kind for p in benchmark.parameters}
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            {column: parse_cell(column, cell, kinds) for column, cell in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+SampleKey = tuple[Any, ...]
+
+
+Samples = list[list[float]]
+"""The samples of each process, in order of the processes and of measurement."""
+
+
+def read_samples(path: Path, benchmark: Benchmark) -> dict[SampleKey, Samples]:
+    """Every sample, by the run's keys and the metric.
+
+    In order, so that a table with permuted rows gives the same estimates.
+    """
+    kinds: dict[str, type] = {p.name: p.kind for p in benchmark.parameters}
+    columns = (*run_keys(benchmark), "metric")
+    found: dict[tuple[str, ...], dict[int, list[tuple[int, float]]]] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        header = next(rows)
+        keys = [header.index(column) for column in columns]
+        process, index, value = map(header.index, ("process", "index", "value"))
+        for row in rows:
+            processes = found.setdefault(tuple([row[i] for i in keys]), {})
+            samples = processes.setdefault(int(row[process]), [])
+            samples.append((int(row[index]), float(row[value])))
+    return {
+        tuple(parse_cell(column, cell, kinds) for column, cell in zip(columns, key, strict=True)): [
+            [sample for _, sample in sorted(processes[number])] for number in sorted(processes)
+        ]
+        for key, processes in found.items()
+    }
+
+
+PROCESSES_DIFFER = "processes_differ"
+"""The code of the warning on a run whose processes ended differently, or, with a metric, whose
+exact values differ."""
+
+
+def status_of(statuses: Sequence[str]) -> str:
+    """How a run ended whose processes ended so.
+
+    A run that is incorrect once is incorrect. Else it has the numbers of the processes that have
+    any, or the status of the first.
+    """
+    return next((status for status in ("incorrect", "ok") if status in statuses), statuses[0])
+
+
+def _merge_warnings(records: Sequence[Row]) -> list[dict[str, Any]]:
+    """The warnings on any process of a run, each once, and one if they ended differently."""
+    found = [dict(warning) for record in records for warning in record["warnings"] or ()]
+    statuses = [record["status"] for record in records]
+    if len(set(statuses)) > 1:
+        found.append({"code": PROCESSES_DIFFER, "statuses": statuses})
+    return [warning for i, warning in enumerate(found) if warning not in found[:i]]
+
+
+def merge_processes(benchmark: Benchmark, records: Iterable[Row]) -> list[Row]:
+    """A row for each run from the rows for each of its records, in their order.
+
+    It is that of the first process that ended as the run did, with all processes' warnings.
+    """
+    by_run: dict[tuple[Any, ...], list[Row]] = {}
+    for record in records:
+        key = tuple(record[column] for column in run_keys(benchmark))
+        by_run.setdefault(key, []).append(record)
+    merged = []
+    for mine in by_run.values():
+        status = status_of([record["status"] for record in mine])
+        first = next(record for record in mine if record["status"] == status)
+        changed = any(record["source_changed"] for record in mine)
+        merged.append(
+            {**first, "warnings": _merge_warnings(mine) or None, "source_changed": changed}
+            if len(mine) > 1
+            else first
+        )
+    return merged
+
+
+def _with_exact_differences(benchmark: Benchmark, runs: list[Row], metrics: list[Row]) -> list[Row]:
+    """The runs with a warning on each exact metric in which their processes differ."""
+    differing: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in metrics:
+        if row["low"] is not None and benchmark.metric(row["metric"]).exact:
+            key = tuple(row[column] for column in run_keys(benchmark))
+            warning = {"code": PROCESSES_DIFFER, "metric": row["metric"]}
+            differing.setdefault(key, []).append(warning)
+    if not differing:
+        return runs
+    found = []
+    for run in runs:
+        added = differing.get(tuple(run[column] for column in run_keys(benchmark)), [])
+        found.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)
+    return found
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """An experiment's plan and tables, for look-ups by implementation, variant, metric and value.
+
+    `runs` has a row for each run, whatever the number of its processes, and `records` one for each
+    process, or none where that would be the same. `samples` is empty where they were not read.
+    """
+
+    plan: Mapping[str, Any]
+    benchmark: Benchmark
+    runs: Sequence[Row]
+    metrics: Sequence[Row]
+    samples: Mapping[SampleKey, Samples] = field(default_factory=dict, repr=False)
+    records: Sequence[Row] = ()
+
+    @property
+    def name(self) -> str:
+        """The experiment's name in the configuration."""
+        return str(self.plan["name"])
+
+    @property
+    def baseline(self) -> str:
+        """The implementation that the others are compared with."""
+        return str(self.plan["baseline"])
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether this is the headline's one set of parameters, where nothing is swept."""
+        return not self.plan["sweep"] and not self.is_of_claims
+
+    @property
+    def is_of_claims(self) -> bool:
+        """Whether these are the records that only published claims are about."""
+        return self.name.startswith(CLAIMS_PREFIX)
+
+    @cached_property
+    def parameter(self) -> Parameter:
+        """The swept parameter; where nothing is swept, the benchmark's first size."""
+        if not self.plan["sweep"]:
+            return next(p for p in self.benchmark.given if not p.is_variant)
+        return self.benchmark.parameter(self.plan["sweep"])
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether something may grow along the sweep; nothing does where nothing is swept."""
+        return bool(self.plan["sweep"]) and not self.parameter.nominal
+
+    @property
+    def is_of_problems(self) -> bool:
+        """Whether the values of the sweep name whole problems, each of which stands by itself."""
+        return self.parameter.stands_for is not None
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether its runs are alternatives at one setting, which has a name and no size."""
+        is_named = self.parameter.nominal and not self.is_of_problems
+        return not self.is_summary and is_named and len(self.values) == 1
+
+    @cached_property
+    def implementations(self) -> list[str]:
+        """Names of the implementations, in the plan's order."""
+        return [entry["name"] for entry in self.plan["implementations"]]
+
+    @cached_property
+    def steps(self) -> list[tuple[str, str]]:
+        """Each implementation after the one that it goes a step beyond, in the plan's order."""
+        entries = self.plan["implementations"]
+        found = ((entry.get("previous"), entry["name"]) for entry in entries)
+        return [(before, name) for before, name in found if before in self.implementations]
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether a simulator ran the implementations, so that times are compared with nothing."""
+        return any(row["device"] in self.benchmark.simulated for row in self.runs)
+
+    @cached_property
+    def variants(self) -> list[Variant]:
+        """The variants that were asked for, in order."""
+        return sorted({self.variant_of(row) for row in self.runs})
+
+    @cached_property
+    def values(self) -> list[int]:
+        """The values of the parameter that were asked for, whatever became of their runs."""
+        return sorted({self.value_of(row) for row in self.runs})
+
+    @cached_property
+    def varying(self) -> list[Parameter]:
+        """The sizes that take more than one value, derived ones too, in order of declaration."""
+        return [
+            parameter
+            for parameter in self.benchmark.parameters
+            if not parameter.is_variant and len({row[parameter.name] for row in self.runs}) > 1
+        ]
+
+    @cached_property
+    def varying_variants(self) -> list[Parameter]:
+        """The variants of which several values were asked for, in order of declaration."""
+        return [
+            parameter
+            for parameter in self.benchmark.variants
+            if len({row[parameter.name] for row in self.runs}) > 1
+        ]
+
+    @cached_property
+    def covaried(self) -> list[Parameter]:
+        """The sizes that vary along with the parameter and do not merely follow from it."""
+        others = [p for p in self.varying if p != self.parameter and p.derive is None]
+        sources = [p for p in others if p.name in self.parameter.derived_from]
+        # One source that varies is the swept parameter by another name.
+        return [p for p in others if p not in sources] if len(sources) == 1 else others
+
+    @cached_property
+    def device(self) -> str:
+        """Name of the device, or its kind where the records do not tell."""
+        return device_of(self.runs)
+
+    def variant_of(self, row: Row) -> Variant:
+        """The variant of a row of any table."""
+        return tuple((p.name, row[p.name]) for p in self.benchmark.variants)
+
+    def value_of(self, row: Row) -> int:
+        """The value of the swept parameter in a row of any table."""
+        if self.parameter.derive is None:
+            return int(row[self.parameter.name])
+        return int(self.parameter.derive(row))
+
+    @cached_property
+    def _key_columns(self) -> tuple[str, ...]:
+        return run_keys(self.benchmark)
+
+    def key_of(self, row: Row) -> tuple[Any, ...]:
+        """What distinguishes the run of a row from all others."""
+        return tuple([row[column] for column in self._key_columns])
+
+    @cached_property
+    def _runs_by_series(self) -> dict[tuple[str, Variant], list[Row]]:
+        return self._by_series(self.runs)
+
+    @cached_property
+    def _metrics_by_series(self) -> dict[tuple[str, Variant], list[Row]]:
+        return self._by_series(self.metrics)
+
+    def _by_series(self, table: Iterable[Row]) -> dict[tuple[str, Variant], list[Row]]:
+        found: dict[tuple[str, Variant], list[Row]] = {}
+        for row in table:
+            found.setdefault((row["implementation"], self.variant_of(row)), []).append(row)
+        return {key: sorted(rows, key=self.value_of) for key, rows in found.items()}
+
+    def run_rows(self, implementation: str, variant: Variant) -> list[Row]:
+        """Rows of the run table, in order of the sweep."""
+        return self._runs_by_series.get((implementation, variant), [])
+
+    def run_rows_of(self, implementation: str) -> list[Row]:
+        """Rows of the run table of one implementation, in every variant."""
+        return [row for variant in self.variants for row in self.run_rows(implementation, variant)]
+
+    def metric_rows(self, implementation: str, variant: Variant, metric: str) -> list[Row]:
+        """Rows of the metric table for one metric, in order of the sweep."""
+        rows = self._metrics_by_series.get((implementation, variant), [])
+        return [row for row in rows if row["metric"] == metric]
+
+    @cached_property
+    def _metric_by_run(self) -> dict[tuple[Any, ...], Row]:
+        return {(*self.key_of(row), row["metric"]): row for row in self.metrics}
+
+    def metric_row(self, run: Row, metric: str) -> Row:
+        """The row of one metric of a run."""
+        return self._metric_by_run[(*self.key_of(run), metric)]
+
+    def counters_of(self, run: Row, timed: str) -> dict[str, float]:
+        """The counters of the pass behind a timed metric, by their quantities' names.
+
+        Empty where they were not read.
+        """
+        rows = {
+            metric.quantity.name: self._metric_by_run.get((*self.key_of(run), metric.name))
+            for metric in self.benchmark.counters_on(run["device"]).get(timed, ())
+        }
+        return {name: row["value"] for name, row in rows.items() if row and row["status"] == "ok"}
+
+    def run_at(self, implementation: str, variant: Variant, value: int) -> Row | None:
+        """The run at a value of the sweep, None where none was asked for."""
+        rows = self.run_rows(implementation, variant)
+        return next((row for row in rows if self.value_of(row) == value), None)
+
+    def samples_of(self, row: Row) -> Samples:
+        """The samples of each process behind a row of the metric table; empty for none."""
+        return self.samples.get((*self.key_of(row), row["metric"]), [])
+
+    def curve_of(self, run: Row, curve: str) -> list[float]:
+        """A curve of a run, of its first process that has it; empty where it was not read."""
+        found = self.samples.get((*self.key_of(run), curve), [])
+        return found[0] if found else []
+
+    @cached_property
+    def ordered(self) -> list[Row]:
+        """The runs as tables show them: by implementation in the plan's order, variant, value."""
+        position = {name: i for i, name in enumerate(self.implementations)}
+        return sorted(
+            self.runs,
+            key=lambda row: (
+                position[row["implementation"]],
+                self.variant_of(row),
+                self.value_of(row),
+            ),
+        )
+
+    def of_series(
+        self, implementations: Collection[str], variants: Collection[Variant]
+    ) -> Iterator[Row]:
+        """The runs of these implementations and variants, by name, variant and value."""
+        for name in sorted(implementations):
+            for variant in sorted(variants):
+                yield from self.run_rows(name, variant)
+
+    def in_order(self, names: Sequence[str]) -> Sweep:
+        """The same with its implementations in the order of `names`."""
+        entries = sorted(self.plan["implementations"], key=lambda e: names.index(e["name"]))
+        return replace(self, plan={**self.plan, "implementations": entries})
+
+
+def variants_of(sweeps: Iterable[Sweep]) -> list[Variant]:
+    """The variants that any of these experiments asks for, in order."""
+    return sorted({variant for sweep in sweeps for variant in sweep.variants})
+
+
+def sections_of(sweeps: Sequence[Sweep]) -> list[list[Sweep]]:
+    """The experiments by section: neighbours that differ in one fixed parameter share one.
+
+    All of them sweep the same values with the same implementations; each has a single variant and
+    differs in one given parameter, fixed in both, from another one of its section.
+    """
+    groups: list[list[Sweep]] = []
+    for sweep in sweeps:
+        if groups and any(_differ_in_one(sweep, other) for other in groups[-1]):
+            groups[-1].append(sweep)
+        else:
+            groups.append([sweep])
+    return groups
+
+
+def _differ_in_one(one: Sweep, other: Sweep) -> bool:
+    """Whether two experiments are the same but for one fixed parameter."""
+    if one.is_summary or other.is_summary or one.plan["sweep"] != other.plan["sweep"]:
+        return False
+    if one.implementations != other.implementations or one.values != other.values:
+        return False
+    first, second = _fixed(one), _fixed(other)
+    if first.keys() != second.keys() or _along(one) != _along(other):
+        return False
+    return sum(first[name] != second[name] for name in first) == 1
+
+
+def _fixed(sweep: Sweep) -> dict[str, Value]:
+    """The given parameters that have one value, with it; without any runs, none."""
+    found = {}
+    for parameter in sweep.benchmark.given:
+        values = {row[parameter.name] for row in sweep.runs}
+        if parameter != sweep.parameter and len(values) == 1:
+            found[parameter.name] = values.pop()
+    return found
+
+
+def _along(sweep: Sweep) -> set[tuple[Any, ...]]:
+    """The values of the given parameters that vary along with the swept one."""
+    names = [p.name for p in sweep.benchmark.given if p.name not in _fixed(sweep)]
+    return {tuple(row[name] for name in names) for row in sweep.runs}
+
+
+def device_of(runs: Iterable[Row]) -> str:
+    """Names of the devices of these runs, or their kinds where no record states a name.
+
+    A run that ended in an error may not have come to know its device.
+    """
+    rows = list(runs)
+    names = {row["device_name"] for row in rows if row["device_name"]}
+    return ", ".join(sorted(names or {row["device"] for row in rows}))
+
+
+def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
+    """The codes of the warnings on these runs that concern any of these metrics, each once."""
+    return sorted(
+        {
+            warning["code"]
+            for row in runs
+            for warning in row["warnings"] or ()
+            if warning.get("metric") in (None, *metrics)
+        }
+    )
+
+
+def difference_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
+    """Of `warning_codes` that which concerns exact metrics too: the processes of a run differ."""
+    return [code for code in warning_codes(runs, *metrics) if code == PROCESSES_DIFFER]
+
+
+def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
+    """`SITTINGS_DIFFER` where runs that are compared with one another are of several sittings."""
+    groups = ({run.get(SITTING) for run in runs} - {None} for runs in compared)
+    return [SITTINGS_DIFFER] if any(len(found) > 1 for found in groups) else []
+
+
+def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
+    """The metrics that findings compare: those that are exact, or those that are sampled."""
+    return [metric for metric in benchmark.compared if metric.exact == exact]
+
+
+def chosen_metrics(benchmark: Benchmark) -> list[Metric]:
+    """What one chooses by: the measured sampled metrics, and their totals."""
+    return [*metrics_of(benchmark, exact=False), *benchmark.totals]
+
+
+def step_metric(sweep: Sweep) -> Metric:
+    """What steps are measured by: the metric that one chooses by."""
+    return chosen_metrics(sweep.benchmark)[-1]
+
+
+def read_sweep(plan: Mapping[str, Any], tables: Path, with_samples: bool = False) -> Sweep:
+    """The sweep of a planned experiment from its folder of `tables`."""
+    benchmark = find_benchmark(plan["benchmark"])
+    folder = tables / plan["name"]
+    records: list[Row] = [*read_table(folder / "runs.csv", benchmark)]
+    metrics: list[Row] = [*read_table(folder / "metrics.csv", benchmark)]
+    runs = _with_exact_differences(benchmark, merge_processes(benchmark, records), metrics)
+    samples = read_samples(folder / "samples.csv", benchmark) if with_samples else {}
+    benchmark = benchmark.having({row["metric"] for row in metrics})
+    return Sweep(plan, benchmark, runs, metrics, samples, records)
+
+
+def read_planned_sweep(plan_file: Path, tables: Path, with_samples: bool = False) -> Sweep:
+    """The sweep of the experiment planned in a file (``plan/experiments/<name>.json``)."""
+    return read_sweep(read_json(plan_file), tables, with_samples)

@@ -1,0 +1,1 @@
+"""The kinds of finding, one file each."""

@@ -1,0 +1,220 @@
+"""Records in doubt: unstable, or contradicted by their neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flashlab import statistics
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row, Sweep, metrics_of
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import EXPERIMENTS, SWEEPS, Given, Kind
+from flashlab.analysis.kinds.scaling import bends
+from flashlab.analysis.ratios import (
+    INTERVALS,
+    Ratio,
+    exceeds_margin,
+    function_of,
+    interval_json,
+    ratio,
+    rounded,
+)
+from flashlab.analysis.series import Series, build_finding, each_series
+from flashlab.statistics import MIN_SAMPLES, Estimate, Floats
+
+OUTLIER_FACTOR = 1.25
+"""Least factor between a record and the power law of its neighbours that makes it an outlier."""
+
+SPREAD = "half the width of the median's 95% interval, over the median"
+DRIFT = f"median of the second half of a process's samples over that of the first, {INTERVALS}"
+NEIGHBOURS = (
+    "median over what the power law between its two neighbours gives, where the neighbours within "
+    f"two steps are stable and follow one power (local exponents within 0.2), {INTERVALS}"
+)
+
+
+def _anomaly(
+    series: Series,
+    verdict: str,
+    value: int,
+    facts: Mapping[str, Any],
+    method: str,
+    found: Ratio,
+    values: Sequence[int],
+) -> Finding:
+    """A finding on the run at `value`, from those at `values`."""
+    return build_finding(
+        "anomaly",
+        [series],
+        verdict,
+        facts={"value": value, **facts},
+        method=method,
+        n=found.samples,
+        estimates=[{"value": value, **interval_json(found)}],
+        values=values,
+    )
+
+
+def _clean_checks(
+    sweep: Sweep, check: str, checks: int, hits: int, method: str
+) -> Iterator[Finding]:
+    """The checks that found nothing, with their number, beside which the hits are to be judged."""
+    if checks > hits:
+        yield Finding(
+            kind="anomaly",
+            experiment=sweep.name,
+            device=sweep.device,
+            subject={"check": check},
+            verdict="none",
+            evidence=Evidence(
+                table=f"tables/{sweep.name}/samples.csv",
+                rows={"implementation": sorted(sweep.implementations)},
+                method=method,
+                n=checks,
+            ),
+        )
+
+
+def _drift_of_process(
+    sweep: Sweep, row: Row, process: int, samples: Sequence[float], estimates: Estimates
+) -> Ratio | None:
+    """The second half of a process's samples over the first, None if within the margin."""
+    middle = len(samples) // 2
+    if middle < MIN_SAMPLES:
+        return None
+    halves = (samples[:middle], samples[-middle:])
+    change = float(np.median(halves[1]) / np.median(halves[0]))
+    if not exceeds_margin(max(change, 1 / change)):
+        return None  # no interval around this lies beyond the margin, so resampling is pointless
+    first, second = (
+        estimates.of((*sweep.key_of(row), row["metric"], process, half), part)
+        for half, part in zip(("first half", "second half"), halves, strict=True)
+    )
+    found = ratio(sweep.value_of(row), second, first)
+    return found if found.verdict in ("above", "below") else None
+
+
+def drift(sweep: Sweep, row: Row, estimates: Estimates) -> Ratio | None:
+    """The second half of a row's samples over the first, None if within the margin.
+
+    Of several processes that drifted, that of the one which did so most.
+    """
+    samples = sweep.samples_of(row)
+    every = (_drift_of_process(sweep, row, i, each, estimates) for i, each in enumerate(samples))
+    drifts = [found for found in every if found]
+    return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
+
+
+@dataclass(frozen=True)
+class _Sign:
+    """Why a metric of a run is unstable: what is found, how, and the estimate."""
+
+    facts: Mapping[str, Any]
+    method: str
+    found: Ratio
+
+
+def _sign(sweep: Sweep, row: Row, estimates: Estimates) -> _Sign | None:
+    """A process drifted by more than the margin, or the median is not known by it; else None."""
+    drifted = drift(sweep, row, estimates)
+    if drifted:
+        return _Sign({"sign": "drift", "ratio": rounded(drifted.ratio)}, DRIFT, drifted)
+    median = estimates.of_row(sweep, row)
+    interval = function_of(sweep.value_of(row), np.asarray, [median])
+    if interval.low is None or interval.high is None:
+        return None
+    half_width = rounded(100 * (interval.high - interval.low) / 2 / interval.ratio)
+    if half_width <= 100 * statistics.MARGIN:
+        return None
+    return _Sign({"sign": "spread", "half_width": half_width}, SPREAD, interval)
+
+
+def _signs(series: Series, estimates: Estimates) -> dict[int, _Sign | None]:
+    """Why each run that has samples enough is unstable, None where it is not."""
+    sweep = series.sweep
+    return {
+        sweep.value_of(row): _sign(sweep, row, estimates)
+        for row in series.measured_rows
+        if min(map(len, sweep.samples_of(row)), default=0) >= MIN_SAMPLES
+    }
+
+
+def unstable(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """Runs that drifted by more than the margin, or whose median is not known to within it."""
+    checks = hits = 0
+    for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
+        signs = _signs(series, given.estimates)
+        checks += len(signs)
+        for value, sign in signs.items():
+            if sign:
+                hits += 1
+                yield _anomaly(
+                    series, "unstable", value, sign.facts, sign.method, sign.found, [value]
+                )
+    yield from _clean_checks(sweep, "unstable", checks, hits, f"{DRIFT}; {SPREAD}")
+
+
+def _deviation(sizes: Sequence[int], times: Sequence[Estimate], i: int) -> Ratio:
+    """A time over that of the power law through its two neighbours."""
+    weight = math.log(sizes[i + 1] / sizes[i]) / math.log(sizes[i + 1] / sizes[i - 1])
+
+    def deviation(before: Floats, at: Floats, after: Floats) -> Floats:
+        return at / (before**weight * after ** (1 - weight))
+
+    return function_of(sizes[i], deviation, times[i - 1 : i + 2])
+
+
+def _is_checked(
+    i: int, sizes: Sequence[int], found: Sequence[Estimate], unstable_sizes: set[int]
+) -> bool:
+    """Whether those within two steps, at least three, are stable and follow one power."""
+    others = [j for j in range(max(0, i - 2), min(len(sizes), i + 3)) if j != i]
+    if len(others) < 3 or unstable_sizes & {sizes[j] for j in others}:
+        return False
+    return bends([sizes[j] for j in others], [found[j] for j in others]) == "straight"
+
+
+def outliers(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """Records that their neighbours, which agree with one another, contradict.
+
+    A size between two others is checked where those within two steps of it, at least three of
+    them, are stable and follow one power: a curve that bends of itself contradicts nothing.
+    """
+    checks = hits = 0
+    for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
+        by_size = given.estimates.along(series)
+        sizes, found = list(by_size), list(by_size.values())
+        unstable_sizes = {size for size, sign in _signs(series, given.estimates).items() if sign}
+        for i in range(1, len(sizes) - 1):
+            if not _is_checked(i, sizes, found, unstable_sizes):
+                continue
+            deviation = _deviation(sizes, found, i)
+            if deviation.low is None or deviation.high is None:
+                continue
+            checks += 1
+            low, high = rounded(deviation.low), rounded(deviation.high)
+            if low > OUTLIER_FACTOR or high < 1 / OUTLIER_FACTOR:
+                hits += 1
+                yield _anomaly(
+                    series,
+                    "outlier",
+                    sizes[i],
+                    {"ratio": rounded(deviation.ratio)},
+                    NEIGHBOURS,
+                    deviation,
+                    sizes[max(0, i - 2) : i + 3],
+                )
+    yield from _clean_checks(sweep, "outlier", checks, hits, NEIGHBOURS)
+
+
+ANOMALY = Kind(
+    name="anomaly",
+    label="kind.anomaly",
+    verdicts=("unstable", "outlier", "none"),
+    of_experiment=[(EXPERIMENTS, unstable), (SWEEPS, outliers)],
+)

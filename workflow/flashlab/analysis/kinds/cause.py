@@ -1,0 +1,90 @@
+"""Why a pass takes its time, as far as what was counted of the same run tells.
+
+A cause is stated only of what was counted on that run; where nothing was counted, nothing is said.
+Counters are samples of one pass, without an interval. So each rule has a dead zone between the
+limit from which something holds and the one under which it does not (`limits`); a value within it
+decides nothing. `kernel_causes` and `operator_causes` have the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from flashlab.analysis.ceilings import Ceilings
+from flashlab.analysis.counted_passes import CountedPass, spans_of
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kernel_causes import CountedKernels, counted_kernels
+from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
+from flashlab.analysis.operator_causes import counted_operators
+from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.telling.values import Listed, Statement, say
+
+
+def _statements(series: Series, verdict: str, group: Sequence[CountedPass]) -> list[Statement]:
+    """What the passes spend their time in; nothing where no rule holds clearly."""
+    if verdict not in group[0].MESSAGES:
+        return []
+    values = quoted([series], values=Listed([each.value for each in group]))
+    return [say(group[0].MESSAGES[verdict], **values, **spans_of(group))]
+
+
+def _finding(series: Series, verdict: str, group: Sequence[CountedPass]) -> Finding:
+    """The finding about the passes of a series that have one cause."""
+    finding = build_finding(
+        "cause",
+        [series],
+        verdict,
+        statements=_statements(series, verdict, group),
+        facts={"values": [each.value for each in group]},
+        method=group[0].METHOD,
+        n=min(each.samples for each in group),
+        estimates=[each.to_json() for each in group],
+        values=[each.value for each in group],
+        each_alone=True,
+    )
+    sweep, timed = series.sweep, series.metric.name
+    (device,) = {run["device"] for run in sweep.runs}
+    counters = sweep.benchmark.counters_on(device)[timed]
+    rows = {**finding.evidence.rows, "metric": [timed, *(metric.name for metric in counters)]}
+    table = f"tables/{sweep.name}/metrics.csv"
+    return replace(finding, evidence=replace(finding.evidence, table=table, rows=rows))
+
+
+def _counted(
+    series: Series, row: Row, estimates: Estimates, ceilings: Ceilings | None
+) -> CountedPass | None:
+    """What was counted of the pass behind a row; None where nothing was.
+
+    Of a GPU nothing is stated without its ceilings, or under those of another device.
+    """
+    sweep = series.sweep
+    if {run["device"] for run in sweep.runs} == {"cpu"}:
+        return counted_operators(series, row, estimates)
+    names = {run["device_name"] for run in sweep.runs if run["status"] == "ok"}
+    if ceilings and names == {ceilings.device_name}:
+        return counted_kernels(series, row, estimates, ceilings)
+    return None
+
+
+def causes(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """What was counted of a sweep's runs tells of their times; a finding for each verdict."""
+    timed = [metric for metric in sweep.benchmark.measured if metric.work]
+    for series in each_series(sweep, timed):
+        groups: dict[str, list[CountedPass]] = {}
+        for row in series.measured_rows:
+            if found := _counted(series, row, given.estimates, given.ceilings):
+                groups.setdefault(found.verdict, []).append(found)
+        for verdict, group in sorted(groups.items()):
+            yield _finding(series, verdict, group)
+
+
+CAUSE = Kind(
+    name="cause",
+    label="kind.cause",
+    verdicts=(*CountedKernels.MESSAGES, "elementwise", "products", "fused", "none"),
+    of_experiment=[(EXPERIMENTS, causes)],
+    told="in full",
+)

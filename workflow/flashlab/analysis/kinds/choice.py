@@ -1,0 +1,303 @@
+"""Which implementation to choose: the best at each size and variant, and what another one costs."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flashlab.analysis.experiment import Sweep, chosen_metrics
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import CHOICES, SWEEPS, Given, Kind
+from flashlab.analysis.kinds.comparison import describe_range, quoted_range
+from flashlab.analysis.ratios import (
+    INTERVALS,
+    Ratio,
+    advantages,
+    interval_json,
+    rounded,
+    without_samples,
+)
+from flashlab.analysis.series import Series, build_finding, quoted
+from flashlab.analysis.settings import Setting, dataset_finding, settings_of
+from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.statistics import Estimate
+from flashlab.telling.values import Label, Listed, Statement, clauses, say
+
+METHOD = (
+    "at each setting the best median over that of every other implementation, as a factor above 1; "
+    f"level within the margin, {INTERVALS}"
+)
+
+
+MESSAGES = {
+    "one_best": "choice.one_best",
+    "one_suffices": "choice.one_suffices",
+    "changes": "choice.changes",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Who is best at one setting: by the median, and what every other one costs as a factor."""
+
+    best: str
+    prices: Mapping[str, Ratio]
+
+    @property
+    def runner_up(self) -> str:
+        """The second best by the median."""
+        return min(self.prices, key=lambda name: (self.prices[name].ratio, name))
+
+    @property
+    def lead(self) -> Ratio:
+        """How many times as good as the runner-up the best one is."""
+        return self.prices[self.runner_up]
+
+    @property
+    def level(self) -> list[str]:
+        """The best one, and those that are decidedly within the margin of it."""
+        return [self.best, *(n for n, price in self.prices.items() if price.verdict == "equal")]
+
+    @property
+    def undecided(self) -> list[str]:
+        """Those of which it is not decided whether they are within the margin of the best."""
+        return [name for name, price in self.prices.items() if price.verdict == "inconclusive"]
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no other one may be better than the best median by more than the margin."""
+        return not any(price.may_be_below for price in self.prices.values())
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether every other one is decidedly worse."""
+        return all(price.verdict == "above" for price in self.prices.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """The place as evidence: the names, and the lead over the runner-up."""
+        return {
+            "best": self.best,
+            "level": self.level,
+            "undecided": self.undecided,
+            "runner_up": self.runner_up,
+            **interval_json(self.lead),
+        }
+
+
+def place(value: int, by_name: Mapping[str, Estimate], higher_is_better: bool) -> Place | None:
+    """Who is best, None where there are no two to choose from."""
+    if len(by_name) < 2:
+        return None
+    sign = -1 if higher_is_better else 1
+    best = min(by_name, key=lambda name: (sign * by_name[name].median, name))
+    prices = {}
+    for name in sorted(by_name.keys() - {best}):
+        (price,) = advantages({value: by_name[best]}, {value: by_name[name]}, higher_is_better)
+        prices[name] = price
+    return Place(best, prices)
+
+
+def _verdict(places: Sequence[Place]) -> tuple[str, str | None]:
+    """What the places amount to, and the one implementation that does everywhere, if one does."""
+    if not places:
+        return "inconclusive", None
+    names = {name for place in places for name in (place.best, *place.prices)}
+    if all(place.is_alone for place in places) and len({place.best for place in places}) == 1:
+        return "one_best", places[0].best
+    sufficient = sorted(name for name in names if all(name in place.level for place in places))
+    if sufficient and all(place.is_certain for place in places):
+        wins = Counter(place.best for place in places)
+        return "one_suffices", max(sufficient, key=lambda name: wins[name])
+    possible = [
+        name
+        for name in names
+        if all(name in place.level or name in place.undecided for place in places)
+    ]
+    return ("inconclusive" if possible else "changes"), None
+
+
+def _winners(places: Mapping[int, Place]) -> list[dict[str, Any]]:
+    """Who is best or level with the best, by stretches of the sweep."""
+    grouped = itertools.groupby(places.items(), key=lambda item: set(item[1].level))
+    found = []
+    for _, stretch in grouped:
+        at = dict(stretch)
+        found.append({"names": next(iter(at.values())).level, "values": list(at)})
+    return found
+
+
+def ends_of_stretch(values: Sequence[int]) -> list[str]:
+    """Consecutive values of a sweep by their ends: ``128–1024``; one or two as they are."""
+    return [f"{values[0]}–{values[-1]}"] if len(values) > 2 else [str(value) for value in values]
+
+
+def _statements(
+    series: Sequence[Series], verdict: str, name: str | None, facts: Mapping[str, Any]
+) -> Iterator[Statement]:
+    """Who is best along the sweep; nothing where that is not decided."""
+    if verdict not in MESSAGES:
+        return
+    symbol = series[0].sweep.parameter.symbol
+    winners = clauses(
+        say(
+            "choice.at",
+            names=Listed(stretch["names"]),
+            symbol=symbol,
+            values=Listed(ends_of_stretch(stretch["values"])),
+        )
+        for stretch in facts["winners"]
+    )
+    values = {**quoted(series), **quoted_range(facts, symbol), "winners": winners}
+    if name is not None:
+        values["name"] = name
+    yield say(MESSAGES[verdict], series[0].metric.quantity.name, **values)
+
+
+def choices(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """Who is best along a sweep, in each variant and by each metric."""
+    metrics = chosen_metrics(sweep.benchmark)
+    for variant, metric in itertools.product(sweep.variants, metrics):
+        series = [Series(sweep, name, variant, metric) for name in sorted(sweep.implementations)]
+        if len(series) < 2:
+            return
+        along = {each.implementation: given.estimates.along(each) for each in series}
+        places: dict[int, Place] = {}
+        for value in sweep.values:
+            by_name = {name: found[value] for name, found in along.items() if value in found}
+            found = place(value, by_name, metric.higher_is_better)
+            if found is not None:
+                places[value] = found
+        verdict, name = _verdict(list(places.values()))
+        leads = [place.lead for place in places.values()]
+        facts = {
+            **describe_range(leads),
+            "of": len({n for each in places.values() for n in (each.best, *each.prices)}),
+            "winners": _winners(places),
+            **({"name": name} if name else {}),
+        }
+        yield build_finding(
+            "choice",
+            series,
+            verdict,
+            statements=list(_statements(series, verdict, name, facts)),
+            facts=facts,
+            method=METHOD,
+            n=min((lead.samples for lead in leads), default=0),
+            estimates=[
+                {"value": value, **place.to_json(), "verdict": place.lead.verdict}
+                for value, place in places.items()
+            ],
+            reasons=without_samples(leads),
+            of_all=True,
+        )
+
+
+# The dataset as a whole
+
+Places = Mapping[str, Mapping[tuple[Any, ...], Place]]
+"""By metric and setting."""
+
+
+def _tally(places: Mapping[tuple[Any, ...], Place]) -> list[dict[str, Any]]:
+    """At how many settings each is best by the median, alone, and level with the best."""
+    best = Counter(place.best for place in places.values())
+    alone = Counter(place.best for place in places.values() if place.is_alone)
+    level = Counter(name for place in places.values() for name in place.level)
+    return [
+        {"implementation": name, "level": count, "best": best[name], "alone": alone[name]}
+        for name, count in sorted(level.items(), key=lambda item: (-item[1], item[0]))
+    ]
+
+
+def _wrong_choice(benchmark: Benchmark, places: Places) -> dict[str, Any]:
+    """The one most often among the best by a part and never by the total, and what it costs there.
+
+    Empty where there is none that is decidedly worse by the total at all of these settings.
+    """
+    found: list[tuple[int, str, Metric, Metric, list[Ratio]]] = []
+    for total in benchmark.totals:
+        assert total.derived is not None
+        in_total = places[total.name]
+        for part in map(benchmark.metric, total.derived.of):
+            often = Counter(name for place in places[part.name].values() for name in place.level)
+            for name, count in often.items():
+                at = [key for key, place in places[part.name].items() if name in place.level]
+                prices = [in_total[key].prices.get(name) for key in at if key in in_total]
+                known = [price for price in prices if price is not None]
+                never = all(name not in place.level for place in in_total.values())
+                if never and len(known) == count and all(p.verdict == "above" for p in known):
+                    found.append((count, name, part, total, known))
+    if not found:
+        return {}
+    count, name, part, total, prices_ = max(found, key=lambda entry: (entry[0], entry[1]))
+    factors = [price.ratio for price in prices_]
+    return {
+        "wrong": name,
+        "wrong_count": count,
+        "part": Label(part.labels),
+        "total": Label(total.labels),
+        "low": rounded(min(factors)),
+        "high": rounded(max(factors)),
+    }
+
+
+def overall_choice(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
+    """Who is best over all distinct settings, and what the wrong choice costs: one finding."""
+    benchmark, settings = sweeps[0].benchmark, settings_of(sweeps)
+    metrics = chosen_metrics(benchmark)
+    places: dict[str, dict[tuple[Any, ...], Place]] = {metric.name: {} for metric in metrics}
+    chosen: list[Setting] = []
+    for setting in settings:
+        if len(setting.runs) < 2:
+            continue
+        chosen.append(setting)
+        for metric in metrics:
+            by_name = {
+                name: setting.estimate(given.estimates, name, metric) for name in setting.runs
+            }
+            found = place(0, by_name, metric.higher_is_better)
+            assert found is not None
+            places[metric.name][setting.key] = found
+    if not chosen or not metrics:
+        return
+    decisive = metrics[-1]  # a total, where there is one
+    verdict, name = _verdict(list(places[decisive.name].values()))
+    wrong = _wrong_choice(benchmark, places)
+    leads = [place.lead for place in places[decisive.name].values()]
+    yield dataset_finding(
+        "choice",
+        sweeps,
+        verdict,
+        subject={"metric": decisive.name},
+        facts={
+            "count": len(chosen),
+            "of": len({name for setting in chosen for name in setting.runs}),
+            "tallies": [
+                {"metric": metric.name, "counts": _tally(places[metric.name])} for metric in metrics
+            ],
+            **({"name": name} if name else {}),
+            **wrong,
+        },
+        method=METHOD,
+        n=min(lead.samples for lead in leads),
+        estimates=[
+            {
+                "setting": benchmark.all_parameters(setting.parameters),
+                **{metric.name: places[metric.name][setting.key].to_json() for metric in metrics},
+            }
+            for setting in chosen
+        ],
+        compared=[[row for _, row in setting.runs.values()] for setting in chosen],
+    )
+
+
+CHOICE = Kind(
+    name="choice",
+    label="kind.choice",
+    verdicts=(*MESSAGES, "inconclusive"),
+    of_experiment=[(SWEEPS, choices)],
+    of_dataset=[(CHOICES, overall_choice)],
+)

@@ -1,0 +1,584 @@
+"""Published claims: what each says, and whether it holds on this dataset.
+
+Every test comes down to ratios: of a metric of one run to that of another, to that ratio elsewhere,
+or of one rise to another. Each must lie in the range that the claim states.
+
+A claim may be read in several ways (`Reading`): where a document compares the growth of two
+quantities and does not say how, by what they grow and by what factor; and where the dataset holds
+the runs by more than one protocol, by the document's own way of timing and by samples. The first
+reading that decides gives the verdict; where another one points the other way, the claim is
+``ambiguous``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flashlab import statistics
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row, Sweep, device_of, sitting_doubts, warning_codes
+from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.analysis.kind import MEASURED, Given, Kind
+from flashlab.analysis.ratios import (
+    EVIDENCE_DIGITS,
+    INTERVALS,
+    SIGNIFICANT_DIGITS,
+    function_of,
+    rounded,
+)
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.plan.published import SAMPLED, asked_comparisons, claim_protocols
+from flashlab.runs import Run
+from flashlab.statistics import Estimate, Floats, function_interval
+from flashlab.telling.values import (
+    Heading,
+    Label,
+    Listed,
+    Measured,
+    Number,
+    Range,
+    Statement,
+    Tellable,
+    clauses,
+    in_turn,
+    say,
+    settings,
+)
+from flashlab.telling.values import Run as ToldRun
+
+ABSOLUTE_DIGITS = 6
+"""Significant digits of a figure in ms, TFLOP/s or MiB; ratios have `SIGNIFICANT_DIGITS`."""
+
+PUBLISHED_DIGITS = 4
+"""Most significant digits of a published figure that are printed."""
+
+DECIDED = ("confirmed", "contradicted")
+
+FORMULAS = {
+    (1, "times"): "{}",
+    (2, "times"): "{} ÷ {}",
+    (4, "times"): "({} ÷ {}) ÷ ({} ÷ {})",
+    (4, "amounts"): "({} − {}) ÷ ({} − {})",
+}
+"""What a test computes, by the number of its terms and how it compares them."""
+
+WAYS = {
+    "times": "claim.reading.times",
+    "amounts": "claim.reading.amounts",
+    "sampled": "claim.reading.sampled",
+    "lab5": "claim.reading.lab5",
+    "training": "claim.reading.training",
+}
+"""What sets a reading apart: how it compares, and the protocol of the records."""
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A run that the dataset holds: its row of the run table, and its sweep."""
+
+    sweep: Sweep
+    row: Row
+
+
+@dataclass(frozen=True)
+class _Dataset:
+    """What the claims are checked against: each run by protocol, in the first sweep that has it."""
+
+    benchmark: Benchmark
+    runs: Mapping[tuple[Run, str], _Measured]
+    device: str
+    estimates: Estimates
+
+
+def _read_dataset(sweeps: Sequence[Sweep], benchmark: Benchmark, estimates: Estimates) -> _Dataset:
+    found: dict[tuple[Run, str], _Measured] = {}
+    for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
+        for row in sweep.runs:
+            key = Run.of(benchmark, row), str(row["protocol"])
+            found.setdefault(key, _Measured(sweep, row))
+    device = device_of(row for sweep in sweeps for row in sweep.runs)
+    return _Dataset(benchmark, found, device, estimates)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read a claim: how its terms are compared, and by records of which protocol.
+
+    `compare` is ``times`` (a / b over c / d) or ``amounts`` (a − b over c − d).
+    """
+
+    compare: str
+    protocol: str
+
+
+def _rounded_or_none(value: float | None, digits: int) -> float | None:
+    return None if value is None else rounded(value, digits)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """One ratio that a test asks for, and what came of it; no estimate where nothing rises.
+
+    `holds` is decided by the interval. `leans` also by an estimate without one, where it lies
+    farther than the margin from the ends of the range.
+    """
+
+    metric: str
+    runs: tuple[Run, ...]
+    reading: Reading
+    estimate: float | None
+    low: float | None
+    high: float | None
+    samples: int
+    holds: str
+    leans: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "runs": [str(run) for run in self.runs],
+            "compare": self.reading.compare,
+            "protocol": self.reading.protocol,
+            "estimate": _rounded_or_none(self.estimate, EVIDENCE_DIGITS),
+            "low": _rounded_or_none(self.low, EVIDENCE_DIGITS),
+            "high": _rounded_or_none(self.high, EVIDENCE_DIGITS),
+            "n": self.samples,
+            "holds": self.holds,
+        }
+
+
+def _why_incomparable(dataset: _Dataset, run: Run, protocol: str) -> Reason | None:
+    """Why a run cannot be compared, None where it can be."""
+    found = dataset.runs.get((run, protocol))
+    if found is None:
+        return Reason("missing", run.to_json())
+    if found.row["status"] != "ok":
+        return Reason("excluded", run.to_json(), found.row["status"])
+    return None
+
+
+def _times(*values: Floats) -> Floats:
+    """a, a / b, or (a / b) / (c / d)."""
+    first, *others = values
+    result = np.asarray(first, dtype=float)
+    for power, value in zip((-1, -1, 1), others, strict=False):
+        result = result * value**power
+    return result
+
+
+def _amounts(*values: Floats) -> Floats:
+    """(a - b) / (c - d)."""
+    a, b, c, d = values
+    rises: Floats = np.subtract(a, b) / np.subtract(c, d)
+    return rises
+
+
+def _rises(before: Estimate, after: Estimate) -> bool:
+    """Whether there is a rise to divide by, interval included where there is one."""
+    least, _ = function_interval(np.subtract, (after, before)) or (after.median - before.median, 0)
+    return least > 0
+
+
+def _judged(low: float, high: float, wanted: Mapping[str, float], digits: int) -> str:
+    """``yes`` where the interval lies in the wanted range, ``no`` where outside, else neither."""
+    least, most = wanted.get("least", 0.0), wanted.get("most", float("inf"))
+    low, high = rounded(low, digits), rounded(high, digits)
+    if least <= low and high <= most:
+        return "yes"
+    return "no" if high < least or low > most else "undecided"
+
+
+def _digits(claim: Mapping[str, Any]) -> int:
+    """How many significant digits of a claim's figure are printed and compared."""
+    terms = claim["test"]["terms"] if "test" in claim else ()
+    return ABSOLUTE_DIGITS if len(terms) == 1 else SIGNIFICANT_DIGITS
+
+
+def wanted_range(claim: Mapping[str, Any]) -> dict[str, float]:
+    """Where a claim's ratio must lie: as its test says, or its figure give or take the tolerance.
+
+    A tolerance of 0.25 lets a figure f stand for f / 1.25 to f · 1.25.
+    """
+    if "wanted" in claim["test"]:
+        return dict(claim["test"]["wanted"])
+    figure, room = claim["published"]["figure"], 1 + claim["published"]["tolerance"]
+    digits = _digits(claim)
+    return {"least": rounded(figure / room, digits), "most": rounded(figure * room, digits)}
+
+
+def _compare(
+    dataset: _Dataset,
+    metric: str,
+    runs: tuple[Run, ...],
+    reading: Reading,
+    wanted: Mapping[str, float],
+    digits: int,
+) -> _Comparison:
+    measured = [dataset.runs[run, reading.protocol] for run in runs]
+    values = [dataset.estimates.of_metric(each.sweep, each.row, metric) for each in measured]
+    amounts = reading.compare == "amounts"
+    if amounts and not _rises(values[3], values[2]):
+        samples = min(value.count for value in values)
+        nothing = (None, None, None, samples, "undecided", "undecided")
+        return _Comparison(metric, runs, reading, *nothing)
+    found = function_of(0, _amounts if amounts else _times, values)
+    low, high = found.low, found.high
+    if dataset.benchmark.metric(metric).exact:
+        low = high = found.ratio
+    if low is None or high is None:
+        holds, room = "undecided", 1 + statistics.MARGIN
+        least, most = sorted((found.ratio / room, found.ratio * room))
+        leans = _judged(least, most, wanted, digits)
+    else:
+        holds = leans = _judged(low, high, wanted, digits)
+    return _Comparison(metric, runs, reading, found.ratio, low, high, found.samples, holds, leans)
+
+
+def _given(keys: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The parameters that are given, each with its values."""
+    return {
+        name: value if isinstance(value, list) else [value]
+        for name, value in keys.items()
+        if name != "implementation"
+    }
+
+
+def _ways_to_compare(test: Mapping[str, Any]) -> list[str]:
+    """How a test's terms are compared, the document's most likely sense first."""
+    ways = test.get("compare", "times")
+    return [ways] if isinstance(ways, str) else list(ways)
+
+
+def _summed_up(judged: Sequence[str]) -> str:
+    """The verdict of comparisons of which each holds (``yes``), fails (``no``), or neither."""
+    if "no" in judged:
+        return "contradicted"
+    return "confirmed" if set(judged) == {"yes"} else "inconclusive"
+
+
+Readings = Mapping[Reading, Sequence[_Comparison]]
+"""The comparisons by each way to read a claim, the one to show first at the front."""
+
+
+def _verdict(readings: Readings) -> str:
+    """What the first reading that decides comes to, unless another one points the other way."""
+    held = [_summed_up([c.holds for c in found]) for found in readings.values()]
+    leaning = {_summed_up([c.leans for c in found]) for found in readings.values()}
+    decided = [verdict for verdict in held if verdict in DECIDED]
+    if not decided:
+        return "inconclusive"
+    return "ambiguous" if leaning >= set(DECIDED) else decided[0]
+
+
+def _read_claim(
+    claim: Mapping[str, Any],
+    asked: Sequence[tuple[str, tuple[Run, ...]]],
+    protocols: Sequence[str],
+    dataset: _Dataset,
+) -> tuple[Readings, list[Reason]]:
+    """The comparisons by each reading for which the dataset holds the runs; else what it lacks."""
+    needed = sorted({run for _, runs in asked for run in runs})
+    lacking = {
+        protocol: [r for run in needed if (r := _why_incomparable(dataset, run, protocol))]
+        for protocol in protocols
+    }
+    complete = [protocol for protocol in protocols if not lacking[protocol]]
+    if not complete:
+        reasons = min(lacking.values(), key=len)
+        return {}, [reason for i, reason in enumerate(reasons) if reason not in reasons[:i]]
+    if all(dataset.benchmark.metric(metric).exact for metric, _ in asked):
+        complete = complete[:1]  # the same by every protocol
+    wanted, digits = wanted_range(claim), _digits(claim)
+    return {
+        reading: [_compare(dataset, *pair, reading, wanted, digits) for pair in asked]
+        for protocol, compare in itertools.product(complete, _ways_to_compare(claim["test"]))
+        for reading in [Reading(compare, protocol)]
+    }, []
+
+
+def _decide(
+    document: Mapping[str, Any], claim: Mapping[str, Any], dataset: _Dataset
+) -> tuple[str, Readings, list[Reason]]:
+    """Verdict, comparisons by each reading, and reasons."""
+    if not any(run.device == document["device"] for run, _ in dataset.runs):
+        return "other_device", {}, []
+    if "test" not in claim:
+        return "not_tested", {}, [Reason(claim["untested"])]
+    asked = asked_comparisons(document, claim["test"])
+    source = document["sources"][claim["source"]]
+    protocols = claim_protocols(source, has_figure="published" in claim)
+    readings, lacking = _read_claim(claim, asked, protocols, dataset)
+    if lacking:
+        return "not_tested", {}, lacking
+    if claim["bound_to_device"] and claim["device"] not in dataset.device:
+        return "other_device", readings, []
+    return _verdict(readings), readings, []
+
+
+def _caveats(
+    readings: Readings, source: Mapping[str, Any], benchmark: Benchmark
+) -> Iterator[Reason]:
+    """What to know of the figures: means without samples, or published means beside medians."""
+    sampled = [
+        comparison
+        for found in readings.values()
+        for comparison in found
+        if not benchmark.metric(comparison.metric).exact
+    ]
+    if not sampled:
+        return
+    protocols = {comparison.reading.protocol for comparison in sampled}
+    if source.get("protocol", SAMPLED) not in protocols:
+        yield Reason("published_mean")
+    if all(comparison.low is None for comparison in sampled if comparison.estimate is not None):
+        yield Reason("no_samples")
+
+
+# How a claim is told: cells of the ledger
+
+
+def _terms_compared(test: Mapping[str, Any], benchmark: Benchmark) -> Tellable:
+    """What a test compares: ``Flash2 [causal] ÷ Pytorch [causal]``.
+
+    A test of several implementations in turn names them once, and none in its terms.
+    """
+    terms = [
+        ToldRun(term.get("implementation", ""), settings(benchmark, _given(term)))
+        for term in test["terms"]
+    ]
+    *before, after = FORMULAS[len(terms), _ways_to_compare(test)[0]].split("{}")
+    pieces = [piece for pair in zip(before, terms, strict=True) for piece in pair]
+    formula: Tellable = Listed([*pieces, after], "")
+    names = sorted({at["implementation"] for at in test["at"] if "implementation" in at})
+    return say("claim.each_of", names=Listed(names), formula=formula) if names else formula
+
+
+def _figure(found: Sequence[_Comparison], digits: int) -> Tellable:
+    """A figure with its interval, or the range of several and how many lie as the claim wants."""
+    if len(found) == 1:
+        low, high = (_rounded_or_none(end, digits) for end in (found[0].low, found[0].high))
+        return say(
+            "claim.figure.exact" if low == high else "claim.figure.interval",
+            ours=_printed(found[0].estimate, digits),
+            ours_low=_printed(low, digits),
+            ours_high=_printed(high, digits),
+        )
+    held = sum(comparison.holds == "yes" for comparison in found)
+    key = "claim.figure.range.some"
+    if not any(comparison.low is not None for comparison in found):
+        key = "claim.figure.range.means"
+    elif held in (0, len(found)):
+        key = "claim.figure.range.all" if held else "claim.figure.range.none"
+    lowest, highest = _ends(found, digits)
+    counts: dict[str, Tellable] = {"count": len(found), "held_count": held}
+    return say(key, ours_lowest=lowest, ours_highest=highest, **counts)
+
+
+def _ends(found: Sequence[_Comparison], digits: int) -> tuple[Tellable, Tellable]:
+    estimates = [each.estimate for each in found if each.estimate is not None]
+    ends = (min(estimates, default=None), max(estimates, default=None))
+    return _printed(ends[0], digits), _printed(ends[1], digits)
+
+
+def _printed(figure: float | None, digits: int) -> Tellable:
+    return Number(None) if figure is None else Measured(rounded(figure, digits))
+
+
+def _by_metric(
+    found: Sequence[_Comparison],
+    benchmark: Benchmark,
+    tell: Callable[[Sequence[_Comparison]], Tellable],
+    separator: str,
+) -> Tellable:
+    """The comparisons, of several metrics each metric's by themselves."""
+    metrics = list(dict.fromkeys(comparison.metric for comparison in found))
+    if len(metrics) == 1:
+        return tell(found)
+    told = [
+        say(
+            "claim.figure.of_metric",
+            metric=Label(benchmark.metric(metric).labels),
+            figure=tell([comparison for comparison in found if comparison.metric == metric]),
+        )
+        for metric in metrics
+    ]
+    return Listed(told, separator)
+
+
+def _readings_to_show(
+    readings: Readings, verdict: str, is_published: bool
+) -> list[tuple[Reading, Sequence[_Comparison]]]:
+    """All readings by the first protocol, and by the other one where that tells anything more.
+
+    It does beside a published figure, and where a claim is ambiguous because the protocols differ.
+    """
+    every = list(readings.items())
+    first = [each for each in every if each[0].protocol == every[0][0].protocol]
+    leaning = {_summed_up([comparison.leans for comparison in found]) for _, found in first}
+    if is_published or (verdict == "ambiguous" and not set(DECIDED) <= leaning):
+        return every
+    return first
+
+
+def _how(reading: Reading, terms: int, protocols: Collection[str]) -> list[Tellable]:
+    """What sets a reading apart: how rises are compared, and the protocol of the records."""
+    told: list[Tellable] = []
+    if terms == 4:
+        told.append(say(WAYS[reading.compare]))
+    if set(protocols) != {SAMPLED}:
+        told.append(say(WAYS[reading.protocol]))
+    return told
+
+
+def _told_readings(
+    claim: Mapping[str, Any], readings: Readings, verdict: str, benchmark: Benchmark
+) -> dict[str, Tellable]:
+    """Our figure by each way to read a claim, and `in_short` without intervals.
+
+    In short, a claim that is ambiguous has each of its readings, any other the first. What compares
+    runs is a factor.
+    """
+    shown = _readings_to_show(readings, verdict, "published" in claim)
+    digits, terms = _digits(claim), len(claim["test"]["terms"])
+    unit = "×" if terms > 1 else f" {claim['published']['unit']}"
+    protocols = {reading.protocol for reading, _ in shown}
+
+    def figure(found: Sequence[_Comparison]) -> Tellable:
+        return _figure(found, digits)
+
+    def in_short(found: Sequence[_Comparison]) -> Tellable:
+        return Listed([Range(*_ends(found, digits)), unit], "")
+
+    whole, short = [], []
+    for reading, found in shown:
+        how = _how(reading, terms, protocols)
+        told = _by_metric(found, benchmark, figure, "claim.place.separator")
+        brief = _by_metric(found, benchmark, in_short, "list.separator")
+        whole.append(Heading(say("claim.reading", how=Listed(how), figure=told)) if how else told)
+        is_named = verdict == "ambiguous" and how
+        short.append(
+            say("claim.reading.short", how=Listed(how), figure=brief) if is_named else brief
+        )
+    return {
+        "figure": in_turn(whole),
+        "in_short": clauses(short) if verdict == "ambiguous" else short[0],
+    }
+
+
+def _told_range(wanted: Mapping[str, float]) -> Statement:
+    """The range that a claim states."""
+    if "most" not in wanted:
+        return say("claim.wanted.least", wanted_least=Number(wanted["least"]))
+    if "least" not in wanted:
+        return say("claim.wanted.most", wanted_most=Number(wanted["most"]))
+    ends = {"wanted_least": Number(wanted["least"]), "wanted_most": Number(wanted["most"])}
+    return say("claim.wanted.between", **ends)
+
+
+def _told_publication(claim: Mapping[str, Any]) -> Tellable:
+    """The published figure with its unit; what the claim calls for where it gives none."""
+    if "published" not in claim:
+        wanted: Tellable = _told_range(wanted_range(claim)) if "test" in claim else "–"
+        return say("ledger.wanted", wanted=wanted)
+    figure, unit = claim["published"]["figure"], claim["published"]["unit"]
+    return say(
+        "ledger.published",
+        figure=Listed(
+            [Number(figure, PUBLISHED_DIGITS), "" if unit == "ratio" else f" {unit}"], ""
+        ),
+        device=claim["device"] or say("unknown"),
+    )
+
+
+def _facts(
+    claim: Mapping[str, Any],
+    source: Mapping[str, Any],
+    verdict: str,
+    readings: Readings,
+    benchmark: Benchmark,
+) -> dict[str, Any]:
+    """The cells of the ledger; those of our figures only where there are any."""
+    facts: dict[str, Any] = {
+        "says": Label(claim["says"]),
+        "place": Label(claim["place"]),
+        "source": Label(source["title"]),
+        "published": _told_publication(claim),
+    }
+    if not readings:
+        return facts
+    compared = _terms_compared(claim["test"], benchmark)
+    return facts | {"compared": compared, **_told_readings(claim, readings, verdict, benchmark)}
+
+
+def claims(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
+    """One finding a published claim, whether it could be tested here or not."""
+    document = given.published
+    benchmark = find_benchmark(document["benchmark"])
+    sweeps = [sweep for sweep in sweeps if sweep.benchmark.name == benchmark.name]
+    if not sweeps:
+        return
+    dataset = _read_dataset(sweeps, benchmark, given.estimates)
+    for claim in document["claims"]:
+        source = document["sources"][claim["source"]]
+        verdict, readings, reasons = _decide(document, claim, dataset)
+        yield Finding(
+            kind="claim",
+            experiment=None,
+            device=dataset.device,
+            subject={"claim": claim["id"], "source": claim["source"]},
+            verdict=verdict,
+            facts=_facts(claim, source, verdict, readings, benchmark),
+            evidence=_evidence(dataset, readings),
+            reasons=[*reasons, *_caveats(readings, source, benchmark)],
+            warnings=_warnings(dataset, readings),
+        )
+
+
+def _evidence(dataset: _Dataset, readings: Readings) -> Evidence:
+    found = [comparison for comparisons in readings.values() for comparison in comparisons]
+    measured = {
+        (run, c.reading.protocol): dataset.runs[run, c.reading.protocol]
+        for c in found
+        for run in c.runs
+    }
+    is_sampled = any(not dataset.benchmark.metric(c.metric).exact for c in found)
+    table = "samples" if is_sampled else "metrics"
+    folders = sorted({each.sweep.name for each in measured.values()})
+    return Evidence(
+        table=", ".join(f"tables/{folder}/{table}.csv" for folder in folders),
+        rows={
+            "runs": sorted({str(run) for run, _ in measured}),
+            "record": sorted({each.row["record"] for each in measured.values()}),
+        },
+        method="ratio of the metric of the first run to that of the second, over that of the third "
+        "to the fourth where there are four, or where amounts are compared the first less the "
+        f"second over the third less the fourth; {INTERVALS}, exact metrics and means without "
+        "samples as they are",
+        n=min((comparison.samples for comparison in found), default=0),
+        estimates=[comparison.to_json() for comparison in found],
+    )
+
+
+def _warnings(dataset: _Dataset, readings: Readings) -> list[str]:
+    """The codes of the warnings on the runs compared, by the measured metrics behind theirs."""
+    found: set[str] = set()
+    for comparison in (c for comparisons in readings.values() for c in comparisons):
+        if not dataset.benchmark.metric(comparison.metric).exact:
+            rows = [dataset.runs[run, comparison.reading.protocol].row for run in comparison.runs]
+            measured = dataset.benchmark.measured_behind(comparison.metric)
+            found.update(warning_codes(rows, *measured), sitting_doubts([rows]))
+    return sorted(found)
+
+
+CLAIM = Kind(
+    name="claim",
+    label="kind.claim",
+    verdicts=(*DECIDED, "ambiguous", "inconclusive", "other_device", "not_tested"),
+    of_dataset=[(MEASURED, claims)],
+)

@@ -1,0 +1,235 @@
+"""How many times as good as the baseline each implementation is, by each sampled metric.
+
+The ratio of two medians at each value of the sweep, judged by the margin. Other kinds of finding
+about such ratios are built and told alike (`ratio_finding`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from flashlab.analysis.experiment import Sweep, metrics_of
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import COMPARED, Given, Kind
+from flashlab.analysis.ratios import (
+    INTERVALS,
+    Ratio,
+    advantages,
+    exceeds_margin,
+    rounded_off_margin,
+    shared_verdict,
+    with_verdict,
+    without_samples,
+)
+from flashlab.analysis.series import Series, build_finding, quoted
+from flashlab.benchmarks.model import Metric
+from flashlab.telling.values import Listed, Measured, Statement, Tellable, say, span
+
+VERDICTS = {"above": "better", "below": "worse", "equal": "equivalent"}
+
+Messages = Mapping[str, tuple[str, ...]]
+"""The messages of a verdict: for several values of the sweep, for one, and for none."""
+
+MESSAGES: Messages = {
+    "better": ("comparison.better", "comparison.better.one"),
+    "worse": ("comparison.worse", "comparison.worse.one"),
+    "equivalent": ("comparison.equivalent", "comparison.equivalent.one"),
+    "inconclusive": (
+        "comparison.inconclusive",
+        "comparison.inconclusive.one",
+        "comparison.inconclusive.missing",
+    ),
+    "mixed": ("comparison.mixed",),
+}
+TRENDS = {
+    "widens": "comparison.trend.widens",
+    "narrows": "comparison.trend.narrows",
+    "peaks": "comparison.trend.peaks",
+    "dips": "comparison.trend.dips",
+}
+CLAUSES = {
+    "above": "clause.better",
+    "below": "clause.worse",
+    "equal": "clause.equal",
+    "inconclusive": "clause.undecided",
+}
+"""What a mixed finding is at some values of the sweep, by the verdict there."""
+
+
+def message_for(messages: Messages, verdict: str, count: int) -> str:
+    """The message of a verdict over so many values of the sweep."""
+    several, *fewer = messages[verdict]
+    return fewer[1 - count] if count < 2 and fewer else several
+
+
+def describe_range(found: Sequence[Ratio]) -> dict[str, Any]:
+    """The printed range of the ratios, and where each end lies; the count alone where none is."""
+    if not found:
+        return {"count": 0}
+    lowest = min(found, key=lambda ratio: ratio.ratio)
+    highest = max(found, key=lambda ratio: ratio.ratio)
+    return {
+        "first": found[0].value,
+        "last": found[-1].value,
+        "count": len(found),
+        "low": rounded_off_margin(lowest.ratio),
+        "low_at": lowest.value,
+        "high": rounded_off_margin(highest.ratio),
+        "high_at": highest.value,
+    }
+
+
+def quoted_range(facts: Mapping[str, Any], symbol: str) -> dict[str, Tellable]:
+    """What statements quote of a range: its ends, `factors`, and `ratios` with where they lie."""
+    if not facts["count"]:
+        return {}
+    low, high = Measured(facts["low"]), Measured(facts["high"])
+    factors: Tellable = span(facts["low"], facts["high"])
+    at = {"low_at": facts["low_at"], "high_at": facts["high_at"], "symbol": symbol}
+    alike = facts["low"] == facts["high"]
+    return {
+        "first": facts["first"],
+        "last": facts["last"],
+        "low": low,
+        "high": high,
+        "low_at": facts["low_at"],
+        "high_at": facts["high_at"],
+        "factors": factors,
+        "ratios": factors if alike else say("span.at", low=low, high=high, **at),
+    }
+
+
+def clauses_of(found: Sequence[Ratio], about: Sequence[str], symbol: str) -> Listed:
+    """Where a mixed finding is better, worse, equal and undecided, without the empty ones."""
+    told = [
+        say(key, *about, symbol=symbol, values=Listed(values))
+        for verdict, key in CLAUSES.items()
+        if (values := with_verdict(found, verdict))
+    ]
+    return Listed(told, "clause.separator")
+
+
+def _is_higher(one: Ratio, other: Ratio) -> bool:
+    """Whether a ratio is higher than another: both intervals apart by the margin of four medians.
+
+    Each ratio is one of two medians and has the margin once.
+    """
+    if one.low is None or other.high is None:
+        return False
+    return exceeds_margin(one.low / other.high, margins=2)
+
+
+def trend_of(found: Sequence[Ratio]) -> str:
+    """How the ratio goes along the sweep: it ``widens``, ``narrows``, ``peaks`` or ``dips``.
+
+    It widens or narrows from the first value to the last where no two ratios go against that. Else
+    it peaks or dips where the highest or the lowest lies in between, beyond those at both ends.
+    Otherwise ``none``.
+    """
+    if len(found) < 2:
+        return "none"
+    pairs = list(itertools.combinations(found, 2))
+    rises = any(_is_higher(later, earlier) for earlier, later in pairs)
+    falls = any(_is_higher(earlier, later) for earlier, later in pairs)
+    first, last = found[0], found[-1]
+    if _is_higher(last, first) and not falls:
+        return "widens"
+    if _is_higher(first, last) and not rises:
+        return "narrows"
+    highest, lowest = (choose(found, key=lambda ratio: ratio.ratio) for choose in (max, min))
+    if all(_is_higher(highest, end) for end in (first, last)):
+        return "peaks"
+    if all(_is_higher(end, lowest) for end in (first, last)):
+        return "dips"
+    return "none"
+
+
+def ratio_finding(
+    kind: str,
+    messages: Messages,
+    pair: Sequence[Series],
+    found: Sequence[Ratio],
+    method: str,
+    subject: Mapping[str, str],
+    named: Mapping[str, Tellable],
+) -> Finding:
+    """A finding on the ratios of two series; `named` is what its statement names besides."""
+    metric = pair[0].metric
+    shared = shared_verdict(found)
+    verdict, facts = VERDICTS.get(shared, shared), describe_range(found)
+    values = quoted(pair, **named)
+    values |= quoted_range(facts, pair[0].sweep.parameter.symbol)
+    if verdict == "mixed":
+        values["clauses"] = clauses_of(
+            found, [metric.quantity.name], pair[0].sweep.parameter.symbol
+        )
+    told = [say(message_for(messages, verdict, len(found)), metric.quantity.name, **values)]
+    if kind == "comparison" and (trend := trend_of(found)) != "none":
+        told.append(_told_trend(trend, facts, pair[0]))
+    return build_finding(
+        kind,
+        pair,
+        verdict,
+        statements=told,
+        facts=facts,
+        method=f"median {metric.labels['en']} {method}, {INTERVALS}",
+        n=min((ratio.samples for ratio in found), default=0),
+        estimates=[ratio.to_json() for ratio in found],
+        reasons=without_samples(found),
+        subject=subject,
+    )
+
+
+def _told_trend(trend: str, facts: Mapping[str, Any], series: Series) -> Statement:
+    ends = {name: facts[name] for name in ("first", "last", "low_at", "high_at")}
+    return say(
+        TRENDS[trend],
+        symbol=series.sweep.parameter.symbol,
+        low=Measured(facts["low"]),
+        high=Measured(facts["high"]),
+        **ends,
+    )
+
+
+def _compared_metrics(sweep: Sweep) -> list[Metric]:
+    """The sampled metrics that are measured; in the headline also the totals of several."""
+    measured = metrics_of(sweep.benchmark, exact=False)
+    names = {metric.name for metric in measured}
+    totals = [
+        metric
+        for metric in sweep.benchmark.metrics
+        if metric.derived and len(metric.derived.of) > 1 and names.issuperset(metric.derived.of)
+    ]
+    return [*measured, *totals] if sweep.is_summary else measured
+
+
+def comparisons(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """How many times as good as the baseline each implementation is, by each sampled metric."""
+    if sweep.baseline not in sweep.implementations:
+        return
+    others = sorted(name for name in sweep.implementations if name != sweep.baseline)
+    metrics = _compared_metrics(sweep)
+    for name, variant, metric in itertools.product(others, sweep.variants, metrics):
+        pair = [Series(sweep, who, variant, metric) for who in (name, sweep.baseline)]
+        mine, theirs = map(given.estimates.along, pair)
+        over = "over that of" if metric.higher_is_better else "under that of"
+        yield ratio_finding(
+            "comparison",
+            MESSAGES,
+            pair,
+            advantages(mine, theirs, metric.higher_is_better),
+            f"{over} the baseline, as a factor above 1 where better",
+            {"baseline": sweep.baseline},
+            {"baseline": sweep.baseline},
+        )
+
+
+COMPARISON = Kind(
+    name="comparison",
+    label="kind.comparison",
+    verdicts=("better", "worse", "equivalent", "inconclusive", "mixed"),
+    of_experiment=[(COMPARED, comparisons)],
+    told="in full",
+)

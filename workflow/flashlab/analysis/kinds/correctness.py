@@ -1,0 +1,100 @@
+"""Which implementations gave wrong results, by the correctness gate before the measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kind import EVERY, Given, Kind
+from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
+from flashlab.analysis.settings import dataset_finding, distinct_runs, given_parameters
+from flashlab.telling.values import Label, Measured, Tellable, say
+
+METHOD = "status of each run; the gate's relative errors against its reference, and its tolerance"
+
+
+def _worst(row: Row) -> tuple[str, float] | None:
+    """What was wrong by most, and its error; None where the gate found no error that is a number.
+
+    An error that is not finite is none either.
+    """
+    errors = (row["gate"] or {}).get("errors", {})
+    known = {name: error for name, error in errors.items() if error is not None}
+    if not known or None in errors.values():
+        return None
+    name = max(known, key=lambda name: float(known[name]))
+    return name, float(known[name])
+
+
+def _wrong(sweeps: Sequence[Sweep], name: str, mine: Sequence[tuple[Sweep, Row]]) -> Finding:
+    benchmark = sweeps[0].benchmark
+    wrong = [(sweep, row) for sweep, row in mine if row["status"] == "incorrect"]
+    reasons, estimates, errors = [], [], []
+    for sweep, row in wrong:
+        given = benchmark.all_parameters(given_parameters(sweep, row))
+        reasons.append(Reason("incorrect", {"implementation": name, **given}))
+        estimate: dict[str, Any] = {"run": given, "message": row["message"]}
+        if (worst := _worst(row)) is not None:
+            tolerance = float(row["gate"]["tolerance"])
+            estimate |= {
+                "compared": worst[0],
+                "estimate": rounded(worst[1], EVIDENCE_DIGITS),
+                "tolerance": tolerance,
+            }
+            errors.append((worst[1], worst[0], tolerance))
+        estimates.append(estimate)
+    checked = sum(row["status"] in ("ok", "incorrect") for _, row in mine)
+    counts: dict[str, Tellable] = {"implementation": name, "count": len(wrong), "checked": checked}
+    told = say("correctness.wrong.unmeasured", **counts)
+    if len(errors) == len(wrong):
+        error, compared, tolerance = max(errors)
+        # A text by language where the benchmark has words for what its gate compares.
+        labels = benchmark.gated.get(compared)
+        told = say(
+            "correctness.wrong",
+            **counts,
+            compared=Label(labels) if labels else compared,
+            error=Measured(rounded(error)),
+            tolerance=f"{tolerance:g}",
+        )
+    return dataset_finding(
+        "correctness",
+        sweeps,
+        "wrong",
+        subject={"implementation": name},
+        statements=[told],
+        method=METHOD,
+        n=len(wrong),
+        estimates=estimates,
+        compared=[[row] for _, row in wrong],
+        reasons=reasons,
+    )
+
+
+def correctness(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
+    """A finding for each implementation that was wrong, and one on the runs that were not."""
+    runs = distinct_runs(sweeps)
+    names = sorted({row["implementation"] for _, row in runs if row["status"] == "incorrect"})
+    for name in names:
+        yield _wrong(sweeps, name, [pair for pair in runs if pair[1]["implementation"] == name])
+    right = [row for _, row in runs if row["status"] == "ok"]
+    if right:
+        yield dataset_finding(
+            "correctness",
+            sweeps,
+            "none",
+            subject={},
+            method=METHOD,
+            n=len(right),
+            estimates=[],
+        )
+
+
+CORRECTNESS = Kind(
+    name="correctness",
+    label="kind.correctness",
+    verdicts=("wrong", "none"),
+    of_dataset=[(EVERY, correctness)],
+)

@@ -1,0 +1,87 @@
+"""Between which measured values of a sweep the better of two implementations changes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flashlab.analysis.experiment import Sweep, metrics_of
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import SWEEPS, Given, Kind
+from flashlab.analysis.ratios import INTERVALS, Ratio, advantages, without_samples
+from flashlab.analysis.series import Series, build_finding, quoted
+from flashlab.telling.values import Statement, say
+
+
+def _changes(found: Sequence[Ratio]) -> list[tuple[Ratio, Ratio]]:
+    """Neighbours, among the sizes at which one is better, of which not the same one is."""
+    decided = [ratio for ratio in found if ratio.verdict in ("above", "below")]
+    return [pair for pair in itertools.pairwise(decided) if pair[0].verdict != pair[1].verdict]
+
+
+def _may_change(found: Sequence[Ratio]) -> bool:
+    """Whether each of the two may somewhere be worse than the other by more than the margin."""
+    return any(r.may_be_below for r in found) and any(r.may_be_above for r in found)
+
+
+def _verdicts(
+    pair: Sequence[Series], found: Sequence[Ratio]
+) -> Iterator[tuple[str, list[Statement], dict[str, Any]]]:
+    """Verdict, statements and facts: of each change, or of the lack of any."""
+    names = [series.implementation for series in pair]
+    for before, after in (changes := _changes(found)):
+        facts: dict[str, Any] = {
+            "low_at": before.value,
+            "high_at": after.value,
+            "before": names[before.verdict == "below"],
+            "after": names[after.verdict == "below"],
+        }
+        yield "crosses", [say("crossover.crosses", **{**quoted(pair), **facts})], facts
+    if changes:
+        return
+    if len(found) < 2:
+        told = say("crossover.inconclusive.missing", **quoted(pair, other=names[1]))
+        yield "inconclusive", [told], {}
+    elif _may_change(found):
+        ends = {"first": found[0].value, "last": found[-1].value}
+        told = say("crossover.inconclusive", **quoted(pair, other=names[1], **ends))
+        yield "inconclusive", [told], {}
+    else:
+        yield "none_in_range", [], {}
+
+
+def crossovers(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """Between which measured values the better of two implementations changes: a finding each."""
+    if len(sweep.values) < 2:
+        return
+    metrics = metrics_of(sweep.benchmark, exact=False)
+    for names in itertools.combinations(sorted(sweep.implementations), 2):
+        for variant, metric in itertools.product(sweep.variants, metrics):
+            # Above 1 the first of the two is the better one.
+            pair = [Series(sweep, name, variant, metric) for name in names]
+            first, second = map(given.estimates.along, pair)
+            found = advantages(first, second, metric.higher_is_better)
+            for verdict, told, facts in _verdicts(pair, found):
+                yield build_finding(
+                    "crossover",
+                    pair,
+                    verdict,
+                    statements=told,
+                    facts=facts,
+                    method=f"median {metric.labels['en']} of the two, as a factor above 1 where "
+                    f"the first is better, {INTERVALS}",
+                    n=min((ratio.samples for ratio in found), default=0),
+                    estimates=[ratio.to_json() for ratio in found],
+                    reasons=without_samples(found),
+                    subject={"other": names[1]},
+                )
+
+
+CROSSOVER = Kind(
+    name="crossover",
+    label="kind.crossover",
+    verdicts=("crosses", "none_in_range", "inconclusive"),
+    of_experiment=[(SWEEPS, crossovers)],
+    told="in full",
+)

@@ -1,0 +1,141 @@
+"""Whether curves differ by more than chance: against the spread of the naive implementation's.
+
+Runs of the naive implementation that differ only in a nominal parameter, such as the seed, show by
+how much curves of the same problem differ. A curve with the same seed that is farther from the
+naive one's than any two of those are from one another ``differs``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from flashlab.analysis.experiment import Row, Sweep, device_of
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import MEASURED, Given, Kind
+from flashlab.analysis.ratios import rounded
+from flashlab.benchmarks.model import Benchmark, Curve
+from flashlab.telling.values import Label
+
+FEWEST = 3
+"""Fewest runs of the naive implementation from which a spread is estimated."""
+
+METHOD = (
+    "root mean square over the steps of the difference from the naive implementation's curve of "
+    "the same seed, against the largest such distance between any two of its curves of different "
+    "seeds; over the steps that all of these curves have"
+)
+
+Key = tuple[Any, ...]
+
+
+def distance(one: Sequence[float], other: Sequence[float], steps: int) -> float:
+    """The root mean square of the difference of two curves over their first steps."""
+    difference = np.subtract(one[:steps], other[:steps])
+    return math.sqrt(float(np.mean(difference**2)))
+
+
+def _problem(benchmark: Benchmark, run: Row) -> Key:
+    """What two runs must have in common for their curves to be of the same problem."""
+    sizes = (p.name for p in benchmark.given if not p.is_variant and not p.nominal)
+    return (*(run[name] for name in sizes), run["dtype"], run["device"])
+
+
+def _names(benchmark: Benchmark, run: Row) -> Key:
+    """The values of a run's nominal parameters."""
+    return tuple(run[p.name] for p in benchmark.given if p.nominal)
+
+
+def _is_reference(benchmark: Benchmark, run: Row) -> bool:
+    """Whether a run is of the naive implementation in its plainest variant."""
+    plain = all(run[p.name] in (False, *list(p.words)[:1]) for p in benchmark.variants)
+    return run["implementation"] == benchmark.naive and plain
+
+
+def _references(
+    benchmark: Benchmark, sweeps: Sequence[Sweep], curve: Curve
+) -> dict[Key, dict[Key, list[float]]]:
+    """The curves of the naive implementation in its first variant, by problem and nominal value."""
+    found: dict[Key, dict[Key, list[float]]] = {}
+    for sweep in sweeps:
+        for run in sweep.runs:
+            if not _is_reference(benchmark, run) or run["status"] != "ok":
+                continue
+            if values := sweep.curve_of(run, curve.name):
+                of_problem = found.setdefault(_problem(benchmark, run), {})
+                of_problem.setdefault(_names(benchmark, run), values)
+    return found
+
+
+def curve_differences(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
+    """A finding for each run that has a curve, but the naive ones that it is compared with."""
+    if not sweeps:
+        return
+    benchmark = sweeps[0].benchmark
+    for curve in benchmark.curves:
+        references = _references(benchmark, sweeps, curve)
+        for sweep in sweeps:
+            runs = [] if sweep.is_summary else sweep.ordered
+            for run in (run for run in runs if not _is_reference(benchmark, run)):
+                values = sweep.curve_of(run, curve.name)
+                of_problem = references.get(_problem(benchmark, run), {})
+                reference = of_problem.get(_names(benchmark, run))
+                if run["status"] == "ok" and values and reference:
+                    yield _finding(sweep, run, curve, values, reference, [*of_problem.values()])
+
+
+def _finding(
+    sweep: Sweep,
+    run: Row,
+    curve: Curve,
+    values: Sequence[float],
+    reference: Sequence[float],
+    others: Sequence[Sequence[float]],
+) -> Finding:
+    steps = min(map(len, [values, *others]))
+    away = distance(values, reference, steps)
+    pairs = [distance(*pair, steps) for pair in itertools.combinations(others, 2)]
+    spread = max(pairs, default=None)
+    verdict = "withheld"
+    if spread is not None and len(others) >= FEWEST:
+        verdict = "differs" if away > spread else "within"
+    facts: Mapping[str, Any] = {
+        "label": Label(curve.labels),
+        "unit": curve.unit,
+        "steps": steps,
+        "runs": len(others),
+        "distance": rounded(away),
+        "spread": None if spread is None else rounded(spread),
+    }
+    return Finding(
+        kind="curve",
+        experiment=sweep.name,
+        device=device_of([run]),
+        subject={
+            "implementation": run["implementation"],
+            "baseline": str(sweep.benchmark.naive),
+            "curve": curve.name,
+            "variant": dict(sweep.variant_of(run)),
+        },
+        verdict=verdict,
+        facts=facts,
+        evidence=Evidence(
+            table=f"tables/{sweep.name}/samples.csv",
+            rows={"implementation": [run["implementation"]], "metric": curve.name},
+            method=METHOD,
+            n=steps,
+            estimates=[{"value": sweep.value_of(run), "estimate": facts["distance"]}],
+        ),
+    )
+
+
+CURVE = Kind(
+    name="curve",
+    label="kind.curve",
+    verdicts=("within", "differs", "withheld"),
+    of_dataset=[(MEASURED, curve_differences)],
+)

@@ -1,0 +1,74 @@
+"""Whether the records of a dataset agree in what they must agree in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flashlab.analysis.experiment import Row, Sweep, device_of
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import EVERY, Given, Kind
+
+MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
+"""Columns of the run table in which the records of one dataset must not differ; nor must the
+provider of any one implementation."""
+
+
+def _runs(sweeps: Sequence[Sweep]) -> list[Row]:
+    """Every record of the dataset once."""
+    found = {row["record"]: row for sweep in sweeps for row in sweep.records or sweep.runs}
+    return [found[record] for record in sorted(found)]
+
+
+def environments(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
+    """One finding for each field: ``agrees``, ``unstated`` by some records, or ``differs``."""
+    runs = _runs(sweeps)
+    # A run that failed may have ended before it was known who would run it.
+    measured = [run for run in runs if run["status"] == "ok"]
+    fields: list[tuple[dict[str, str], list[Row]]] = [
+        ({"field": column}, runs) for column in MUST_AGREE
+    ]
+    fields += [
+        ({"field": "provider", "implementation": name}, mine)
+        for name in sorted({run["implementation"] for run in measured})
+        if (mine := [run for run in measured if run["implementation"] == name])
+    ]
+    for subject, rows in fields:
+        yield _finding(subject, rows, device_of(runs))
+
+
+def _finding(subject: dict[str, str], rows: Sequence[Row], device: str) -> Finding:
+    records_of: dict[str, list[str]] = {}
+    for row in rows:
+        records_of.setdefault(row[subject["field"]] or "", []).append(row["record"])
+    if len(records_of.keys() - {""}) > 1:
+        verdict = "differs"
+    else:  # what no record states, as none states a driver on a CPU, is the same in all
+        verdict = "unstated" if len(records_of) > 1 else "agrees"
+    # Where all records agree, naming each of them tells nothing.
+    estimates: list[dict[str, Any]] = [
+        {"value": value} if verdict == "agrees" else {"value": value, "records": records}
+        for value, records in sorted(records_of.items())
+    ]
+    return Finding(
+        kind="environment",
+        experiment=None,
+        device=device,
+        subject=subject,
+        verdict=verdict,
+        evidence=Evidence(
+            table="tables/*/runs.csv",
+            rows={"column": subject["field"]},
+            method="values that the records state; an empty one is not stated",
+            n=len(rows),
+            estimates=estimates,
+        ),
+    )
+
+
+ENVIRONMENT = Kind(
+    name="environment",
+    label="kind.environment",
+    verdicts=("agrees", "unstated", "differs"),
+    of_dataset=[(EVERY, environments)],
+)

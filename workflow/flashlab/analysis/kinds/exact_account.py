@@ -1,0 +1,169 @@
+"""What an exact metric consists of by its model, and up to which size the device would hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flashlab.analysis.experiment import TABLE_DIGITS, Row, Sweep, metrics_of
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import SWEEPS, Given, Kind
+from flashlab.analysis.kinds.exact_comparison import modelled_value
+from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
+from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.benchmarks.model import Account
+from flashlab.runs import Run
+from flashlab.telling.values import Label, Listed, Measured, Number, say
+
+METHOD = (
+    "parts of the benchmark's exact model at the largest value at which it equals what was "
+    "measured, to the nine digits of the table; the largest size by the same model, not measured"
+)
+FULL_DIGITS = 3
+"""Significant digits, rounded down, of the size at which a device is full."""
+
+
+def _parts(sweep: Sweep, account: Account, row: Row) -> dict[str, float] | None:
+    found = account.parts(Run.of(sweep.benchmark, row), row["provider"], row["device_name"])
+    return None if found is None else dict(found)
+
+
+def _floored(value: int) -> int:
+    """The first significant digits of a number, the others zero."""
+    unit: int = 10 ** max(0, len(str(value)) - FULL_DIGITS)
+    return value // unit * unit
+
+
+def _full_at(sweep: Sweep, account: Account, row: Row) -> int | None:
+    """The largest value of the sweep's parameter that the device would hold, by the model.
+
+    The other given parameters stay as in `row`. None where the capacity is not known, the model
+    does not describe the sizes on the way, or the parameter does not fill the device.
+    """
+    capacity, parameter = account.capacity(row["device_name"]), sweep.parameter
+    if capacity is None or parameter.derive is not None:
+        return None
+
+    def needed(value: int) -> float | None:
+        parts = _parts(sweep, account, {**row, parameter.name: value})
+        return None if parts is None else sum(parts.values())
+
+    low = sweep.value_of(row)
+    high = low
+    while (size := needed(high)) is not None and size <= capacity and high < 2**40:
+        low, high = high, 2 * high
+    if size is None or size <= capacity or low == high:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        size = needed(middle)
+        if size is None:
+            return None
+        low, high = (middle, high) if size <= capacity else (low, middle)
+    return _floored(low)
+
+
+def _explained(series: Series, account: Account) -> tuple[list[tuple[int, Row]], list[int]]:
+    """The runs whose value the model gives, and the values at which it gives another one."""
+    sweep, equal, differing = series.sweep, [], []
+    for measured in series.measured_rows:
+        value = sweep.value_of(measured)
+        run = sweep.run_at(series.implementation, series.variant, value)
+        assert run is not None  # a measured row has its run
+        model = modelled_value(sweep, series.metric, run)
+        if model is None or _parts(sweep, account, run) is None:
+            continue
+        if rounded(model, TABLE_DIGITS) == measured["value"]:
+            equal.append((value, run))
+        else:
+            differing.append(value)
+    return equal, differing
+
+
+def _finding(series: Series, account: Account) -> Finding | None:
+    sweep = series.sweep
+    equal, differing = _explained(series, account)
+    if not equal:
+        return (
+            build_finding(
+                "exact_account",
+                [series],
+                "unexplained",
+                method=METHOD,
+                n=len(differing),
+                estimates=[],
+            )
+            if differing
+            else None
+        )
+    value, run = equal[-1]
+    parts = _parts(sweep, account, run) or {}
+    total = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda part: (-part[1], part[0]))
+    name, size = ordered[0]
+    symbol, unit = sweep.parameter.symbol, series.metric.unit
+    share, label = rounded(100 * size / total), Label(account.labels[name])
+    told = [
+        say(
+            "exact_account.explained",
+            **quoted([series], value=value, unit=unit, largest_part=label),
+            whole=Number(rounded(total, 6)),
+            part_size=Number(rounded(size, 6)),
+            share=Measured(share),
+        )
+    ]
+    full_at = _full_at(sweep, account, run)
+    capacity = account.capacity(run["device_name"])
+    if full_at is not None and capacity is not None:
+        held = Number(rounded(capacity, 6))
+        told.append(
+            say("exact_account.full", capacity=held, unit=unit, symbol=symbol, full_at=full_at)
+        )
+        if sweep.covaried:
+            told.append(say("exact_account.full.others", symbol=symbol, value=value))
+    if differing:
+        told.append(say("exact_account.differs", symbol=symbol, model_differs_at=Listed(differing)))
+    return build_finding(
+        "exact_account",
+        [series],
+        "explained",
+        statements=told,
+        facts={"value": value, "share": share, "largest_part": label},
+        method=METHOD,
+        n=len(equal),
+        estimates=[
+            {
+                "value": at,
+                "parts": {
+                    part: rounded(amount, EVIDENCE_DIGITS)
+                    for part, amount in (_parts(sweep, account, row) or {}).items()
+                },
+            }
+            for at, row in equal
+        ],
+    )
+
+
+def accounts(sweep: Sweep, _: Given) -> Iterator[Finding]:
+    """What an exact metric consists of, for each series whose values its model gives."""
+    metrics = [m for m in metrics_of(sweep.benchmark, exact=True) if m.account]
+    for series in each_series(sweep, metrics):
+        assert series.metric.account is not None
+        found = _finding(series, series.metric.account)
+        if found is not None:
+            yield found
+
+
+def _strength(finding: Finding) -> float:
+    """The largest part's share; before all others where a run did not fit into memory."""
+    ran_out = any(reason.status == "oom" for reason in finding.reasons)
+    return float(finding.facts["share"]) + 100 * ran_out
+
+
+EXACT_ACCOUNT = Kind(
+    name="exact_account",
+    label="kind.exact_account",
+    verdicts=("explained", "unexplained"),
+    of_experiment=[(SWEEPS, accounts)],
+    told="briefly",
+    strength=_strength,
+)

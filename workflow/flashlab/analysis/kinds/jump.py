@@ -1,0 +1,115 @@
+"""A rate that changes between neighbours for one implementation and for none of the others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import SWEEPS, Given, Kind
+from flashlab.analysis.rates import rate_metrics, rates_of
+from flashlab.analysis.ratios import INTERVALS, Ratio, interval_json, rounded
+from flashlab.analysis.series import Series, build_finding, quoted
+from flashlab.telling.values import Measured, say, span
+
+LEAST_JUMP = 1.5
+"""Least factor between neighbours that is a jump of the rate."""
+
+METHOD = (
+    f"rate over that at the value before: beyond a factor of {LEAST_JUMP} with its whole interval, "
+    f"while that of every other implementation is within it, {INTERVALS}"
+)
+
+MESSAGES = {"rises": "jump.rises", "falls": "jump.falls"}
+
+
+def _jumps(step: Ratio) -> bool:
+    """Whether a step's whole interval lies beyond the factor of a jump."""
+    if step.low is None or step.high is None:
+        return False
+    return step.low > LEAST_JUMP or step.high < 1 / LEAST_JUMP
+
+
+def _is_calm(step: Ratio) -> bool:
+    """Whether a step's whole interval lies within the factor of a jump."""
+    if step.low is None or step.high is None:
+        return False
+    return step.low >= 1 / LEAST_JUMP and step.high <= LEAST_JUMP
+
+
+def jumps(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """A rate that changes between neighbours for one implementation and for none of the others."""
+    checks = hits = 0
+    names = sorted(sweep.implementations)
+    for variant, metric in itertools.product(sweep.variants, rate_metrics(sweep)):
+        of = {
+            name: rates_of(Series(sweep, name, variant, metric), given.estimates) for name in names
+        }
+        for before, value in itertools.pairwise(sweep.values):
+            steps = {
+                name: rates.over(value, before)
+                for name, rates in of.items()
+                if {before, value} <= rates.estimates.keys()
+            }
+            if len(steps) < 2:
+                continue
+            checks += len(steps)
+            for name, step in steps.items():
+                others = [other for key, other in steps.items() if key != name]
+                if not _jumps(step) or not all(map(_is_calm, others)):
+                    continue
+                hits += 1
+                rest = [other.ratio for other in others]
+                verdict = "rises" if step.ratio > 1 else "falls"
+                yield build_finding(
+                    "jump",
+                    [of[name].series],
+                    verdict,
+                    statements=[
+                        say(
+                            MESSAGES[verdict],
+                            **quoted([of[name].series], before=before, value=value),
+                            ratio=Measured(rounded(step.ratio)),
+                            factors=span(rounded(min(rest)), rounded(max(rest))),
+                        )
+                    ],
+                    facts={"ratio": rounded(step.ratio)},
+                    method=METHOD,
+                    n=min(other.samples for other in steps.values()),
+                    estimates=[
+                        {"implementation": key, "value": value, **interval_json(other)}
+                        for key, other in steps.items()
+                    ],
+                    values=[before, value],
+                )
+    if checks > hits:
+        yield Finding(
+            kind="jump",
+            experiment=sweep.name,
+            device=sweep.device,
+            subject={},
+            verdict="none",
+            evidence=Evidence(
+                table=f"tables/{sweep.name}/samples.csv",
+                rows={"implementation": names},
+                method=METHOD,
+                n=checks,
+            ),
+        )
+
+
+def _strength(finding: Finding) -> float:
+    """The factor of the jump, either way, as a power of two."""
+    return abs(math.log2(finding.facts["ratio"]))
+
+
+JUMP = Kind(
+    name="jump",
+    label="kind.jump",
+    verdicts=("rises", "falls", "none"),
+    of_experiment=[(SWEEPS, jumps)],
+    told="briefly",
+    strength=_strength,
+)

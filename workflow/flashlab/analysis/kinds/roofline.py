@@ -1,0 +1,239 @@
+"""Where a run stands under the measured ceilings: matrix-product rate and copy bandwidth.
+
+A rate counts the operations that the definition gives a run. A bandwidth counts the bytes that
+were moved, by the hardware counters of the same run. Where none were read it counts the fewest
+bytes that the implementation is known to move: those that any must move, and what the benchmark
+declares for one that moves more. An implementation may move more than that still, so a small share
+of the bandwidth does not say that memory does not bind it. A finding states which bytes it counts.
+
+Both shares are of the ceilings before the device lowered its clocks, where it did (`ceilings`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flashlab.analysis.ceilings import COPY, Ceiling, Ceilings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
+from flashlab.analysis.ratios import INTERVALS, Ratio, function_of, interval_json, rounded
+from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.devices import find_device
+from flashlab.runs import Run
+from flashlab.statistics import Estimate, Floats
+from flashlab.telling.values import Listed, Measured, Span, Statement, say, span
+
+BOUND_SHARE = 50.0
+"""Least percentage of a ceiling at which a run is called bound by it; under it of both: neither."""
+
+
+MESSAGES = {
+    "compute_bound": "roofline.compute_bound",
+    "memory_bound": "roofline.memory_bound",
+    "neither": "roofline.neither",
+    "model_error": "roofline.model_error",
+}
+COUNTED = {
+    "compute_bound": "roofline.compute_bound.counted",
+    "memory_bound": "roofline.memory_bound.counted",
+    "neither": "roofline.neither.counted",
+    "model_error": "roofline.model_error.counted",
+}
+"""The same where the bytes were counted."""
+
+STATES = {
+    "measured": "ceiling.measured",
+    "unthrottled": "ceiling.unthrottled",
+    "sustained": "ceiling.sustained",
+}
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """A run's shares of the two ceilings, in percent.
+
+    `bytes_counted` says whether hardware counters gave the bytes of the second; where they did not,
+    `moves_more` says whether the implementation is known to move more than the compulsory bytes.
+    """
+
+    value: int
+    matrix: Ratio
+    copy: Ratio
+    bytes_counted: bool
+    moves_more: bool
+
+    @property
+    def verdict(self) -> str | None:
+        """None where an interval reaches across the limit between two verdicts."""
+        if rounded(self.matrix.ratio) > 100:
+            return "model_error" if self.matrix.low and rounded(self.matrix.low) > 100 else None
+        shares = {"compute_bound": self.matrix, "memory_bound": self.copy}
+        greater = max(shares, key=lambda verdict: shares[verdict].ratio)
+        if rounded(shares[greater].low or 0) >= BOUND_SHARE:
+            return greater
+        reaching = [rounded(share.high or 0) >= BOUND_SHARE for share in shares.values()]
+        return None if any(reaching) else "neither"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "value": self.value,
+            "matrix_percent": interval_json(self.matrix),
+            "copy_percent": interval_json(self.copy),
+            "bytes_counted": self.bytes_counted,
+        }
+
+
+def _share(value: int, work: float, time: Estimate, ceiling: Ceiling) -> Ratio:
+    """Work over time, as a percentage of a ceiling's work over its time."""
+
+    def percent(mine: Floats, theirs: Floats) -> Floats:
+        return 100 * work / ceiling.work * theirs / mine
+
+    return function_of(value, percent, (time, ceiling.time))
+
+
+def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list[_Standing]:
+    """The standing of each run that has samples; none for a metric without work."""
+    sweep, work, found = series.sweep, series.metric.work, []
+    for row in series.measured_rows:
+        time, value = estimates.of_row(sweep, row), sweep.value_of(row)
+        if time.quantiles is None or row["dtype"] not in ceilings.matrix or work is None:
+            continue
+        operations = work.operations(row)
+        compulsory = work.compulsory_bytes(row, row["dtype"])
+        fewest = work.fewest_bytes(Run.of(sweep.benchmark, row), ceilings.device_name)
+        counted = sweep.counters_of(row, series.metric.name).get("dram_bytes")
+        found.append(
+            _Standing(
+                value,
+                _share(value, operations, time, ceilings.matrix[row["dtype"]]),
+                _share(value, counted or fewest, time, ceilings.copy),
+                bytes_counted=bool(counted),
+                moves_more=not counted and fewest > compulsory,
+            )
+        )
+    return found
+
+
+def _vendors_rate(device_name: str | None, dtype: str) -> float | None:
+    """The peak rate that the vendor states, in TFLOP/s."""
+    device = find_device(device_name)
+    return None if device is None else device.peak_tflops.get(dtype)
+
+
+def _statements(
+    series: Series,
+    verdict: str,
+    found: Sequence[_Standing],
+    along: Sequence[_Standing],
+    dtype: str,
+    ceilings: Ceilings,
+) -> Iterator[Statement]:
+    """The verdict, how it is at the other values, what the bytes are, and where none is given."""
+    symbol = series.sweep.parameter.symbol
+    yield say(
+        (COUNTED if found[0].bytes_counted else MESSAGES)[verdict],
+        **quoted([series], values=Listed([standing.value for standing in found])),
+        matrix=_span(standing.matrix for standing in found),
+        copy=_span(standing.copy for standing in found),
+        ceiling=say(STATES[ceilings.matrix[dtype].state]),
+        ceiling_rate=_told_rate(ceilings, dtype),
+        dtype=dtype,
+    )
+    if others := [standing for standing in along if standing not in found]:
+        yield say(
+            "roofline.elsewhere",
+            symbol=symbol,
+            elsewhere_at=Listed([standing.value for standing in others]),
+            elsewhere=_span(standing.matrix for standing in others),
+        )
+    if known := [standing.value for standing in found if standing.moves_more]:
+        yield say("roofline.bytes_known", symbol=symbol, bytes_known_at=Listed(known))
+    if undecided := [standing.value for standing in along if standing.verdict is None]:
+        yield say("roofline.undecided", symbol=symbol, undecided_at=Listed(undecided))
+
+
+def _span(shares: Iterable[Ratio]) -> Span:
+    printed = [rounded(share.ratio) for share in shares]
+    return span(min(printed), max(printed), "percent")
+
+
+def _told_rate(ceilings: Ceilings, dtype: str) -> Statement:
+    """The rate that a share is of, and the one that the vendor states."""
+    rate, vendor = _rate(ceilings, dtype), _vendors_rate(ceilings.device_name, dtype)
+    if vendor is None:
+        return say("ceiling.rate", rate=Measured(rate))
+    return say("ceiling.rate.vendor", rate=Measured(rate), vendor=Measured(vendor))
+
+
+def _rate(ceilings: Ceilings, dtype: str) -> float:
+    """The measured matrix-product rate, before it fell where it fell, in TFLOP/s."""
+    return rounded(ceilings.matrix[dtype].rate / 1e12)
+
+
+def _facts(found: Sequence[_Standing], dtype: str, ceilings: Ceilings) -> dict[str, Any]:
+    """The highest share of the matrix-product rate, that rate, and the vendor's."""
+    return {
+        "values": [standing.value for standing in found],
+        "matrix_high": max(rounded(standing.matrix.ratio) for standing in found),
+        "ceiling": _rate(ceilings, dtype),
+        "vendor": _vendors_rate(ceilings.device_name, dtype),
+    }
+
+
+def rooflines(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """How near each timed metric comes to the given.ceilings; a finding for each verdict.
+
+    Where an interval reaches across the limit between two verdicts, nothing is stated of the value
+    but that. A run that has no samples has no interval, and is left out.
+
+    Nothing is stated of another device than the one that the given.ceilings were measured on.
+    """
+    if given.ceilings is None:
+        return
+    devices = {row["device_name"] for row in sweep.runs if row["status"] == "ok"}
+    if devices != {given.ceilings.device_name}:
+        return
+    dtypes = [row["dtype"] for row in sweep.runs if row["dtype"] in given.ceilings.matrix]
+    if not dtypes:
+        return
+    dtype = dtypes[0]
+    drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & given.ceilings.drifted else []
+    timed = [metric for metric in sweep.benchmark.measured if metric.work]
+    for series in each_series(sweep, timed):
+        groups: dict[tuple[str, bool], list[_Standing]] = {}
+        along = _standings(series, given.ceilings, given.estimates)
+        for standing in along:
+            if standing.verdict is not None:
+                key = standing.verdict, standing.bytes_counted
+                groups.setdefault(key, []).append(standing)
+        for (verdict, _), found in sorted(groups.items()):
+            exceeds = any(rounded(standing.copy.ratio) > 100 for standing in found)
+            above = [Reason("above_copy_rate")] if exceeds else []
+            yield build_finding(
+                "roofline",
+                [series],
+                verdict,
+                statements=list(_statements(series, verdict, found, along, dtype, given.ceilings)),
+                facts=_facts(found, dtype, given.ceilings),
+                method="operations over median time as a percentage of the measured "
+                "matrix-product rate, the bytes counted in DRAM or, where none were, the fewest "
+                f"that it is known to move over median time as one of the measured copy bandwidth, "
+                f"{INTERVALS}",
+                n=min(standing.matrix.samples for standing in found),
+                estimates=[standing.to_json() for standing in found],
+                reasons=[*above, *drifted],
+                each_alone=True,
+            )
+
+
+ROOFLINE = Kind(
+    name="roofline",
+    label="kind.roofline",
+    verdicts=tuple(MESSAGES),
+    of_experiment=[(EXPERIMENTS, rooflines)],
+)

@@ -1,0 +1,259 @@
+"""How time and memory grow along a sweep: one exponent where it fits, else the local ones.
+
+No exponent is given where another size varies along with the swept one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.stats
+
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kind import SWEEPS, Given, Kind
+from flashlab.analysis.ratios import EVIDENCE_DIGITS, INTERVALS, Ratio, ratio, rounded
+from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
+from flashlab.telling.values import Listed, Measured, Number, ParameterName, Statement, say
+
+MIN_SIZES = 4
+MAX_BEND = 0.2
+"""Largest difference of any two local exponents under which one exponent describes a sweep.
+
+Of any two, not of neighbours: exponents that go from 0.3 to 0.8 in steps of 0.15 are no one power.
+"""
+
+FLAT = 0.1
+"""Largest exponent, in size, that is called flat where the change is within the margin, too."""
+
+
+MESSAGES = {
+    "power_law": "scaling.power_law",
+    "curved": "scaling.curved",
+    "flat": "scaling.flat",
+    "imprecise": "scaling.imprecise",
+    "covaried": "scaling.covaried",
+    "too_few_sizes": "scaling.too_few_sizes",
+}
+
+
+@dataclass(frozen=True)
+class _Growth:
+    """How a quantity grows; `local` are its local exponents, none where other sizes vary along."""
+
+    verdict: str
+    local: list[float]
+    exponent: tuple[float, float, float] | None
+
+
+def local_exponents(sizes: Sequence[int], medians: Sequence[float]) -> list[float]:
+    """log(y₂/y₁) / log(x₂/x₁) between neighbours."""
+    return [
+        math.log(y2 / y1) / math.log(x2 / x1)
+        for (x1, x2), (y1, y2) in zip(
+            itertools.pairwise(sizes), itertools.pairwise(medians), strict=True
+        )
+    ]
+
+
+def _bend_interval(
+    ends: tuple[float, float], estimates: Sequence[Estimate]
+) -> tuple[float, float] | None:
+    """Interval of the difference of two local exponents, from the times at both steps' ends.
+
+    `ends` are the logs of the sizes' ratios of the two steps. Steps that meet share a time.
+    """
+
+    def bend(*times: Floats) -> Floats:
+        start, stop, other_start, other_stop = times[0], times[1], times[-2], times[-1]
+        difference: Floats = (
+            np.log(other_stop / other_start) / ends[1] - np.log(stop / start) / ends[0]
+        )
+        return difference
+
+    return function_interval(bend, estimates)
+
+
+def bends(sizes: Sequence[int], estimates: Sequence[Estimate], exact: bool = False) -> str:
+    """Whether any two local exponents differ by more than `MAX_BEND`.
+
+    ``straight``, ``bent``, or ``unknown`` where an interval reaches across the limit or is missing.
+    """
+    local = local_exponents(sizes, [estimate.median for estimate in estimates])
+    verdict = "straight"
+    for i, j in itertools.combinations(range(len(local)), 2):
+        if exact:
+            low = high = local[j] - local[i]
+        else:
+            ends = (math.log(sizes[i + 1] / sizes[i]), math.log(sizes[j + 1] / sizes[j]))
+            at = sorted({i, i + 1, j, j + 1})
+            interval = _bend_interval(ends, [estimates[k] for k in at])
+            if interval is None:
+                return "unknown"
+            low, high = interval
+        if low > MAX_BEND or high < -MAX_BEND:
+            return "bent"
+        if low < -MAX_BEND or high > MAX_BEND:
+            verdict = "unknown"
+    return verdict
+
+
+def _fit(sizes: Sequence[int], medians: Sequence[float]) -> tuple[float, float, float]:
+    """Exponent with its 95% t interval: least squares on the logs of the per-size medians."""
+    if len(set(medians)) == 1:
+        return 0.0, 0.0, 0.0  # linregress gives no standard error without variance
+    fitted = scipy.stats.linregress(np.log(np.asarray(sizes, dtype=float)), np.log(medians))
+    quantile = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, len(sizes) - 2)
+    reach = float(quantile * fitted.stderr)
+    return float(fitted.slope), float(fitted.slope) - reach, float(fitted.slope) + reach
+
+
+def _is_level(estimates: Sequence[Estimate], exact: bool) -> bool:
+    """Whether the highest is within the margin of the lowest, interval included."""
+    highest, lowest = (choose(estimates, key=lambda found: found.median) for choose in (max, min))
+    if exact:
+        change = highest.median / lowest.median
+        return Ratio(0, change, change, change, 1).verdict == "equal"
+    return highest is lowest or ratio(0, highest, lowest).verdict == "equal"
+
+
+def _growth(by_size: Mapping[int, Estimate], exact: bool, varies_alone: bool) -> _Growth:
+    if not varies_alone and len(by_size) > 1:
+        return _Growth("covaried", [], None)
+    sizes, estimates = list(by_size), list(by_size.values())
+    medians = [estimate.median for estimate in estimates]
+    local = [round(value, 2) for value in local_exponents(sizes, medians)]
+    if len(sizes) < MIN_SIZES:
+        return _Growth("too_few_sizes", local, None)
+    shape = bends(sizes, estimates, exact)
+    if shape == "bent":
+        return _Growth("curved", local, None)
+    if shape == "unknown":
+        return _Growth("imprecise", local, None)
+    found = _, low, high = _fit(sizes, medians)
+    if round(low, 2) >= -FLAT and round(high, 2) <= FLAT and _is_level(estimates, exact):
+        return _Growth("flat", local, found)
+    if exact and high - low > MAX_BEND:
+        return _Growth("curved", local, None)
+    if high - low > 2 * MAX_BEND:
+        return _Growth("imprecise", local, found)
+    return _Growth("power_law", local, found)
+
+
+def _to_places(exponent: float, places: int) -> float:
+    """An exponent to places, not digits: those of zero, and its sign, are the machine's noise."""
+    return round(exponent, places) + 0.0
+
+
+def _key(growth: _Growth, sizes: Sequence[int], times: float | None) -> str:
+    """The message that tells how a quantity grows."""
+    if len(sizes) < 2:
+        return "scaling.too_few_sizes.one" if sizes else "scaling.too_few_sizes.missing"
+    if growth.verdict == "power_law" and growth.exponent:
+        exponent, low, high = (_to_places(each, 2) for each in growth.exponent)
+        if low == high:
+            return "scaling.power_law.proportional" if exponent == 1 else "scaling.power_law.exact"
+    if growth.verdict == "flat" and times == 1:
+        return "scaling.flat.same"
+    return MESSAGES[growth.verdict]
+
+
+def _statements(
+    series: Series, growth: _Growth, by_size: Mapping[int, Estimate]
+) -> Iterator[Statement]:
+    """How a quantity grows, and what else varies along the sweep."""
+    sweep, sizes = series.sweep, list(by_size)
+    values, times = quoted([series], count=len(sizes)), None
+    if sizes:
+        values |= {"first": sizes[0], "last": sizes[-1]}
+    if len(sizes) > 1:
+        medians = [found.median for found in by_size.values()]
+        times = _times(by_size)
+        steps = [Measured(rounded(b / a)) for a, b in itertools.pairwise(medians)]
+        values |= {
+            "times": Measured(times),
+            "times_size": Number(rounded(sizes[-1] / sizes[0])),
+            "steps": Listed(steps),
+            "local": Listed([Measured(each, 2) for each in growth.local]),
+        }
+    if growth.exponent:
+        names = ("exponent", "exponent_low", "exponent_high")
+        ends = (Measured(_to_places(each, 2), 2) for each in growth.exponent)
+        values |= dict(zip(names, ends, strict=True))
+    yield say(_key(growth, sizes, times), **values)
+    if sweep.covaried:
+        others = [ParameterName(parameter.name) for parameter in sweep.covaried]
+        yield say("covaried", symbol=sweep.parameter.symbol, covaried=Listed(others))
+
+
+def _times(by_size: Mapping[int, Estimate]) -> float:
+    """By which factor a quantity changes in all."""
+    medians = [found.median for found in by_size.values()]
+    return rounded(medians[-1] / medians[0])
+
+
+def _facts(growth: _Growth, by_size: Mapping[int, Estimate]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"local": growth.local}
+    if len(by_size) > 1:
+        facts["times"] = _times(by_size)
+    if growth.exponent:
+        facts["exponent"] = _to_places(growth.exponent[0], 2)
+    return facts
+
+
+def _estimates(growth: _Growth, by_size: Mapping[int, Estimate]) -> list[dict[str, Any]]:
+    """The medians by size, and the exponent where one describes them."""
+    medians: list[dict[str, Any]] = [
+        {"value": size, "estimate": rounded(found.median, EVIDENCE_DIGITS), "n": found.count}
+        for size, found in by_size.items()
+    ]
+    if growth.exponent is None:
+        return medians
+    estimate, low, high = (_to_places(value, EVIDENCE_DIGITS) for value in growth.exponent)
+    return [*medians, {"exponent": estimate, "low": low, "high": high}]
+
+
+def _method(growth: _Growth, exact: bool) -> str:
+    if growth.verdict == "covaried":
+        return "ratios of the medians at neighbouring values"
+    return (
+        "least squares on logs of per-size medians, 95% t interval; bends of the local exponents "
+        + ("exact" if exact else f"by {INTERVALS}")
+    )
+
+
+def scalings(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """How each metric grows along the sweep, for each implementation and variant."""
+    if len(sweep.values) < 2:
+        return
+    for series in each_series(sweep, sweep.benchmark.compared):
+        by_size, exact = given.estimates.along(series), series.metric.exact
+        growth = _growth(by_size, exact, varies_alone=not sweep.covaried)
+        decided = exact or growth.verdict == "covaried"
+        imprecise = not decided and any(found.quantiles is None for found in by_size.values())
+        yield build_finding(
+            "scaling",
+            [series],
+            growth.verdict,
+            statements=list(_statements(series, growth, by_size)),
+            facts=_facts(growth, by_size),
+            method=_method(growth, exact),
+            n=len(by_size),
+            estimates=_estimates(growth, by_size),
+            reasons=[Reason("no_samples")] if imprecise else [],
+        )
+
+
+SCALING = Kind(
+    name="scaling",
+    label="kind.scaling",
+    verdicts=tuple(MESSAGES),
+    of_experiment=[(SWEEPS, scalings)],
+    told="in full",
+)

@@ -1,0 +1,173 @@
+"""In which sittings a dataset was measured: spans of time on one device, between two boots.
+
+What a device does in one sitting is comparable run by run. From one sitting to another its
+temperature, clocks, neighbours or driver state may differ, without a sign in any record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from flashlab.analysis.experiment import SITTING, Row, Sweep, device_of
+from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.kind import EVERY, Given, Kind
+from flashlab.telling.values import Statement, Tellable, say
+
+GAP = timedelta(hours=1)
+"""From one process's start to the next, the time that ends a sitting."""
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """The records of one sitting in order of their start."""
+
+    device: tuple[str, str]
+    records: tuple[Row, ...]
+
+    @property
+    def first(self) -> str:
+        """When the first process was started."""
+        return str(self.records[0]["started"])
+
+    @property
+    def last(self) -> str:
+        """When the last process was started."""
+        return str(self.records[-1]["started"])
+
+
+def _is_imported(record: Row) -> bool:
+    """Whether a run was measured elsewhere, at a time that is not known."""
+    return any(warning["code"] == "imported" for warning in record["warnings"] or ())
+
+
+def find_sittings(records: Iterable[Row]) -> list[Sitting]:
+    """The sittings of these records, in order of time; one that is there twice counts once."""
+    by_boot: dict[tuple[str, ...], dict[str, Row]] = {}
+    for record in records:
+        if not _is_imported(record):
+            boot = tuple(record[key] or "" for key in ("device_name", "gpu_uuid", "boot"))
+            by_boot.setdefault(boot, {})[record["record"]] = record
+    found = []
+    for (name, uuid, _), own in sorted(by_boot.items()):
+        group: list[Row] = []
+        for record in sorted(own.values(), key=lambda row: (row["started"], row["record"])):
+            start = datetime.fromisoformat(record["started"])
+            if group and start - datetime.fromisoformat(group[-1]["started"]) >= GAP:
+                found.append(Sitting((name, uuid), tuple(group)))
+                group = []
+            group.append(record)
+        found.append(Sitting((name, uuid), tuple(group)))
+    return sorted(found, key=lambda sitting: (sitting.first, sitting.device))
+
+
+def gpus_at_once(sitting: Sitting, found: Iterable[Sitting]) -> int | None:
+    """On how many GPUs of its host a sitting's time was spent; None where that is not known.
+
+    Sittings of one boot of the system whose times overlap shared the host. Each GPU counts once.
+    """
+    _, uuid = sitting.device
+    boot = sitting.records[0]["boot"]
+    if not uuid or not boot:
+        return None
+    beside = {
+        other.device[1]
+        for other in found
+        if other.records[0]["boot"] == boot
+        and datetime.fromisoformat(other.first) <= datetime.fromisoformat(sitting.last)
+        and datetime.fromisoformat(sitting.first) <= datetime.fromisoformat(other.last)
+    }
+    return len(beside - {""})
+
+
+def _records_of(sweep: Sweep) -> Sequence[Row]:
+    return sweep.records or sweep.runs
+
+
+def with_sittings(sweeps: Sequence[Sweep]) -> list[Sweep]:
+    """The sweeps, each run with the numbers of the sittings of its processes, ascending."""
+    found = find_sittings(record for sweep in sweeps for record in _records_of(sweep))
+    numbers = {
+        record["record"]: number
+        for number, sitting in enumerate(found, start=1)
+        for record in sitting.records
+    }
+    numbered = []
+    for sweep in sweeps:
+        own: dict[tuple[Any, ...], set[int]] = {}
+        for record in _records_of(sweep):
+            if number := numbers.get(record["record"]):
+                own.setdefault(sweep.key_of(record), set()).add(number)
+        runs = [
+            {**run, SITTING: tuple(sorted(own.get(sweep.key_of(run), ()))) or None}
+            for run in sweep.runs
+        ]
+        numbered.append(replace(sweep, runs=runs))
+    return numbered
+
+
+def _minute(started: str) -> str:
+    """A time to the minute: ``2026-11-20 16:33 UTC``."""
+    return f"{datetime.fromisoformat(started).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _statement(sitting: Mapping[str, Any]) -> Statement:
+    """When and on what a sitting was measured."""
+    gpu = f" ({sitting['gpu']})" if sitting["gpu"] else ""
+    told: dict[str, Tellable] = {
+        "number": sitting["sitting"],
+        "device": f"{sitting['device']}{gpu}",
+        "count": sitting["records"],
+        "first": _minute(sitting["first"]),
+        "last": _minute(sitting["last"]),
+    }
+    if (sitting["gpus_at_once"] or 1) > 1:
+        return say("environment.sitting_beside", gpus=sitting["gpus_at_once"], **told)
+    return say("environment.sitting", **told)
+
+
+def sittings(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
+    """The sittings of the dataset: ``one``, ``several``, or ``unknown`` of imported runs alone."""
+    records = [record for sweep in sweeps for record in _records_of(sweep)]
+    found = find_sittings(records)
+    devices = list(dict.fromkeys(sitting.device for sitting in found))
+    named_alike = len({name for name, _ in devices}) < len(devices)
+    estimates: list[dict[str, Any]] = [
+        {
+            "sitting": number,
+            "device": sitting.device[0],
+            # The UUID itself would be of no use to a reader, and identifies the machine.
+            "gpu": devices.index(sitting.device) + 1 if named_alike else None,
+            "first": sitting.first,
+            "last": sitting.last,
+            "records": len(sitting.records),
+            "gpus_at_once": gpus_at_once(sitting, found),
+        }
+        for number, sitting in enumerate(found, start=1)
+    ]
+    yield Finding(
+        kind="sittings",
+        experiment=None,
+        device=device_of(records),
+        subject={},
+        verdict=("unknown", "one")[len(found)] if len(found) < 2 else "several",
+        statements=list(map(_statement, estimates)),
+        evidence=Evidence(
+            table="tables/*/runs.csv",
+            rows={"column": "started"},
+            method="processes on one device between two boots of the system, of which none starts "
+            "an hour or more after the one before it",
+            n=sum(len(sitting.records) for sitting in found),
+            estimates=estimates,
+        ),
+    )
+
+
+SITTINGS = Kind(
+    name="sittings",
+    label="kind.sittings",
+    verdicts=("unknown", "one", "several"),
+    of_dataset=[(EVERY, sittings)],
+)

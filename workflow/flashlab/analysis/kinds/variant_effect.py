@@ -1,0 +1,66 @@
+"""What switching a variant on does to each sampled metric."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from flashlab.analysis.experiment import Sweep, Variant, metrics_of
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
+from flashlab.analysis.kinds.comparison import Messages, ratio_finding
+from flashlab.analysis.ratios import advantages
+from flashlab.analysis.series import Series
+from flashlab.telling.values import Label
+
+MESSAGES: Messages = {
+    "better": ("variant_effect.better", "variant_effect.better.one"),
+    "worse": ("variant_effect.worse", "variant_effect.worse.one"),
+    "equivalent": ("variant_effect.equivalent", "variant_effect.equivalent.one"),
+    "inconclusive": (
+        "variant_effect.inconclusive",
+        "variant_effect.inconclusive.one",
+        "variant_effect.inconclusive.missing",
+    ),
+    "mixed": ("variant_effect.mixed",),
+}
+
+
+def _variant_pairs(sweep: Sweep) -> Iterator[tuple[str, Variant, Variant]]:
+    """Pairs of variants that differ in one boolean parameter alone: off, and on."""
+    for parameter in sweep.benchmark.variants:
+        if parameter.kind is not bool:
+            continue
+        for off in sweep.variants:
+            on = tuple((key, key == parameter.name or value) for key, value in off)
+            if dict(off)[parameter.name] is False and on in sweep.variants:
+                yield parameter.name, off, on
+
+
+def variant_effects(sweep: Sweep, given: Given) -> Iterator[Finding]:
+    """What switching a variant on does to each sampled metric."""
+    names, metrics = sorted(sweep.implementations), metrics_of(sweep.benchmark, exact=False)
+    for switched, off, on in _variant_pairs(sweep):
+        label = Label(sweep.benchmark.parameter(switched).labels)
+        for name, metric in itertools.product(names, metrics):
+            pair = [Series(sweep, name, variant, metric) for variant in (off, on)]
+            before, after = map(given.estimates.along, pair)
+            sides = ("with", "without") if metric.higher_is_better else ("without", "with")
+            yield ratio_finding(
+                "variant_effect",
+                MESSAGES,
+                pair,
+                advantages(after, before, metric.higher_is_better),
+                f"{sides[0]} {switched} over that {sides[1]}, as a factor above 1 where better",
+                {"switched": switched},
+                {"switched": label},
+            )
+
+
+VARIANT_EFFECT = Kind(
+    name="variant_effect",
+    label="kind.variant_effect",
+    verdicts=("better", "worse", "equivalent", "inconclusive", "mixed"),
+    of_experiment=[(EXPERIMENTS, variant_effects)],
+    told="in full",
+)

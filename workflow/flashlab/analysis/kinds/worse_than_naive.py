@@ -1,0 +1,101 @@
+"""Where an implementation is worse than the naive one, which it should beat everywhere."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from flashlab.analysis.experiment import Sweep, chosen_metrics
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.kind import MEASURED, Given, Kind
+from flashlab.analysis.ratios import (
+    INTERVALS,
+    advantages,
+    interval_json,
+    rounded,
+    with_verdict,
+    without_samples,
+)
+from flashlab.analysis.settings import dataset_finding, in_short, settings_of
+from flashlab.benchmarks.model import Metric
+from flashlab.telling.values import Heading, MetricName, Statement, say, span
+
+
+def _statement(name: str, naive: str, metric: Metric, facts: Mapping[str, Any]) -> Statement:
+    everywhere = facts["count"] == facts["of"]
+    return say(
+        "worse_than_naive.worse.everywhere" if everywhere else "worse_than_naive.worse",
+        metric.quantity.name,
+        implementation=name,
+        baseline=naive,
+        metric=MetricName(metric.name),
+        where=Heading(MetricName(metric.name, part=True)),
+        count=facts["count"],
+        of=facts["of"],
+        factors=span(facts["low"], facts["high"]),
+    )
+
+
+def worse_than_naive(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
+    """For each other implementation and sampled metric: where it is worse than the naive one.
+
+    Only where the plan's baseline is the one that the benchmark declares as naive.
+    """
+    benchmark, naive = sweeps[0].benchmark, sweeps[0].benchmark.naive
+    if naive is None or any(sweep.baseline != naive for sweep in sweeps):
+        return
+    settings = [setting for setting in settings_of(sweeps) if naive in setting.runs]
+    others = sorted({name for setting in settings for name in setting.runs} - {naive})
+    for name, metric in itertools.product(others, chosen_metrics(benchmark)):
+        mine = [setting for setting in settings if name in setting.runs]
+        own, of_naive = (
+            {i: setting.estimate(given.estimates, who, metric) for i, setting in enumerate(mine)}
+            for who in (name, naive)
+        )
+        found = advantages(own, of_naive, metric.higher_is_better)
+        worse = [ratio for ratio in found if ratio.verdict == "below"]
+        open_at = with_verdict(found, "inconclusive")
+        verdict = "worse" if worse else "inconclusive" if open_at else "none"
+        # Where it is worse everywhere, naming the places tells nothing.
+        places = [
+            Reason(
+                "worse", {"implementation": name, **in_short(benchmark, mine[at.value], settings)}
+            )
+            for at in (worse if len(worse) < len(found) else [])
+        ]
+        facts: dict[str, Any] = {"count": len(worse), "of": len(found)}
+        if worse:
+            facts["low"] = rounded(min(ratio.ratio for ratio in worse))
+            facts["high"] = rounded(max(ratio.ratio for ratio in worse))
+        yield dataset_finding(
+            "worse_than_naive",
+            sweeps,
+            verdict,
+            subject={"implementation": name, "baseline": naive, "metric": metric.name},
+            statements=[_statement(name, naive, metric, facts)] if worse else [],
+            facts=facts,
+            method=f"median {metric.labels['en']} against that of the naive implementation, as a "
+            f"factor below 1 where worse, {INTERVALS}",
+            n=min(ratio.samples for ratio in found),
+            estimates=[
+                {
+                    "setting": benchmark.all_parameters(mine[ratio.value].parameters),
+                    **interval_json(ratio),
+                    "verdict": ratio.verdict,
+                }
+                for ratio in found
+            ],
+            compared=[[setting.runs[who][1] for who in (name, naive)] for setting in mine],
+            reasons=[*places, *without_samples(found)],
+        )
+
+
+WORSE_THAN_NAIVE = Kind(
+    name="worse_than_naive",
+    label="kind.worse_than_naive",
+    verdicts=("worse", "none", "inconclusive"),
+    of_dataset=[(MEASURED, worse_than_naive)],
+    told="of the dataset",
+    alarming=frozenset({"worse"}),
+)

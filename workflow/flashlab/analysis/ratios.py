@@ -1,0 +1,150 @@
+"""Ratios of medians, the margin that judges them, and what several of them amount to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flashlab import statistics
+from flashlab.analysis.finding import Reason
+from flashlab.statistics import Estimate, Floats, function_interval
+
+SIGNIFICANT_DIGITS = 3
+EVIDENCE_DIGITS = 9
+
+INTERVALS = (
+    "95% interval from the medians' confidence distributions, by sign tests of blocks of calls, "
+    "and by Student's t between processes where runs were measured in several"
+)
+
+
+def rounded(value: float, digits: int = SIGNIFICANT_DIGITS) -> float:
+    """To a number of significant digits: what is printed."""
+    return float(f"{value:.{digits}g}")
+
+
+ROUNDING_ERROR = 1e-12
+"""What a ratio and the inverse of its inverse may differ by."""
+
+
+def exceeds_margin(ratio: float, margins: int = 1) -> bool:
+    """Whether a ratio is above 1 by more than so many margins, which multiply.
+
+    It is below 1 by more than the margin where its inverse exceeds it. So the margin is symmetric
+    in the logarithm, and to exchange two names exchanges "above" and "below".
+    """
+    return math.log(ratio) > margins * math.log1p(statistics.MARGIN) + ROUNDING_ERROR
+
+
+def rounded_off_margin(ratio: float) -> float:
+    """As printed: with more digits where the fewest would put it on the margin or across it."""
+    ends = (1 + statistics.MARGIN, 1 / (1 + statistics.MARGIN))
+    for digits in range(SIGNIFICANT_DIGITS, EVIDENCE_DIGITS):
+        printed = rounded(ratio, digits)
+        if all((printed > end, printed < end) == (ratio > end, ratio < end) for end in ends):
+            return printed
+    return rounded(ratio, EVIDENCE_DIGITS)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of two medians at one value of the sweep, with its 95% interval if there is one."""
+
+    value: int
+    ratio: float
+    low: float | None
+    high: float | None
+    samples: int
+
+    @property
+    def verdict(self) -> str:
+        """``above``, ``below`` or ``equal`` by the margin, else ``inconclusive``.
+
+        The interval itself decides, not what is printed of it.
+        """
+        if self.low is None or self.high is None:
+            return "inconclusive"
+        if exceeds_margin(self.low):
+            return "above"
+        if exceeds_margin(1 / self.high):
+            return "below"
+        return "inconclusive" if self.may_be_above or self.may_be_below else "equal"
+
+    @property
+    def may_be_above(self) -> bool:
+        """Whether the interval, or the lack of one, leaves room for more than the margin above."""
+        return self.high is None or exceeds_margin(self.high)
+
+    @property
+    def may_be_below(self) -> bool:
+        """Whether the interval, or the lack of one, leaves room for more than the margin below."""
+        return self.low is None or exceeds_margin(1 / self.low)
+
+    def to_json(self) -> dict[str, Any]:
+        """The ratio as evidence, rounded to nine significant digits."""
+        return {"value": self.value, **interval_json(self), "verdict": self.verdict}
+
+
+def interval_json(found: Ratio) -> dict[str, Any]:
+    """Estimate, interval and number of samples, as evidence."""
+    return {
+        "estimate": rounded(found.ratio, EVIDENCE_DIGITS),
+        "low": None if found.low is None else rounded(found.low, EVIDENCE_DIGITS),
+        "high": None if found.high is None else rounded(found.high, EVIDENCE_DIGITS),
+        "n": found.samples,
+    }
+
+
+def function_of(
+    value: int, function: Callable[..., Floats], estimates: Sequence[Estimate]
+) -> Ratio:
+    """A function of independent medians, such as their ratio, with its interval."""
+    estimate = float(function(*(found.median for found in estimates)))
+    low, high = function_interval(function, estimates) or (None, None)
+    return Ratio(value, estimate, low, high, min(found.count for found in estimates))
+
+
+def quotient(numerator: Floats, denominator: Floats) -> Floats:
+    """Element by element."""
+    return numerator / denominator
+
+
+def ratio(value: int, numerator: Estimate, denominator: Estimate) -> Ratio:
+    """Ratio of two medians; exactly 1 where both are the same run's."""
+    return function_of(value, quotient, (numerator, denominator))
+
+
+def ratios(numerators: Mapping[int, Estimate], denominators: Mapping[int, Estimate]) -> list[Ratio]:
+    """Ratio of medians at each value that both have."""
+    return [
+        ratio(value, numerators[value], denominators[value])
+        for value in sorted(numerators.keys() & denominators.keys())
+    ]
+
+
+def advantages(
+    mine: Mapping[int, Estimate], theirs: Mapping[int, Estimate], higher_is_better: bool
+) -> list[Ratio]:
+    """How many times as good as theirs mine is, at each value that both have: above 1 is better."""
+    return ratios(mine, theirs) if higher_is_better else ratios(theirs, mine)
+
+
+def shared_verdict(found: Sequence[Ratio]) -> str:
+    """The verdict that all ratios share, ``mixed`` where they differ; none decide nothing."""
+    verdicts = {ratio.verdict for ratio in found}
+    if not verdicts:
+        return "inconclusive"
+    return verdicts.pop() if len(verdicts) == 1 else "mixed"
+
+
+def with_verdict(found: Sequence[Ratio], verdict: str) -> list[int]:
+    """The values of the sweep whose ratio has this verdict."""
+    return [ratio.value for ratio in found if ratio.verdict == verdict]
+
+
+def without_samples(found: Iterable[Ratio]) -> list[Reason]:
+    """The reason ``no_samples`` where there are ratios, but not one with an interval."""
+    lows = [ratio.low for ratio in found]
+    return [Reason("no_samples")] if lows and all(low is None for low in lows) else []

@@ -1,0 +1,187 @@
+"""Which findings the sections tell in prose, and which are in tables and counts alone.
+
+What is on page one is decided with the conclusions (`front_conclusions`).
+
+A section tells its comparisons and growth in full, and of each of the brief kinds at most one
+finding, at most `MOST_BRIEF` in all, choices first. What is told so of one implementation and
+metric is told once, in the section where it is strongest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.scaling import SCALING
+from flashlab.analysis.registry import KINDS
+from flashlab.files import canonical
+from flashlab.telling.values import to_json
+
+MIN_CHOICES = 3
+"""Fewest implementations among which choosing is more than a comparison with the baseline."""
+
+MOST_BRIEF = 3
+
+BRIEFLY = ("jump", "exact_account", "launch_bound", "saturation", "balance")
+"""Kinds of which a section tells the strongest finding alone, the foremost ones first."""
+
+
+def _share_of_matrix_product(finding: Finding) -> float:
+    share: float = finding.facts["matrix_high"]
+    return share
+
+
+def _is_told(finding: Finding, headline: Collection[str], tabulated: bool) -> bool:
+    """Whether a section tells a finding in full: one about the headline's implementations.
+
+    What breaks a rule that should hold is told of every implementation. Growth is not told where
+    it is `tabulated`: where a table gives it for all implementations.
+    """
+    kind = KINDS[finding.kind]
+    if kind.told != "in full" or not finding.statements or (tabulated and kind is SCALING):
+        return False
+    return finding.verdict in kind.alarming or finding.implementations <= set(headline)
+
+
+def _content(finding: Finding, sweep: Sweep) -> str:
+    """What a finding states, whichever experiment it belongs to."""
+    content = [finding.kind, dict(finding.subject), to_json(finding.statements), finding.verdict]
+    return canonical([*content, sweep.parameter.name])
+
+
+def _told(
+    findings: Sequence[Finding], sweeps: Sequence[Sweep], headline: Collection[str]
+) -> Iterator[Finding]:
+    """The findings that a section tells and no earlier section has told."""
+    known: set[str] = set()
+    for sweep in sweeps:
+        if all(run["status"] != "ok" for run in sweep.runs):
+            continue  # every check says the same: that there are no numbers
+        tabulated = not set(sweep.implementations) <= set(headline)
+        for finding in findings:
+            if finding.experiment != sweep.name or not _is_told(finding, headline, tabulated):
+                continue
+            key = _content(finding, sweep)
+            if key not in known:
+                known.add(key)
+                yield finding
+
+
+def _strength(finding: Finding) -> float:
+    """How much a finding of a brief kind has to tell, within its kind; 0 for nothing."""
+    strength = KINDS[finding.kind].strength
+    return strength(finding) if strength and finding.statements else 0.0
+
+
+def _decisive(findings: Iterable[Finding]) -> set[str | None]:
+    """The metric by which the dataset's overall choice is made."""
+    return {f.metric for f in findings if f.kind == "choice" and f.experiment is None}
+
+
+def _told_choices(findings: Iterable[Finding], decisive: Collection[str | None]) -> list[Finding]:
+    """The choices of a section, by the metric that decides over the dataset: a total, if any.
+
+    With fewer implementations than `MIN_CHOICES` the comparisons tell all there is.
+    """
+    return [
+        finding
+        for finding in findings
+        if finding.kind == "choice"
+        and finding.metric in decisive
+        and finding.facts["of"] >= MIN_CHOICES
+        and finding.statements
+    ][:MOST_BRIEF]
+
+
+def _told_briefly(
+    findings: Sequence[Finding], sweeps: Sequence[Sweep], headline: Collection[str]
+) -> Iterator[Finding]:
+    """What each section tells of the kinds that it tells briefly."""
+    decisive = _decisive(findings)
+    order = {sweep.name: position for position, sweep in enumerate(sweeps)}
+    strongest: dict[tuple[str, ...], Finding] = {}
+    for finding in sorted(findings, key=lambda f: order.get(f.experiment or "", len(order))):
+        if finding.kind not in BRIEFLY or finding.experiment not in order:
+            continue
+        if finding.kind != "jump" and not finding.implementations <= set(headline):
+            continue
+        best = strongest.setdefault(_brief_topic(finding), finding)
+        strongest[_brief_topic(finding)] = max(best, finding, key=_strength)
+    known: set[str] = set()
+    for sweep in sweeps:
+        mine = [finding for finding in findings if finding.experiment == sweep.name]
+        choices = {_content(finding, sweep): finding for finding in _told_choices(mine, decisive)}
+        told = [finding for content, finding in choices.items() if content not in known]
+        known |= choices.keys()
+        for kind in BRIEFLY:
+            candidates = [
+                finding
+                for finding in strongest.values()
+                if finding.experiment == sweep.name and finding.kind == kind and _strength(finding)
+            ]
+            if candidates and len(told) < MOST_BRIEF:
+                told.append(max(candidates, key=_strength))
+        yield from told
+
+
+def _brief_topic(finding: Finding) -> tuple[str, ...]:
+    return (finding.kind, *sorted(finding.implementations), str(finding.metric))
+
+
+def _told_of_dataset(findings: Sequence[Finding], headline: Collection[str]) -> list[Finding]:
+    """One finding of each kind about the whole dataset: that with the most settings behind it.
+
+    What is worse than the naive implementation is told of any implementation, by the metric that
+    decides over the dataset; the others are told of the headline's.
+    """
+    found: dict[str, Finding] = {}
+    decisive = _decisive(findings)
+    for finding in findings:
+        kind = KINDS[finding.kind]
+        if kind.told != "of the dataset" or not finding.statements:
+            continue
+        if kind.alarming:
+            if finding.metric not in decisive:
+                continue
+        elif not finding.implementations <= set(headline):
+            continue
+        best = found.get(kind.name)
+        if best is None or finding.facts["count"] > best.facts["count"]:
+            found[kind.name] = finding
+    return list(found.values())
+
+
+def told_rooflines(findings: Iterable[Finding], headline: Collection[str]) -> list[Finding]:
+    """Contradictions of the model, and the nearest approach of each of the headline's."""
+    errors: list[Finding] = []
+    nearest: dict[str, Finding] = {}
+    for finding in findings:
+        if finding.kind != "roofline":
+            continue
+        name = finding.subject["implementation"]
+        if finding.verdict == "model_error":
+            errors.append(finding)
+        elif name in headline:
+            best = nearest.setdefault(name, finding)
+            nearest[name] = max(best, finding, key=_share_of_matrix_product)
+    return [*errors, *nearest.values()]
+
+
+def select(
+    findings: Sequence[Finding], sweeps: Sequence[Sweep], headline: Collection[str]
+) -> list[Finding]:
+    """The findings, each with whether it is told; `sweeps` are the sections in order."""
+    order = {sweep.name: position for position, sweep in enumerate(sweeps)}
+    by_section = sorted(findings, key=lambda f: order.get(f.experiment or "", len(order)))
+    told = {
+        id(finding)
+        for finding in (
+            *_told(findings, sweeps, headline),
+            *_told_briefly(findings, sweeps, headline),
+            *_told_of_dataset(findings, headline),
+            *told_rooflines(by_section, headline),
+        )
+    }
+    return [replace(finding, told=id(finding) in told) for finding in findings]

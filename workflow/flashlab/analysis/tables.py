@@ -1,0 +1,411 @@
+"""Records to tidy CSV: for each experiment a row a record, a row a metric, and a row a sample.
+
+The columns are those that the benchmark declares. A run has a record for each process that
+measured it, and its metrics are those of all processes together (`flashlab.analysis.replication`).
+Each row of the metric table states its unit, which is also that of the metric's samples; after a
+run's metrics come its counters, if they were read. The sample table holds a run's curves too, a row
+for each step. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
+rounded to `TABLE_DIGITS` before they are written.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from flashlab.analysis.estimates import SampledRun, bases_of, combine_runs
+from flashlab.analysis.experiment import (
+    ABSENT,
+    DIRTY,
+    METRIC_COLUMNS,
+    RUN_COLUMNS,
+    SAMPLE_COLUMNS,
+    TABLE_DIGITS,
+    TABLES,
+    parameter_columns,
+    run_keys,
+    status_of,
+)
+from flashlab.analysis.replication import Replicated, Spread, geometric_mean
+from flashlab.anonymity import anonymous
+from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.files import canonical, json_text, open_atomically, read_json, sha256_of
+from flashlab.plan.plan_files import process_files
+from flashlab.records import Record, parse_record, read_record
+from flashlab.runs import Run
+from flashlab.statistics import Floats, function_interval, median_interval
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The three tables of an experiment, as rows of column → cell."""
+
+    runs: list[dict[str, Any]]
+    metrics: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):  # by far the most
+        return value
+    if isinstance(value, float):
+        return f"{value:.{TABLE_DIGITS}g}"
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as CSV, atomically."""
+    with open_atomically(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_cell(row[column]) for column in columns] for row in rows)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A record, its file, and the hash of the file."""
+
+    record: Record
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The records of a run, one for each process, and the record of its counters."""
+
+    run: Run
+    files: Sequence[_File]
+    counted: Record | None
+
+    @property
+    def status(self) -> str:
+        """How the run ended."""
+        return status_of([file.record.status for file in self.files])
+
+    @property
+    def with_numbers(self) -> list[Record]:
+        """The records that the run's numbers come from."""
+        return [f.record for f in self.files if f.record.status == self.status == "ok"]
+
+    def sampled(self, metric: Metric) -> SampledRun:
+        """The samples behind a metric."""
+        samples = {
+            base: [record.metrics[base].samples for record in self.with_numbers]
+            for base in bases_of(metric)
+        }
+        return SampledRun((self.run,), self.run, samples)
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """A metric of a run with its 95% interval, and what is behind it.
+
+    `spread` is that between processes, None where only one was measured of the run's kind.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    samples: int
+    stopped: str | None = None
+    spread: Spread | None = None
+
+
+_Estimates = dict[Run, _Estimate]
+
+
+def _estimates(benchmark: Benchmark, metric: Metric, runs: Sequence[_Measured]) -> _Estimates:
+    """A metric of runs of one implementation that are ok; its spread is shared among them."""
+    if metric.derived is not None and len(metric.derived.of) == 1:
+        base = benchmark.metric(metric.derived.of[0])
+        return {
+            run: _transformed(partial(metric.derived.compute, run), found)
+            for run, found in _estimates(benchmark, base, runs).items()
+        }
+    sampled = {} if metric.exact else {each.run: each.sampled(metric) for each in runs}
+    sampled = {run: each for run, each in sampled.items() if each.has_samples}
+    combined = dict(zip(sampled, combine_runs(metric, [*sampled.values()], {}), strict=True))
+    return {
+        each.run: _sampled_estimate(metric, each, combined[each.run])
+        if each.run in combined
+        else _plain_estimate(metric, each)
+        for each in runs
+    }
+
+
+def _transformed(compute: Callable[..., Any], base: _Estimate) -> _Estimate:
+    """What follows from one metric alone.
+
+    Monotonic, so that the ends of its interval are those of the base's, in either order.
+    """
+    ends = [float(compute(end)) for end in (base.low, base.high) if end is not None]
+    low, high = sorted(ends) if ends else (None, None)
+    return _Estimate(float(compute(base.value)), low, high, base.samples)
+
+
+def _value(metric: Metric, record: Record) -> float:
+    """What a record gives of a metric, as a number alone."""
+    if metric.derived is None:
+        return record.metrics[metric.name].value
+    values = (record.metrics[base].value for base in metric.derived.of)
+    return float(metric.derived.compute(record.run, *values))
+
+
+def _plain_estimate(metric: Metric, measured: _Measured) -> _Estimate:
+    """An exact metric, or one of which only means are known: no interval.
+
+    Where processes differ in an exact value, it is the worst, and all lie between low and high.
+    """
+    values = [_value(metric, record) for record in measured.with_numbers]
+    stopped = _stopped(metric, measured)
+    if not metric.exact:
+        return _Estimate(geometric_mean(values), None, None, 0, stopped)
+    worst = min(values) if metric.higher_is_better else max(values)
+    low, high = (min(values), max(values)) if len(set(values)) > 1 else (None, None)
+    return _Estimate(worst, low, high, 0, stopped)
+
+
+def _sampled_estimate(metric: Metric, measured: _Measured, found: Replicated) -> _Estimate:
+    estimate = found.estimate
+    interval = function_interval(_identity, [estimate])
+    if metric.derived is None and found.spread is None:  # even of few samples
+        (record,) = measured.with_numbers
+        alone = median_interval(record.metrics[metric.name].samples)
+        interval = (alone.low, alone.high) if alone.low and alone.high else None
+    low, high = interval or (None, None)
+    stopped = _stopped(metric, measured)
+    return _Estimate(estimate.median, low, high, estimate.count, stopped, found.spread)
+
+
+def _identity(median: Floats) -> Floats:
+    return median
+
+
+def _stopped(metric: Metric, measured: _Measured) -> str | None:
+    """Why sampling stopped, where all processes agree in it."""
+    if metric.derived is not None:
+        return None
+    found = {record.metrics[metric.name].stopped for record in measured.with_numbers}
+    return found.pop() if len(found) == 1 else None
+
+
+def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) -> dict[str, Any]:
+    run = measured.run
+    row: dict[str, Any] = {
+        **dict.fromkeys(METRIC_COLUMNS),
+        **run.to_json(),
+        "metric": metric.name,
+        "unit": metric.unit,
+        "status": measured.status,
+        "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
+    }
+    if found is None:
+        return row | ({"status": ABSENT} if measured.status == "ok" else {})
+    return row | {
+        "processes": len(measured.with_numbers),
+        "samples": found.samples,
+        "stopped": found.stopped,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "deviation": found.spread.deviation if found.spread else None,
+        "freedom": found.spread.freedom if found.spread else None,
+    }
+
+
+def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list[dict[str, Any]]:
+    """A row for each counter; none if they are of another device or provider.
+
+    They tell of a run only where the same code ran on the same device.
+    """
+    if counted.status == "ok" and any(
+        counted.environment.get(key) != record.environment.get(key)
+        for key in ("device_name", "provider")
+    ):
+        return []
+    return [
+        {
+            **dict.fromkeys(METRIC_COLUMNS),
+            **record.run.to_json(),
+            "metric": metric.name,
+            "unit": metric.unit,
+            "status": counted.status,
+            "value": counted.metrics[metric.name].value if counted.metrics else None,
+        }
+        for metric in benchmark.all_counters(record.run.device)
+    ]
+
+
+def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
+    """Whether a kernel's source differs from the one that a record was measured with.
+
+    Records know its digest, older ones only the hash of its file.
+    """
+    for key, kept in (("digest", "implementation_digest"), ("sha256", "implementation_sha256")):
+        if key in now and kept in recorded:
+            return bool(recorded[kept] != now[key])
+    return False
+
+
+def _commit_of(environment: Mapping[str, Any]) -> str | None:
+    """The commit that a run was measured at; ``-dirty`` after it marks uncommitted changes."""
+    commit: str | None = environment.get("commit")
+    return f"{commit}{DIRTY}" if commit and environment.get("dirty") else commit
+
+
+def _gate_cell(gate: Mapping[str, Any] | None) -> str | None:
+    """The errors that the correctness gate found and its tolerance; None where it did not run."""
+    if not gate:
+        return None
+    return canonical({"errors": gate["errors"], "tolerance": gate["tolerance"]})
+
+
+def _run_row(
+    record: Record, benchmark: Benchmark, path: Path, sha256: str, source: Mapping[str, str]
+) -> dict[str, Any]:
+    environment = record.environment
+    return {
+        **record.run.to_json(),
+        **benchmark.all_parameters(record.run),
+        "process": record.process,
+        "status": record.status,
+        "message": record.message,
+        "protocol": record.protocol["name"],
+        "device_name": environment.get("device_name"),
+        "provider": environment.get("provider"),
+        "torch": environment.get("packages", {}).get("torch"),
+        "driver": environment.get("driver"),
+        "commit": _commit_of(environment),
+        "started": record.started,
+        "gpu_uuid": environment.get("gpu_uuid"),
+        "boot": environment.get("boot"),
+        "warnings": canonical(record.warnings) if record.warnings else "",
+        "gate": _gate_cell(record.gate),
+        "source_changed": _is_source_changed(record.sources, source),
+        "record": path.as_posix(),
+        "sha256": sha256,
+    }
+
+
+def _anonymised(path: Path) -> _File:
+    """A record without what identifies machine or person, its hash as attached, and its place.
+
+    The place of a recorded dataset elsewhere is told as if it were in this folder.
+    """
+    document = anonymous(read_json(path))
+    digest = hashlib.sha256(json_text(document).encode()).hexdigest()
+    outside = path.is_absolute() or ".." in path.parts
+    place = Path(*path.parts[-4:]) if outside else path
+    return _File(parse_record(document, path.name), place, digest)
+
+
+def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) -> _Measured:
+    """The records that an entry of a plan names."""
+    run, files = Run.of(benchmark, entry["run"]), []
+    for file in process_files(entry):
+        path = Path(file["path"])
+        record = read_record(path, run, file["sha256"])
+        files.append(_anonymised(path) if is_anonymous else _File(record, path, sha256_of(path)))
+    counters = entry.get("counters")
+    counted = read_record(Path(counters["path"]), run, counters["sha256"]) if counters else None
+    return _Measured(run, files, counted)
+
+
+def _has(benchmark: Benchmark, metric: Metric, measured: _Measured) -> bool:
+    """Whether every record of a run that is ok holds what a metric follows from."""
+    needed = benchmark.measured_behind(metric.name)
+    return all(name in record.metrics for record in measured.with_numbers for name in needed)
+
+
+def _benchmark_of(declared: Benchmark, measured: Sequence[_Measured]) -> Benchmark:
+    """The benchmark with those of its optional metrics that any record with numbers holds."""
+    return declared.having(
+        {name for each in measured for record in each.with_numbers for name in record.metrics}
+    )
+
+
+def _all_estimates(
+    benchmark: Benchmark, measured: Sequence[_Measured]
+) -> dict[tuple[Run, str], _Estimate]:
+    """Every metric of every run that is ok."""
+    found: dict[tuple[Run, str], _Estimate] = {}
+    for name in {each.run.implementation for each in measured}:
+        runs = [e for e in measured if e.run.implementation == name and e.status == "ok"]
+        for metric in benchmark.metrics:
+            with_it = [each for each in runs if _has(benchmark, metric, each)]
+            estimates = _estimates(benchmark, metric, with_it)
+            found |= {(run, metric.name): estimate for run, estimate in estimates.items()}
+    return found
+
+
+def tables_of(plan: Mapping[str, Any]) -> Tables:
+    """The tables of an experiment, from the records that its plan names (`plan.records_document`).
+
+    Raises:
+        RecordError: a record is missing, malformed, of another run, or not the manifest's.
+    """
+    declared = find_benchmark(plan["benchmark"])
+    tables = Tables([], [], [])
+    is_anonymous = plan.get("anonymous", False)
+    measured = [_read(declared, entry, is_anonymous) for entry in plan["records"]]
+    benchmark = _benchmark_of(declared, measured)
+    recorded = {metric.name for metric in benchmark.measured}
+    estimates = _all_estimates(benchmark, measured)
+    for each in measured:
+        run, source = each.run, plan["sources"][each.run.implementation]
+        tables.runs.extend(
+            _run_row(file.record, benchmark, file.path, file.sha256, source) for file in each.files
+        )
+        tables.metrics.extend(
+            _metric_row(metric, each, estimates.get((run, metric.name)))
+            for metric in benchmark.metrics
+        )
+        if each.counted:
+            first = next(f.record for f in each.files if f.record.status == each.status)
+            tables.metrics.extend(_counter_rows(first, each.counted, benchmark))
+        tables.samples.extend(
+            {
+                **run.to_json(),
+                "process": record.process,
+                "metric": name,
+                "index": index,
+                "value": value,
+            }
+            for record in (file.record for file in each.files)
+            for name, metric in record.metrics.items()
+            if name in recorded
+            for index, value in enumerate(metric.samples)
+        )
+        tables.samples.extend(
+            {**run.to_json(), "process": record.process, "metric": name, "index": i, "value": value}
+            for record in (file.record for file in each.files)
+            for name, curve in record.curves.items()
+            for i, value in enumerate(curve)
+        )
+    return tables
+
+
+def write_tables(plan_file: Path, folder: Path) -> None:
+    """Write the CSV files of the experiment planned in `plan_file` into `folder`."""
+    plan = read_json(plan_file)
+    benchmark = find_benchmark(plan["benchmark"])
+    keys, tables = run_keys(benchmark), tables_of(plan)
+    described = parameter_columns(benchmark)
+    columns = {
+        "runs": (*described, *RUN_COLUMNS),
+        "metrics": (*keys, *METRIC_COLUMNS),
+        "samples": (*keys, *SAMPLE_COLUMNS),
+    }
+    for name in reversed(TABLES):  # runs.csv last
+        write_csv(folder / f"{name}.csv", columns[name], getattr(tables, name))

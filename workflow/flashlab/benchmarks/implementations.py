@@ -1,0 +1,230 @@
+"""The implementations in ``kernels/``: names, labels and sources, read without running.
+
+Snakemake reads this at every call, so nothing here imports torch: name, label and packages are
+literals at the top of each kernel's file and are read from its syntax tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from flashlab.benchmarks.model import Benchmark
+from flashlab.kernel_sources import KernelSourceError, kernel_digest
+
+KERNELS = Path(__file__).parents[3] / "kernels"
+ENTRY_POINT = "attention(qkv, causal)"
+
+
+class ImplementationError(Exception):
+    """A kernel file that lacks a required declaration, or a name that no kernel file has."""
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One file of ``kernels/``.
+
+    `packages` are the distributions whose versions decide what the kernel runs; a run is
+    measured again when one of them changes. `preloads` are modules that are slow to import and
+    touch no device, which the warm parent imports once for all runs.
+
+    `cpu_label` is its label where it is measured on a CPU, None where it is the same. `previous`
+    names the implementation that it goes one step beyond, and `idea` says by what.
+
+    `digest` covers everything that decides what the kernel computes: the file, what it imports
+    below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file
+    but for ``LABEL_CPU``, which came after the recorded datasets that know nothing else of it.
+    """
+
+    name: str
+    label: dict[str, str]
+    packages: tuple[str, ...]
+    preloads: tuple[str, ...]
+    path: Path
+    sha256: str
+    digest: str
+    cpu_label: dict[str, str] | None = None
+    previous: str | None = None
+    idea: dict[str, str] | None = None
+
+    def label_on(self, device: str) -> dict[str, str]:
+        """What it is called in the report of a kind of device (``cuda`` or ``cpu``)."""
+        return self.cpu_label if device == "cpu" and self.cpu_label else self.label
+
+
+def _literals(tree: ast.Module) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+            except (ValueError, TypeError, RecursionError, MemoryError):  # not a literal
+                continue
+    return found
+
+
+def _words(literals: dict[str, Any], key: str, default: tuple[str, ...], path: Path) -> Any:
+    """A literal that is a tuple of strings; ImplementationError where it is anything else."""
+    words = literals.get(key, default)
+    if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
+        raise ImplementationError(f'{path}: {key} must be a tuple such as ("torch",)')
+    return words
+
+
+def _is_label(label: Any) -> TypeGuard[dict[str, str]]:
+    """Whether a literal is a text for each language."""
+    return (
+        isinstance(label, dict)
+        and {"zh_TW", "en"} <= label.keys()
+        and all(isinstance(text, str) for text in label.values())
+    )
+
+
+def _sha256(source: bytes, tree: ast.Module) -> str:
+    """Hex SHA-256 of a kernel's file without the lines of its LABEL_CPU."""
+    lines = source.splitlines(keepends=True)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LABEL_CPU":
+            for index in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[index] = b""
+    return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+def read_kernel_file(path: Path) -> Implementation:
+    """Read a kernel file that need not declare a NAME and a LABEL: by default its file's name.
+
+    Otherwise as `read_implementation`.
+    """
+    name = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
+    name = name if name.isidentifier() else f"_{name}"
+    defaults = {"NAME": name, "LABEL": {"zh_TW": name, "en": name}}
+    return read_implementation(path, defaults=defaults)
+
+
+def read_implementation(
+    path: Path, entry_point: str = ENTRY_POINT, defaults: Mapping[str, Any] | None = None
+) -> Implementation:
+    """Read what a kernel file declares.
+
+    NAME, LABEL (one for each language), LABEL_CPU (default: LABEL), PACKAGES (default: torch),
+    PRELOADS and SOURCES (default: none); of a step beyond another one also PREVIOUS, its name, and
+    IDEA, a sentence for each language. `defaults` stand in for NAME and LABEL.
+
+    ImplementationError where one is missing, there is no function `entry_point`, such as
+    ``attention(qkv, causal)``, or a file that the kernel imports or names cannot be read.
+    """
+    source = path.read_bytes()
+    try:
+        tree = ast.parse(source, filename=str(path))
+    except SyntaxError as error:
+        raise ImplementationError(f"{path}: line {error.lineno}: {error.msg}") from error
+    except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
+        raise ImplementationError(f"{path}: {error}") from error
+    literals = {**(defaults or {}), **_literals(tree)}
+    name, label = literals.get("NAME"), literals.get("LABEL")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ImplementationError(f'{path}: needs a line such as NAME = "MyKernel" (a word)')
+    if not _is_label(label):
+        raise ImplementationError(f'{path}: needs LABEL = {{"zh_TW": …, "en": …}}')
+    cpu_label = literals.get("LABEL_CPU")
+    if "LABEL_CPU" in literals and not _is_label(cpu_label):
+        raise ImplementationError(f'{path}: LABEL_CPU must be {{"zh_TW": …, "en": …}}')
+    function = entry_point.partition("(")[0]
+    if not any(isinstance(n, ast.FunctionDef) and n.name == function for n in tree.body):
+        raise ImplementationError(f"{path}: needs a function {entry_point}")
+    previous, idea = literals.get("PREVIOUS"), literals.get("IDEA")
+    if not (previous is None or isinstance(previous, str)):
+        raise ImplementationError(f"{path}: PREVIOUS must be the NAME of another step, or None")
+    if not (idea is None or _is_label(idea)):
+        raise ImplementationError(f'{path}: IDEA must be {{"zh_TW": …, "en": …}}')
+    packages = _words(literals, "PACKAGES", ("torch",), path)
+    preloads = _words(literals, "PRELOADS", (), path)
+    try:
+        digest = kernel_digest(path, _words(literals, "SOURCES", (), path))
+    except KernelSourceError as error:
+        raise ImplementationError(str(error)) from error
+    sha256 = _sha256(source, tree)
+    return Implementation(
+        *(name, label, packages, preloads, path, sha256, digest, cpu_label, previous, idea)
+    )
+
+
+class Implementations(dict[str, Implementation]):
+    """Implementations by name, and in `broken` what is wrong with each file that defines none.
+
+    `folder` is where they are, as messages name it, and `lost` has the problem of each name that a
+    broken file has or is called by, in lower case.
+
+    A broken file stops only the calls that ask for a name that is not here: the ImplementationError
+    gives the problem of that name, or lists the names that are here, and every broken file.
+    """
+
+    def __init__(
+        self,
+        found: Mapping[str, Implementation],
+        broken: Sequence[str],
+        folder: str = "kernels/",
+        lost: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(found)
+        self.broken = tuple(broken)
+        self.folder = folder
+        self.lost = dict(lost or {})
+
+    def __missing__(self, name: str) -> Implementation:
+        close = difflib.get_close_matches(name, self, n=1)
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        raise ImplementationError(describe_unknown(name, self, meant))
+
+
+def describe_unknown(name: str, known: Collection[str], meant: str) -> str:
+    """Why there is no implementation of a name; `meant` is the hint at another one."""
+    lost = known.lost.get(name.casefold()) if isinstance(known, Implementations) else None
+    if lost:
+        return f"unknown implementation {name}; unusable: {lost}"
+    return f"unknown implementation {name}{meant}; {available(known)}"
+
+
+def available(known: Collection[str]) -> str:
+    """The choices, for an error message: the names, then each broken file's problem."""
+    folder, broken = "kernels/", tuple[str, ...]()
+    if isinstance(known, Implementations):
+        folder, broken = known.folder, known.broken
+    return "; ".join([f"{folder} has {', '.join(known)}", *(f"unusable: {b}" for b in broken)])
+
+
+def implementations_of(benchmark: Benchmark) -> Implementations:
+    """All implementations of a benchmark's problem by name."""
+    return find_implementations(KERNELS / benchmark.kernels, benchmark.entry_point)
+
+
+def find_implementations(folder: Path = KERNELS, entry_point: str = ENTRY_POINT) -> Implementations:
+    """All implementations of a folder by name; each defines the function `entry_point`.
+
+    A file that lacks a required declaration, and files that share a NAME, count as broken.
+    """
+    by_name: dict[str, list[Implementation]] = {}
+    broken: list[str] = []
+    lost: dict[str, str] = {}
+    for path in sorted(folder.glob("*.py")):
+        try:
+            implementation = read_implementation(path, entry_point)
+        except (ImplementationError, OSError) as error:
+            broken.append(str(error))
+            lost[path.stem.casefold()] = str(error)
+        else:
+            by_name.setdefault(implementation.name, []).append(implementation)
+    found = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
+    for name, sharing in by_name.items():
+        if name not in found:
+            paths = ", ".join(str(implementation.path) for implementation in sharing)
+            lost[name.casefold()] = f"{paths}: all have the NAME {name}; rename all but one"
+            broken.append(lost[name.casefold()])
+    shown = f"kernels/{folder.name}/" if folder.parent == KERNELS else "kernels/"
+    return Implementations(found, broken, shown, lost)

@@ -1,0 +1,59 @@
+"""The settings of the protocol ``training``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, Tag
+
+from flashlab.benchmarks.settings import (
+    ABSENT,
+    EACH,
+    ONE_OR_EACH,
+    OR_EACH,
+    Keys,
+    NotNegative,
+    Positive,
+    Precision,
+    Share,
+    Text,
+)
+from flashlab.benchmarks.training.corpus import SYNTHETIC
+
+
+class Seconds(Keys):
+    """Seconds of training on each kind of device."""
+
+    cuda: Positive = 15
+    cpu: Positive = 3
+
+
+class Corpus(Keys):
+    """The text that is trained on."""
+
+    name: Text = SYNTHETIC
+    seed: Annotated[int, Field(ge=0)] = 0
+    file: Text = ABSENT
+    url: Text = ABSENT
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = ABSENT
+
+
+class Training(Keys):
+    """When to stop, then the settings of hyper_param.json that are the same for all runs."""
+
+    max_iters: Annotated[int, Field(ge=20)] = 500
+    min_iters: Annotated[int, Field(ge=10)] = 100
+    relative_interval: Precision = 0.01
+    max_seconds: Annotated[
+        Annotated[Positive, Tag(OR_EACH)] | Annotated[Seconds, Tag(EACH)], ONE_OR_EACH
+    ] = Seconds()
+    learning_rate: Positive = 6e-4
+    min_lr: NotNegative = 6e-5
+    decay_lr: bool = True
+    warmup_iters: Annotated[int, Field(ge=0)] = 200
+    weight_decay: NotNegative = 1e-2
+    beta1: Share = 0.9
+    beta2: Share = 0.95
+    dropout: Share = 0.0
+    bias: bool = False
+    corpus: Corpus = Corpus()

@@ -1,0 +1,1 @@
+"""One Snakemake call: what it is asked for, what it makes, its claim on the folder, its jobs."""

@@ -1,0 +1,46 @@
+"""The jobs of one allocation on a cluster's node: whom they belong to, and what they share.
+
+An executor plugin starts a Snakemake call for a group of jobs on a node, and that one starts
+another for each job of the group. All of them belong to the outermost: they end with it, and share
+its warm parent.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import psutil
+
+from flashlab.calls.watching import WORKFLOW_PID, has_ended
+
+SLURM_JOB = "SLURM_JOB_ID"
+ALLOCATION = "FLASHLAB_ALLOCATION"
+"""Environment variable that says where the process of `WORKFLOW_PID` runs: a host and a Slurm job.
+A node's job inherits both variables from the host that submitted it, where they mean another
+process."""
+
+
+def _is_running(pid: str) -> bool:
+    try:
+        return not has_ended(psutil.Process(int(pid)))
+    except (ValueError, psutil.NoSuchProcess):
+        return False
+
+
+def own_jobs(is_main: bool) -> bool:
+    """Make this Snakemake call the one that its jobs belong to; whether it is.
+
+    It is not where it runs inside another one's allocation: then its jobs belong to that one.
+    """
+    allocation = f"{socket.gethostname()}/{os.environ.get(SLURM_JOB, '')}"
+    is_inner = os.environ.get(ALLOCATION) == allocation and not is_main
+    if is_inner and _is_running(os.environ.get(WORKFLOW_PID, "")):
+        return False
+    os.environ.update({WORKFLOW_PID: str(os.getpid()), ALLOCATION: allocation})
+    return True
+
+
+def is_in_allocation() -> bool:
+    """Whether this process runs in a Slurm allocation."""
+    return SLURM_JOB in os.environ

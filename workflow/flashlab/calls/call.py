@@ -1,0 +1,188 @@
+"""One Snakemake call: its claim on the folder and its plan, written only where the claim is held.
+
+Rules decide by modification time, so the plan's files are in the folder and are written only when
+they change. A dry run, or a call that is refused because another one is running, must not touch
+them: its plan goes to a temporary folder, where each unchanged file keeps its modification time. A
+job that reads the rules again, such as on a cluster node, gets what the call prepared.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flashlab.benchmarks.implementations import ImplementationError
+from flashlab.calls.exclusive import FolderClaim
+from flashlab.calls.prepare import INTACT, Prepared, prepare, prepare_description
+from flashlab.calls.remaking import ASKED_FOR, MISSING
+from flashlab.config import ConfigError, Layer
+from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
+from flashlab.machine import MachineError
+from flashlab.plan.datasets import DatasetError
+from flashlab.plan.planning import PlanError
+from flashlab.plan.published import ClaimsError
+
+PREPARATION_ERRORS = (
+    ClaimsError,
+    ConfigError,
+    DatasetError,
+    ImplementationError,
+    MachineError,
+    PlanError,
+)
+"""What a call's preparation raises with one message for the user."""
+
+IN_PLACE = Path()
+PREPARED = Path(".snakemake", "flashlab-call.json")
+
+
+def plan_root(in_place: bool) -> Path:
+    """Where this call's plan goes: the folder itself, or one that is deleted with the process."""
+    if in_place:
+        return IN_PLACE
+    folder = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+class PlanFiles:
+    """A call's plan files, below `root`; in place they are restored if no job has run.
+
+    Snakemake also reads the rules for ``--lint``, ``--summary`` or ``--report``; a plan under which
+    no job has run must not decide what the next call reruns.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
+
+    def write(self, documents: Mapping[str, Any]) -> None:
+        """Write documents by their paths; a new modification time means new content."""
+        for name, document in documents.items():
+            own = Path(name).absolute()  # Snakemake changes the working directory before it ends
+            before = (own.read_bytes(), own.stat()) if own.is_file() else None
+            if self.root == IN_PLACE:
+                self._before[own] = before
+                write_json_if_changed(own, document)
+                continue
+            path = self.root / name
+            write_json(path, document)
+            if before and before[0] == json_text(document).encode():
+                _set_times(path, before[1])
+
+    def keep(self) -> None:
+        """Leave the plan in the folder: the first job is about to run."""
+        self._before.clear()
+
+    def take_back(self) -> None:
+        """Restore the plan to what it was before `write`, unless it is kept."""
+        for path, before in self._before.items():
+            if before is None:
+                path.unlink(missing_ok=True)
+                continue
+            content, status = before
+            if path.read_bytes() != content:
+                with open_atomically(path, binary=True) as file:
+                    file.write(content)
+            _set_times(path, status)
+
+
+def _set_times(path: Path, status: os.stat_result) -> None:
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def remaking_file(prepared: Prepared, root: Path) -> Path:
+    """The file that is newer than everything that must be made again."""
+    return root / prepared.home / "plan" / "remade.json"
+
+
+def write_remaking(prepared: Prepared, root: Path) -> None:
+    """Write `remaking_file` with the reasons, if anything must be made again."""
+    if prepared.remade:
+        write_json(remaking_file(prepared, root), dict(sorted(prepared.remade.items())))
+
+
+def keep_call(prepared: Prepared) -> None:
+    """Keep what this call prepared for the jobs that read the rules again.
+
+    The plan's documents are omitted: they are on disk already.
+    """
+    write_json(PREPARED, asdict(replace(prepared, documents={}, intact={})))
+    if prepared.orders:
+        write_json_if_changed(INTACT, prepared.intact)
+
+
+def read_call() -> Prepared:
+    """What the call that this job belongs to has prepared.
+
+    Raises:
+        FileNotFoundError: no call has, as when a job is started by hand.
+    """
+    return Prepared(**json.loads(PREPARED.read_text(encoding="utf-8")))
+
+
+def _notices(remade: Mapping[str, str]) -> list[str]:
+    """A line for each file that is made again, except for reasons that surprise nobody."""
+    return [
+        f"{path} {reason}" for path, reason in remade.items() if reason not in (MISSING, ASKED_FOR)
+    ]
+
+
+class BusyError(Exception):
+    """The folder cannot be worked in: one message with the remedy."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that has begun: what it prepared, and the files of its plan."""
+
+    prepared: Prepared
+    files: PlanFiles
+    claim: FolderClaim
+
+    def start(self) -> None:
+        """Leave the plan in the folder, as a job is about to run; BusyError in another's."""
+        if not self.claim.held:
+            raise BusyError(
+                "Another snakemake call was working in this folder when this one began. "
+                "Nothing was changed; wait for that one to end, then call again."
+            )
+        self.files.keep()
+
+
+def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: bool) -> Call:
+    """Claim the folder unless the run is `dry`, prepare the call, and write its plan's files.
+
+    Raises:
+        BusyError: results cannot be written in the folder.
+        PREPARATION_ERRORS: what is asked for cannot be prepared.
+    """
+    try:
+        claim = FolderClaim(Path(".snakemake"))
+    except OSError as error:
+        raise BusyError(
+            f"Results cannot be written in {Path.cwd()} ({error.filename}: {error.strerror}); "
+            "make the call in a folder of your own, such as a clone."
+        ) from None
+    if not dry:
+        claim.take()
+    root = plan_root(in_place=claim.held)
+    # A machine is described before any run can be planned for it. While it reads the rules,
+    # Snakemake itself does not know the targets yet.
+    prepared = (prepare_description if "machine" in arguments else prepare)(base, own)
+    files = PlanFiles(root)
+    files.write(prepared.documents)
+    write_remaking(prepared, root)
+    if claim.held:
+        keep_call(prepared)
+    for notice in _notices(prepared.remade):
+        print(f"Made again: {notice}", file=sys.stderr)
+    return Call(prepared, files, claim)

@@ -1,0 +1,409 @@
+"""From the configuration to the files that the rules depend on, at each Snakemake call.
+
+Nothing is written here: the plan's files are returned as documents (`Prepared.documents`), which
+`flashlab.calls.call` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flashlab.analysis.experiment import TABLES
+from flashlab.anonymity import anonymous_text
+from flashlab.benchmarks.implementations import implementations_of
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.calls import remaking
+from flashlab.calls.replicates import read_replicates, runs_to_decide
+from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
+from flashlab.files import read_json
+from flashlab.plan import datasets, identity, planning
+from flashlab.plan.counting import Counting, counting_of
+from flashlab.plan.machines import HERE, machine_file
+from flashlab.plan.plan_files import (
+    experiment_file,
+    processes_file,
+    records_file,
+    results_of,
+    shown_file,
+)
+from flashlab.plan.published import (
+    CLAIMS,
+    claimed_protocols,
+    claimed_runs,
+    claims_of,
+    read_claims,
+)
+from flashlab.plan.source import LOCAL, Source, source_of
+from flashlab.runs import Run
+
+INTACT = Path(".snakemake", "flashlab-intact.json")
+"""The records that a call found intact, kept for the next one; it may be deleted at any time."""
+
+REPORTS = ("pdf", "html")
+
+PlannedRuns = Mapping[Run, planning.PlannedRun]
+Planning = tuple[planning.Experiment, PlannedRuns]
+"""An experiment with the file of each of its runs' records."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the rules look up: the dataset, its experiments, and what makes each record.
+
+    `home` is the folder of the results, `report` the stem of the report's file name. `records` are
+    each experiment's, with those of its `counters`. `orders` is what to measure and `imports` what
+    to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
+    planned files that must be made again, each with the reason. `config` is the resolved
+    configuration, and `machine` the file of the machine that it names. `intact` is what the next
+    call is to know of the records. Paths are relative to the working directory.
+    """
+
+    dataset: str
+    home: str
+    report: str
+    device: str
+    protocol: str
+    experiments: Sequence[str]
+    drawn: Sequence[str]
+    records: Mapping[str, Sequence[str]]
+    counters: Sequence[str]
+    ceilings: str | None
+    orders: Mapping[str, dict[str, Any]]
+    imports: Mapping[str, dict[str, Any]]
+    remarks: Sequence[str]
+    remade: Mapping[str, str]
+    machine: str | None
+    config: Mapping[str, Any]
+    documents: Mapping[str, Any] = field(repr=False)
+    intact: Mapping[str, Any] = field(repr=False)
+
+
+def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
+    """Check the configuration and plan its runs.
+
+    Nothing is written, except that records of an older naming scheme are kept under their new
+    names (`identity.adopt`).
+
+    Args:
+        base: the configuration file of the benchmark's report (`config.config_file`), or what
+            another workflow gives as this one's configuration.
+        own: what this call itself gives: its ``--configfile`` files and ``--config``, in order.
+            They are merged into the experiments of a recorded dataset, which replace `base`'s.
+
+    Raises:
+        ClaimsError, ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each
+            with one message: what is wrong, where, and what to do.
+    """
+    source = source_of(base, own)
+    protocol = planning.protocol_of(source.config, source.device)
+    experiments = planning.experiments(source.config, source.benchmark, source.device)
+    planned, replicates = _planned_records(source, experiments, protocol)
+    counting = counting_of(source, experiments)
+    counters = counting.planned
+    if source.recorded:
+        counters = planning.recorded_counters(planned, source.recorded)
+    every = _with_claims(source, experiments, planning.with_counters(planned, counters))
+    ceilings = _ceilings(source)
+    remade, intact = _remade(source, every, counters, protocol, ceilings)
+    return Prepared(
+        dataset=source.dataset,
+        home=source.home.as_posix(),
+        report=source.benchmark.report,
+        device=source.device,
+        protocol=protocol["name"],
+        experiments=tuple(experiment.name for experiment, _ in every),
+        drawn=tuple(experiment.name for experiment in experiments if experiment.figures),
+        records={
+            experiment.name: [
+                path.as_posix()
+                for path in planning.record_files(
+                    found[run] for run in experiment.runs(*source.kind)
+                )
+            ]
+            for experiment, found in every
+        },
+        counters=[entry.path.as_posix() for entry in counters.values()],
+        ceilings=None if ceilings is None else ceilings.as_posix(),
+        orders=_orders(source, planned, protocol, counting),
+        imports=source.imports,
+        remarks=_remark_files(source.config),
+        remade=remade,
+        machine=None
+        if source.machine is HERE
+        else machine_file(source.config["machine"]).as_posix(),
+        config=source.config,
+        documents={**_documents(source, every), **replicates, **counting.kept},
+        intact=intact.to_json(),
+    )
+
+
+# What is planned
+
+
+def _planned_records(
+    source: Source, experiments: Sequence[planning.Experiment], protocol: Mapping[str, Any]
+) -> tuple[PlannedRuns, dict[str, Any]]:
+    """The file of each run's records, and the document of the processes that were added."""
+    runs = [run for experiment in experiments for run in experiment.runs(*source.kind)]
+    if source.recorded:
+        recorded = planning.plan_recorded(runs, protocol["name"], source.recorded, source.dataset)
+        if source.imports:
+            recorded = {run: planning.PlannedRun(run, e.path) for run, e in recorded.items()}
+        return recorded, {}
+    local = (source.benchmark, runs, protocol, source.implementations, source.records)
+    replicates = read_replicates(source.config, source.device, processes_file(source.home))
+    planned = planning.plan_local(*local, replicates.of, source.machine)
+    if source.config["decide"]:
+        findings = source.home / "findings.json"
+        undecided = runs_to_decide(findings, experiments, planned, source.kind)
+        replicates = replicates.with_one_more(undecided)
+        planned = planning.plan_local(*local, replicates.of, source.machine)
+    _adopt_older(source, planned, protocol)
+    added = dict(replicates.added)
+    return planned, {processes_file(source.home).as_posix(): added} if added else {}
+
+
+def _adopt_older(source: Source, planned: PlannedRuns, protocol: Mapping[str, Any]) -> None:
+    """Keep the records of an older naming scheme under their new names."""
+    older = identity.records_by_run(source.records)
+    for run, every in planned.items():
+        for entry in every.processes:
+            if not entry.path.exists():
+                identity.adopt(
+                    entry.path,
+                    *(source.benchmark, run, protocol),
+                    *(source.implementations[run.implementation], entry.process),
+                    *(source.machine, older),
+                )
+
+
+def _with_claims(
+    source: Source, experiments: Sequence[planning.Experiment], planned: PlannedRuns
+) -> list[Planning]:
+    """The experiments, and of a recorded dataset the records that claims alone are about.
+
+    Raises:
+        PlanError: records of a dataset are missing, or not those of its manifest.
+    """
+    every: list[Planning] = [(experiment, planned) for experiment in experiments]
+    if source.recorded:
+        every += _claims_planning(source, source.recorded, planned)
+    if source.is_vouched_for:
+        entries = {entry.path: entry for _, found in every for entry in found.values()}
+        planning.check_recorded(entries.values(), source.dataset)
+    return every
+
+
+def _claims_planning(
+    source: Source, recorded: datasets.Dataset, planned: PlannedRuns
+) -> list[Planning]:
+    """The records of a dataset that published claims are about and no experiment plans.
+
+    An implementation that is no longer in `kernels/` has no table, so its records are left out.
+    """
+    document = claims_of(read_claims(CLAIMS), source.benchmark)
+    protocols = claimed_protocols(document)
+    held = [
+        (
+            entry.protocol["name"],
+            planning.PlannedRun(
+                entry.run,
+                entry.path,
+                entry.sha256 if source.is_vouched_for else None,
+                process=entry.process,
+            ),
+        )
+        for entry in recorded.entries
+        if entry.run.implementation in source.implementations
+        and entry.protocol["name"] in protocols
+    ]
+    return [*planning.plan_claims(source.benchmark, claimed_runs(document), held, planned)]
+
+
+def _ceilings(source: Source) -> Path | None:
+    """The file of the device's ceilings; None if a dataset has none."""
+    if source.recorded:
+        return source.recorded.ceilings
+    return source.records / identity.ceilings_name(source.device, source.machine)
+
+
+def _orders(
+    source: Source, planned: PlannedRuns, protocol: Mapping[str, Any], counting: Counting
+) -> dict[str, dict[str, Any]]:
+    """What to measure, by record file name; nothing of a recorded dataset."""
+    if source.recorded:
+        return {}
+    return {
+        entry.path.name: planning.measuring_order(source.benchmark, entry, by)
+        for runs, by in ((planned, protocol), (counting.planned, counting.protocol))
+        for every in runs.values()
+        for entry in every.processes
+    }
+
+
+# What must be made again
+
+
+def _remade(
+    source: Source,
+    every: Sequence[Planning],
+    counters: PlannedRuns,
+    protocol: Mapping[str, Any],
+    ceilings: Path | None,
+) -> tuple[dict[str, str], remaking.IntactRecords]:
+    """The planned files that must be made again, each with the reason; and the intact records."""
+    intact = remaking.IntactRecords(_known_intact())
+    experiments = [experiment for experiment, _ in every]
+    remade = _stage_damages(source.home, source.benchmark.report, experiments)
+    if not source.is_vouched_for:
+        for found in [*{id(found): found for _, found in every}.values(), counters]:
+            remade |= _record_damages(found, protocol, intact)
+    is_local = source.recorded is None
+    if ceilings and is_local and (damage := remaking.damage(ceilings)):
+        remade[ceilings.as_posix()] = damage
+    if again := source.config["again"]:
+        both = (*every[0][1].values(), *counters.values()) if is_local else ()
+        measured = {e.path.as_posix(): e.run for entry in both for e in entry.processes}
+        remade |= remaking.runs_asked_for(again, measured)
+        if ceilings and is_local and again == remaking.ALL:
+            remade[ceilings.as_posix()] = remaking.ASKED_FOR
+    return remade, intact
+
+
+def _record_damages(
+    planned: PlannedRuns,
+    protocol: Mapping[str, Any],
+    intact: remaking.IntactRecords,
+) -> dict[str, str]:
+    """The records that must be made again, each with the reason."""
+    timeout_s = protocol["timeout_s"]
+    return {
+        entry.path.as_posix(): found
+        for run, every in planned.items()
+        for entry in every.processes
+        if (found := remaking.record_damage(entry.path, run, timeout_s, intact))
+    }
+
+
+def _known_intact() -> Any:
+    """What the last call has kept of the records that it found intact, if anything."""
+    try:
+        return read_json(INTACT)
+    except (OSError, ValueError):
+        return None
+
+
+def _stage_damages(
+    home: Path, report: str, experiments: Sequence[planning.Experiment]
+) -> dict[str, str]:
+    """Outputs of the stages after the records that must be made again, each with the reason."""
+    paths = [home / "findings.json", home / "overview"]
+    found: dict[str, str] = {}
+    for experiment in experiments:
+        tables = home / "tables" / experiment.name
+        paths += [tables / f"{table}.csv" for table in TABLES]
+        if experiment.figures:
+            figures = home / "figures" / experiment.name
+            if lacking := remaking.missing_figures(figures, (f.id for f in experiment.figures)):
+                found[figures.as_posix()] = lacking
+            paths.append(figures)
+    # A report that was never requested is not missing.
+    for kind in REPORTS:
+        published = Path(f"report/{report}.{kind}")
+        if published.exists():
+            paths += [home / published.name, published]
+    for path in paths:
+        if damage := remaking.damage(path):
+            found.setdefault(path.as_posix(), damage)
+    return found
+
+
+# The documents
+
+
+def _as_recorded(resolved: Mapping[str, Any], recorded: datasets.Dataset) -> dict[str, Any]:
+    """The configuration with the settings by which the dataset's records were measured."""
+    measure = resolved["measure"]
+    by_name = {entry.protocol["name"]: entry.protocol for entry in recorded.entries}
+    chosen = measure["protocol"] if measure["protocol"] in by_name else recorded.protocol
+    stated = by_name.get(chosen, {})
+    settings = {key: stated.get(key, value) for key, value in measure[chosen].items()}
+    timeout_s = stated.get("timeout_s", measure["timeout_s"])
+    changed = {"protocol": chosen, chosen: settings, "timeout_s": timeout_s}
+    return {**resolved, "measure": {**measure, **changed}}
+
+
+def _documents(source: Source, every: Sequence[Planning]) -> dict[str, Any]:
+    """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
+    home, folder = source.home, source.home / "plan"
+    resolved = _as_recorded(source.config, source.recorded) if source.recorded else source.config
+    config = {**reported_config(resolved), "dataset": source.dataset}
+    if resolved["anonymous"] and "import" in config:
+        config["import"] = anonymous_text(config["import"])
+    documents: dict[Path, Any] = {
+        folder / "config.json": config,
+        folder / "languages.json": resolved["languages"],
+        folder / "experiments.json": [experiment.name for experiment, _ in every],
+        shown_file(source.benchmark.report): {"dataset": source.dataset},
+    }
+    for experiment, planned in every:
+        documents[experiment_file(home, experiment.name)] = planning.experiment_document(
+            experiment, source.implementations, resolved, *source.kind
+        )
+        documents[records_file(home, experiment.name)] = planning.records_document(
+            experiment, planned, source.implementations, *source.kind, resolved["anonymous"]
+        )
+    return {path.as_posix(): document for path, document in documents.items()}
+
+
+def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files of the remarks and their images; ConfigError where one cannot be shown."""
+    if not config["remarks"]:
+        return ()
+    try:
+        from flashlab.remarks import RemarkError, remark_files
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"config: remarks: reading them needs {error.name}, which is not installed beside "
+            "Snakemake; pip install markdown-it-py pillow there, or leave the remarks out"
+        ) from error
+    try:
+        return remark_files(config)
+    except RemarkError as error:
+        raise ConfigError(str(error)) from None
+
+
+def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
+    """What a call prepares that only describes a machine: no run is planned, no file written.
+
+    The machine's file may be missing, so that nothing that depends on it can be planned.
+
+    Raises:
+        ConfigError, ImplementationError: as of `prepare`.
+    """
+    benchmark = find_benchmark(named_benchmark([base, *own]))
+    config = resolve_config([base, *own], implementations_of(benchmark))
+    file = machine_file(config["machine"]).as_posix() if "machine" in config else None
+    return Prepared(
+        dataset=LOCAL,
+        home=results_of(LOCAL, benchmark).as_posix(),
+        report=benchmark.report,
+        device=config["device"],
+        protocol=config["measure"]["protocol"],
+        experiments=(),
+        drawn=(),
+        records={},
+        counters=(),
+        ceilings=None,
+        orders={},
+        imports={},
+        remarks=(),
+        remade={file: remaking.ASKED_FOR} if file and Path(file).exists() else {},
+        machine=file,
+        config=config,
+        documents={},
+        intact={},
+    )

@@ -1,0 +1,104 @@
+"""What a command of the command line is; each package declares its own in a module `commands`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class UsageError(Exception):
+    """The command line is wrong: one message; the exit status is 2."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option or argument: its flags or its name, and what `add_argument` takes beside them."""
+
+    flags: tuple[str, ...]
+    keywords: Mapping[str, Any]
+
+    def add_to(self, parser: argparse._ActionsContainer) -> str:
+        """Add it to a parser; the name of its value."""
+        return parser.add_argument(*self.flags, **self.keywords).dest
+
+
+def option(*flags: str, **keywords: Any) -> Option:
+    """An option or argument as `add_argument` takes it."""
+    return Option(flags, keywords)
+
+
+def path(flag: str, help: str, **keywords: Any) -> Option:
+    """A path that must be given."""
+    return Option((flag,), {"type": Path, "required": True, "help": help, **keywords})
+
+
+def paths(name: str, help: str) -> Option:
+    """One or more paths, as arguments."""
+    return Option((name,), {"type": Path, "nargs": "+", "help": help})
+
+
+LANGUAGE = option(
+    "--language",
+    choices=("zh_TW", "en"),
+    default="zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
+    help="language of the output (zh_TW if LANG begins with zh, otherwise en)",
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: what it does, and the function that does it.
+
+    `function` takes the values of the options, in their order, and returns None or an exit status;
+    as ``module:name`` it is imported when it is called. Of options in `one_of`, which come last,
+    exactly one is given. A command that `ends_alone` watches the Snakemake call that it belongs to
+    by itself. `ignores_others` says whether unknown options are left aside.
+    """
+
+    name: str
+    function: str | Callable[..., int | None]
+    help: str
+    options: tuple[Option, ...] = ()
+    one_of: tuple[Option, ...] = ()
+    epilog: str | None = None
+    ends_alone: bool = False
+    ignores_others: bool = False
+
+    def add_to(self, commands: Any) -> None:
+        """Add the command to the parsers of a command line."""
+        parser = commands.add_parser(
+            self.name, help=self.help, description=self.help, epilog=self.epilog
+        )
+        names = [each.add_to(parser) for each in self.options]
+        if self.one_of:
+            group = parser.add_mutually_exclusive_group(required=True)
+            names += [each.add_to(group) for each in self.one_of]
+        parser.set_defaults(command=self, names=names)
+
+    def find_function(self) -> Callable[..., int | None]:
+        """The function that does it."""
+        if not isinstance(self.function, str):
+            return self.function
+        module, _, name = self.function.partition(":")
+        found: Callable[..., int | None] = getattr(importlib.import_module(module), name)
+        return found
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do what the command line says; the exit status."""
+        values = [getattr(arguments, name) for name in arguments.names]
+        return self.find_function()(*values) or 0
+
+
+def require(package: str) -> None:
+    """ModuleNotFoundError where a package is missing that only the measuring process imports.
+
+    Without it, what is missing here would be recorded as an error of every single run.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise ModuleNotFoundError(name=package)

@@ -1,0 +1,220 @@
+"""``bench`` and ``profile`` on the command line: what to measure where, and what is printed."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from flashlab import machine
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import ImplementationError
+from flashlab.checking.command import claimed_with_notice
+from flashlab.checking.profiling import count_run, counters_table, print_profile
+from flashlab.checking.shapes import parse_shapes, shape_text, sweep_shape
+from flashlab.compare.bench_process import Patience
+from flashlab.compare.bench_records import FOLDER, write_records
+from flashlab.compare.bench_table import blocks, describe, find_ceiling, show_progress
+from flashlab.compare.interleave import Candidate, measure_in_turns
+from flashlab.compare.printing import Block, open_console
+from flashlab.compare.targets import SavedError, Target, find_targets
+from flashlab.files import write_json
+
+DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
+"""The shape measured if none is given, by kind of device; a size left out is taken from it too."""
+
+DTYPE = {"cuda": "float16", "cpu": "float32"}
+
+PASSES = tuple(metric.name for metric in ATTENTION.measured if metric.work)
+"""The timed metrics of the passes."""
+
+COUNTERS_SECONDS = 300.0
+WATCH_SECONDS = 0.3
+"""How often the watched files are looked at."""
+
+WAITING = "watching for the next save; Ctrl-C ends"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to bench, as the command line says it.
+
+    `shapes` are texts such as ``B16,N1024,H32,D64,causal``, `sweep` one such as
+    ``seq_len=128:8192``. `seconds` is how long each shape is measured, `timeout_s` how long a step
+    of a process may take, None by what the others took. `output` is a JSON file to write.
+    """
+
+    implementations: tuple[str, ...]
+    shapes: tuple[str, ...]
+    sweep: str | None
+    dtype: str | None
+    passes: tuple[str, ...]
+    seconds: float
+    margin: float
+    counters: bool
+    timeout_s: float | None
+    output: Path | None
+
+
+def passes_of(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The timed metrics of the passes of these names, or of all where none is named."""
+    return tuple(p for p in PASSES if not names or p.removesuffix("_time") in names)
+
+
+def shapes_of(texts: Sequence[str], sweep: str | None, device: str) -> list[Shape]:
+    """The shapes to measure, each once, in order. Raises ShapeError."""
+    default = DEFAULT_SHAPE[device]
+    given = list(texts) or [shape_text(default)]
+    if sweep is not None:
+        given = [swept for text in given for swept in sweep_shape(text, sweep)]
+    sizes = {
+        name: [getattr(default, name)]
+        for name in ("batch_size", "seq_len", "num_heads", "head_dim")
+    }
+    return list(dict.fromkeys(shape for text in given for shape in parse_shapes(text, **sizes)))
+
+
+def _print_counters(console: Console, candidates: Sequence[Candidate], device: str) -> None:
+    """Count the passes of each implementation that was measured, and print what was counted."""
+    counted = {
+        candidate.target.label: count_run(
+            ATTENTION, candidate.run, candidate.target.implementation, FOLDER, COUNTERS_SECONDS
+        )
+        for candidate in candidates
+        if candidate.status == "ok"
+    }
+    for label, record in counted.items():
+        if record.status != "ok":
+            console.print(f"counters of {label}: {record.status}: {record.message}")
+    if any(record.status == "ok" for record in counted.values()):
+        console.print(counters_table(ATTENTION, counted, device))
+
+
+def _bench_shape(
+    console: Console, order: Order, targets: Sequence[Target], shape: Shape, device: str
+) -> dict[str, Any]:
+    """Measure one shape, print its table and write its records; what the table says, as data."""
+    dtype, name = order.dtype or DTYPE[device], machine.device_name(device)
+    candidates = [
+        Candidate(target, attention_run(target.implementation.name, shape, dtype, device))
+        for target in targets
+    ]
+    ceiling = find_ceiling(device, name, dtype)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+
+    def implementations() -> list[dict[str, Any]]:
+        return describe(ATTENTION, candidates, order.passes, order.margin, ceiling)
+
+    def content() -> list[Block]:
+        return blocks(implementations(), ceiling)
+
+    labels = " against ".join(target.label for target in targets)
+    console.print(f"{labels}: {shape_text(shape)} {dtype} on {name}", soft_wrap=True)
+    patience = Patience(order.timeout_s)
+    with (
+        claimed_with_notice(device) as variables,
+        closing(
+            measure_in_turns(
+                ATTENTION, candidates, order.passes, order.seconds, variables, patience
+            )
+        ) as measuring,
+    ):
+        show_progress(console, measuring, content)
+    write_records(ATTENTION, candidates, order.seconds, started)
+    if order.counters:
+        _print_counters(console, candidates, device)
+    return {
+        "shape": shape_text(shape),
+        "dtype": dtype,
+        "device": name,
+        "ceiling": asdict(ceiling) if ceiling else None,
+        "margin": order.margin,
+        "implementations": implementations(),
+    }
+
+
+def _bench_targets(console: Console, order: Order, targets: Sequence[Target]) -> bool:
+    """Measure every shape; whether every implementation was right and could be measured."""
+    device = machine.detect_device("auto")
+    shapes = shapes_of(order.shapes, order.sweep, device)
+    described = [_bench_shape(console, order, targets, shape, device) for shape in shapes]
+    if order.output:
+        write_json(order.output, {"benchmark": ATTENTION.name, "shapes": described})
+    statuses = {entry["status"] for shape in described for entry in shape["implementations"]}
+    return statuses <= {"ok", "unsupported"}
+
+
+def run_bench(order: Order) -> bool:
+    """Measure once and print; whether every implementation was right and could be measured.
+
+    Raises:
+        ImplementationError: an argument names no implementation.
+        ShapeError: a shape or a sweep is malformed.
+        SavedError: an implementation's file was saved while it was measured.
+    """
+    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
+        targets = find_targets(order.implementations, Path(folder))
+        return _bench_targets(open_console(), order, targets)
+
+
+def _state(texts: Sequence[str]) -> list[str]:
+    """What implementations compute as their files are now, or why they cannot be read."""
+    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
+        try:
+            return [target.implementation.digest for target in find_targets(texts, Path(folder))]
+        except (ImplementationError, OSError) as error:
+            return [str(error)]
+
+
+def watch_bench(order: Order) -> None:
+    """Measure, and again whenever a file that decides what an implementation computes is saved.
+
+    A file that cannot be read or measured is reported, and watched on; one that is saved while it
+    is measured is measured again at once. It ends only by the keyboard. Raises ShapeError where a
+    shape or the sweep is malformed.
+    """
+    console = open_console()
+    while True:
+        before = _state(order.implementations)
+        with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
+            try:
+                targets = find_targets(order.implementations, Path(folder))
+                _bench_targets(console, order, targets)
+                console.print(WAITING)
+            except SavedError as error:
+                console.print(f"{error}; it is measured again", soft_wrap=True)
+            except (ImplementationError, OSError) as error:
+                console.print(f"error: {error}", WAITING, sep="\n", soft_wrap=True)
+        last = now = before
+        while now == before or now != last:  # a file that is being written may be read half
+            time.sleep(WATCH_SECONDS)
+            last, now = now, _state(order.implementations)
+
+
+def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: float) -> bool:
+    """Count the passes of one implementation at each shape and print it; whether all could be.
+
+    Raises:
+        ImplementationError: the text names no implementation.
+        ShapeError: a shape is malformed.
+    """
+    console = open_console()
+    device = machine.detect_device("auto")
+    statuses = []
+    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
+        (target,) = find_targets([text], Path(folder))
+        for shape in shapes_of(shapes, None, device):
+            implementation = target.implementation
+            run = attention_run(implementation.name, shape, dtype or DTYPE[device], device)
+            record = count_run(ATTENTION, run, implementation, FOLDER, timeout_s)
+            print_profile(console, ATTENTION, run, implementation, record)
+            statuses.append(record.status)
+    return all(status == "ok" for status in statuses)

@@ -1,0 +1,166 @@
+"""A measuring process of a bench as its parent controls it: its start, its commands, its end.
+
+Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from flashlab.benchmarks.implementations import Implementation
+from flashlab.benchmarks.model import Benchmark
+from flashlab.measuring.start import POLL_SECONDS, START_SECONDS, send_message, start
+from flashlab.measuring.supervise import count_oom_kills, ended_without_answer
+from flashlab.records import time_out_message
+from flashlab.runs import Run
+
+WORKER = "flashlab.measuring.turns"
+
+LEAST_SECONDS = 60.0
+"""How long each step of a process may take at least: some kernels are compiled in it."""
+
+TIMES_OTHERS = 10
+"""How many times as long as the slowest of the others took for the same, if that is more."""
+
+END_SECONDS = 10.0
+"""How long a process may take to answer after its last command."""
+
+
+class Patience:
+    """How long to wait for each step: as long as was asked for, or by what the others took."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._longest: dict[str, float] = {}
+
+    def limit(self, step: str) -> float:
+        """The seconds that a step may take."""
+        return self._seconds or max(LEAST_SECONDS, TIMES_OTHERS * self._longest.get(step, 0.0))
+
+    def note(self, step: str, seconds: float) -> None:
+        """Take into account how long a step took."""
+        self._longest[step] = max(seconds, self._longest.get(step, 0.0))
+
+
+class EndedError(Exception):
+    """A process that ended before its time; `found` holds its status and its message."""
+
+    def __init__(self, found: Mapping[str, Any]) -> None:
+        super().__init__(found["message"])
+        self.found = found
+
+
+def _timed_out(seconds: float) -> dict[str, Any]:
+    message = f"{time_out_message(seconds)}; --timeout SECONDS allows more"
+    return {"status": "error", "message": message}
+
+
+class Worker:
+    """A process with one implementation in it, which measures only when it is told to."""
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        run: Run,
+        implementation: Implementation,
+        variables: Mapping[str, str],
+        patience: Patience,
+    ) -> None:
+        self._patience = patience
+        self._folder = tempfile.TemporaryDirectory(prefix="flashlab-bench-")
+        folder = Path(self._folder.name)
+        self._answer, self._errors = folder / "answer.json", folder / "errors"
+        self._errors.touch()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / "socket"))
+        self._listener.listen()
+        self._connection: socket.socket | None = None
+        self._oom_kills = count_oom_kills()
+        order = {
+            "run": run.to_json(),
+            "measure": benchmark.measure,
+            "kernel": str(implementation.path),
+            "preloads": implementation.preloads,
+            "part": WORKER,
+            "socket": str(folder / "socket"),
+        }
+        # This process takes the place of a Snakemake call: the warm parent ends with it.
+        self._started = start(psutil.Process(), order, variables, self._answer, self._errors)
+
+    def connect(self) -> None:
+        """Wait until the kernel is imported. Raises EndedError if it cannot be."""
+        limit = self._patience.limit("import")
+        deadline = time.monotonic() + START_SECONDS + limit
+        self._listener.settimeout(POLL_SECONDS)
+        while self._connection is None:
+            with suppress(TimeoutError):
+                self._connection = self._listener.accept()[0]
+                break
+            if self._started.wait(0.001) is not None:
+                raise EndedError(self._ending(limit))
+            if time.monotonic() > deadline:
+                raise EndedError(_timed_out(limit))
+        self._replies = self._connection.makefile("r", encoding="utf-8")
+        self._reply(limit)
+
+    def command(self, do: str, **parts: Any) -> dict[str, Any]:
+        """Its reply to a command (`flashlab.measuring.turns`). Raises EndedError if it ended."""
+        assert self._connection is not None
+        limit, begun = self._patience.limit(do), time.monotonic()
+        with suppress(OSError):  # then there is no reply
+            send_message(self._connection, {"do": do, **parts})
+        reply = self._reply(limit)
+        self._patience.note(do, time.monotonic() - begun)
+        return reply
+
+    def _reply(self, limit: float) -> dict[str, Any]:
+        assert self._connection is not None
+        self._connection.settimeout(limit)
+        try:
+            line = self._replies.readline()
+        except TimeoutError as error:
+            raise EndedError(_timed_out(limit)) from error
+        except OSError:
+            line = ""
+        if not line:
+            raise EndedError(self._ending(limit))
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _ending(self, limit: float) -> dict[str, Any]:
+        """What the process answered as it ended, or how it ended without an answer."""
+        returncode = self._started.wait(END_SECONDS)
+        if self._answer.exists():
+            found: dict[str, Any] = json.loads(self._answer.read_text(encoding="utf-8"))
+            return found
+        if returncode is None:
+            return _timed_out(limit)
+        return ended_without_answer(returncode, count_oom_kills() - self._oom_kills, self._errors)
+
+    def end(self) -> dict[str, Any]:
+        """Tell it to end; its answer. Raises EndedError if it gave none."""
+        assert self._connection is not None
+        with suppress(OSError):
+            send_message(self._connection, {"do": "end"})
+        found = self._ending(END_SECONDS)
+        if found["status"] != "ok":
+            raise EndedError(found)
+        return found
+
+    def close(self) -> None:
+        """End the process, if it still runs, and remove what belongs to it."""
+        self._started.kill()
+        if self._connection is not None:
+            self._replies.close()
+            self._connection.close()
+        self._listener.close()
+        self._folder.cleanup()

@@ -1,0 +1,199 @@
+"""What a bench says: a row for each implementation and pass, renewed while it is measured."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+
+from flashlab.analysis.replication import combine_processes
+from flashlab.benchmarks.model import Benchmark
+from flashlab.compare.interleave import Batches, Candidate, Progress
+from flashlab.compare.looks import MIN_PAIRS, PROCESSES
+from flashlab.compare.printing import Block, Cell, renderable, show, table_of, verdict_cell
+from flashlab.compare.words import NO_VALUE, say
+from flashlab.devices import find_device
+from flashlab.files import read_json
+from flashlab.plan.identity import ceilings_name
+from flashlab.statistics import estimate_median, function_interval
+
+REFRESH_SECONDS = 0.5
+"""How often the table is renewed on a terminal while nothing but its numbers changes."""
+
+
+RECORDS = Path("results", "local", "records")
+"""Where a report's call keeps the ceilings that it has measured."""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A rate in TFLOP/s that no implementation is expected to exceed, and the column's heading."""
+
+    rate: float
+    heading: str
+
+
+def find_ceiling(device: str, device_name: str, dtype: str) -> Ceiling | None:
+    """The device's ceiling for a dtype; None where none was measured and none is stated.
+
+    That measured by a large matrix product (``./run report``), or the vendor's peak rate.
+    """
+    measured = RECORDS / ceilings_name(device)
+    if measured.is_file():
+        product = read_json(measured)["matrix_product"].get(dtype)
+        return Ceiling(product["rate(TFLOPs/s)"], "of ceiling") if product else None
+    known = find_device(device_name)
+    peak = known and known.peak_tflops.get("float16" if dtype == "bfloat16" else dtype)
+    return Ceiling(peak, "of peak") if peak else None
+
+
+def _time(processes: Sequence[Batches]) -> dict[str, Any] | None:
+    """The time of a call in ms with its 95% interval, from all batches so far; None for too few."""
+    samples = [[*itertools.chain.from_iterable(batches)] for batches in processes]
+    estimates = [estimate_median(calls) for calls in samples if len(calls) >= MIN_PAIRS]
+    if not estimates:
+        return None
+    estimate = combine_processes([estimates])[0].estimate
+    low, high = function_interval(lambda median: median * 1e3, [estimate]) or (None, None)
+    return {"milliseconds": estimate.median * 1e3, "low": low, "high": high}
+
+
+def _describe_pass(
+    benchmark: Benchmark, candidate: Candidate, name: str, margin: float, ceiling: Ceiling | None
+) -> dict[str, Any]:
+    """What is known of a pass; what is not yet known is left out."""
+    metric = benchmark.metric(name)
+    described: dict[str, Any] = {"pass": name.removesuffix("_time")}
+    timed = _time(candidate.batches.get(name, []))
+    if timed is not None:
+        assert metric.work is not None  # a pass is a timed metric
+        rate = metric.work.operations(candidate.run) / timed["milliseconds"] / 1e9
+        described |= {**timed, "rate": rate, "share": rate / ceiling.rate if ceiling else None}
+    if look := candidate.looks.get(name):
+        ratio = look.ratio
+        described["ratio"] = {"value": ratio.value, "low": ratio.low, "high": ratio.high}
+        described |= {"verdict": ratio.verdict(metric, margin), "final": look.is_final}
+    return described
+
+
+def _describe_warnings(candidate: Candidate) -> dict[str, Any] | None:
+    """The warnings on an implementation's processes, and how many of these have any."""
+    disturbed = [warnings for warnings in candidate.warnings if warnings]
+    codes = {str(warning["code"]) for warnings in disturbed for warning in warnings}
+    if not codes:
+        return None
+    return {"codes": sorted(codes), "in": len(disturbed), "of": len(candidate.warnings)}
+
+
+def describe(
+    benchmark: Benchmark,
+    candidates: Sequence[Candidate],
+    passes: Sequence[str],
+    margin: float,
+    ceiling: Ceiling | None,
+) -> list[dict[str, Any]]:
+    """What is known of each implementation, as data: all that the table says.
+
+    Times are in ms, rates in TFLOP/s, memory in MiB; a `share` is that of the ceiling, a `ratio` of
+    times to the first implementation's.
+    """
+    return [
+        {
+            "implementation": candidate.target.label,
+            "status": candidate.status,
+            "message": candidate.message,
+            "peak_memory": candidate.metrics.get("peak_memory", {}).get("value"),
+            "passes": [
+                _describe_pass(benchmark, candidate, name, margin, ceiling)
+                for name in (passes if candidate.status == "ok" else ())
+            ],
+            "warnings": _describe_warnings(candidate),
+        }
+        for candidate in candidates
+    ]
+
+
+def _time_cell(timed: Mapping[str, Any]) -> str:
+    """The time, and the half-width of its interval as a share of it."""
+    value, low, high = timed["milliseconds"], timed["low"], timed["high"]
+    if low is None:
+        return f"{value:.4g}"
+    half = (high - low) / 2 / value
+    return f"{value:.4g} ± {half:.1%}" if half < 1 else f"{value:.4g} ± {NO_VALUE}"
+
+
+def _cells(timed: Mapping[str, Any]) -> list[Cell]:
+    """The cells of a pass, from its name to its verdict, around that of memory."""
+    cells = [NO_VALUE] * 3
+    if "milliseconds" in timed:
+        share = NO_VALUE if timed["share"] is None else f"{timed['share']:.0%}"
+        cells = [_time_cell(timed), f"{timed['rate']:.4g}", share]
+    if "ratio" not in timed:
+        return [timed["pass"], *cells]
+    ratio, mark = timed["ratio"], "" if timed["final"] else "?"
+    return [
+        *(timed["pass"], *cells),
+        f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]",
+        verdict_cell(say(timed["verdict"], "en") + mark, timed["verdict"]),
+    ]
+
+
+def blocks(described: Sequence[Mapping[str, Any]], ceiling: Ceiling | None) -> list[Block]:
+    """The table as it stands, and below it why an implementation has no time, or bears warnings."""
+    headings = ["implementation", "pass", "ms", "TFLOP/s"]
+    headings += [ceiling.heading if ceiling else "ceiling", "MiB"]
+    if len(described) > 1:
+        headings += [f"time / that of {described[0]['implementation']}", "verdict"]
+    rows: list[list[Cell]] = []
+    below = []
+    for entry in described:
+        name, memory = entry["implementation"], entry["peak_memory"]
+        if entry["status"] != "ok":
+            rows.append([name, entry["status"]])
+            below.append(f"{name}: {entry['message']}")
+        for position, timed in enumerate(entry["passes"]):
+            cells = _cells(timed)
+            cells.insert(4, f"{memory:.1f}" if memory and not position else "")
+            rows.append([name, *cells])
+        if warned := entry["warnings"]:
+            codes = ", ".join(warned["codes"])
+            below.append(f"{name}: {codes} in {warned['in']} of {warned['of']} processes")
+    table = table_of(headings, rows, numeric=range(2, 7))
+    return [table, [*below]] if below else [table]
+
+
+def show_progress(
+    console: Console, measuring: Iterable[Progress], content: Callable[[], list[Block]]
+) -> None:
+    """Show what is known while it is measured, and at the end.
+
+    On a terminal it is renewed in place, between batches: a thread of its own would take time from
+    what is measured. Elsewhere it is printed after the first process, and at the end.
+    """
+    begun = refreshed = time.monotonic()
+    doing = ""
+    with (
+        Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live
+    ):
+        for progress in measuring:
+            now = time.monotonic()
+            if live is None:
+                if progress.process == 0 and progress.has_measured:
+                    show(console, *content(), f"provisional, after {now - begun:.1f} s")
+                    console.print()
+            elif progress.doing != doing or now - refreshed >= REFRESH_SECONDS:
+                place = f"{progress.doing} (process {progress.process + 1} of {PROCESSES})"
+                live.update(renderable(*content(), place), refresh=True)
+                doing, refreshed = progress.doing, now
+        if live is not None:
+            live.update(renderable(*content()), refresh=True)
+    if live is None:
+        show(console, *content())
+    console.print(f"after {time.monotonic() - begun:.1f} s\n")

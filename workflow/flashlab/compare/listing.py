@@ -1,0 +1,92 @@
+"""The runs of a comparison as the rows of a table, and the whole comparison as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from flashlab.analysis.ratios import rounded_off_margin
+from flashlab.compare.printing import Block, Cell, Folded, Title, table_of, verdict_cell
+from flashlab.compare.rule import EQUAL, INCONCLUSIVE, STATED, VERDICTS
+from flashlab.compare.sentences import Sentences
+from flashlab.compare.words import NO_VALUE, name_metric, number
+
+DOUBT = " *"
+"""Marks a run with warnings on it."""
+
+FARTHEST = 100
+"""The largest ratio that an interval's end is printed as; two processes bound nothing."""
+
+COLUMNS = (
+    *("column.implementation", "column.shape", "column.metric", "column.one", "column.other"),
+    *("column.ratio", "column.interval", "column.verdict"),
+)
+NUMERIC = range(3, 7)
+
+
+def _end(ratio: float) -> str:
+    """An end of an interval; what is far beyond any verdict is not told to the digit."""
+    if not 1 / FARTHEST <= ratio <= FARTHEST:
+        return f"> {FARTHEST:g}" if ratio > 1 else f"< {1 / FARTHEST:g}"
+    return f"{rounded_off_margin(ratio):g}"
+
+
+def cells(pair: Mapping[str, Any], words: Sentences) -> list[str]:
+    """A pair as the cells of its row, in the order of `COLUMNS`."""
+    ratio, low, high = pair["ratio"], pair["low"], pair["high"]
+    if pair["metric"] is None:
+        metric = NO_VALUE
+        values = [words.say(status) for status in pair["statuses"]]
+    else:
+        metric = name_metric(words.benchmark.metric(pair["metric"]), words.language)
+        values = [number(pair[side], pair["unit"]) for side in ("one", "other")]
+    return [
+        *(pair["run"]["implementation"], pair["shape"], metric, *values),
+        NO_VALUE if ratio is None else f"{rounded_off_margin(ratio):g}",
+        NO_VALUE if low is None else f"{_end(low)}–{_end(high)}",
+        words.say(pair["verdict"]) + (DOUBT if pair["warnings"] else ""),
+    ]
+
+
+def sorted_pairs(document: Mapping[str, Any], verdicts: Sequence[str]) -> list[dict[str, Any]]:
+    """The runs with one of these verdicts, the most pressing first."""
+    pairs = [pair for pair in document["pairs"] if pair["verdict"] in verdicts]
+    return sorted(pairs, key=lambda pair: VERDICTS.index(pair["verdict"]))
+
+
+def _table(words: Sentences, pairs: Sequence[Mapping[str, Any]]) -> Table:
+    rows: list[list[Cell]] = []
+    for pair in pairs:
+        *others, verdict = cells(pair, words)
+        rows.append([*others, verdict_cell(verdict, pair["verdict"])])
+    return table_of([words.say(column) for column in COLUMNS], rows, NUMERIC)
+
+
+def blocks(document: Mapping[str, Any], language: str, markdown: bool) -> list[Block]:
+    """A comparison as text: circumstances, conclusions, and the runs that differ.
+
+    Only Markdown has the other runs too, folded away.
+    """
+    words = Sentences(document, language)
+    first, *further = words.environments
+    differing = [
+        f"{words.field(row)}: {words.values(row['one'])} → {words.values(row['other'])}"
+        for row in words.differing
+    ]
+    parts: list[Block] = [
+        Title(words.say("title")),
+        words.subtitle,
+        [first, differing, *further],
+        [*words.conclusions],
+    ]
+    shown = sorted_pairs(document, STATED)
+    if shown:
+        parts.append(_table(words, shown))
+    others = sorted_pairs(document, (INCONCLUSIVE, EQUAL)) if markdown else []
+    if others:
+        parts.append(Folded(words.say("more", count=len(others)), _table(words, others)))
+    if any(pair["warnings"] for pair in (*shown, *others)):
+        parts.append(words.say("doubt"))
+    return [*parts, [*words.only]]

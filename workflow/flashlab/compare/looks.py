@@ -1,0 +1,83 @@
+"""When a bench looks at a ratio, and how wide its intervals must be because it looks repeatedly.
+
+Testing the same data repeatedly raises the rate of false alarms. So the looks are planned, at fixed
+times, and the error of 5% is divided among them: the alpha spending of Lan and DeMets (Biometrika
+70, 1983), in the form that holds however the looks depend on one another (Bonferroni). The interval
+at each look is a repeated confidence interval (Jennison and Turnbull, Journal of the Royal
+Statistical Society B 51, 1989): with 95% confidence, all of them hold at once. `docs/bench.md` says
+how often the verdicts are right on planted data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from flashlab.analysis.replication import Spread, combine_processes, combine_with_spread
+from flashlab.compare.rule import Ratio
+from flashlab.statistics import DRAWS, MIN_SAMPLES, estimate_median
+
+PROCESSES = 4
+"""In how many processes each implementation is measured: the first, and three restarts."""
+
+FIRST_SHARE = 1 / 8
+"""Share of the time for which the first process is measured, so that there is soon a verdict; the
+others share the rest equally."""
+
+LOOK_IN_FIRST = 0.5
+"""Share of the first process's time after which the first look is taken; the others are at the end
+of each process."""
+
+PROVISIONAL_ERROR, FINAL_ERROR = 0.002, 0.042
+"""The error of each of the four looks before the last, and of the last: 5% together."""
+
+ASSUMED_SPREAD = Spread(deviation=0.01, freedom=1e6)
+"""The standard deviation between processes of the logarithm of a ratio, assumed while too few were
+measured to estimate it. Once several have been measured and differ by more, the greater value
+counts. On an H200, processes of one implementation differed by 0.02 to 1.4%
+(`docs/measuring.md`)."""
+
+MIN_PAIRS = MIN_SAMPLES
+"""Fewest batches of an implementation in a process, whatever the time spent."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The ratio of times to the first implementation's at a look, after so many processes.
+
+    A verdict by fewer processes than all is provisional.
+    """
+
+    ratio: Ratio
+    processes: int
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no further look follows."""
+        return self.processes == PROCESSES
+
+
+def look_at(processes: Sequence[Sequence[float]]) -> Look | None:
+    """The ratio from those of neighbouring batches; None while there are too few.
+
+    Batches that follow one another share the state of the clock, and their ratio does not depend on
+    it. Within a process the interval allows for ratios that depend on one another
+    (`statistics`); between processes it is Student's t once all have been measured
+    (`replication`), and before that it is computed from `ASSUMED_SPREAD`.
+
+    Args:
+        processes: the ratios of each process so far, in order of time.
+    """
+    if any(len(ratios) < MIN_PAIRS for ratios in processes):
+        return None
+    estimates = [estimate_median(ratios) for ratios in processes]
+    (combined,) = combine_processes([estimates])
+    estimate, error = combined.estimate, FINAL_ERROR
+    if len(processes) < PROCESSES:
+        found = combined.spread.deviation if combined.spread else 0.0
+        spread = replace(ASSUMED_SPREAD, deviation=max(found, ASSUMED_SPREAD.deviation))
+        estimate, error = combine_with_spread(estimates, spread), PROVISIONAL_ERROR
+    assert estimate.quantiles is not None  # of at least MIN_PAIRS
+    outside = round((DRAWS + 1) * error / 2)  # on either side
+    low, high = estimate.quantiles[outside - 1], estimate.quantiles[-outside]
+    return Look(Ratio(estimate.median, float(low), float(high)), len(processes))

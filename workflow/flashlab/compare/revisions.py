@@ -1,0 +1,57 @@
+"""What git knows: the commit of a revision, the files in it, and the order of all commits."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from io import BytesIO
+from pathlib import Path
+
+
+class RevisionError(Exception):
+    """What git cannot tell, in its own words."""
+
+
+def _git(*arguments: str) -> bytes:
+    """What a git command prints. Raises RevisionError."""
+    try:
+        return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout
+    except FileNotFoundError as error:
+        raise RevisionError("git is not installed, and a revision was asked for") from error
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        reason = said[-1].removeprefix("fatal: ") if said else "failed"
+        raise RevisionError(f"git: {reason}") from error
+
+
+def find_commit(name: str) -> str | None:
+    """The full hash of the commit that a name stands for; None where it stands for none."""
+    try:
+        found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    except RevisionError:
+        return None
+    return found.decode().strip()
+
+
+def has_file(revision: str, path: str) -> bool:
+    """Whether a file, relative to this folder, is part of a revision. Raises RevisionError."""
+    return bool(_git("ls-tree", revision, "--", f"./{path}"))
+
+
+def unpack_folder(revision: str, path: str, into: Path) -> None:
+    """Write what a folder, relative to this one, holds at a revision. Raises RevisionError."""
+    archive = _git("archive", "--format=tar", f"{revision}:./{path}")
+    with tarfile.open(fileobj=BytesIO(archive)) as tar:
+        # Python's rules for data, which 3.11 has from 3.11.4 on; the repository is the user's own.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(into)
+
+
+def commit_order(repository: Path) -> dict[str, int]:
+    """The position of each commit of a repository's history, oldest first; empty without git."""
+    listing = ("rev-list", "--reverse", "--topo-order", "--all")
+    try:
+        commits = _git("-C", str(repository), *listing).decode().split()
+    except RevisionError:
+        return {}
+    return {commit: position for position, commit in enumerate(commits)}

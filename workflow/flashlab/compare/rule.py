@@ -1,0 +1,52 @@
+"""The rule of every comparison: a ratio with its interval, and the verdict that it gives.
+
+A difference counts only where the whole interval lies beyond the margin. Where it lies wholly
+within, both are equal, and otherwise nothing is decided.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from flashlab import statistics
+from flashlab.benchmarks.model import Metric
+
+TIMES = ("s", "ms", "us", "ns")
+"""Units of the metrics that are called faster and slower; others are better and worse."""
+
+EQUAL, INCONCLUSIVE = "equal", "inconclusive"
+FAILED, MENDED = "failed", "mended"
+LOSSES, GAINS = ("slower", "worse"), ("faster", "better")
+STATED = (FAILED, *LOSSES, MENDED, *GAINS)
+"""The verdicts that state a difference, the most pressing first: ``failed`` is a run that had a
+result on the first side alone."""
+
+VERDICTS = (*STATED, INCONCLUSIVE, EQUAL)
+
+ROUNDING_ERROR = 1e-12
+"""What the logarithms of a ratio and of its inverse may differ by."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A second value over a first, with its interval if there is one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def verdict(self, metric: Metric, margin: float = statistics.MARGIN) -> str:
+        """What it says of the second value of a metric.
+
+        The margin is symmetric in the logarithm, so that to exchange both sides exchanges loss and
+        gain. The interval itself decides, not what is printed of it.
+        """
+        if self.low is None or self.high is None:
+            return INCONCLUSIVE
+        low, high = math.log(self.low), math.log(self.high)
+        limit = math.log1p(margin) + ROUNDING_ERROR
+        if low <= limit and high >= -limit:
+            return EQUAL if -limit <= low and high <= limit else INCONCLUSIVE
+        gained = (low > limit) == metric.higher_is_better
+        return (GAINS if gained else LOSSES)[0 if metric.unit in TIMES else 1]

@@ -1,0 +1,185 @@
+"""The two sides of a comparison: from a name to the records behind it.
+
+A side is `local`, a recorded dataset, a folder (of a dataset, of results, or of records alone), or
+a git revision, whose kernels' records are looked up among those that this machine keeps.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flashlab.benchmarks.implementations import find_implementations
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.compare.revisions import RevisionError, find_commit, unpack_folder
+from flashlab.files import read_json
+from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
+from flashlab.plan.plan_files import planned_records, process_files, results_of
+from flashlab.plan.source import BUNDLED, DATA, LOCAL
+from flashlab.records import Record, RecordError, parse_record, read_record
+from flashlab.runs import Run
+
+Records = Mapping[Run, Sequence[Record]]
+"""The records of each run, one for each process."""
+
+
+class SideError(Exception):
+    """A name without records, or with records that cannot be compared."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The records of one side: their files, each with its hash where a manifest vouches for it."""
+
+    name: str
+    benchmark: Benchmark
+    files: Mapping[Path, str | None]
+
+    def __post_init__(self) -> None:
+        if not self.files:
+            raise SideError(
+                f"compare: {self.name} has no records of the benchmark {self.benchmark.name}"
+            )
+
+    def read(self) -> Records:
+        """The records of each run; RecordError for one that is missing or damaged."""
+        records: dict[Run, list[Record]] = {}
+        for path, sha256 in self.files.items():
+            record = read_record(path, sha256=sha256)
+            records.setdefault(record.run, []).append(record)
+        return records
+
+    def to_json(self) -> dict[str, Any]:
+        """The side as it stands in the comparison's plan."""
+        files = {path.as_posix(): sha256 for path, sha256 in self.files.items()}
+        return {"name": self.name, "benchmark": self.benchmark.name, "files": files}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Side:
+        """Inverse of `to_json`."""
+        files = {Path(path): sha256 for path, sha256 in document["files"].items()}
+        return cls(document["name"], find_benchmark(document["benchmark"]), files)
+
+
+def planned_side(name: str, benchmark: Benchmark, entries: Iterable[Mapping[str, Any]]) -> Side:
+    """The records of a benchmark that a plan names (`plan_files.planned_records`)."""
+    files = {
+        Path(file["path"]): file["sha256"]
+        for entry in entries
+        if entry["benchmark"] == benchmark.name
+        for file in process_files(entry)
+    }
+    return Side(name, benchmark, files)
+
+
+def _dataset_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
+    """The records of a dataset that were measured by its own protocol."""
+    dataset = read_dataset(folder)
+    parameters = [parameter.name for parameter in benchmark.given]
+    files = {
+        entry.path: entry.sha256
+        for entry in dataset.entries
+        if entry.protocol["name"] == dataset.protocol and list(entry.run) == parameters
+    }
+    return Side(name, benchmark, files)
+
+
+def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
+    """Every record in a folder that holds metrics; files that are no records are passed over."""
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = parse_record(read_json(path), str(path))
+        except (RecordError, ValueError):
+            continue
+        if not record.has_counters:
+            yield path, record
+
+
+def _newest_side(name: str, benchmark: Benchmark, records: Iterable[tuple[Path, Record]]) -> Side:
+    """Of each run and process the newest of these records, by the most frequent protocol."""
+    ours = [(path, record) for path, record in records if record.benchmark == benchmark.name]
+    protocols = Counter(record.protocol["name"] for _, record in ours)
+    newest = {
+        (record.run, record.process): path
+        for path, record in sorted(ours, key=lambda item: item[1].started)
+        if record.protocol["name"] == max(protocols, key=protocols.__getitem__)
+    }
+    return Side(name, benchmark, dict.fromkeys(newest.values()))
+
+
+def _folder_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
+    if (folder / MANIFEST).is_file():
+        return _dataset_side(name, folder, benchmark)
+    if (folder / "plan" / "experiments.json").is_file():
+        # Where the plan says is where they were when it was made.
+        planned = planned_side(name, benchmark, planned_records(folder))
+        files = {folder / "records" / path.name: sha256 for path, sha256 in planned.files.items()}
+        return Side(name, benchmark, files)
+    records = folder / "records" if (folder / "records").is_dir() else folder
+    return _newest_side(name, benchmark, read_records(records))
+
+
+def _revision_side(name: str, commit: str, results: Path, benchmark: Benchmark) -> Side:
+    """The records here of the kernels as they were at a commit, the newest of each."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            unpack_folder(commit, "kernels", Path(folder))
+        except RevisionError as error:
+            raise SideError(f"compare: git has no folder kernels/ at {commit}") from error
+        kernels = find_implementations(Path(folder, benchmark.kernels), benchmark.entry_point)
+    digests = {kernel.digest for kernel in kernels.values()}
+    records = (
+        (path, record)
+        for path, record in read_records(results / "records")
+        if record.sources.get("implementation_digest") in digests
+    )
+    try:
+        return _newest_side(name, benchmark, records)
+    except SideError:
+        raise SideError(
+            f"compare: {results / 'records'} has no records of the kernels at {name}; measure "
+            f"them: git worktree add ../{commit[:12]} {commit[:12]}, call snakemake --cores 1 "
+            f"records there, and compare the folder ../{commit[:12]}/{results}"
+        ) from None
+
+
+def find_side(name: str, benchmark: Benchmark = DEFAULT, results: Path | None = None) -> Side:
+    """The side that a name stands for.
+
+    Args:
+        name: `local`, a recorded dataset, a folder, or a git revision, tried in this order.
+        benchmark: whose records to take.
+        results: the folder of the results of `local`, where records of revisions are kept too;
+            None for that of this folder.
+
+    Raises:
+        SideError: the name stands for none of these, or for no records.
+        DatasetError, RecordError: a manifest or a record cannot be read.
+    """
+    results = results or results_of(LOCAL, benchmark)
+    if name == LOCAL:
+        if not (results / "plan" / "experiments.json").is_file():
+            raise SideError(
+                f"compare: nothing has been measured here yet ({results} has no plan); call "
+                "snakemake --cores 1 records"
+            )
+        return planned_side(name, benchmark, planned_records(results))
+    for data in (DATA, BUNDLED):
+        folder = dataset_folder(data, name, benchmark)
+        if (folder / MANIFEST).is_file():
+            return _dataset_side(name, folder, benchmark)
+    if Path(name).is_dir():
+        return _folder_side(name, Path(name), benchmark)
+    if commit := find_commit(name):
+        return _revision_side(name, commit, results, benchmark)
+    recorded = {dataset for data in (DATA, BUNDLED) for dataset in recorded_names(data, benchmark)}
+    datasets = ", ".join(sorted(recorded)) or "there is none"
+    raise SideError(
+        f"compare: {name} is neither a recorded dataset ({datasets}) nor a folder nor a git "
+        "revision; `local` stands for what is measured here"
+    )

@@ -1,0 +1,85 @@
+"""What a bench measures: implementations of ``kernels/``, files, and files at a git revision."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashlab.benchmarks.implementations import (
+    Implementation,
+    ImplementationError,
+    find_implementations,
+    read_kernel_file,
+)
+from flashlab.compare.revisions import RevisionError, has_file, unpack_folder
+
+
+class SavedError(Exception):
+    """A file that was saved while it was measured, so that its processes ran different code."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One implementation to measure, and `label`, what the command line calls it."""
+
+    label: str
+    implementation: Implementation
+
+    def check_unchanged(self) -> None:
+        """Raise SavedError if its files are no longer those that were read at the beginning."""
+        try:
+            digest = read_kernel_file(self.implementation.path).digest
+        except (ImplementationError, OSError):
+            digest = None
+        if digest != self.implementation.digest:
+            raise SavedError(
+                f"{self.label} was saved while it was measured, so nothing was recorded"
+            )
+
+
+def _read_revision(revision: str, path: str, folder: Path) -> Implementation:
+    """A file as it is at a revision, written into `folder`.
+
+    The whole folder is, so that the kernel imports what lay beside it at that revision.
+    """
+    beside, name = os.path.split(os.path.relpath(path))
+    try:
+        if not has_file(revision, os.path.join(beside, name)):
+            raise ImplementationError(f"there is no file {path} at {revision}")
+        unpack_folder(revision, beside, folder)
+    except RevisionError as error:
+        raise ImplementationError(str(error)) from error
+    return read_kernel_file(folder / name)
+
+
+def _find_implementation(text: str, folder: Path) -> Implementation:
+    """The implementation that an argument names; a revision's files go into `folder`."""
+    is_path = text.endswith(".py") or os.sep in text
+    if is_path and os.path.isfile(text):
+        return read_kernel_file(Path(text).absolute())
+    revision, colon, path = text.partition(":")
+    if colon and revision and path.endswith(".py"):
+        return _read_revision(revision, path, folder)
+    if is_path:
+        raise ImplementationError(f"there is no file {text}")
+    return find_implementations()[text]
+
+
+def find_targets(texts: Sequence[str], folder: Path) -> list[Target]:
+    """The implementations that the arguments name, the first of which the others are compared with.
+
+    Each is a NAME of ``kernels/``, the path of a file, or REVISION:PATH, with the path relative to
+    the working directory. Files of revisions are written below `folder`, which is empty. The same
+    text twice is the same code twice; the labels tell them apart.
+
+    Raises:
+        ImplementationError: there is no such name, file or revision, or the file is no kernel.
+    """
+    targets = []
+    for place, text in enumerate(texts):
+        earlier = texts[:place].count(text)
+        label = f"{text} ({earlier + 1})" if earlier else text
+        targets.append(Target(label, _find_implementation(text, folder / str(place))))
+    return targets

@@ -1,1 +1,0 @@
-"""Comparing: two recordings of the same runs, with a verdict for each metric of each run."""

@@ -1,0 +1,305 @@
+"""The panel of the figures of sweeps: lines of values, with their intervals, along a sweep.
+
+Ticks stand at the measured values; bars are 95% intervals. A run without a result is marked above
+the panel, never drawn as zero. Values of a sweep that name whole problems stand side by side, with
+no line between them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
+
+from flashlab.analysis.experiment import Sweep
+from flashlab.benchmarks.model import Metric
+from flashlab.figures.labels import in_words, label_variant
+from flashlab.figures.placement import POINTS, spread
+from flashlab.figures.style import (
+    DASHES,
+    GREY,
+    LINE_POINTS,
+    TICK_INCHES,
+    Look,
+    Style,
+    handle,
+    name_artists,
+    scale_linearly,
+    scale_logarithmically,
+    title_panel,
+    write,
+)
+
+LINE = ["implementation", "variant"]
+"""The columns that tell a line from the others."""
+
+MARK_POINTS = 7
+"""Height of a row of marks above a panel."""
+
+MARK: Style = {"marker": "x", "markersize": 3.5, "markeredgewidth": 1, "linestyle": "none"}
+GROUND: Style = {"facecolor": "white", "edgecolor": "none", "pad": 0.2}
+"""Behind a text that stands on lines."""
+
+POINT: Style = {"size": 1.3, "linestyle": "none"}
+"""How the values of whole problems are drawn."""
+
+MARGIN = 0.11
+"""What the axis of sizes leaves free on each side, as a share of what lies between."""
+
+FARTHEST = 1.25
+"""An interval that goes farther beyond the highest value is cut off at the panel's edge."""
+
+
+# The data
+
+
+def run_frame(sweep: Sweep, names: Collection[str], metrics: Sequence[Metric]) -> pd.DataFrame:
+    """A row for each run of these implementations and metric; no value without a result.
+
+    ``variant`` is the variant's position in the sweep, ``size`` the value of the swept parameter.
+    """
+    rows = [
+        {
+            "implementation": name,
+            "variant": position,
+            "size": sweep.value_of(row),
+            **{key: row[key] for key in ("metric", "status", "value", "low", "high")},
+        }
+        for name in sweep.implementations
+        if name in names
+        for position, variant in enumerate(sweep.variants)
+        for metric in metrics
+        for row in sweep.metric_rows(name, variant, metric.name)
+    ]
+    columns = [*LINE, "size", "metric", "status", "value", "low", "high"]
+    data = pd.DataFrame(rows, columns=columns)
+    return data.astype({"value": float, "low": float, "high": float})
+
+
+def line_frame(
+    sweep: Sweep, names: Collection[str], metrics: Sequence[Metric], languages: Sequence[str]
+) -> pd.DataFrame:
+    """The runs as lines: of variants with the same exact values, only the first is there.
+
+    ``place`` is where a run stands along the axis, ``label`` the line's, and ``level`` the row of
+    marks of a line that has a run without a result.
+    """
+    data = run_frame(sweep, names, metrics)
+    if all(metric.exact for metric in metrics):
+        values = data.groupby(LINE)[["metric", "size", "value", "status"]]
+        said = values.apply(lambda rows: rows.to_json(orient="values")).reset_index(name="said")
+        data = data.merge(said.drop_duplicates(["implementation", "said"])[LINE])
+    shown, several = data["implementation"], data.groupby("implementation")["variant"]
+    words = data["variant"].map(
+        {i: label_variant(sweep.benchmark, v, languages) for i, v in enumerate(sweep.variants)}
+    )
+    words = words.where(several.transform("nunique") > 1, "")
+    alone = (words != "") & (shown.nunique() == 1)
+    return data.assign(
+        place=data["size"].map(dict(zip(sweep.values, _places_of(sweep), strict=True))),
+        label=words.where(alone, (shown + " " + words).str.strip()),
+        level=data[data["status"] != "ok"].groupby(LINE, sort=False).ngroup(),
+    )
+
+
+def _places_of(sweep: Sweep) -> list[int]:
+    return list(range(len(sweep.values))) if sweep.is_of_problems else sweep.values
+
+
+def value_limits(
+    data: pd.DataFrame, logarithmic: bool, *further: float
+) -> tuple[float, float] | None:
+    """What the axis of values spans: from zero, or, if logarithmic, about all that it shows.
+
+    None where there is no value. `further` are others to show.
+    """
+    values = data["value"].dropna()
+    if values.empty:
+        return None
+    ends = data[["low", "high"]].stack().dropna()
+    shown = [*values, *ends.clip(values.min() / FARTHEST, values.max() * FARTHEST), *further]
+    low, high = min(shown), max(shown)
+    if not logarithmic:
+        return 0.0, 1.06 * high or 1.0
+    free = max(1.1, (high / low) ** 0.06)
+    return low / free, high * free
+
+
+# The panel
+
+
+def draw_panel(
+    axes: Axes,
+    sweep: Sweep,
+    data: pd.DataFrame,
+    looks: Mapping[str, Look],
+    title: Sequence[str],
+    height: float,
+    *,
+    ticks: Sequence[str],
+    limits: tuple[float, float] | None,
+    logarithmic: bool,
+    labelled: Collection[str],
+    rows: int,
+    subtitle: str = "",
+) -> None:
+    """Draw lines of `line_frame`, with all that belongs to them, in a panel so many inches high.
+
+    `ticks` are the labels of the sweep's values, `limits` those of the values drawn
+    (`value_limits`), on a `logarithmic` axis or one from zero. `labelled` are the implementations
+    whose lines are labelled, and `rows` is how many rows of marks there is room for.
+    """
+    draw_series(axes, data, looks, **(POINT if sweep.is_of_problems else {}))
+    _scale_places(axes, sweep, ticks)
+    most = max(2, int(height / TICK_INCHES))
+    if limits is None:
+        axes.set_yticks([])
+    elif logarithmic:
+        scale_logarithmically(axes.yaxis, *limits, most)
+    else:
+        axes.set_ylim(*limits)
+        scale_linearly(axes.yaxis, min(5, most))
+    _mark_missing(axes, data, looks)
+    _label_ends(axes, data[data["implementation"].isin(labelled)], looks, height)
+    above = MARK_POINTS * rows
+    if subtitle:
+        style = {"color": GREY, "va": "bottom", "in_layout": False}
+        write(axes, subtitle, (0, 1), (0, above + 3), "axes fraction", **style)
+    title_panel(axes, title, above + (LINE_POINTS + 1 if subtitle else 0))
+
+
+def draw_series(
+    axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], size: float = 1.0, **style: Any
+) -> list[tuple[Line2D, pd.DataFrame]]:
+    """Draw lines with markers and the intervals of their values; each line and its rows.
+
+    `data` has a row for each value: the columns of `LINE`, ``place``, ``value``, ``low`` and
+    ``high``. The markers are `size` times as large as by default; `style` are properties of all
+    lines, in place of those of their looks.
+    """
+    lines = {
+        f"{name} {variant}": (looks[str(name)], int(str(variant)), rows)
+        for (name, variant), rows in data.dropna(subset="value").groupby(LINE, sort=False)
+    }
+    if not lines:
+        return []
+    sns.lineplot(
+        pd.concat([rows.assign(line=line) for line, (_, _, rows) in lines.items()]),
+        x="place",
+        y="value",
+        hue="line",
+        palette={line: look.shade for line, (look, _, _) in lines.items()},
+        style="line",
+        markers={line: look.marker for line, (look, _, _) in lines.items()},
+        dashes={line: DASHES[variant % len(DASHES)] for line, (_, variant, _) in lines.items()},
+        estimator=None,
+        legend=False,
+        ax=axes,
+    )
+    axes.set(xlabel="", ylabel="")
+    drawn = list(zip(axes.lines[-len(lines) :], lines.values(), strict=True))
+    for artist, (look, variant, rows) in drawn:
+        artist.set(**(look.weight(variant, size) | style))
+        named: list[Artist] = [artist]
+        if rows["low"].notna().any():
+            bounds = rows["place"], rows["low"], rows["high"]
+            named.append(axes.vlines(*bounds, color=look.shade, linewidth=0.8))
+        name_artists(rows["implementation"].iloc[0], named)
+    return [(artist, rows) for artist, (_, _, rows) in drawn]
+
+
+def _scale_places(axes: Axes, sweep: Sweep, ticks: Sequence[str]) -> None:
+    """Ticks at the values of the sweep, logarithmic where they span two octaves."""
+    places = _places_of(sweep)
+    if not sweep.is_of_problems and 0 < 4 * places[0] <= places[-1]:
+        axes.set_xscale("log", base=2)
+    transform = axes.xaxis.get_transform()
+    low, high = transform.transform([places[0], places[-1]])
+    free = MARGIN * (high - low) or 0.5
+    axes.set_xlim(*transform.inverted().transform([low - free, high + free]))
+    axes.xaxis.set_major_locator(FixedLocator(places))
+    axes.xaxis.set_major_formatter(FixedFormatter(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _points(axes: Axes, across: float, up: float) -> ScaledTranslation:
+    return ScaledTranslation(across / POINTS, up / POINTS, axes.figure.dpi_scale_trans)
+
+
+def _mark_missing(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """Mark each run without a result above the upper edge, clear of the data: a row a line."""
+    for _, runs in data[data["status"] != "ok"].groupby("level"):
+        name, level = str(runs["implementation"].iloc[0]), float(runs["level"].iloc[0])
+        above = axes.get_xaxis_transform() + _points(axes, 0, MARK_POINTS * (level + 0.5))
+        marks = {**MARK, "color": looks[name].text, "clip_on": False, "transform": above}
+        name_artists(name, axes.plot(runs["place"], [1.0] * len(runs), **marks))
+
+
+def _label_ends(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], height: float) -> None:
+    """Write each line's label beside the panel, as near to its last point as the others allow.
+
+    A leader goes to it; that of a line which ends before the others has its marker instead.
+    """
+    ends = data.dropna(subset="value").groupby(LINE, sort=False).tail(1)
+    if ends.empty:
+        return
+    places = (axes.transData - axes.transAxes).transform(ends[["place", "value"]].to_numpy())
+    ends = ends.assign(x=places[:, 0], y=places[:, 1]).sort_values("y", kind="stable")
+    heights = spread(ends["y"].tolist(), LINE_POINTS / POINTS / height, 0.0, 1.0)
+    for end, y in zip(ends.to_dict("records"), heights, strict=True):
+        look = looks[end["implementation"]]
+        if end["place"] == data["place"].max():
+            style: Style = {"color": look.shade, "linewidth": 0.5, "zorder": 1.5}
+            drawn = axes.plot([end["x"], 1], [end["y"], y], transform=axes.transAxes, **style)
+        else:
+            at = axes.transAxes + _points(axes, -MARK_POINTS / 2, 0)
+            drawn = axes.plot(1, y, transform=at, clip_on=False, **look.sample(end["variant"]))
+        style = {"color": look.text, "fontweight": "bold" if look.stands_out else "normal"}
+        label = write(axes, end["label"], (1, y), (2, 0), "axes fraction", **style)
+        name_artists(end["implementation"], [label, *drawn])
+
+
+def draw_reference(axes: Axes, value: float, text: str = "", low: float | None = None) -> None:
+    """A line that values are held against, or a band down to `low`; its label is above it."""
+    if low is None or low == value:
+        axes.axhline(value, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1.5)
+    else:
+        axes.axhspan(low, value, color="#DADADA", linewidth=0, zorder=0.6)
+    if text:
+        style = {"va": "bottom", "color": GREY, "bbox": GROUND, "in_layout": False}
+        write(axes, text, (0.02, value), (0, 1), ("axes fraction", "data"), **style)
+
+
+# What the marks stand for
+
+
+def _in_stretches(chosen: Sequence[int], values: Sequence[int]) -> str:
+    """The chosen ones of a sweep's values, three neighbours or more in short: 1–4, 16."""
+    said = []
+    positions = enumerate(values.index(value) for value in chosen)
+    for _, group in itertools.groupby(positions, key=lambda pair: pair[1] - pair[0]):
+        stretch = [str(values[position]) for _, position in group]
+        said += [f"{stretch[0]}–{stretch[-1]}"] if len(stretch) > 2 else stretch
+    return ", ".join(said)
+
+
+def explain_missing(
+    data: pd.DataFrame, sweep: Sweep, looks: Mapping[str, Look], languages: Sequence[str]
+) -> list[Line2D]:
+    """What the marks stand for: an entry of the legend for each line and status."""
+    entries = []
+    for _, runs in data[data["status"] != "ok"].groupby(["level", "status"], sort=False):
+        name, label, status = map(str, runs[["implementation", "label", "status"]].iloc[0])
+        label = label if label.startswith(name) else f"{name} {label}"
+        at = _in_stretches(sorted(set(runs["size"])), sweep.values)
+        text = f"{label}: {in_words(status, languages)}, {sweep.parameter.symbol} = {at}"
+        entries.append(handle(text, name, color=looks[name].text, **MARK))
+    return entries

@@ -1,0 +1,127 @@
+"""The stage of figures: from a plan, tables and findings to SVG files, the same at every call."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Sweep, read_sweep
+from flashlab.analysis.finding import Finding, read_findings
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.figures.bars import draw_bars
+from flashlab.figures.curves import draw_curves
+from flashlab.figures.heat_map import compare, draw_heat_map, heat_map_pages
+from flashlab.figures.lines import draw_lines, draw_small
+from flashlab.figures.roofline import draw_rooflines
+from flashlab.figures.steps import draw_split, draw_steps
+from flashlab.figures.style import drawing, save
+from flashlab.figures.summary import draw_summary
+from flashlab.files import read_json, write_json
+from flashlab.telling.glyphs import legible_plan
+
+HEAT_MAP_IMPLEMENTATIONS = 3
+"""From how many compared implementations on a heat map says more than lines."""
+
+
+def draw(sweep: Sweep, languages: Sequence[str], figure: Mapping[str, Any]) -> Figure:
+    """One figure of an experiment: of a curve, or a panel for each metric of its quantity.
+
+    The panels hold bars where the runs are alternatives at one setting, else lines.
+
+    Raises:
+        UnknownNameError: the benchmark has no such quantity.
+    """
+    names, quantity = figure["implementations"], figure["quantity"]
+    for curve in sweep.benchmark.curves:
+        if curve.name == quantity:
+            return draw_curves(sweep, languages, names, curve)
+    draw_panels = draw_bars if sweep.has_alternatives else draw_lines
+    return draw_panels(sweep, languages, names, sweep.benchmark.panels(quantity))
+
+
+def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Path) -> None:
+    """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
+
+    Beside them are the small figures of `draw_small`. A title is drawn as `legible_plan` gives it;
+    any other character that the vendored fonts lack is an error.
+
+    Args:
+        plan_file: ``plan/experiments/<name>.json``.
+        tables: folder of all experiments' tables.
+        languages_file: ``plan/languages.json``.
+        output: folder to draw into.
+    """
+    plan = legible_plan(read_json(plan_file))
+    curves = {curve.name for curve in find_benchmark(plan["benchmark"]).curves}
+    has_curves = any(figure["quantity"] in curves for figure in plan["figures"])
+    sweep = read_sweep(plan, tables, with_samples=has_curves)
+    languages = read_json(languages_file)
+    with drawing():
+        for figure in sweep.plan["figures"]:
+            save(draw(sweep, languages, figure), output / f"{figure['id']}.svg")
+        for name, drawn in draw_small(sweep, languages):
+            save(drawn, output / f"{name}.svg")
+
+
+def draw_overview(
+    plan_files: Sequence[Path],
+    tables: Path,
+    findings_file: Path,
+    ceilings_file: Path | None,
+    languages_file: Path,
+    output: Path,
+) -> None:
+    """Draw the figures across experiments into `output`, and ``drawn.json``, the list of their ids.
+
+    Without any result there is no summary (``summary``); a heat map (``heat-map-1``, …) is drawn
+    from `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full,
+    or where implementations are steps, bar charts of them (``steps``, unless a simulator ran them)
+    and of where a time goes (``split``); a roofline (``roofline-float16``, …) where ceilings were
+    measured. What stands out is the baseline, the headline's, and what each experiment emphasises.
+    """
+    plans = [legible_plan(read_json(path)) for path in plan_files]
+    sweeps = [s for plan in plans if not (s := read_sweep(plan, tables)).is_of_claims]
+    findings = read_findings(findings_file)
+    ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
+    names = []
+    with drawing():
+        for name, figure in _across(sweeps, findings, ceilings, read_json(languages_file)):
+            save(figure, output / f"{name}.svg")
+            names.append(name)
+    write_json(output / "drawn.json", names)
+
+
+def _across(
+    sweeps: Sequence[Sweep],
+    findings: Sequence[Finding],
+    ceilings: Ceilings | None,
+    languages: Sequence[str],
+) -> Iterator[tuple[str, Figure]]:
+    """The figures across experiments, by their ids."""
+    swept = [sweep for sweep in sweeps if not sweep.is_summary]
+    headline = [name for sweep in sweeps if sweep.is_summary for name in sweep.implementations]
+    named = [[s.baseline for s in sweeps], headline, *(s.plan["emphasised"] for s in swept)]
+    emphasised = list(dict.fromkeys(itertools.chain(*named)))
+    dtypes = {row["dtype"] for sweep in swept for row in sweep.runs}
+    product = ceilings.matrix.get(dtypes.pop()) if ceilings and len(dtypes) == 1 else None
+    if swept and (summary := draw_summary(swept, emphasised, product, languages)):
+        yield "summary", summary
+    compared = compare(sweeps, findings)
+    if ladder := next((sweep for sweep in swept if sweep.steps), None):
+        if not ladder.is_simulated:
+            yield "steps", draw_steps(ladder, findings, languages)
+        if split := draw_split(ladder, languages):
+            yield "split", split
+    elif len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS and not any(
+        sweep.has_alternatives for sweep in swept
+    ):
+        for number, page in enumerate(heat_map_pages(compared), start=1):
+            yield f"heat-map-{number}", draw_heat_map(compared, page, languages)
+    if ceilings:
+        yield from draw_rooflines(sweeps, ceilings, emphasised, languages)

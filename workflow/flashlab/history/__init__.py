@@ -1,1 +1,0 @@
-"""The history of a kernel's repository: where along a series of commits the numbers changed."""

@@ -1,0 +1,103 @@
+"""Which counters a call reads beside the times, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flashlab.config import ConfigError
+from flashlab.files import read_json
+from flashlab.plan import planning
+from flashlab.plan.machines import Machine
+from flashlab.plan.plan_files import counters_file
+from flashlab.plan.source import Source
+from flashlab.runs import Run
+
+UNWANTED = ("no", False)
+"""What `counters` may be where none are to be read; YAML takes a bare ``no`` for false."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What is counted here: the file of each run's counters, and by which protocol.
+
+    `kept` are the documents that keep what `counters: auto` was found to be.
+    """
+
+    planned: Mapping[Run, planning.PlannedRun] = field(default_factory=dict)
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _counters_version(config: Mapping[str, Any], kept: Path, on: Machine) -> str | None:
+    """The version of Nsight Compute by which a GPU's counters are read; None if none are.
+
+    `auto` is resolved once: what it was found to be on a kind of device is read from `kept`, so
+    that installing ncu later reruns nothing. Counters that were read stay where ncu is gone.
+
+    Raises:
+        ConfigError: counters were asked for where they cannot be read.
+    """
+    version = on.ncu_version()
+    try:
+        before = read_json(kept)
+    except (OSError, ValueError):
+        before = {}
+    is_resolved = before.get("device") == "cuda"
+    was = before["version"] if is_resolved else None
+    if config["counters"] != "auto":
+        if version is None and was is None:
+            raise ConfigError(
+                "config: counters: yes needs Nsight Compute on a GPU, but ncu is not on PATH; "
+                "install it, or give counters: auto"
+            )
+        return version or was
+    if is_resolved:
+        return (version or was) if was else None
+    return version
+
+
+def counting_of(source: Source, experiments: Sequence[planning.Experiment]) -> Counting:
+    """The counters to read here; none of a recorded dataset, or where none are wanted.
+
+    Raises:
+        ConfigError: counters were asked for where they cannot be read.
+    """
+    benchmark, device = source.benchmark, source.device
+    if (
+        source.recorded
+        or not benchmark.counters_on(device)
+        or source.config["counters"] in UNWANTED
+    ):
+        return Counting()
+    timeout_s = source.config["measure"]["timeout_s"]
+    if device != "cuda":
+        protocol = planning.operators_protocol(timeout_s)
+        return Counting(_planned(source, experiments, protocol), protocol)
+    file = counters_file(source.home)
+    version = _counters_version(source.config, file, source.machine)
+    kept = {file.as_posix(): {"device": device, "version": version}}
+    if version is None:
+        return Counting(kept=kept)
+    protocol = planning.counters_protocol(benchmark, version, timeout_s)
+    planned = _planned(source, experiments, protocol)
+    if source.machine.ncu_version() is None:  # those that were read before ncu was gone
+        planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
+    return Counting(planned, protocol, kept)
+
+
+def _planned(
+    source: Source, experiments: Sequence[planning.Experiment], protocol: Mapping[str, Any]
+) -> dict[Run, planning.PlannedRun]:
+    """The file of the counters of each run that is counted."""
+    runs = [
+        run
+        for experiment in experiments
+        if experiment.sweep
+        for run in experiment.counted_runs(source.config["counted"], *source.kind)
+    ]
+    return planning.plan_local(
+        source.benchmark, runs, protocol, source.implementations, source.records, on=source.machine
+    )

@@ -1,0 +1,512 @@
+"""Recorded datasets: their manifests, freezing local records, and importing the course's results.
+
+A recorded dataset is a folder with ``manifest.json`` and ``records/`` for each benchmark
+(`dataset_folder`). The manifest states the device, the dtype and the experiments that were
+measured, and lists every record with its run, protocol and sha256; the folder itself is never
+globbed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from flashlab.anonymity import anonymous
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.course import (
+    RUNS_CSV,
+    DeclaredRun,
+    NotMeasuredError,
+    Numbers,
+    read_result,
+    read_runs_csv,
+)
+from flashlab.files import read_json, sha256_of, write_json
+from flashlab.plan.plan_files import process_files
+from flashlab.records import COUNTERS, Measurement, Record, RecordError, read_record, write_record
+from flashlab.runs import Run
+from flashlab.untrusted import UnsoundFileError, read_bounded, read_within
+
+MANIFEST = "manifest.json"
+MANIFEST_VERSIONS = (1, 2)
+"""In version 2 the entry of a further process of a run says which one it is."""
+CEILINGS = "ceilings.json"
+CONFIG_KEYS = ("baseline", "summary", "experiments")
+"""What a dataset keeps of the configuration that it was measured for."""
+
+COURSE_REPEATS = 30
+SHOWN_PROBLEMS = 5
+"""Most rows of ``runs.csv`` whose problems an error states."""
+
+
+class DatasetError(Exception):
+    """A dataset that is missing, incomplete, or inconsistent with its manifest."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One record of a dataset: its path, and its hash when it was recorded.
+
+    `process` numbers the processes that measured the same run.
+    """
+
+    run: Run
+    protocol: dict[str, Any]
+    path: Path
+    sha256: str
+    process: int = 0
+
+    @property
+    def has_counters(self) -> bool:
+        """Whether it holds the run's hardware counters."""
+        return bool(self.protocol["name"] == COUNTERS)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A recorded dataset as its manifest describes it."""
+
+    name: str
+    device: str
+    dtype: str
+    protocol: str
+    config: dict[str, Any]
+    ceilings: Path | None
+    entries: tuple[Entry, ...]
+
+    def find(self, run: Run, protocol: str) -> list[Entry]:
+        """The records of `run` under the protocol of that name, or under the dataset's own."""
+        for name in (protocol, self.protocol):
+            if found := [e for e in self._by_run.get(run, ()) if e.protocol["name"] == name]:
+                return found
+        return []
+
+    @cached_property
+    def _by_run(self) -> dict[Run, list[Entry]]:
+        found: dict[Run, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.run, []).append(entry)
+        return found
+
+    def find_counters(self, run: Run) -> Entry | None:
+        """The record of the hardware counters of `run`."""
+        return next((e for e in self.entries if e.run == run and e.has_counters), None)
+
+
+def dataset_folder(data: Path, name: str, benchmark: Benchmark) -> Path:
+    """Where a dataset has a benchmark's records: ``data/h200/``, ``data/h200/ladder/``."""
+    folder = data / name
+    return folder if benchmark == DEFAULT else folder / benchmark.name
+
+
+def run_of(entry: Mapping[str, Any]) -> Run:
+    """The run of a manifest's entry; older manifests hold attention alone and do not say so."""
+    name = dict(entry).get("benchmark", DEFAULT.name)
+    return Run.of(find_benchmark(name), entry["run"])
+
+
+def recorded_names(data: Path, benchmark: Benchmark) -> list[str]:
+    """The names of the datasets in a folder that have records of a benchmark."""
+    names = [folder.name for folder in data.glob("*/")]
+    return sorted(n for n in names if (dataset_folder(data, n, benchmark) / MANIFEST).is_file())
+
+
+def read_recorded(data: Path, name: str, benchmark: Benchmark) -> Dataset:
+    """A dataset's records of a benchmark; DatasetError listing the datasets that have some."""
+    folder = dataset_folder(data, name, benchmark)
+    if not (folder / MANIFEST).is_file():
+        known = ", ".join(recorded_names(data, benchmark)) or "none"
+        raise DatasetError(
+            f"config: dataset: there is no {folder / MANIFEST}; recorded datasets of "
+            f"{benchmark.name}: {known}, and `local` measures on this machine"
+        )
+    return read_dataset(folder)
+
+
+def read_dataset(folder: Path) -> Dataset:
+    """Read ``folder/manifest.json``; DatasetError if it is missing or cannot be read."""
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        if manifest["version"] not in MANIFEST_VERSIONS:
+            raise DatasetError(
+                f"{path}: is of version {manifest['version']}, but this FlashLab reads "
+                f"{' and '.join(map(str, MANIFEST_VERSIONS))}; update it (git pull)"
+            )
+        entries = tuple(
+            Entry(
+                run_of(entry),
+                entry["protocol"],
+                folder / entry["file"],
+                entry["sha256"],
+                entry.get("process", 0),
+            )
+            for entry in manifest["records"]
+        )
+        ceilings = manifest["ceilings"]
+        return Dataset(
+            name=manifest["name"],
+            device=manifest["device"],
+            dtype=manifest["dtype"],
+            protocol=manifest["protocol"],
+            config=manifest["config"],
+            ceilings=folder / ceilings["file"] if ceilings else None,
+            entries=entries,
+        )
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DatasetError(f"{path}: not a manifest: {error!r}") from error
+
+
+def _manifest(
+    name: str,
+    device: str,
+    dtype: str,
+    protocol: str,
+    records: Sequence[Mapping[str, Any]],
+    config: Mapping[str, Any],
+    ceilings: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    return {
+        "version": MANIFEST_VERSIONS[-1],
+        "name": name,
+        "device": device,
+        "dtype": dtype,
+        "protocol": protocol,
+        "config": config,
+        "ceilings": ceilings,
+        "records": list(records),
+    }
+
+
+def _planned_files(plan: Mapping[str, Any]) -> Iterator[tuple[Run, Path]]:
+    """Each run of a plan with each of its records, and with its counters where there are any."""
+    benchmark = find_benchmark(plan["benchmark"])
+    for entry in plan["records"]:
+        run = Run.of(benchmark, entry["run"])
+        for file in process_files(entry):
+            yield run, Path(file["path"])
+        if "counters" in entry:
+            yield run, Path(entry["counters"]["path"])
+
+
+def _entry(run: Run, path: Path, is_anonymous: bool) -> dict[str, Any]:
+    """The manifest's entry of a record, with its path, and whether to anonymise it."""
+    record = read_record(path, run)
+    return {
+        "benchmark": record.benchmark,
+        "run": run.to_json(),
+        "protocol": dict(record.protocol),
+        **({"process": record.process} if record.process else {}),
+        "file": f"records/{path.name}",
+        "sha256": sha256_of(path),
+        "source": path,
+        "anonymous": is_anonymous,
+    }
+
+
+def _collect(plans: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The manifest's entries of all planned records, with their paths, by file name."""
+    return {
+        path.name: _entry(run, path, plan.get("anonymous", False))
+        for plan in plans
+        for run, path in _planned_files(plan)
+    }
+
+
+def _copy_records(records: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Copy the records into the folder, and return their manifest entries."""
+    (folder / "records").mkdir(parents=True, exist_ok=True)
+    entries = []
+    for record in records:
+        target = folder / record["file"]
+        if target.exists():
+            raise DatasetError(
+                f"{target} exists already and is not overwritten; choose another name, or remove it"
+            )
+        _copy_json(record["source"], target, record["anonymous"])
+        entry = {key: value for key, value in record.items() if key not in ("source", "anonymous")}
+        entries.append({**entry, "sha256": sha256_of(target)})
+    return entries
+
+
+def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
+    """Copy a JSON file as it is, or without what identifies machine or person."""
+    if is_anonymous:
+        write_json(target, anonymous(read_json(source)))
+    else:
+        shutil.copyfile(source, target)
+
+
+def refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
+    """Refuse to add records, each a run and the name of its protocol, to a dataset that has them.
+
+    Raises:
+        DatasetError: the dataset has some of the runs under that protocol, or is of another device
+            or dtype.
+    """
+    if not (folder / MANIFEST).exists():
+        return
+    there = read_dataset(folder)
+    held = {(entry.run, entry.protocol["name"]) for entry in there.entries}
+    again = [record for record in records if record in held]
+    if again or any((run.device, run.dtype) != (there.device, there.dtype) for run, _ in records):
+        raise DatasetError(
+            f"{folder} exists already and has "
+            + (f"{len(again)} of these runs" if again else f"{there.device} {there.dtype} runs")
+            + ". Recorded datasets are not overwritten; choose another name, or remove the folder."
+        )
+
+
+def _add(folder: Path, records: Sequence[dict[str, Any]]) -> None:
+    """Add records to a dataset that does not have these runs under this protocol yet."""
+    refuse_overlap(folder, [(run_of(record), record["protocol"]["name"]) for record in records])
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest["records"] += _copy_records(records, folder)
+    manifest["version"] = MANIFEST_VERSIONS[-1]
+    write_json(folder / MANIFEST, manifest)
+
+
+SAME_CODE = ("device_name", "provider")
+"""What counters must share with the record of the same run: they tell of nothing else."""
+
+
+def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
+    """Add the counters that the plans name to the dataset `name`; how many are added.
+
+    Left out are counters of runs that the dataset lacks, those that it has, those that failed and
+    those not read yet.
+
+    DatasetError if there is no such dataset, or the counters are of another device or of another
+    provider's code; the dataset is left as it was.
+    """
+    plans = [read_json(file) for file in plan_files]
+    folder = dataset_folder(data, name, find_benchmark(plans[0]["benchmark"]))
+    there = read_dataset(folder)
+    known = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
+    counted: dict[str, dict[str, Any]] = {}
+    for plan in plans:
+        for run, path in _planned_files(plan):
+            if path.name in counted or run not in known or not path.is_file():
+                continue
+            record = read_record(path, run)
+            if not record.has_counters or record.status != "ok" or there.find_counters(run):
+                continue
+            recorded = read_record(known[run], run).environment
+            for key in SAME_CODE:
+                if record.environment.get(key) != recorded.get(key):
+                    raise DatasetError(
+                        f"{path}: the counters of {run} have the {key} "
+                        f"{record.environment.get(key)}, but {folder} recorded it with "
+                        f"{recorded.get(key)}; read them in the same environment"
+                    )
+            counted[path.name] = _entry(run, path, plan.get("anonymous", False))
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest["records"] += _copy_records([counted[key] for key in sorted(counted)], folder)
+    write_json(folder / MANIFEST, manifest)
+    return len(counted)
+
+
+def freeze(
+    name: str, config_file: Path, plan_files: Sequence[Path], ceilings: Path, data: Path
+) -> Path:
+    """Keep the records that the plans name as the dataset `name`, with their manifest.
+
+    The manifest also keeps the experiments that the records were measured for, which a report of
+    the dataset shows. Records under a further protocol can be added to an existing dataset; its
+    records are never overwritten.
+
+    Returns the folder (`dataset_folder`). DatasetError if the records are of several devices or
+    dtypes, or the dataset has some of these runs already; the dataset is left as it was.
+    """
+    config = json.loads(config_file.read_text(encoding="utf-8"))
+    plans = [read_json(file) for file in plan_files]
+    folder = dataset_folder(data, name, find_benchmark(plans[0]["benchmark"]))
+    part = data / f".{name}.part"
+    collected = _collect(plans)
+    records = [collected[key] for key in sorted(collected)]
+    kinds = {(r["run"]["device"], r["run"]["dtype"]) for r in records}
+    if len(kinds) != 1:
+        found = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
+        raise DatasetError(
+            f"the records to freeze must be of one device and one dtype; found {found or 'none'}"
+        )
+    ((device, dtype),) = kinds
+    if (folder / MANIFEST).exists():
+        _add(folder, records)
+        return folder
+    shutil.rmtree(part, ignore_errors=True)
+    entries = _copy_records(records, part)
+    _copy_json(ceilings, part / CEILINGS, config.get("anonymous", False))
+    manifest = _manifest(
+        name,
+        device,
+        dtype,
+        config["measure"]["protocol"],
+        entries,
+        {key: config[key] for key in CONFIG_KEYS},
+        {"file": CEILINGS, "sha256": sha256_of(part / CEILINGS)},
+    )
+    write_json(part / MANIFEST, manifest)
+    _move(part, folder)
+    return folder
+
+
+def _move(part: Path, folder: Path) -> None:
+    """Move what is in `part` to a dataset's folder, which may hold those of other benchmarks.
+
+    The manifest comes last, so that a dataset without one is none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(part.iterdir(), key=lambda path: path.name == MANIFEST):
+        path.rename(folder / path.name)
+    part.rmdir()
+
+
+# Importing results of the course's script
+
+
+def _read_declared_runs(folder: Path) -> dict[Run, DeclaredRun]:
+    """The runs that ``folder/runs.csv`` declares; the course's script measures float16 on CUDA."""
+    path = folder / RUNS_CSV
+    if not os.path.lexists(path):
+        raise DatasetError(
+            f"{path}: there is no such file; it declares what each result is, as config/README.md "
+            "shows"
+        )
+    try:
+        declared = read_runs_csv(read_within(folder, RUNS_CSV))
+    except UnsoundFileError as problem:
+        raise DatasetError(f"{path}: {problem}") from problem
+    if declared.problems:
+        shown = " ".join(map(str, declared.problems[:SHOWN_PROBLEMS]))
+        more = len(declared.problems) - SHOWN_PROBLEMS
+        raise DatasetError(f"{path}: {shown}" + (f" And {more} more." if more > 0 else ""))
+    if not declared.rows:
+        raise DatasetError(f"{path}: declares no run; add a row for each result")
+    runs: dict[Run, DeclaredRun] = {}
+    for row in declared.rows:
+        if row.shape is None or row.implementation is None:
+            raise DatasetError(
+                f"{path}: line {row.line}: to import a result, its row must declare impl, "
+                "batch_size, seq_len, num_heads, emb_dim and causal; fill in the empty cells"
+            )
+        run = attention_run(row.implementation, row.shape, "float16", "cuda")
+        if run in runs:
+            raise DatasetError(
+                f"{path}: line {row.line}: {run} is declared in line {runs[run].line} already; "
+                "keep one of them"
+            )
+        runs[run] = row
+    return runs
+
+
+def _read_declared_file(folder: Path, row: DeclaredRun) -> bytes:
+    table = folder / RUNS_CSV
+    if not os.path.lexists(folder / row.file):
+        missing = UnsoundFileError("form.row_missing", line=str(row.line), value=row.file)
+        raise DatasetError(f"{table}: {missing}")
+    try:
+        return read_within(folder, row.file)
+    except UnsoundFileError as problem:
+        raise DatasetError(f"{table}: line {row.line}: {row.file}: {problem}") from problem
+
+
+def import_plan(folder: Path, name: str) -> dict[str, Any]:
+    """The manifest that importing ``folder`` will give, its records not yet converted.
+
+    Each entry holds the converted record's file name, which carries the hash of the original, and
+    ``source``, the original's path.
+
+    DatasetError where ``runs.csv`` is missing or unsound, declares a run twice, or names a file
+    that cannot be read.
+    """
+    records = []
+    for run, row in sorted(_read_declared_runs(folder).items()):
+        digest = hashlib.sha256(_read_declared_file(folder, row)).hexdigest()
+        records.append(
+            {
+                "benchmark": ATTENTION.name,
+                "run": run.to_json(),
+                "protocol": {"name": "lab5", "repeats": COURSE_REPEATS},
+                "file": f"records/{run.slug}-{digest[:12]}.json",
+                "sha256": digest,
+                "source": str(folder / row.file),
+                "device_name": row.device_name,
+            }
+        )
+    return _manifest(name, "cuda", "float16", "lab5", records, {}, None)
+
+
+def _read_course_result(source: Path) -> Numbers:
+    try:
+        return read_result(read_bounded(str(source))).numbers
+    except UnsoundFileError as problem:
+        raise DatasetError(f"{source}: {problem}") from problem
+    except NotMeasuredError as error:
+        raise DatasetError(
+            f"{source}: it is the record of a run without numbers ({error.status}); remove its row "
+            f"from {RUNS_CSV}"
+        ) from error
+
+
+def import_record(entry: Mapping[str, Any], output: Path) -> None:
+    """Convert one result of the course's script into a record: the same numbers, no samples.
+
+    Its times must add up, and its rates follow from them and the declared shape, within rounding:
+    DatasetError naming the file where they do not.
+    """
+    source = Path(entry["source"])
+    numbers = _read_course_result(source)
+    run, seconds, rates = run_of(entry), numbers.seconds, numbers.rates
+    for name, flops in costs.flops(Shape.of(run)).items():
+        claimed = seconds[name] * rates[name] * 1e12
+        if not math.isclose(claimed, flops, rel_tol=numbers.product_error(name)):
+            raise DatasetError(
+                f"{source}: {name}: time and rate make {claimed:.9g} FLOPs, but runs.csv declares "
+                f"{run}, which takes {flops:.9g}; correct the row"
+            )
+    total = seconds["forward"] + seconds["backward"]
+    if not math.isclose(seconds["forward_backward"], total, rel_tol=numbers.sum_error):
+        raise DatasetError(
+            f"{source}: the forward_backward time is not the sum of the other two; import the file "
+            "as the course's script wrote it"
+        )
+    measured = datetime.fromtimestamp(source.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    result = Record(
+        benchmark=ATTENTION.name,
+        run=run,
+        status="ok",
+        message=None,
+        protocol=entry["protocol"],
+        metrics={
+            **{
+                f"{name}_time": Measurement(seconds[name] * 1e3, stopped="count")
+                for name in ("forward", "backward")
+            },
+            "peak_memory": Measurement(numbers.peak_mib),
+        },
+        gate=None,
+        warnings=({"code": "imported"},),
+        environment={"device_name": entry["device_name"] or None, "imported": True},
+        sources={"file": source.name, "file_sha256": entry["sha256"]},
+        started=measured,
+    )
+    try:
+        write_record(output, result)
+    except RecordError as error:
+        raise DatasetError(str(error)) from error

@@ -1,0 +1,211 @@
+"""Machines as data: what a record depends on, described on one machine to plan for it on another.
+
+A record's name depends on the device, the driver and the versions of the machine that measures. The
+machine that plans may have none of them: a cluster's login node has no GPU. There the plan is made
+from a file, ``config/machines/NAME.json``, which a job on the measuring machine wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import jsonschema
+
+from flashlab import machine, nsight
+from flashlab.files import read_json, write_json
+from flashlab.machine import MachineError
+
+FOLDER = Path("config", "machines")
+SCHEMA = Path(__file__).parents[2] / "schemas" / "machine.schema.json"
+VERSION = 1
+
+
+class Machine(Protocol):
+    """What decides a record's numbers besides the run and the code."""
+
+    def detect_device(self, wanted: str) -> str:
+        """``cuda`` or ``cpu``, for the configuration's ``auto``, ``cuda`` or ``cpu``."""
+
+    def name_device(self, device: str) -> str:
+        """The name of the measured device."""
+
+    def driver_version(self) -> str | None:
+        """The NVIDIA driver's version, None without one."""
+
+    def package_version(self, name: str) -> str | None:
+        """The version of a distribution, None where it is not installed."""
+
+    def ncu_version(self) -> str | None:
+        """The version of Nsight Compute, None where it is not installed."""
+
+
+class ThisMachine:
+    """The machine that this process runs on, as it is now."""
+
+    def detect_device(self, wanted: str) -> str:
+        """``cuda`` or ``cpu``; MachineError where ``cuda`` is wanted and cannot be had."""
+        return machine.detect_device(wanted)
+
+    def name_device(self, device: str) -> str:
+        """The first visible GPU's name, or the CPU's."""
+        if device == "cuda" and not machine.gpus():
+            return "a machine without a visible NVIDIA GPU"
+        return machine.device_name(device)
+
+    def driver_version(self) -> str | None:
+        """The NVIDIA driver's version, None without one."""
+        return machine.driver_version()
+
+    def package_version(self, name: str) -> str | None:
+        """The installed version of a distribution."""
+        return machine.package_version(name)
+
+    def ncu_version(self) -> str | None:
+        """The version of the Nsight Compute on PATH."""
+        return nsight.version()
+
+
+HERE: Machine = ThisMachine()
+
+
+@dataclass(frozen=True)
+class DescribedMachine:
+    """A machine as its file describes it.
+
+    `packages` are the distributions whose versions decide what any kernel runs. `gpu_uuids` are
+    for information only, since the nodes of a partition have different GPUs.
+    """
+
+    path: Path
+    device: str
+    device_name: str
+    gpu_uuids: tuple[str, ...]
+    driver: str | None
+    packages: Mapping[str, str | None]
+    ncu: str | None
+
+    def detect_device(self, wanted: str) -> str:
+        """The described device; MachineError where another one is wanted."""
+        if wanted not in ("auto", self.device):
+            raise MachineError(
+                f"config: device: {wanted} was asked for, but {self.path} describes a machine "
+                f"that measures on {self.device}; use device: auto, or describe another machine"
+            )
+        return self.device
+
+    def name_device(self, device: str) -> str:
+        """The name of the described device."""
+        return self.device_name
+
+    def driver_version(self) -> str | None:
+        """The described driver's version."""
+        return self.driver
+
+    def package_version(self, name: str) -> str | None:
+        """The described version; MachineError where the file was made before it was needed."""
+        if name not in self.packages:
+            raise MachineError(
+                f"{self.path}: packages: the version of {name} is missing, because no kernel named "
+                f"it when the file was made; {_remedy(self.path)}"
+            )
+        return self.packages[name]
+
+    def ncu_version(self) -> str | None:
+        """The described version of Nsight Compute."""
+        return self.ncu
+
+
+def machine_file(name: str) -> Path:
+    """The file that describes the machine of this name."""
+    return FOLDER / f"{name}.json"
+
+
+def _remedy(path: Path) -> str:
+    return f"make it again: snakemake machine --config machine={path.stem}"
+
+
+def describe_machine(wanted: str, packages: Iterable[str], path: Path) -> None:
+    """Describe this machine in a file, for a device that is wanted (``auto``, ``cuda``, ``cpu``).
+
+    Args:
+        wanted: the device to measure on.
+        packages: the distributions whose versions decide what kernels run.
+        path: the file to write.
+
+    Raises:
+        MachineError: ``cuda`` is wanted and cannot be had.
+    """
+    device = HERE.detect_device(wanted)
+    on_gpu = device == "cuda"
+    document = {
+        "version": VERSION,
+        "device": device,
+        "device_name": HERE.name_device(device),
+        "gpu_uuids": [gpu.uuid for gpu in machine.gpus()] if on_gpu else [],
+        "driver": HERE.driver_version(),
+        "packages": {name: HERE.package_version(name) for name in sorted(packages)},
+        "ncu": HERE.ncu_version() if on_gpu else None,
+    }
+    write_json(path, document)
+
+
+@cache
+def _validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def read_machine(path: Path) -> DescribedMachine:
+    """The machine that a file describes; MachineError where there is none or it is damaged."""
+    try:
+        document = read_json(path)
+    except FileNotFoundError as error:
+        raise MachineError(
+            f"config: machine: there is no {path}; write it with a job on the machine that is to "
+            f"measure: snakemake machine --config machine={path.stem}"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise MachineError(f"{path}: cannot be read ({error}); {_remedy(path)}") from error
+    problem = jsonschema.exceptions.best_match(_validator().iter_errors(document))
+    if problem is not None:
+        key = ".".join(map(str, problem.absolute_path)) or "the document"
+        raise MachineError(f"{path}: {key}: {problem.message}; {_remedy(path)}")
+    del document["version"]
+    uuids = tuple(document.pop("gpu_uuids"))
+    return DescribedMachine(path=path, gpu_uuids=uuids, **document)
+
+
+def machine_of(config: Mapping[str, Any]) -> Machine:
+    """The machine that a configuration plans for: the one it names, else this one."""
+    return read_machine(machine_file(config["machine"])) if "machine" in config else HERE
+
+
+def _summary(device: str, of: Machine, packages: Iterable[str]) -> str:
+    versions = {name: of.package_version(name) for name in packages}
+    if device == "cuda":
+        versions = {"driver": of.driver_version(), **versions}
+    stated = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())
+    return f"{of.name_device(device)} ({stated})"
+
+
+def check_described(path: Path, device: str, packages: Iterable[str]) -> None:
+    """MachineError, naming both, where this is not the machine that a file describes.
+
+    Args:
+        path: the file.
+        device: ``cuda`` or ``cpu``.
+        packages: the distributions whose versions count.
+    """
+    packages = sorted({"torch", *packages})
+    described = read_machine(path)
+    there, here = (_summary(device, of, packages) for of in (described, HERE))
+    if there != here:
+        raise MachineError(
+            f"{path} describes {there}, but this job runs on {here}. Nothing was measured. Send "
+            "the jobs to the machine that was described, or describe this one: snakemake machine "
+            "--config machine=NAME"
+        )

@@ -1,0 +1,98 @@
+"""Where the plan's files are, and what the stages after it read from them.
+
+The stages after the records import this module rather than `flashlab.plan.planning`, which depends
+on the machine, the kernels and the recorded datasets: an edit to those reruns no stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import DEFAULT
+from flashlab.files import read_json
+
+SUMMARY = "summary"
+"""Name of the headline table, which is planned like an experiment of one shape."""
+
+CLAIMS_PREFIX = "claims-"
+"""Begins the names of the records that only published claims are about, one for each protocol."""
+
+
+def planned_experiments(results: Path) -> list[str]:
+    """The names of all planned experiments, the headline and the claims' records among them."""
+    names: list[str] = read_json(results / "plan" / "experiments.json")
+    return names
+
+
+def experiment_file(results: Path, experiment: str) -> Path:
+    """What the stages after the tables need to know of an experiment."""
+    return results / "plan" / "experiments" / f"{experiment}.json"
+
+
+def records_file(results: Path, experiment: str) -> Path:
+    """What an experiment's tables are made of."""
+    return results / "plan" / "records" / f"{experiment}.json"
+
+
+def results_of(dataset: str, benchmark: Benchmark) -> Path:
+    """The folder of a dataset's results, one for each benchmark."""
+    name = dataset if benchmark == DEFAULT else f"{dataset}-{benchmark.name}"
+    return Path("results", name)
+
+
+def shown_file(report: str) -> Path:
+    """Which dataset a report in ``report/`` shows; `report` is the stem of the report's name."""
+    return Path("report", "dataset.json" if report == DEFAULT.report else f"{report}-dataset.json")
+
+
+def counters_file(results: Path) -> Path:
+    """By which Nsight Compute counters are read here, if any are."""
+    return results / "plan" / "counters.json"
+
+
+def processes_file(results: Path) -> Path:
+    """How many processes measure each run that was given more than the configuration says."""
+    return results / "plan" / "processes.json"
+
+
+def planned_records(results: Path) -> list[dict[str, Any]]:
+    """The entries of all planned records, once for each experiment.
+
+    Each holds ``benchmark``, ``run``, ``path`` and ``sha256``; ``replicates``, a list with the path
+    and the hash of each further process; and ``counters`` with another path and hash where the run
+    has any.
+
+    Raises:
+        OSError, ValueError, KeyError: there is no plan, or it cannot be read.
+    """
+    names = planned_experiments(results)
+    return _entries(read_json(records_file(results, name)) for name in names)
+
+
+def planned_documents(documents: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """As `planned_records`, of a plan that is not written yet: its documents by their paths."""
+    folder = ("plan", "records")
+    return _entries(
+        document for name, document in documents.items() if Path(name).parts[-3:-1] == folder
+    )
+
+
+def _entries(plans: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The entries of the plans of experiments, each with its benchmark."""
+    return [
+        {"benchmark": plan["benchmark"], **entry} for plan in plans for entry in plan["records"]
+    ]
+
+
+def process_files(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The path and the hash of the record of each process that an entry of a plan names."""
+    return [entry, *entry.get("replicates", ())]
+
+
+def record_paths(entries: Iterable[Mapping[str, Any]]) -> list[Path]:
+    """The files of the records and counters that entries of plans name, each once, by name."""
+    parts = [part for entry in entries for part in (*process_files(entry), entry.get("counters"))]
+    return sorted({Path(part["path"]) for part in parts if part}, key=lambda path: path.name)

@@ -1,0 +1,510 @@
+"""The plan: which runs the configuration asks for, and the file that holds each one's record.
+
+A local record carries its identity in its name (`flashlab.plan.identity`). A recorded dataset is
+looked up in its manifest instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flashlab import nsight
+from flashlab.benchmarks.implementations import Implementation
+from flashlab.benchmarks.model import Benchmark
+from flashlab.plan import identity
+from flashlab.plan.datasets import Dataset
+from flashlab.plan.machines import HERE, Machine
+from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY
+from flashlab.proof import NONCE
+from flashlab.records import COUNTERS
+from flashlab.runs import Run
+
+
+class PlanError(Exception):
+    """The plan cannot be made: a dataset lacks records."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run and the file of its record; `sha256` only where a manifest vouches for the file.
+
+    `process` numbers the process that measures it. That of number 0 has the others as `replicates`,
+    and `counters`, the file of the run's counters, where they are planned.
+    """
+
+    run: Run
+    path: Path
+    sha256: str | None = None
+    counters: PlannedRun | None = None
+    process: int = 0
+    replicates: tuple[PlannedRun, ...] = ()
+
+    @property
+    def processes(self) -> tuple[PlannedRun, ...]:
+        """The record of each process, in their order."""
+        return (self, *self.replicates)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: a quantity (such as time) of some implementations."""
+
+    quantity: str
+    implementations: tuple[str, ...]
+    supplement: bool
+    id: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A sweep of one parameter, as planned on one kind of device.
+
+    Counters are read of the runs of one that is `counted`.
+    `claimed` is empty but for the runs that only published claims are about (`plan_claims`): they
+    stand in place of a sweep, and no section shows them.
+    """
+
+    benchmark: Benchmark
+    name: str
+    title: dict[str, str]
+    sweep: str
+    problems: tuple[Mapping[str, Any], ...]
+    implementations: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    claimed: tuple[Run, ...] = ()
+    counted: bool = True
+
+    def runs(self, dtype: str, device: str) -> list[Run]:
+        """Every implementation at every set of parameters, or the claimed runs."""
+        if self.claimed:
+            return list(self.claimed)
+        return self._runs(self.problems, self.implementations, dtype, device)
+
+    def counted_runs(self, names: Collection[str], dtype: str, device: str) -> list[Run]:
+        """The runs to count: the ends and the middle of the sweep, of these names."""
+        if not self.counted:
+            return []
+        variants = [tuple(p[v.name] for v in self.benchmark.variants) for p in self.problems]
+        chosen: list[Mapping[str, Any]] = []
+        for variant in dict.fromkeys(variants):
+            along = [p for p, own in zip(self.problems, variants, strict=True) if own == variant]
+            positions = {0, len(along) // 2, len(along) - 1}
+            chosen += [along[position] for position in sorted(positions)]
+        own = [name for name in self.implementations if name in names]
+        return self._runs(chosen, own, dtype, device)
+
+    def _runs(
+        self, problems: Iterable[Mapping[str, Any]], names: Sequence[str], dtype: str, device: str
+    ) -> list[Run]:
+        common = {"dtype": dtype, "device": device}
+        return [
+            Run.of(self.benchmark, {"implementation": name, **problem, **common})
+            for problem in problems
+            for name in names
+        ]
+
+
+def _problems(
+    benchmark: Benchmark, sweep: str, block: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], ...]:
+    """The parameters of a config block: lists go together, value by value; variants cross them."""
+    count = len(block[sweep])
+    crossed = {
+        variant.name: value if isinstance(value := block[variant.name], list) else [value]
+        for variant in benchmark.variants
+    }
+    columns = {
+        key: value if isinstance(value, list) else [value] * count
+        for key, value in block.items()
+        if key not in crossed
+    }
+    return tuple(
+        benchmark.complete(
+            {
+                **{key: column[i] for key, column in columns.items()},
+                **dict(zip(crossed, values, strict=True)),
+            }
+        )
+        for values in itertools.product(*crossed.values())
+        for i in range(count)
+    )
+
+
+def _figures(experiment: Mapping[str, Any]) -> tuple[Figure, ...]:
+    figures = []
+    for group in ("figures", "supplement"):
+        for entry in experiment[group]:
+            chosen = () if isinstance(entry, str) else tuple(entry.get("implementations", ()))
+            metric = entry if isinstance(entry, str) else entry["metric"]
+            figures.append(
+                Figure(
+                    quantity=metric,
+                    implementations=chosen or tuple(experiment["implementations"]),
+                    supplement=group == "supplement",
+                    id="-".join([metric, *(name.lower() for name in chosen)]),
+                )
+            )
+    return tuple(figures)
+
+
+def experiments(config: Mapping[str, Any], benchmark: Benchmark, device: str) -> list[Experiment]:
+    """The experiments of a resolved configuration on a kind of device, the summary first."""
+    summary = config["summary"]
+    planned = [
+        Experiment(
+            benchmark=benchmark,
+            name=SUMMARY,
+            title={},
+            sweep="",
+            problems=(benchmark.complete(summary[device]),),
+            implementations=tuple(summary["implementations"]),
+            figures=(),
+        )
+    ]
+    for experiment in config["experiments"]:
+        planned.append(
+            Experiment(
+                benchmark=benchmark,
+                name=experiment["name"],
+                title=experiment["title"],
+                sweep=experiment["sweep"],
+                problems=_problems(benchmark, experiment["sweep"], experiment[device]),
+                implementations=tuple(experiment["implementations"]),
+                figures=_figures(experiment),
+                counted=experiment.get("counted", True),
+            )
+        )
+    return planned
+
+
+def value_on(value: Any, device: str) -> Any:
+    """What a key of the configuration is on a kind of device: the same on each, or one for each."""
+    return value[device] if isinstance(value, Mapping) and device in value else value
+
+
+ENERGY = "energy_seconds"
+"""Setting of how long each pass runs on a GPU for its energy; 0 for not at all."""
+
+
+def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """The measuring protocol of a resolved configuration on a kind of device, with its settings.
+
+    A grader's word (`flashlab.proof`) is a part of it, so that another word measures again: a
+    record that was there before the word was given would prove nothing.
+    """
+    measure = config["measure"]
+    name = measure["protocol"]
+    settings = {key: value_on(value, device) for key, value in measure[name].items()}
+    if device == "cpu" or not settings.get(ENERGY):  # a protocol without it is that of before
+        settings.pop(ENERGY, None)
+    proof = {NONCE: config[NONCE]} if NONCE in config else {}
+    return {"name": name, **settings, "timeout_s": measure["timeout_s"], **proof}
+
+
+def counters_protocol(benchmark: Benchmark, version: str, timeout_s: float) -> dict[str, Any]:
+    """The protocol by which this version of Nsight Compute reads a benchmark's counters."""
+    counted = {metric.quantity.name for metric in benchmark.all_counters("cuda")}
+    metrics = sorted(nsight.metrics_for(counted).values())
+    return {"name": COUNTERS, "ncu": version, "metrics": metrics, "timeout_s": timeout_s}
+
+
+def operators_protocol(timeout_s: float) -> dict[str, Any]:
+    """The protocol by which the operators of runs on a CPU are counted."""
+    return {"name": COUNTERS, "profiler": "torch.profiler", "timeout_s": timeout_s}
+
+
+def with_counters(
+    planned: Mapping[Run, PlannedRun], counters: Mapping[Run, PlannedRun]
+) -> dict[Run, PlannedRun]:
+    """The planned runs, each with its planned counters if it has any."""
+    return {run: replace(entry, counters=counters.get(run)) for run, entry in planned.items()}
+
+
+def recorded_counters(runs: Iterable[Run], dataset: Dataset) -> dict[Run, PlannedRun]:
+    """The counters that a dataset holds of any of these runs."""
+    return {
+        run: PlannedRun(run, entry.path, entry.sha256)
+        for run in dict.fromkeys(runs)
+        if (entry := dataset.find_counters(run))
+    }
+
+
+def measuring_order(
+    benchmark: Benchmark, planned: PlannedRun, protocol: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the command ``measure`` is told to measure for a record."""
+    return {
+        "benchmark": benchmark.name,
+        "run": planned.run.to_json(),
+        "protocol": dict(protocol),
+        "process": planned.process,
+    }
+
+
+def plan_local(
+    benchmark: Benchmark,
+    runs: Sequence[Run],
+    protocol: Mapping[str, Any],
+    implementations: Mapping[str, Implementation],
+    records: Path,
+    replicates: Callable[[Run], int] = lambda run: 1,
+    on: Machine = HERE,
+) -> dict[Run, PlannedRun]:
+    """Each run once, with the files in `records` that the identities of its processes name.
+
+    `replicates` gives the number of a run's processes, `on` the machine that is to measure them.
+    """
+
+    def planned(run: Run, process: int) -> PlannedRun:
+        implementation = implementations[run.implementation]
+        decided_by = identity.identity(benchmark, run, protocol, implementation, process, on)
+        path = records / identity.record_name(run, decided_by)
+        return PlannedRun(run, path, process=process)
+
+    found = {}
+    for run in dict.fromkeys(runs):
+        first, *others = (planned(run, process) for process in range(replicates(run)))
+        found[run] = replace(first, replicates=tuple(others))
+    return found
+
+
+def plan_recorded(
+    runs: Sequence[Run], protocol: str, dataset: Dataset, where: str
+) -> dict[Run, PlannedRun]:
+    """Each run once, with its file in the dataset; PlanError lists the runs that it lacks."""
+    found, missing = {}, []
+    for run in dict.fromkeys(runs):
+        entries = dataset.find(run, protocol)
+        if not entries:
+            missing.append(run)
+        else:
+            found[run] = with_replicates(
+                PlannedRun(run, entry.path, entry.sha256, process=entry.process)
+                for entry in entries
+            )
+    if missing:
+        lines = "\n  ".join(str(run) for run in missing)
+        raise PlanError(
+            f"The dataset {where} lacks {len(missing)} of the {len(found) + len(missing)} runs "
+            f"that the configuration asks for:\n  {lines}\n"
+            "Remove these shapes or implementations from the configuration, or measure them."
+        )
+    return found
+
+
+def with_replicates(processes: Iterable[PlannedRun]) -> PlannedRun:
+    """A run with all of its processes, of which there is at least one."""
+    first, *others = sorted(processes, key=lambda planned: planned.process)
+    return replace(first, replicates=tuple(others))
+
+
+def record_files(planned: Iterable[PlannedRun]) -> list[Path]:
+    """The files of these runs' records and counters."""
+    parts = [part for entry in planned for part in (*entry.processes, entry.counters)]
+    return [part.path for part in parts if part is not None]
+
+
+def plan_claims(
+    benchmark: Benchmark,
+    claimed: Collection[Run],
+    held: Iterable[tuple[str, PlannedRun]],
+    planned: Mapping[Run, PlannedRun],
+) -> list[tuple[Experiment, dict[Run, PlannedRun]]]:
+    """The records that published claims are about and no experiment plans.
+
+    Args:
+        benchmark: the benchmark that the claims are about.
+        claimed: the runs that the claims compare.
+        held: the dataset's records, one for each process, each with the name of its protocol.
+        planned: the records that the experiments plan.
+
+    Returns:
+        An experiment for each protocol, since a table holds a run once, with its runs' records.
+    """
+    taken = {part.path for entry in planned.values() for part in entry.processes}
+    processes: dict[str, dict[Run, list[PlannedRun]]] = {}
+    for protocol, entry in held:
+        if entry.run in claimed and entry.path not in taken:
+            processes.setdefault(protocol, {}).setdefault(entry.run, []).append(entry)
+    by_protocol = {
+        protocol: {run: with_replicates(entries) for run, entries in of.items()}
+        for protocol, of in processes.items()
+    }
+    return [
+        (
+            Experiment(
+                benchmark=benchmark,
+                name=f"{CLAIMS_PREFIX}{protocol}",
+                title={},
+                sweep="",
+                problems=(),
+                implementations=tuple(sorted({run.implementation for run in entries})),
+                figures=(),
+                claimed=tuple(sorted(entries)),
+            ),
+            entries,
+        )
+        for protocol, entries in sorted(by_protocol.items())
+    ]
+
+
+def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:
+    """PlanError listing the records in a dataset's manifest whose files are missing."""
+    missing = [path.as_posix() for path in record_files(planned) if not path.is_file()]
+    if missing:
+        lines = "\n  ".join(missing)
+        raise PlanError(
+            f"The dataset {where} lacks {len(missing)} of its records:\n  {lines}\n"
+            "Restore them (git checkout, or a copy): recorded datasets are not measured again."
+        )
+
+
+# The plan's documents
+
+
+def _by_parameters(runs: Sequence[Run]) -> list[Run]:
+    """Runs in the tables' order, which puts those that are compared next to one another."""
+    return sorted(runs, key=lambda run: (tuple(run.values()), run.implementation))
+
+
+def _source(implementation: Implementation, recorded: bool) -> dict[str, str]:
+    """What a record's kernel is compared with, to see whether it has changed since.
+
+    Some recorded datasets hold only the hash of the kernel's file. Elsewhere that hash is left out,
+    so that a changed comment in a kernel reruns no table.
+    """
+    digest = {"digest": implementation.digest}
+    return {**digest, "sha256": implementation.sha256} if recorded else digest
+
+
+def _record_entry(entry: PlannedRun) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "run": entry.run.to_json(),
+        "path": entry.path.as_posix(),
+        "sha256": entry.sha256,
+    }
+    if entry.replicates:
+        found["replicates"] = [
+            {"path": other.path.as_posix(), "sha256": other.sha256} for other in entry.replicates
+        ]
+    if entry.counters:
+        path = entry.counters.path.as_posix()
+        found["counters"] = {"path": path, "sha256": entry.counters.sha256}
+    return found
+
+
+def records_document(
+    experiment: Experiment,
+    planned: Mapping[Run, PlannedRun],
+    implementations: Mapping[str, Implementation],
+    dtype: str,
+    device: str,
+    is_anonymous: bool = False,
+) -> dict[str, Any]:
+    """What the tables of an experiment are made of, as ``plan/records/<experiment>.json``.
+
+    Sorted, so that the tables do not depend on the order in which the experiment lists its parts.
+    ``anonymous`` is there only where it is wanted.
+    """
+    recorded = any(entry.sha256 is not None for entry in planned.values())
+    return {
+        "benchmark": experiment.benchmark.name,
+        "sources": {
+            name: _source(implementations[name], recorded)
+            for name in sorted(experiment.implementations)
+        },
+        "records": [
+            _record_entry(planned[run]) for run in _by_parameters(experiment.runs(dtype, device))
+        ],
+        **({"anonymous": True} if is_anonymous else {}),
+    }
+
+
+FIXED_STYLES = (
+    *("Pytorch", "Flash2", "SdpaMath", "SdpaEfficient"),
+    *("SdpaCudnn", "Flex", "Flash4", "FlashLab"),
+)
+"""The implementations that have the same colour and marker in every report, by their number."""
+
+
+def _implementations_of(config: Mapping[str, Any]) -> list[str]:
+    """The implementations in the order in which the experiments name them.
+
+    The headline's own order does not count, so that exchanging two of its columns redraws
+    nothing.
+    """
+    shown = [name for block in config["experiments"] for name in block["implementations"]]
+    return list(dict.fromkeys([*shown, *sorted(config["summary"]["implementations"])]))
+
+
+def style_numbers(names: Iterable[str]) -> dict[str, int]:
+    """The number of each implementation's colour and marker: the fixed one, or the next free."""
+    fixed = {name: number for number, name in enumerate(FIXED_STYLES)}
+    names = list(names)
+    taken = {fixed[name] for name in names if name in fixed}
+    free = (number for number in itertools.count() if number not in taken)
+    return {name: fixed[name] if name in fixed else next(free) for name in names}
+
+
+def _step(implementation: Implementation) -> dict[str, Any]:
+    """What an implementation goes beyond, and by what; empty for one that is no such step."""
+    if implementation.idea is None:
+        return {}
+    return {"previous": implementation.previous, "idea": implementation.idea}
+
+
+def experiment_document(
+    experiment: Experiment,
+    implementations: Mapping[str, Implementation],
+    config: Mapping[str, Any],
+    dtype: str,
+    device: str,
+) -> dict[str, Any]:
+    """What the later stages need to know of an experiment, as ``plan/experiments/<name>.json``.
+
+    ``style`` numbers an implementation's colour and marker (`style_numbers`).
+    ``emphasised`` are the implementations that a figure with many lines draws in colour: the
+    baseline, those of the headline, and those whose counters explain their times.
+    """
+    order = list(dict.fromkeys([*_implementations_of(config), *experiment.implementations]))
+    numbers = style_numbers(order)
+    names = list(experiment.implementations)
+    if experiment.name == SUMMARY:
+        names.sort(key=order.index)
+    return {
+        "benchmark": experiment.benchmark.name,
+        "name": experiment.name,
+        "title": experiment.title,
+        "sweep": experiment.sweep,
+        "baseline": config["baseline"],
+        "emphasised": [
+            name
+            for name in names
+            if name == config["baseline"]
+            or name in config["summary"]["implementations"]
+            or name in config["counted"]
+        ],
+        "implementations": [
+            {
+                "name": name,
+                "style": numbers[name],
+                "label": implementations[name].label_on(device),
+                **_step(implementations[name]),
+            }
+            for name in names
+        ],
+        "runs": [run.to_json() for run in _by_parameters(experiment.runs(dtype, device))],
+        "figures": [
+            {
+                "id": figure.id,
+                "quantity": figure.quantity,
+                "implementations": list(figure.implementations),
+                "supplement": figure.supplement,
+            }
+            for figure in experiment.figures
+        ],
+    }

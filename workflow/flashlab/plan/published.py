@@ -1,0 +1,192 @@
+"""The published claims: their file, read and checked, and the runs that each is tested on."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import jsonschema.exceptions
+import yaml
+
+from flashlab.benchmarks.model import Benchmark, UnknownNameError, Value
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.runs import Run
+
+CLAIMS = Path(__file__).parents[3] / "data" / "published" / "claims.yaml"
+SCHEMA = Path(__file__).parents[2] / "schemas" / "claims.schema.json"
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, at every call
+
+
+def figures_file(benchmark: Benchmark) -> Path:
+    """The file of the figures that documents give of a benchmark's runs; it may not exist."""
+    return CLAIMS.with_name(f"{benchmark.name}.csv")
+
+
+SAMPLED = "sampled"
+"""The protocol whose records hold samples, and so have intervals."""
+
+
+class ClaimsError(Exception):
+    """A file of claims that cannot be read, or is none by its schema."""
+
+
+def read_claims(path: Path) -> dict[str, Any]:
+    """The published claims and their sources, checked against their schema.
+
+    Raises:
+        ClaimsError: with one message: what is wrong, and where.
+    """
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    try:
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ClaimsError(f"{path}: the published claims cannot be read: {error}") from error
+    problem = jsonschema.exceptions.best_match(
+        jsonschema.Draft202012Validator(schema).iter_errors(document)
+    )
+    if problem is not None:
+        key = ".".join(str(part) for part in problem.absolute_path) or "the document"
+        raise ClaimsError(f"{path}: {key}: {problem.message}")
+    try:
+        for name in _benchmarks(document):
+            benchmark = find_benchmark(name)
+            _check_names(claims_of(document, benchmark), benchmark)
+    except UnknownNameError as error:
+        raise ClaimsError(f"{path}: {error}") from error
+    names = [claim["id"] for claim in document["claims"]]
+    for claim in document["claims"]:
+        if claim["source"] not in document["sources"]:
+            raise ClaimsError(f"{path}: {claim['id']}: there is no source {claim['source']}")
+        if names.count(claim["id"]) > 1:
+            raise ClaimsError(f"{path}: {claim['id']} names two claims; rename one")
+    found: dict[str, Any] = document
+    return found
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A figure that a document gives of a run on a device, in the metric's unit.
+
+    `named` is what the document calls the implementation; `parameters` are the run's without the
+    nominal ones.
+    """
+
+    device: str
+    implementation: str
+    named: str
+    parameters: Mapping[str, Value]
+    metric: str
+    value: float
+
+
+def read_figures(benchmark: Benchmark) -> list[PublishedFigure]:
+    """The published figures of a benchmark's runs, in the order of their file; none without one."""
+    path = figures_file(benchmark)
+    if not path.is_file():
+        return []
+    given = [parameter for parameter in benchmark.given if not parameter.nominal]
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            PublishedFigure(
+                device=row["device"],
+                implementation=row["implementation"],
+                named=row["named"],
+                parameters={
+                    p.name: row[p.name] == "true" if p.kind is bool else p.kind(row[p.name])
+                    for p in given
+                },
+                metric=benchmark.metric(row["metric"]).name,
+                value=float(row["value"]),
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+def _benchmarks(document: Mapping[str, Any]) -> list[str]:
+    """The names of the benchmarks that the claims are about."""
+    own = (claim["benchmark"] for claim in document["claims"] if "benchmark" in claim)
+    return list(dict.fromkeys([document["benchmark"], *own]))
+
+
+def claims_of(document: Mapping[str, Any], benchmark: Benchmark) -> dict[str, Any]:
+    """The document with the claims about a benchmark alone, which all of its claims are then about.
+
+    A claim is about the benchmark that it names, or else about that of the document. `dtype` is
+    that of the runs of every benchmark, or one for each.
+    """
+    default = document["benchmark"]
+    claims = [c for c in document["claims"] if c.get("benchmark", default) == benchmark.name]
+    dtype = document["dtype"]
+    if isinstance(dtype, Mapping):
+        dtype = dtype.get(benchmark.name)
+    return {**document, "benchmark": benchmark.name, "dtype": dtype, "claims": claims}
+
+
+def _check_names(document: Mapping[str, Any], benchmark: Benchmark) -> None:
+    """UnknownNameError for a metric or parameter that the claims' benchmark does not declare."""
+    for test in (claim["test"] for claim in document["claims"] if "test" in claim):
+        for name in test["metrics"]:
+            benchmark.metric(name)
+        for keys in (*test["terms"], *test["at"]):
+            for name in keys.keys() - {"implementation"}:
+                benchmark.parameter(name)
+
+
+def _places(at: Mapping[str, Any], benchmark: Benchmark) -> list[dict[str, Any]]:
+    """The combinations of a test's values: lists of sizes go together, variants cross them."""
+    variants = {parameter.name for parameter in benchmark.variants}
+    lists = {key: value for key, value in at.items() if isinstance(value, list)}
+    crossed = {key: lists.pop(key) for key in sorted(variants & lists.keys())}
+    count = max(map(len, lists.values()), default=1)
+    places = [{**at, **{key: values[i] for key, values in lists.items()}} for i in range(count)]
+    return [
+        {**place, **dict(zip(crossed, values, strict=True))}
+        for place in places
+        for values in itertools.product(*crossed.values())
+    ]
+
+
+def asked_comparisons(
+    document: Mapping[str, Any], test: Mapping[str, Any]
+) -> list[tuple[str, tuple[Run, ...]]]:
+    """The comparisons that a test asks for: a metric, and one, two or four runs."""
+    benchmark = find_benchmark(document["benchmark"])
+    kind = {"dtype": document["dtype"], "device": document["device"]}
+    return [
+        (metric, tuple(Run.of(benchmark, {**kind, **place, **term}) for term in test["terms"]))
+        for at, metric in itertools.product(test["at"], test["metrics"])
+        for place in _places(at, benchmark)
+    ]
+
+
+def claim_protocols(claim_source: Mapping[str, Any], has_figure: bool) -> list[str]:
+    """The protocols by whose records a claim of this source is tested, in order.
+
+    A published figure is compared first with the figure that the document's own way of timing
+    gives; a direction is decided by samples, which have intervals.
+    """
+    own = claim_source.get("protocol", SAMPLED)
+    return list(dict.fromkeys([own, SAMPLED] if has_figure else [SAMPLED, own]))
+
+
+def claimed_protocols(document: Mapping[str, Any]) -> set[str]:
+    """The protocols by whose records any claim is tested."""
+    return {SAMPLED, *(source.get("protocol", SAMPLED) for source in document["sources"].values())}
+
+
+def claimed_runs(document: Mapping[str, Any]) -> set[Run]:
+    """Every run that the test of some claim asks for."""
+    return {
+        run
+        for claim in document["claims"]
+        if "test" in claim
+        for _, runs in asked_comparisons(document, claim["test"])
+        for run in runs
+    }

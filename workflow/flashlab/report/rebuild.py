@@ -1,0 +1,204 @@
+"""A report made again from the data attached to it, by the same stages, in a folder of its own.
+
+Statistics are computed from the records' samples; no attached table, finding or figure is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+from flashlab.analysis.derive import write_findings
+from flashlab.analysis.tables import write_tables
+from flashlab.benchmarks.implementations import implementations_of
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.files import write_json
+from flashlab.plan import planning as plan
+from flashlab.plan.datasets import dataset_folder
+from flashlab.plan.plan_files import experiment_file, records_file, results_of
+from flashlab.plan.published import CLAIMS, claimed_runs, claims_of, read_claims
+from flashlab.plan.source import LOCAL
+from flashlab.records import COUNTERS, RecordError, parse_record
+from flashlab.report.attached import (
+    CEILINGS,
+    CONFIG,
+    FINDINGS,
+    MANIFEST,
+    RECORDS,
+    AttachmentError,
+    attachment,
+    parsed,
+    read_config,
+    read_records,
+    read_remarks,
+)
+from flashlab.report.attachments import Given
+from flashlab.report.render import write_report
+from flashlab.report.software import differing_parts, is_software, software
+from flashlab.runs import Run
+
+LANGUAGES = Path("plan", "languages.json")
+
+
+def _records_folder(config: Mapping[str, Any]) -> Path:
+    """The folder of the report's records, whose paths are in the tables."""
+    dataset = config["dataset"]
+    if dataset == LOCAL or "import" in config:
+        return _results(config) / "records"
+    return dataset_folder(Path("data"), dataset, find_benchmark(config["benchmark"])) / "records"
+
+
+def _results(config: Mapping[str, Any]) -> Path:
+    return results_of(config["dataset"], find_benchmark(config["benchmark"]))
+
+
+Attached = Mapping[tuple[Run, str], plan.PlannedRun]
+"""The attached records, by run and protocol, each with those of the run's other processes."""
+
+
+def _write_records(records: Mapping[str, Any], folder: Path) -> Attached:
+    attached: dict[tuple[Run, str], dict[int, plan.PlannedRun]] = {}
+    for name, document in records.items():
+        try:
+            record = parse_record(document, name)
+        except RecordError as error:
+            raise AttachmentError(str(error)) from error
+        process = record.process
+        processes = attached.setdefault((record.run, str(record.protocol["name"])), {})
+        if process in processes:
+            raise AttachmentError(f"{name}: {record.run} is attached twice")
+        write_json(folder / name, document)
+        processes[process] = plan.PlannedRun(record.run, folder / name, process=process)
+    return {key: plan.with_replicates(found.values()) for key, found in attached.items()}
+
+
+def _planned(
+    experiments: Sequence[plan.Experiment],
+    attached: Attached,
+    kind: tuple[str, str],
+    protocol: str,
+) -> dict[Run, plan.PlannedRun]:
+    """The record of each run of the experiments, by this protocol where it is attached by it.
+
+    Its counters come with it.
+    """
+    found, counters = {}, {}
+    for run in {run for experiment in experiments for run in experiment.runs(*kind)}:
+        by_protocol = {name: entry for (of, name), entry in attached.items() if of == run}
+        if own := by_protocol.pop(COUNTERS, None):
+            counters[run] = own
+        if by_protocol:
+            found[run] = by_protocol.get(protocol) or next(iter(by_protocol.values()))
+    return plan.with_counters(found, counters)
+
+
+def _write_plans(
+    config: Mapping[str, Any], attached: Attached, results: Path
+) -> list[plan.Experiment]:
+    benchmark = find_benchmark(config["benchmark"])
+    implementations = implementations_of(benchmark)
+    kinds = {(run.dtype, run.device) for run, _ in attached}
+    if len(kinds) != 1:
+        raise AttachmentError(
+            "the records must be of one device and one number format; found "
+            + (" and ".join(f"{dtype} on {device}" for dtype, device in sorted(kinds)) or "none")
+        )
+    ((dtype, device),) = kinds
+    kind = dtype, device
+    experiments = plan.experiments(config, benchmark, device)
+    planned = _planned(experiments, attached, kind, config["measure"]["protocol"])
+    held = [
+        (name, part)
+        for (_, name), entry in attached.items()
+        if name != COUNTERS
+        for part in entry.processes
+    ]
+    claimed = claimed_runs(claims_of(read_claims(CLAIMS), benchmark))
+    of_claims = plan.plan_claims(benchmark, claimed, held, planned)
+    planning = [*((experiment, planned) for experiment in experiments), *of_claims]
+    wanted = {run for experiment in experiments for run in experiment.runs(*kind)}
+    used = {path for _, entries in planning for path in plan.record_files(entries.values())}
+    parts = [part for entry in attached.values() for part in entry.processes]
+    extra = {part.run for part in parts if part.path not in used}
+    if differing := (wanted - planned.keys()) | extra:
+        lacking = ", ".join(map(str, sorted(differing)[:3]))
+        raise AttachmentError(
+            f"the attached records are not the runs that {CONFIG} asks for; they differ in "
+            f"{lacking}"
+        )
+    for experiment, entries in planning:
+        write_json(
+            experiment_file(results, experiment.name),
+            plan.experiment_document(experiment, implementations, config, *kind),
+        )
+        write_json(
+            records_file(results, experiment.name),
+            plan.records_document(
+                experiment, entries, implementations, *kind, config.get("anonymous", False)
+            ),
+        )
+    write_json(results / LANGUAGES, config["languages"])
+    names = [experiment.name for experiment, _ in planning]
+    write_json(results / "plan" / "experiments.json", names)
+    return [experiment for experiment, _ in planning]
+
+
+def _run_stages(
+    experiments: Sequence[plan.Experiment], results: Path, ceilings: Path | None
+) -> None:
+    """Run the stages from records to figures, as the rules do."""
+    plans = [experiment_file(results, experiment.name) for experiment in experiments]
+    for experiment, plan_file in zip(experiments, plans, strict=True):
+        tables = results / "tables" / experiment.name
+        write_tables(records_file(results, experiment.name), tables)
+        if experiment.figures:
+            figures = results / "figures" / experiment.name
+            draw_figures(plan_file, results / "tables", results / LANGUAGES, figures)
+    findings, languages = results / FINDINGS, results / LANGUAGES
+    write_findings(plans, results / "tables", CLAIMS, ceilings, findings)
+    overview = results / "overview"
+    draw_overview(plans, results / "tables", findings, ceilings, languages, overview)
+
+
+def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:
+    """What the manifest says rendered the report, None where it states nothing in that form."""
+    manifest = parsed(attachment(attachments, MANIFEST), MANIFEST)
+    stated = manifest.get("software") if isinstance(manifest, dict) else None
+    return stated if is_software(stated) else None
+
+
+def other_software(attachments: Mapping[str, bytes]) -> list[str]:
+    """The parts of the stated software that are others than here, such as ``weasyprint``."""
+    return differing_parts(stated_software(attachments))
+
+
+def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
+    """The report that the attached data give: its PDF, made in `folder` by the stages of the rules.
+
+    Raises:
+        AttachmentError: the attached configuration or records are malformed, or do not belong
+            together.
+    """
+    config = read_config(attachments)
+    rendered_by = stated_software(attachments) if MANIFEST in attachments else None
+    given = Given(
+        read_remarks(attachments, config),
+        attachment(attachments, RECORDS),
+        rendered_by or software(),
+    )
+    records, results = read_records(attachments), _results(config)
+    with chdir(folder):
+        written = _write_records(records, _records_folder(config))
+        ceilings = None
+        if CEILINGS in attachments:
+            ceilings = Path(CEILINGS)
+            ceilings.write_bytes(attachments[CEILINGS])
+        experiments = _write_plans(config, written, results)
+        _run_stages(experiments, results, ceilings)
+        config_file, output = Path(CONFIG), Path("report.pdf")
+        config_file.write_bytes(attachments[CONFIG])
+        write_report(config_file, results, ceilings, output, given)
+        return output.read_bytes()

@@ -1,0 +1,1 @@
+"""Statements in words: typed values, and who tells them in a language."""

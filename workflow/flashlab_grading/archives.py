@@ -1,0 +1,183 @@
+"""Archives that were handed in unopened: their members, within bounds, without writing any.
+
+An archive may be a bomb, name files outside its folder, or hold links; its members are read into
+memory one at a time and never extracted. A report's PDF is an archive of the attached records.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import re
+import stat
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePosixPath
+
+from flashlab.report.attached import CONFIG, RECORDS, parsed, read_records
+from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError
+from flashlab_grading.report_pdf import UnsoundPdfError, attachments_of
+
+MAX_ARCHIVE_BYTES = 32 * 1024**2
+"""Largest archive that is opened."""
+
+MAX_UNPACKED_BYTES = 128 * 1024**2
+"""Most bytes that a compressed tar may expand to."""
+
+MAX_MEMBERS = 20_000
+
+_TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+REPORT = ".pdf"
+OPENED = (".zip", *_TARS, REPORT)
+UNKNOWN = (".7z", ".rar", ".gz", ".zst", ".tar.zst")
+_SPECIAL_FLAGS = 0x1  # an encrypted member
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in an archive: its path, how to read its first bytes, and the size that it states.
+
+    `problem` is why it is refused, if it is.
+    """
+
+    path: str
+    read: Callable[[int], bytes]
+    size: int
+    problem: UnsoundFileError | None = None
+
+
+def is_archive(name: str) -> bool:
+    """Whether a file's name is that of an archive, of a kind that can be opened or not."""
+    return name.lower().endswith((*OPENED, *UNKNOWN))
+
+
+def without_suffix(name: str) -> str:
+    """An archive's name without what makes it one: ``ann.tar.gz`` is ann."""
+    return re.sub(r"(\.tar)?\.[a-z0-9]+\Z", "", name, flags=re.IGNORECASE)
+
+
+def _checked_path(name: str) -> str:
+    path = PurePosixPath(name.replace("\\", "/"))
+    drive = path.parts and re.match("[A-Za-z]:", path.parts[0])
+    if path.is_absolute() or ".." in path.parts or drive or not path.parts:
+        raise UnsoundFileError("form.archive_path", value=name[:200])
+    return str(path)
+
+
+def _member(name: str, is_link: bool, read: Callable[[int], bytes], size: int) -> Member:
+    try:
+        path = _checked_path(name)
+        if is_link:
+            raise UnsoundFileError("form.link")
+    except UnsoundFileError as problem:
+        return Member(name, read, size, problem)
+    return Member(path, read, size)
+
+
+def _too_large(most: int) -> UnsoundFileError:
+    return UnsoundFileError("form.too_large", size=f"> {most}", most=str(most))
+
+
+def _read_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
+    if info.flag_bits & _SPECIAL_FLAGS:
+        raise UnsoundFileError("form.unreadable", reason="encrypted")
+    with archive.open(info) as file:
+        return file.read(most)
+
+
+def _zip_members(content: bytes) -> Iterator[Member]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for info in archive.infolist():
+            if not info.is_dir():
+                is_link = stat.S_ISLNK(info.external_attr >> 16)
+                read = partial(_read_zipped, archive, info)
+                yield _member(info.filename, is_link, read, info.file_size)
+
+
+def _unpacked(content: bytes) -> bytes:
+    for magic, module in ((b"\x1f\x8b", gzip), (b"BZh", bz2), (b"\xfd7zXZ", lzma)):
+        if content.startswith(magic):
+            with module.open(io.BytesIO(content)) as file:
+                unpacked: bytes = file.read(MAX_UNPACKED_BYTES + 1)
+            if len(unpacked) > MAX_UNPACKED_BYTES:
+                raise _too_large(MAX_UNPACKED_BYTES)
+            return unpacked
+    return content
+
+
+def _read_tarred(archive: tarfile.TarFile, info: tarfile.TarInfo, most: int) -> bytes:
+    file = archive.extractfile(info)
+    return b"" if file is None else file.read(most)
+
+
+def _tar_members(content: bytes) -> Iterator[Member]:
+    with tarfile.open(fileobj=io.BytesIO(_unpacked(content)), mode="r:") as archive:
+        for info in archive:
+            if not info.isdir():
+                read = partial(_read_tarred, archive, info)
+                yield _member(info.name, not info.isreg(), read, info.size)
+
+
+def _report_members(content: bytes) -> Iterator[Member]:
+    """The records of a report on attention; none of any other PDF, which is no fault."""
+    try:
+        attachments = attachments_of(content)
+    except UnsoundPdfError:
+        return
+    if not {CONFIG, RECORDS} <= attachments.keys():
+        return
+    config = parsed(attachments[CONFIG], CONFIG)
+    if isinstance(config, dict) and config.get("benchmark", "attention") == "attention":
+        for name, record in read_records(attachments).items():
+            text = json.dumps(record).encode()
+            yield _member(name, False, io.BytesIO(text).read, len(text))
+
+
+def members_of(name: str, content: bytes) -> Iterator[Member]:
+    """The files in an archive, in its own order; at most `MAX_MEMBERS`.
+
+    UnsoundFileError where it is of an unknown kind, damaged, or expands beyond bounds.
+    """
+    lower = name.lower()
+    if not lower.endswith(OPENED):
+        raise UnsoundFileError("form.archive_unknown")
+    kinds = {".zip": _zip_members, REPORT: _report_members}
+    members = kinds.get(lower[-4:], _tar_members)
+    with _damage():
+        for count, member in enumerate(members(content)):
+            if count == MAX_MEMBERS:
+                raise UnsoundFileError("form.too_many", most=str(MAX_MEMBERS))
+            yield member
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """UnsoundFileError in place of whatever the libraries make of hostile bytes."""
+    try:
+        yield
+    except (UnsoundFileError, MemoryError):
+        raise
+    except Exception as error:
+        reason = str(error)[:200] or type(error).__name__
+        raise UnsoundFileError("form.archive_damaged", reason=reason) from error
+
+
+def read_member(member: Member) -> bytes:
+    """The bytes of a member; UnsoundFileError where it is too large or cannot be read.
+
+    One that states its size is refused unread.
+    """
+    if not 0 <= member.size <= MAX_FILE_BYTES:
+        raise _too_large(MAX_FILE_BYTES)
+    with _damage():
+        content = member.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise _too_large(MAX_FILE_BYTES)
+    return content

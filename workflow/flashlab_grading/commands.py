@@ -1,0 +1,95 @@
+"""The commands of grading."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+from flashlab.cli import LANGUAGE, Command, option, path
+
+
+def _grade(order: Path, grades_file: Path, summary: Path, document: Path) -> None:
+    from flashlab_grading.stage import write_stage
+
+    grades = write_stage(order, grades_file, summary, document)
+    counts = Counter(line.verdict for line in grades.lines)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    print(f"{len(grades.summaries)} submissions: {said}")
+
+
+def _self_check(folder: Path, device: str | None, language: str) -> int:
+    from flashlab_grading.model import GradingError
+    from flashlab_grading.selfcheck import self_check
+
+    try:
+        return 0 if self_check(folder, device, language) else 1
+    except GradingError as error:
+        raise SystemExit(str(error)) from error
+
+
+def _verify(pdf: Path | None, order: Path | None) -> int:
+    """Verify in a process of its own, which is ended where it takes too much."""
+    from flashlab_grading.apart import LimitError, run_within_limits
+
+    given = ("--order", order) if order else ("--pdf", pdf)
+    command = (sys.executable, "-m", "flashlab", "verify-unlimited", *map(str, given))
+    try:
+        return run_within_limits(command)
+    except LimitError as error:
+        print(f"error: the report was not verified to its end: {error}", file=sys.stderr)
+        return 1
+
+
+VERIFIED = (
+    option("--pdf", type=Path, metavar="PATH", help="the report"),
+    option("--order", type=Path, help="what a Snakemake call is to verify, JSON"),
+)
+STATUSES = (
+    "Exit status: 0 if the report is consistent, 1 if it is not or is no report, 2 if the "
+    "command line is wrong, 3 if the data is consistent and another version rendered it."
+)
+
+COMMANDS = (
+    Command(
+        "grade",
+        _grade,
+        "Grade a folder of submissions.",
+        (
+            path("--order", "what to grade, JSON"),
+            path("--grades", "CSV file to write"),
+            path("--summary", "CSV file to write"),
+            path("--document", "the pages' content to write"),
+        ),
+    ),
+    Command(
+        "grades-pdf",
+        "flashlab_grading.sheets:write_pages",
+        "Render the grades as a PDF.",
+        (path("--document", "the pages' content"), path("--output", "PDF to write")),
+    ),
+    Command(
+        "verify",
+        _verify,
+        "Check a report against the data attached to it.",
+        one_of=VERIFIED,
+        epilog=STATUSES,
+    ),
+    Command(
+        "verify-unlimited",
+        "flashlab_grading.verification:write_verification",
+        "What verify does, without its limits of memory and time.",
+        one_of=VERIFIED,
+        epilog=STATUSES,
+    ),
+    Command(
+        "selfcheck",
+        _self_check,
+        "Check one submission before it is handed in.",
+        (
+            option("folder", type=Path, metavar="FOLDER", help="the submission, or its archive"),
+            option("--device", help="the class's GPU, for results that name none"),
+            LANGUAGE,
+        ),
+    ),
+)

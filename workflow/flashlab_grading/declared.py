@@ -1,0 +1,141 @@
+"""What a file is declared to be: by a row of ``runs.csv``, by its record, or by its name.
+
+A row of ``runs.csv`` takes precedence over a record, and a record over a name. What a name seems to
+say is a hint, which the numbers overrule (`identity`). Names are still read with caution: single
+letters (b16, n512, h32, e2048) count only if three of the four occur together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import PurePosixPath
+from typing import Any
+
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course import FLASH2, IMPLEMENTATIONS, RUNS_CSV, Claim, DeclaredRun
+from flashlab.devices import find_device
+from flashlab_grading.model import Declaration
+
+COURSE_DTYPE = "float16"
+FLASH_ATTN = "flash-attn"
+
+_SIZES = {
+    **dict.fromkeys(("bs", "batch", "batchsize"), "batch_size"),
+    **dict.fromkeys(("sl", "seq", "seqlen", "sequence", "seqlength"), "seq_len"),
+    **dict.fromkeys(("nh", "head", "heads", "numheads"), "num_heads"),
+    **dict.fromkeys(("ed", "emb", "embdim", "embedding"), "emb_dim"),
+}
+_LETTERS = {"b": "batch_size", "n": "seq_len", "h": "num_heads", "e": "emb_dim"}
+_JOINED = (
+    *(("batch", "size"), ("num", "heads"), ("seq", "len"), ("seq", "length"), ("emb", "dim")),
+    *(("flash", "attention"), ("flash", "attn")),
+)
+_CAUSAL = {"causal": True, "full": False, "noncausal": False, "nocausal": False}
+_NEGATIONS = ("no", "non", "not", "without", "wo")
+_FALSE = ("false", "0", "off", "no", "none")
+
+
+def device_is_gpu(name: str) -> bool:
+    """Whether a device is a GPU; a CPU is recognized by its name."""
+    return not re.search(r"\bcpus?\b", name, re.IGNORECASE)
+
+
+def kind_of_device(name: str | None) -> str | None:
+    """One name for all ways to write a known device's; any other name as it is."""
+    device = find_device(name)
+    return device.name if device else name
+
+
+def is_same_device(one: str, other: str | None) -> bool:
+    """Whether two names are of one kind of device; False where one is not known."""
+    return other is not None and kind_of_device(one) == kind_of_device(other)
+
+
+def of_row(row: DeclaredRun) -> Declaration:
+    """What a row of ``runs.csv`` declares."""
+    return Declaration(
+        RUNS_CSV,
+        row.implementation,
+        *(row.batch_size, row.seq_len, row.num_heads, row.emb_dim, row.causal),
+        device_name=row.device_name or None,
+        gpu=device_is_gpu(row.device_name),
+    )
+
+
+def of_record(claim: Claim) -> Declaration:
+    """What a record declares itself to be, which is a claim like any other.
+
+    If flash-attn was not installed, ``Flash2`` ran another kernel, which takes other memory.
+    """
+    run = claim.run
+    substituted = run.implementation == FLASH2 and not (claim.provider or FLASH_ATTN).startswith(
+        FLASH_ATTN
+    )
+    return Declaration(
+        "record",
+        run.implementation,
+        **asdict(Shape.of(run)),
+        device_name=claim.device_name,
+        gpu=run.device == "cuda" and run.dtype == COURSE_DTYPE and not substituted,
+    )
+
+
+def _words(name: str) -> Iterator[tuple[str, str]]:
+    """The words of a name, each with the number after it or ``""``; ``batch_size`` is one word."""
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    parts = re.findall("[a-z]+|[0-9]+", spaced)
+    i = 0
+    while i < len(parts):
+        if (*parts[i : i + 2],) in _JOINED:
+            parts[i : i + 2] = ["".join(parts[i : i + 2])]
+        following = parts[i + 1] if i + 1 < len(parts) else ""
+        if not parts[i].isdigit():
+            yield parts[i], following if following.isdigit() else ""
+        i += 1
+
+
+def _masks(words: Sequence[tuple[str, str]]) -> Iterator[bool]:
+    """The masks that the words name: ``causal``, ``no causal``, ``causal_0``, ``full``."""
+    for i, (word, number) in enumerate(words):
+        if word in _CAUSAL and number in ("", "0", "1"):
+            before = words[i - 1][0] if i else ""
+            after = number or (words[i + 1][0] if i + 1 < len(words) else "")
+            yield _CAUSAL[word] and before not in _NEGATIONS and after not in _FALSE
+
+
+def _read_part(name: str, is_file: bool) -> dict[str, set[Any]]:
+    """What a part of a path declares: values by attribute, several if it contradicts itself."""
+    found: dict[str, set[Any]] = {}
+    letters: dict[str, set[Any]] = {}
+    words = list(_words(name))
+    for word, number in words:
+        implementation = IMPLEMENTATIONS.get(word + number) or IMPLEMENTATIONS.get(word)
+        if implementation:
+            found.setdefault("implementation", set()).add(implementation)
+        elif 0 < len(number) <= 8 and int(number) and word in _SIZES:
+            found.setdefault(_SIZES[word], set()).add(int(number))
+        elif 0 < len(number) <= 8 and int(number) and word in _LETTERS:
+            letters.setdefault(_LETTERS[word], set()).add(int(number))
+    if len(letters) >= 3:
+        found = {**letters, **found}
+    masks = set(_masks(words))
+    # A folder named causal is the experiment, which has both masks.
+    return {**found, "causal": masks} if masks and is_file else found
+
+
+def of_name(path: str) -> Declaration:
+    """What a file's name declares or, for what it leaves out, the names of its folders.
+
+    ``exp3/batch_size/flash_bs16.json``: Flash2 and batch_size 16. Contradictory values count as
+    not given.
+    """
+    found: dict[str, Any] = {}
+    for depth, part in enumerate(reversed(PurePosixPath(path).parts)):
+        stem = re.sub(r"\.json\Z", "", part, flags=re.IGNORECASE)
+        for attribute, values in _read_part(stem, is_file=depth == 0).items():
+            # After a contradiction the folders above do not count either.
+            found.setdefault(attribute, values.pop() if len(values) == 1 else None)
+    stated = {attribute: value for attribute, value in found.items() if value is not None}
+    return Declaration("name", **stated, hinted=frozenset(stated))

@@ -1,0 +1,190 @@
+"""All checks over all submissions: from the order to the lines and the summary."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from flashlab_grading.arithmetic import check_arithmetic
+from flashlab_grading.claims import check_proofs, check_samples
+from flashlab_grading.coverage import check_coverage
+from flashlab_grading.fabrication import check_fabrication
+from flashlab_grading.identity import Candidate, Point, check_identity, settled_points
+from flashlab_grading.model import BADGES, CHECKS, Line, Result, Submission, Verdict, worst
+from flashlab_grading.physics import check_physics
+from flashlab_grading.plausibility import check_plausibility, class_outliers
+from flashlab_grading.reproduction import Measured, check_reproduction
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One submission: the worst verdict of each check, counts, and badges.
+
+    `checked` is how many of a check's lines came to a conclusion, and how many there are.
+    """
+
+    submission: str
+    device: str
+    files: int
+    verdicts: Mapping[str, Verdict]
+    checked: Mapping[str, tuple[int, int]]
+    counts: Mapping[Verdict, int]
+    badges: tuple[str, ...]
+
+    def is_part(self, check: str) -> bool:
+        """Whether a check was made of some files and not of others."""
+        done, total = self.checked[check]
+        return self.verdicts[check] == "not_checked" and 0 < done < total
+
+
+@dataclass(frozen=True)
+class Grades:
+    """The result of grading: every line, and a summary of each submission."""
+
+    lines: tuple[Line, ...]
+    summaries: tuple[Summary, ...]
+
+
+@dataclass(frozen=True)
+class CheckedSubmission:
+    """A submission's own checks, and what the checks against the class need.
+
+    `sound` are the files that no check refutes, and `points` those of them whose run is settled;
+    none of them holds samples any more.
+    """
+
+    submission: Submission
+    lines: list[Line]
+    sound: list[Result]
+    points: list[Point]
+
+    @property
+    def unsuspected(self) -> list[Point]:
+        """The points that the submission's own checks do not contradict."""
+        doubted = {
+            line.file
+            for line in self.lines
+            if line.verdict == "fail" or (line.verdict, line.check) == ("warn", "plausibility")
+        }
+        return [point for point in self.points if point.result.name not in doubted]
+
+
+def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubmission:
+    """Run every check that needs no other submission; `nonce` is the grader's word, if any.
+
+    A file that fails a check is left out of the later ones, so that one fault is reported once.
+    """
+    lines = list(submission.lines)
+    if nonce is not None:
+        lines += check_proofs(submission.results, nonce)
+    arithmetic = {r.name: check_arithmetic(r) for r in submission.results}
+    lines += arithmetic.values()
+    computed = [r for r in submission.results if arithmetic[r.name].verdict == "pass"]
+    for result in submission.results:
+        if arithmetic[result.name].verdict != "pass":
+            codes = ("identity.no_flops", "physics.no_flops")
+            lines += [Line("not_checked", code, result.name) for code in codes]
+    identified = check_identity(computed)
+    computed = list(identified.results)
+    lines += identified.lines
+    refuted = {line.file for line in identified.lines if line.verdict == "fail"}
+    no_candidates: tuple[Candidate, ...] = ()
+    impossible = set()
+    for result in computed:
+        families = no_candidates if result.name in refuted else identified.candidates[result.name]
+        line = check_physics(result, families)
+        lines.append(line)
+        if line.verdict == "fail":
+            impossible.add(result.name)
+    identifiable = [r for r in computed if r.name not in refuted]
+    sound = [r for r in identifiable if r.name not in impossible]
+    points = list(settled_points(sound, identified.candidates))
+    lines += check_plausibility(points)
+    lines += check_samples(submission.results)
+    sure = {r.name for r in identifiable}
+    doubted = [r for r in submission.results if r.name not in sure]
+    lines += check_coverage(identifiable, identified.candidates, doubted)
+    lines += check_fabrication(identifiable, points)
+    resolved = {r.name: r.without_samples() for r in (*submission.results, *computed)}
+    return CheckedSubmission(
+        replace(submission, results=tuple(resolved[r.name] for r in submission.results)),
+        [replace(line, submission=submission.name) for line in lines],
+        [resolved[r.name] for r in sound],
+        [replace(point, result=resolved[point.result.name]) for point in points],
+    )
+
+
+def _badges(own: CheckedSubmission) -> tuple[str, ...]:
+    """Which badges a submission has earned; each requires those before it.
+
+    A check that was not made of every file has not passed, except copies: a single submission
+    cannot be one.
+    """
+    lines = own.lines
+
+    def passed(check: str) -> bool:
+        verdicts = {line.verdict for line in lines if line.check == check}
+        return bool(verdicts) and verdicts <= {"pass", "warn"}
+
+    form = {line.verdict for line in lines if line.check == "form" and line.file}
+    copied = any(line.check == "copies" and line.verdict == "fail" for line in lines)
+    earned = (
+        form == {"pass"} and passed("coverage"),
+        not copied and all(map(passed, ("arithmetic", "identity", "physics", "plausibility"))),
+        passed("reproduction") and any(line.code == "reproduction.pass" for line in lines),
+    )
+    return BADGES[: next((i for i, has in enumerate(earned) if not has), len(BADGES))]
+
+
+def _summary(own: CheckedSubmission) -> Summary:
+    by_check: dict[str, list[Verdict]] = defaultdict(list)
+    for line in own.lines:
+        by_check[line.check].append(line.verdict)
+    verdicts = {check: worst(by_check[check]) for check in CHECKS}
+    checked = {
+        check: (sum(v != "not_checked" for v in by_check[check]), len(by_check[check]))
+        for check in CHECKS
+    }
+    return Summary(
+        own.submission.name,
+        own.submission.device_name or "",
+        len(own.submission.results),
+        verdicts,
+        checked,
+        Counter(line.verdict for line in own.lines),
+        _badges(own),
+    )
+
+
+def grade_checked(
+    checked: Iterable[CheckedSubmission],
+    measured: Sequence[Measured],
+    here: str,
+    published: Mapping[str, Sequence[Result]],
+) -> Grades:
+    """Compare submissions with one another and with what was measured, and sum up.
+
+    Args:
+        checked: the submissions with what their own checks found.
+        measured: the sample measured on this machine, empty where none was asked for.
+        here: the name of the device of this machine.
+        published: the results of recorded datasets, by the name under which they are reported.
+    """
+    owns = {own.submission.name: own for own in checked}
+    # Imported after the submissions' processes were forked, which need no copy of NumPy and SciPy.
+    from flashlab_grading.copies import copies_between
+
+    for line in class_outliers({name: own.unsuspected for name, own in owns.items()}):
+        owns[line.submission].lines.append(line)
+    results = {name: own.submission.results for name, own in owns.items()}
+    for line in copies_between(results, published):
+        owns[line.submission].lines.append(line)
+    for name, own in owns.items():
+        again = check_reproduction(own.sound, measured, here)
+        own.lines.extend(replace(line, submission=name) for line in again)
+        own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
+    return Grades(
+        tuple(line for own in owns.values() for line in own.lines),
+        tuple(_summary(own) for own in owns.values()),
+    )

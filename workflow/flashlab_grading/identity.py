@@ -1,0 +1,499 @@
+"""Check 3, identity: the implementation and the shapes that could have made a file.
+
+A result names neither, but its FLOPs (rate × time) are 4·(B·H)·N²·d, half of that when causal,
+and its peak memory in float16 on CUDA is known to the byte (`costs`). Together they leave a small
+set of candidates. Hardly more than B·H, N, d and the mask matter to either, so a declaration is
+false only if it is outside that set, and only where the memory is exact. What a file's name
+seems to say never makes it false: the numbers overrule it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from itertools import combinations
+
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course import FLASH2, NAIVE, agree
+from flashlab.devices import find_device, known_devices
+from flashlab_grading.declared import device_is_gpu, kind_of_device
+from flashlab_grading.model import ATTRIBUTES, Declaration, Line, Result, Verdict
+
+MAX_SEQ_LEN = 2**24
+
+SHOWN_CANDIDATES = 3
+
+ALIKE = 3
+"""Fewest files with the same unexpected workspace for it to be a setting, not a mistake."""
+
+ALIKE_SHARE = 0.8
+"""Least share of the files with a naive implementation's memory that must have that workspace."""
+
+
+@cache
+def known_workspaces() -> tuple[int, ...]:
+    """The sizes in bytes, ascending, that the two cuBLAS workspaces have on known devices."""
+    sizes = {device.cublas_workspaces for device in known_devices()}
+    return tuple(sorted(size for size in sizes if size is not None))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One implementation and family of shapes that makes these FLOPs and this memory.
+
+    `groups` is B·H. `copied` is whether B and H are both above 1, where the memory depends on it
+    (`costs.naive_copies_inputs`), and `workspaces` the bytes of the cuBLAS workspaces in it; None
+    for any implementation but the naive one.
+    """
+
+    implementation: str
+    groups: int
+    seq_len: int
+    head_dim: int
+    causal: bool
+    copied: bool | None = None
+    workspaces: int | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """A member of the family; its costs are the others'."""
+        heads = _smallest_factor(self.groups) if self.copied else 1
+        return Shape(self.groups // heads, self.seq_len, heads, heads * self.head_dim, self.causal)
+
+    def describe(self) -> str:
+        """``Flash2 B·H=512 N=1024 d=64 full``."""
+        mask = "causal" if self.causal else "full"
+        uncopied = " B=1 or H=1" if self.copied is False else ""
+        return (
+            f"{self.implementation} B·H={self.groups} N={self.seq_len} d={self.head_dim} "
+            f"{mask}{uncopied}"
+        )
+
+
+def _smallest_factor(number: int) -> int:
+    """The smallest divisor above 1, the number itself where it is prime (or 1)."""
+    divisors = range(2, math.isqrt(number) + 1)
+    return next((divisor for divisor in divisors if number % divisor == 0), number)
+
+
+def _makes(candidate: Candidate, memory: int) -> bool:
+    shape = candidate.shape
+    if not costs.has_memory_model(shape):
+        return False
+    if candidate.workspaces is None:
+        return costs.flash2_peak_memory(shape) == memory
+    return costs.naive_peak_memory(shape, candidate.workspaces) == memory
+
+
+def _flash2_seq_lens(quotient: int, head_dim: int, memory: int) -> range:
+    """The sequence lengths between which Flash2's memory can be `memory`, for G·N² = quotient.
+
+    The memory without the generator's state is G·(N·a + ⌈N⌉₁₂₈·b) with a = 16·d + 4 and
+    b = 4·⌈d⌉₃₂ + 4; ⌈N⌉₁₂₈ lies between N and N + 127, which bounds N on both sides.
+    """
+    rest = memory - costs.GENERATOR_STATE
+    if rest <= 0:
+        return range(0)
+    a = 16 * head_dim + 4
+    b = 4 * (-(-head_dim // 32) * 32 if head_dim <= 128 else -(-head_dim // 64) * 64) + 4
+    linear = quotient * (a + b)
+    low = linear // rest
+    high = (linear + math.isqrt(linear**2 + 4 * rest * quotient * 127 * b)) // (2 * rest) + 1
+    return range(max(low, 2 * head_dim), min(high, MAX_SEQ_LEN) + 1)
+
+
+def _naive_candidates(
+    product: int, head_dim: int, memory: int, causal: bool, sizes: Sequence[int]
+) -> Iterator[Candidate]:
+    """The naive implementation's candidates with G·N²·d = product, for one head size.
+
+    Its memory is 8·G·N² + f·G·N·d and the workspaces, with f = 18 where q, k and v are copied and
+    12 where they are not; so N = f·product / (memory − workspaces − 8·G·N²).
+    """
+    quotient = product // head_dim
+    for workspaces in sizes:
+        rest = memory - workspaces - 8 * quotient
+        for copied, factor in ((True, 18), (False, 12)):
+            n, remainder = divmod(factor * product, rest) if rest > 0 else (0, 1)
+            if remainder or not 0 < n < MAX_SEQ_LEN or quotient % n**2:
+                continue
+            groups = quotient // n**2
+            if copied and _smallest_factor(groups) == groups:
+                continue  # B or H is 1 where B·H is prime
+            yield Candidate(NAIVE, groups, n, head_dim, causal, copied, workspaces)
+
+
+def _of_product(
+    product: int, memory: int, causal: bool, sizes: Sequence[int]
+) -> Iterator[Candidate]:
+    """All candidates with G·N²·d = product."""
+    for d in costs.HEAD_DIMS:
+        if product % d:
+            continue
+        quotient = product // d
+        for n in _flash2_seq_lens(quotient, d, memory):
+            if quotient % n**2 == 0:
+                yield Candidate(FLASH2, quotient // n**2, n, d, causal)
+        yield from _naive_candidates(product, d, memory, causal, sizes)
+
+
+@lru_cache(65536)
+def candidates(
+    flops: float, memory: float, workspaces: tuple[int, ...] = ()
+) -> tuple[Candidate, ...]:
+    """Everything that takes `flops` operations forward and `memory` bytes, to the byte.
+
+    `workspaces` are the bytes that the cuBLAS workspaces can have; those of known devices if empty.
+
+    In float16 on CUDA, within `costs.has_memory_model`; empty where nothing there makes these
+    numbers.
+    """
+    sizes = workspaces or known_workspaces()
+    found: list[Candidate] = []
+    for causal, operations in ((False, 4), (True, 2)):
+        product = round(flops / operations / 8) * 8  # d is a multiple of 8
+        if memory % 1 == 0 and product and agree(product * operations, flops):
+            made = _of_product(product, int(memory), causal, sizes)
+            found += [candidate for candidate in made if _makes(candidate, int(memory))]
+    return tuple(found)
+
+
+def fits(candidate: Candidate, declared: Declaration) -> bool:
+    """Whether a declaration, complete or partial, names a member of the candidate's family."""
+    b, h, e = declared.batch_size, declared.num_heads, declared.emb_dim
+    groups, d = candidate.groups, candidate.head_dim
+    heads = h if h is not None else (e // d if e is not None and e % d == 0 else None)
+    if heads is None and b is not None and groups % b == 0:
+        heads = groups // b
+    if heads is not None:
+        if groups % heads or b not in (None, groups // heads):
+            return False
+        copied = heads > 1 and groups // heads > 1
+        if candidate.copied not in (None, copied):
+            return False
+    return (
+        declared.implementation in (None, candidate.implementation)
+        and declared.seq_len in (None, candidate.seq_len)
+        and declared.causal in (None, candidate.causal)
+        and (b is None or groups % b == 0)
+        and (e is None or (heads is not None and heads * d == e))
+    )
+
+
+# Which run a file is: certain, or one of several that are possible
+
+
+@dataclass(frozen=True)
+class Point:
+    """One sound file and its family: implementation, B·H, N, d and the mask."""
+
+    result: Result
+    family: Candidate
+
+
+def family_of(implementation: str, shape: Shape) -> Candidate:
+    """The family of a declared run."""
+    groups = shape.batch_size * shape.num_heads
+    return Candidate(implementation, groups, shape.seq_len, shape.head_dim, shape.causal)
+
+
+def _without_memory(family: Candidate) -> Candidate:
+    """A family without the attributes that only its memory reveals."""
+    return Candidate(
+        *(family.implementation, family.groups, family.seq_len, family.head_dim, family.causal)
+    )
+
+
+def possible_families(result: Result, candidates: Sequence[Candidate]) -> set[Candidate]:
+    """The families that a file can be of; just the declared one if the declaration is complete."""
+    declared = result.declaration
+    if declared.shape is not None and declared.implementation is not None:
+        return {family_of(declared.implementation, declared.shape)}
+    return {_without_memory(candidate) for candidate in candidates}
+
+
+def settled_points(
+    results: Iterable[Result], candidates: Mapping[str, Sequence[Candidate]]
+) -> Iterator[Point]:
+    """The files whose family is certain: declared, or the only one that the numbers allow."""
+    for result in results:
+        families = possible_families(result, candidates.get(result.name, ()))
+        if len(families) == 1:
+            (family,) = families
+            if family.implementation in (NAIVE, FLASH2):
+                yield Point(result, family)
+
+
+# The check
+
+
+@dataclass(frozen=True)
+class Identified:
+    """The identity lines of a submission, and for every file the families that it may be of.
+
+    `results` are the files with the hints of their names left out that the numbers contradict.
+    """
+
+    lines: tuple[Line, ...]
+    candidates: Mapping[str, tuple[Candidate, ...]]
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True)
+class _Workspaces:
+    """Bytes of the cuBLAS workspaces that the files of a submission may have.
+
+    `unexpected` is the size that its files agree on though it is not that of the named device, or
+    of any: ``CUBLAS_WORKSPACE_CONFIG`` sets it. `others` are sizes of other devices.
+    """
+
+    allowed: frozenset[int]
+    others: frozenset[int] = field(default_factory=frozenset)
+    unexpected: int | None = None
+
+    def candidates_of(self, result: Result) -> tuple[Candidate, ...]:
+        """What can have made a file, with any of these workspaces."""
+        known = {*known_workspaces()}
+        sizes = () if self.allowed <= known else tuple(sorted(known | self.allowed))
+        memory = result.numbers.peak_mib * costs.MIB
+        return candidates(_flops_of(result), memory, sizes)
+
+    def text(self) -> str:
+        """The allowed sizes in MiB."""
+        return " / ".join(f"{size / costs.MIB:g}" for size in sorted(self.allowed))
+
+
+def _flops_of(result: Result) -> float:
+    """Operations of the forward pass; the declared shape's where rounding hides the difference."""
+    shape, numbers = result.declaration.shape, result.numbers
+    if shape is not None and not numbers.is_exact:
+        wanted = costs.forward_flops(shape)
+        if numbers.has_flops(wanted):
+            return wanted
+    return numbers.forward_flops
+
+
+def _agreed_workspace(results: Sequence[Result]) -> int | None:
+    """The workspace that nearly all files declared as naive share, None if there is none."""
+    sizes: Counter[float] = Counter()
+    for result in results:
+        declared = result.declaration
+        shape = declared.shape
+        if declared.implementation != NAIVE or not declared.gpu or shape is None:
+            continue
+        if costs.naive_memory_is_exact(shape) and result.numbers.has_flops(
+            costs.forward_flops(shape)
+        ):
+            without = costs.naive_peak_memory(shape, workspaces=0)
+            sizes[result.numbers.peak_mib * costs.MIB - without] += 1
+    size, count = max(sizes.items(), key=lambda item: item[1], default=(0.0, 0))
+    agreed = count >= max(ALIKE, ALIKE_SHARE * sizes.total())
+    return int(size) if agreed and size >= 0 and size % costs.ALLOCATION == 0 else None
+
+
+def _workspaces(results: Sequence[Result]) -> _Workspaces:
+    """The workspaces that files of one device may have, which all have one setting.
+
+    They are those that nearly all its naive files agree on; failing that, those of the device that
+    it names; failing that, the known ones that most files can have.
+    """
+    known = frozenset(known_workspaces())
+    device = find_device(results[0].declaration.device_name)
+    expected = {size for size in (device.cublas_workspaces if device else None,) if size}
+    agreed = _agreed_workspace(results)
+    if agreed is not None and agreed not in (expected or known):
+        return _Workspaces(frozenset({agreed}), known, agreed)
+    if expected:
+        return _Workspaces(frozenset(expected), known)
+    everything = _Workspaces(known)
+    counts: Counter[int] = Counter()
+    for result in results:
+        counts.update(
+            {
+                candidate.workspaces
+                for candidate in everything.candidates_of(result)
+                if candidate.workspaces is not None and fits(candidate, result.declaration)
+            }
+        )
+    most = max(counts.values(), default=0)
+    return _Workspaces(frozenset(size for size in known if counts[size] == most), known)
+
+
+def _listed(found: Sequence[Candidate]) -> str:
+    shown = " | ".join(candidate.describe() for candidate in found[:SHOWN_CANDIDATES])
+    more = len(found) - SHOWN_CANDIDATES
+    return f"{shown} | +{more}" if more > 0 else shown
+
+
+class _Judge:
+    """Compares one file's candidates with its declaration."""
+
+    def __init__(self, result: Result, workspaces: _Workspaces) -> None:
+        self.workspaces = workspaces
+        self.all = workspaces.candidates_of(result)
+        self.possible = tuple(
+            candidate
+            for candidate in self.all
+            if candidate.workspaces is None or candidate.workspaces in workspaces.allowed
+        )
+        self.hint = result.declaration
+        self.result = replace(result, declaration=self._without_refuted_hints(result))
+        self.declared = self.result.declaration
+        self.fitting = tuple(c for c in self.possible if fits(c, self.declared))
+
+    def _without_refuted_hints(self, result: Result) -> Declaration:
+        """The declaration without the fewest hints of the file's name that the numbers refute."""
+        declared, shape = result.declaration, result.declaration.shape
+        hints = [name for name in ATTRIBUTES if name in declared.hinted]
+        right = shape is not None and result.numbers.has_flops(costs.forward_flops(shape))
+        if shape is not None and right and not self._memory_is_exact(declared, shape):
+            return declared
+        for count in range(len(hints) + 1):
+            for dropped in combinations(reversed(hints), count):
+                kept = declared.without(dropped)
+                if any(fits(candidate, kept) for candidate in self.possible):
+                    return kept
+        elsewhere = any(fits(candidate, declared) for candidate in self.all)
+        return declared if elsewhere else declared.without(hints)
+
+    def _line(self, verdict: Verdict, code: str, **params: str) -> Line:
+        expected = params.pop("expected", self.declared.describe())
+        found = params.pop("found", _listed(self.possible))
+        return Line(verdict, f"identity.{code}", self.result.name, params, expected, found)
+
+    def line(self) -> Line:
+        declared, result = self.declared, self.result
+        if result.declared_again:
+            others = " | ".join(again.describe() for again in (declared, *result.declared_again))
+            return self._line("fail", "declared_twice", found=others)
+        recorded = result.recorded
+        if recorded and declared.source == "runs.csv" and declared.contradicts(recorded):
+            return self._line("fail", "record_differs", found=recorded.describe())
+        if not declared.says_something:
+            return self._undeclared()
+        if declared.shape is not None:
+            wanted = costs.forward_flops(declared.shape)
+            if not result.numbers.has_flops(wanted):
+                found = f"{result.numbers.forward_flops:.9g} FLOPs"
+                texts = {"expected": f"{wanted:.9g} FLOPs", "found": found}
+                return self._line("fail", "flops", declared=declared.describe(), **texts)
+        if not declared.gpu:
+            if self.fitting and declared.shape is not None and self._is_on_cpu():
+                return self._line("warn", "cuda_memory")
+            return self._line("not_checked", "not_cuda")
+        if declared.implementation not in (None, NAIVE, FLASH2):
+            return self._line("not_checked", "other_kernel", kernel=str(declared.implementation))
+        if not self.fitting and self._is_rounded():
+            return self._line("pass", "rounded_memory")
+        if self.fitting:
+            if declared != self.hint:
+                return self._line("pass", "name_differs", expected=self.hint.describe())
+            return self._line("pass", "pass" if declared.shape else "pass_partly")
+        if declared.shape is not None and not self._memory_is_exact(declared, declared.shape):
+            return self._line("not_checked", "not_exact")
+        if not result.numbers.is_exact and declared.shape is None:
+            return self._line("not_checked", "rounded", found="")
+        return self._contradicted()
+
+    def _is_on_cpu(self) -> bool:
+        """Whether the file is declared to be of a CPU; bfloat16 takes as much memory as float16."""
+        named, claim = self.declared.device_name, self.result.claim
+        on_cpu = named is not None and not device_is_gpu(named)
+        return on_cpu or (claim is not None and claim.run.device == "cpu")
+
+    def _is_rounded(self) -> bool:
+        """Whether the memory is that of the declared run, but for its last digit."""
+        declared, numbers = self.declared, self.result.numbers
+        if declared.shape is None or not self._memory_is_exact(declared, declared.shape):
+            return False
+        return any(
+            abs(size / costs.MIB - numbers.peak_mib) <= numbers.memory_error
+            for size in self._memories(declared.shape)
+        )
+
+    def _undeclared(self) -> Line:
+        """The line of a file of which nothing is known but its numbers."""
+        if self.hint.says_something and self.possible:
+            return self._line("not_checked", "name_refuted", expected=self.hint.describe())
+        if not self.result.numbers.is_exact:
+            return self._line("not_checked", "rounded", expected="", found="")
+        code = "undeclared" if self.possible else "undeclared_unknown"
+        return self._line("not_checked", code, expected="")
+
+    @staticmethod
+    def _memory_is_exact(declared: Declaration, shape: Shape) -> bool:
+        """Whether the memory of every implementation that the file can be is right to the byte."""
+        ranges = {NAIVE: costs.naive_memory_is_exact, FLASH2: costs.flash2_memory_is_exact}
+        implementation = declared.implementation
+        if implementation is None:
+            return all(is_exact(shape) for is_exact in ranges.values())
+        return implementation in ranges and ranges[implementation](shape)
+
+    def _contradicted(self) -> Line:
+        """The line of a declaration that no possible candidate fits."""
+        declared = self.declared
+        if not self.possible:
+            elsewhere = [c for c in self.all if fits(c, declared)]
+            if elsewhere:
+                texts = {"found": _listed(elsewhere), "workspaces": self.workspaces.text()}
+                if declared.hinted:
+                    return self._line("warn", "workspace", **texts)
+                return self._line("fail", "workspace", **texts)
+            if declared.shape is None:
+                return self._line("not_checked", "partly_unknown", found="")
+            return self._line("fail", "memory", **self._memory(declared.shape))
+        made_by = {candidate.implementation for candidate in self.possible}
+        if declared.implementation is not None and declared.implementation not in made_by:
+            (other,) = made_by
+            return self._line(
+                "fail", "implementation", declared=declared.implementation, other=other
+            )
+        return self._line("fail", "shape", declared=declared.describe())
+
+    def _memories(self, shape: Shape) -> list[int]:
+        """The bytes that the declared shape can take."""
+        wanted = []
+        if self.declared.implementation in (None, FLASH2):
+            wanted.append(costs.flash2_peak_memory(shape))
+        if self.declared.implementation in (None, NAIVE):
+            sizes = sorted(self.workspaces.allowed)
+            wanted += [costs.naive_peak_memory(shape, size) for size in sizes]
+        return wanted
+
+    def _memory(self, shape: Shape) -> dict[str, str]:
+        """Bytes that the declared shape takes, and the bytes found."""
+        found = self.result.numbers.peak_mib * costs.MIB
+        return {
+            "declared": self.declared.describe(),
+            "expected": " | ".join(f"{size} B" for size in self._memories(shape)),
+            "found": f"{found:.12g} B",
+        }
+
+
+def check_identity(results: Sequence[Result]) -> Identified:
+    """A line for each file, and the families that it may be of."""
+    by_device: dict[str | None, list[Result]] = defaultdict(list)
+    for result in results:
+        by_device[kind_of_device(result.declaration.device_name)].append(result)
+    workspaces = {name: _workspaces(own) for name, own in by_device.items()}
+    judges = [
+        _Judge(result, workspaces[kind_of_device(result.declaration.device_name)])
+        for result in results
+    ]
+    lines = [judge.line() for judge in judges]
+    for own in workspaces.values():
+        if own.unexpected is not None:
+            size = f"{own.unexpected / costs.MIB:g}"
+            of_another = own.unexpected in own.others
+            verdict: Verdict = "warn" if of_another else "pass"
+            code = "identity.workspace_of_another" if of_another else "identity.workspace_unusual"
+            lines.append(Line(verdict, code, params={"size": size}))
+    found = {
+        judge.result.name: judge.fitting if judge.declared.says_something else judge.possible
+        for judge in judges
+    }
+    return Identified(tuple(lines), found, tuple(judge.result for judge in judges))

@@ -1,0 +1,182 @@
+"""What grading finds, as data: a line for each check of a file, with its verdict and reason."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course import Claim, Numbers
+
+CHECKS = (
+    *("form", "arithmetic", "identity", "physics", "plausibility", "coverage", "copies"),
+    "reproduction",
+)
+PASSES = ("forward", "backward")
+"""The passes that are timed; the third time is their sum."""
+
+Verdict = Literal["pass", "warn", "fail", "not_checked"]
+VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
+"""From the worst on; a whole check's verdict is the worst of its lines. What was not checked has
+not passed, so it outweighs a pass."""
+
+TELLING = 12
+"""Fewest different samples of a pass that two records do not share by chance."""
+
+ATTRIBUTES = ("implementation", "batch_size", "seq_len", "num_heads", "emb_dim", "causal")
+
+BADGES = ("available", "functional", "reproduced")
+"""In the sense of the ACM's artifact badges: results available, functional, reproduced."""
+
+
+class GradingError(Exception):
+    """Grading is impossible: there are no submissions, or the order is unsound."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One check of one file, or of a whole submission if `file` is empty.
+
+    `code` is the key of its message in the catalogs (`wording`) and begins with its check, `params`
+    are that message's parameters. Names in `file` and `params` are verbatim: whoever shows them
+    escapes them. What checks a submission alone leaves its name to `grade`.
+    """
+
+    verdict: Verdict
+    code: str
+    file: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+    expected: str = ""
+    found: str = ""
+    submission: str = ""
+
+    @property
+    def check(self) -> str:
+        """Which of `CHECKS` it belongs to."""
+        return self.code.partition(".")[0]
+
+    @property
+    def is_note(self) -> bool:
+        """Whether a reader should know of it: it passed in an unusual form, or nobody can check."""
+        passed = self.verdict == "pass" and not self.code.startswith(f"{self.check}.pass")
+        return passed or self.code == "reproduction.unknown"
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a file is declared to be; None for what is not declared.
+
+    `source` is ``runs.csv``, ``record`` or ``name``; `gpu` is False if the run is declared to be
+    on a CPU, or in another number format than float16. `hinted` names the attributes that only
+    the file's name seems to state; the numbers overrule them.
+    """
+
+    source: str
+    implementation: str | None = None
+    batch_size: int | None = None
+    seq_len: int | None = None
+    num_heads: int | None = None
+    emb_dim: int | None = None
+    causal: bool | None = None
+    device_name: str | None = None
+    gpu: bool = True
+    hinted: frozenset[str] = frozenset()
+
+    @property
+    def shape(self) -> Shape | None:
+        """The whole shape, None if a part of it is not declared."""
+        b, n, h, e, causal = (
+            *(self.batch_size, self.seq_len, self.num_heads, self.emb_dim),
+            self.causal,
+        )
+        if b is None or n is None or h is None or e is None or causal is None:
+            return None
+        return Shape(b, n, h, e, causal)
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """What is declared about the run itself, by attribute."""
+        values = ((name, getattr(self, name)) for name in ATTRIBUTES)
+        return {name: value for name, value in values if value is not None}
+
+    @property
+    def says_something(self) -> bool:
+        """Whether anything is declared about the run itself."""
+        return bool(self.stated)
+
+    def without(self, attributes: Iterable[str]) -> Declaration:
+        """The declaration without some of its hints."""
+        gone: dict[str, Any] = dict.fromkeys(attributes)
+        return replace(self, **gone, hinted=self.hinted - gone.keys())
+
+    def completed_by(self, other: Declaration) -> Declaration:
+        """The declaration, with what it leaves out taken from another."""
+        missing: dict[str, Any] = {k: v for k, v in other.stated.items() if k not in self.stated}
+        return replace(self, **missing, hinted=self.hinted | (other.hinted & missing.keys()))
+
+    def contradicts(self, other: Declaration) -> bool:
+        """Whether the two state different values of an attribute."""
+        mine, theirs = self.stated, other.stated
+        return any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys())
+
+    def describe(self) -> str:
+        """The declaration in one line: ``Flash2 B16 N1024 H32 E2048 full``."""
+        parts = [self.implementation or ""]
+        for symbol, value in zip(
+            "BNHE", (self.batch_size, self.seq_len, self.num_heads, self.emb_dim), strict=True
+        ):
+            parts.append("" if value is None else f"{symbol}{value}")
+        if self.causal is not None:
+            parts.append("causal" if self.causal else "full")
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One well-formed result file of a submission, and what it is declared to be.
+
+    `recorded` is what a ``record`` block claims of the run, `claim` the block itself, `samples` are
+    its seconds for each pass, and `declared_again` the further rows of ``runs.csv`` for the file.
+    `is_sampled` and `fingerprint` stand for the samples where these are left out.
+    """
+
+    name: str
+    numbers: Numbers
+    declaration: Declaration
+    recorded: Declaration | None = None
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    declared_again: tuple[Declaration, ...] = ()
+    claim: Claim | None = None
+    is_sampled: bool = False
+    fingerprint: str = ""
+
+    def without_samples(self) -> Result:
+        """The result with a fingerprint in place of its samples, which may be many.
+
+        The fingerprint is empty where there are too few different samples to tell records apart.
+        """
+        if not self.samples:
+            return self
+        telling = all(len(set(values)) >= TELLING for values in self.samples.values())
+        text = repr([self.samples[name] for name in sorted(self.samples)])
+        digest = hashlib.sha256(text.encode()).hexdigest() if telling else ""
+        timed = any(self.samples.values())
+        return replace(self, samples={}, is_sampled=timed, fingerprint=digest)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One subfolder: its results, and the lines from reading it."""
+
+    name: str
+    results: tuple[Result, ...]
+    lines: tuple[Line, ...]
+    device_name: str | None = None
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """A whole check's verdict: the worst, in the order fail, warn, not_checked, pass."""
+    found = set(verdicts)
+    return next((verdict for verdict in VERDICTS if verdict in found), "not_checked")

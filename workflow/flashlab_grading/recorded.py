@@ -1,0 +1,45 @@
+"""What is published, as sources of copies: recorded datasets, and the result on the slides."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from flashlab.course import FLASH2, NotMeasuredError, read_result
+from flashlab.plan.datasets import DatasetError, read_dataset
+from flashlab.untrusted import UnsoundFileError
+from flashlab_grading import declared
+from flashlab_grading.model import Declaration, Result
+
+SLIDES = "the course's slides"
+SLIDE = Declaration("record", FLASH2, 32, 1024, 32, 2048, False, "NVIDIA GeForce RTX 3070")
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def recorded_results(data: Path = DATA) -> dict[str, list[Result]]:
+    """The results in each recorded dataset, by ``data/NAME (PROTOCOL)``, and that of the slides.
+
+    Each protocol is a source of its own, because a run was measured by each.
+    """
+    found: dict[str, list[Result]] = defaultdict(list)
+    for manifest in sorted(data.glob("*/manifest.json")):
+        try:
+            dataset = read_dataset(manifest.parent)
+        except DatasetError:
+            continue  # a damaged dataset stops the pipeline, not the grading
+        for entry in dataset.entries:
+            try:
+                result = read_result(entry.path.read_bytes())
+            except (OSError, UnsoundFileError, NotMeasuredError):
+                continue
+            stated = declared.of_record(result.claim) if result.claim else Declaration("record")
+            name = f"data/{dataset.name} ({entry.protocol['name']})"
+            file = entry.path.name
+            whole = Result(file, result.numbers, stated, stated, result.samples)
+            found[name].append(whole.without_samples())
+    slide = data / "published" / "slide.json"
+    if slide.exists():
+        numbers = read_result(slide.read_bytes()).numbers
+        found[SLIDES].append(Result(slide.name, numbers, SLIDE))
+    return dict(found)

@@ -1,0 +1,67 @@
+"""A student's own check before handing in: what grading says of one folder, on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from flashlab_grading.apart import check_apart
+from flashlab_grading.causes import causes_of
+from flashlab_grading.grade import Grades, grade_checked
+from flashlab_grading.model import CHECKS, GradingError
+from flashlab_grading.recorded import recorded_results
+from flashlab_grading.shown import MARKS, escaped
+from flashlab_grading.wording import cause_sentence, sentence, word
+
+NOT_OWN = ("reproduction",)
+"""Checks that only a grader can make."""
+
+
+def _lines(grades: Grades, language: str) -> Iterator[str]:
+    """What the sheet shows of the only submission, a line each."""
+    (summary,) = grades.summaries
+
+    def labelled(key: str, text: str) -> str:
+        return word("labelled", language, name=word(key, language), text=text)
+
+    for check in CHECKS:
+        if check in NOT_OWN:
+            continue
+        verdict, (done, total) = summary.verdicts[check], summary.checked[check]
+        key = "cell.part" if summary.is_part(check) else f"verdict.{verdict}"
+        told = word(key, language, done=done, total=total)
+        yield f"{MARKS[verdict]} {labelled(f'check.{check}', told)}"
+    for cause in causes_of(grades.lines, summary.files):
+        yield ""
+        told = cause_sentence(cause, language, escaped)
+        yield f"{MARKS[cause.verdict]} {labelled(f'check.{cause.check}', told)}"
+        for example in cause.examples:
+            parts = (example.file, example.found, example.expected)
+            yield "    " + " → ".join(escaped(part) for part in parts if part)
+    notes = dict.fromkeys(
+        sentence(line, language, escaped) for line in grades.lines if line.is_note
+    )
+    for note in notes:
+        yield ""
+        yield labelled("note", note)
+
+
+def self_check(folder: Path, device: str | None, language: str) -> bool:
+    """Print what grading would say of one submission; whether nothing failed.
+
+    Args:
+        folder: the submission, a folder or an archive.
+        device: the class's device, where it is known.
+        language: of the text, ``zh_TW`` or ``en``.
+
+    Raises:
+        GradingError: there is no such folder or archive.
+    """
+    path = folder.absolute()
+    if not path.exists():
+        raise GradingError(f"{folder}: there is no such folder; name the one that you hand in")
+    checked = check_apart(str(path.parent), [path.name], device)
+    grades = grade_checked(checked, (), "", recorded_results())
+    for line in _lines(grades, language):
+        print(line)
+    return all(line.verdict != "fail" for line in grades.lines)

@@ -1,0 +1,187 @@
+"""The grading stage: from a call's order to the CSV files and the content of the pages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flashlab.files import write_json
+from flashlab_grading.apart import check_apart
+from flashlab_grading.causes import (
+    Cause,
+    Cluster,
+    causes_of,
+    clusters_of,
+    urgency,
+)
+from flashlab_grading.grade import Grades, Summary, grade_checked
+from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line
+from flashlab_grading.order import measured_of, read_order
+from flashlab_grading.recorded import recorded_results
+from flashlab_grading.sheets import write_grades, write_summary
+from flashlab_grading.shown import for_page, told_apart
+from flashlab_grading.submissions import find_submissions, loose_files
+from flashlab_grading.wording import cause_sentence, sentence
+
+SHOWN = 12
+"""Most causes in a submission's section; the CSV has every line."""
+
+SHOWN_PAIRS = 6
+"""Most pairs shown of a cluster of copies."""
+
+SHOWN_FILES = 8
+"""Most loose files, or members of a cluster, that are named."""
+
+
+class _Page:
+    """Others' texts made safe for the pages; names that look alike are told apart."""
+
+    def __init__(self, languages: Sequence[str], names: Iterable[str]) -> None:
+        self.languages = languages
+        self.apart = told_apart(names)
+
+    def show(self, text: str) -> str:
+        """A name, or any other text."""
+        return self.apart.get(text) or for_page(text)
+
+    def cause(self, cause: Cause) -> dict[str, Any]:
+        """A cause in words, with its examples."""
+        told = {name: cause_sentence(cause, name, self.show) for name in self.languages}
+        return {
+            "check": cause.check,
+            "verdict": cause.verdict,
+            "confidence": cause.confidence,
+            "message": told,
+            "examples": [
+                {key: for_page(getattr(example, key)) for key in ("file", "found", "expected")}
+                for example in cause.examples
+            ],
+            "more": max(0, cause.files - len(cause.examples)) if cause.examples else 0,
+        }
+
+    def notes(self, lines: Sequence[Line]) -> list[dict[str, Any]]:
+        """What was understood though it was unusual: one entry for each kind."""
+        kinds: dict[str, list[Line]] = defaultdict(list)
+        for line in lines:
+            if line.is_note:
+                kinds[line.code].append(line)
+        return [
+            {
+                "message": {x: sentence(same[0], x, self.show) for x in self.languages},
+                "count": len(same),
+                "file": for_page(same[0].file) if len(same) == 1 else "",
+            }
+            for same in kinds.values()
+        ]
+
+    def cluster(self, cluster: Cluster) -> dict[str, Any]:
+        """A cluster of copies: its members, and the evidence for its pairs side by side."""
+        named = ("count", "total", "ratio", "width", "odds")
+        return {
+            "members": [self.show(name) for name in cluster.members[:SHOWN_FILES]],
+            "more_members": max(0, len(cluster.members) - SHOWN_FILES),
+            "confidence": cluster.confidence,
+            "pairs": [
+                {
+                    "one": self.show(pair.submission),
+                    "other": self.show(pair.params["other"]),
+                    **{name: pair.params[name] for name in named},
+                }
+                for pair in cluster.pairs[:SHOWN_PAIRS]
+            ],
+            "more_pairs": max(0, len(cluster.pairs) - SHOWN_PAIRS),
+        }
+
+
+def _cell(summary: Summary, check: str) -> dict[str, Any]:
+    done, total = summary.checked[check]
+    done = done if summary.is_part(check) else 0
+    return {"verdict": summary.verdicts[check], "done": done, "total": total}
+
+
+def _unchecked(summary: Summary) -> int:
+    """How many checks of the submission's own files came to no conclusion, or not for all."""
+    own = [check for check in CHECKS if check not in ("copies", "reproduction")]
+    return sum(summary.verdicts[check] == "not_checked" for check in own)
+
+
+def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
+    """All that the pages show, with others' texts made safe."""
+    languages = order["languages"]
+    page = _Page(languages, [summary.submission for summary in grades.summaries])
+    lines: dict[str, list[Line]] = defaultdict(list)
+    for line in grades.lines:
+        lines[line.submission].append(line)
+    causes = {s.submission: causes_of(lines[s.submission], s.files) for s in grades.summaries}
+    summaries = sorted(
+        grades.summaries, key=lambda s: (urgency(causes[s.submission]), -_unchecked(s))
+    )
+    loose = [for_page(line.file) for line in grades.lines if line.code == "form.loose"]
+    return {
+        "languages": languages,
+        "files": sum(summary.files for summary in summaries),
+        "loose": {"files": loose[:SHOWN_FILES], "count": len(loose)},
+        "submissions": [
+            {
+                "submission": page.show(summary.submission),
+                "device": for_page(summary.device),
+                "files": summary.files,
+                "cells": {check: _cell(summary, check) for check in CHECKS},
+                "badges": list(summary.badges),
+            }
+            for summary in summaries
+        ],
+        "clusters": [page.cluster(cluster) for cluster in clusters_of(grades.lines)],
+        "details": [
+            {
+                "submission": page.show(summary.submission),
+                "causes": [page.cause(cause) for cause in own[:SHOWN]],
+                "more": max(0, len(own) - SHOWN),
+                "notes": page.notes(lines[summary.submission]),
+            }
+            for summary in summaries
+            if (own := causes[summary.submission])
+        ],
+        "noted": [
+            {
+                "submission": page.show(summary.submission),
+                "notes": notes,
+            }
+            for summary in summaries
+            if not causes[summary.submission] and (notes := page.notes(lines[summary.submission]))
+        ],
+        "clean": [page.show(s.submission) for s in summaries if not causes[s.submission]],
+        "counts": {
+            check: {
+                verdict: sum(s.verdicts[check] == verdict for s in summaries)
+                for verdict in VERDICTS
+            }
+            for check in CHECKS
+        },
+        "badges": {badge: sum(badge in s.badges for s in summaries) for badge in BADGES},
+        "reproduced": len(order["measured"]),
+        "here": order["here"],
+        "seed": order["seed"],
+    }
+
+
+def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document: Path) -> Grades:
+    """Grade what the order names, and write the two CSV files and the content of the pages.
+
+    Raises:
+        GradingError: the folder has no submissions.
+        RecordError: the record of a run measured here is missing.
+    """
+    order = read_order(order_file)
+    folder = order["submissions"]
+    entries = find_submissions(folder)
+    checked = check_apart(folder, entries.submissions, order["device"], order.get("nonce"))
+    grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
+    grades = replace(grades, lines=(*loose_files(entries), *grades.lines))
+    write_json(document, _document(grades, order))
+    write_summary(summary_csv, grades)
+    write_grades(grades_csv, grades, order["languages"][0])
+    return grades
