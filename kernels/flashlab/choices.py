@@ -109,9 +109,13 @@ def forward(head_dim: int, seq_len: int, causal: bool) -> Forward:
     return Forward(consumers=3, keys=128, stages=3, takes_turns=not causal and seq_len <= 2048)
 
 
-def forward_queues(seq_len: int, causal: bool) -> bool:
-    """Whether the forward's tiles differ enough in work to be taken from a common counter."""
-    return causal and seq_len >= 512
+def forward_queues(seq_len: int) -> bool:
+    """Whether the forward's tiles are taken from a common counter.
+
+    With a mask they differ in work: 5 to 16% less time (d 64 to 256, N 512 to 2048); without one it
+    is up to 2% less, since programs drift apart. A sequence of one or two tiles loses 6%.
+    """
+    return seq_len > 128
 
 
 class Backward(IntEnum):

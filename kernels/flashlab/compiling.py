@@ -1,7 +1,7 @@
 """The Hopper kernels compiled: CUDA C++ by NVRTC, which PyTorch brings, and kept on disk.
 
-Nothing but PyTorch's own packages is needed, no CUDA toolkit. A source is compiled for one problem's
-constants, which takes a second, and later processes find the result in the cache.
+Nothing but PyTorch's own packages is needed, no CUDA toolkit. A source is compiled for one
+problem's constants in half a second, and later processes find the result in the cache.
 """
 
 import hashlib
@@ -41,22 +41,23 @@ def product(registers: int, from_registers: bool, first: bool) -> str:
     arguments say which operands in shared memory are transposed.
     """
     sums = ", ".join(f"%{i}" for i in range(registers))
-    constraint = "=" if first else "+"
-    results = ", ".join(f'"{constraint}f"(d[{i}])' for i in range(registers))
-    at = registers
+    results = ", ".join(f'"{"=" if first else "+"}f"(d[{i}])' for i in range(registers))
+    signs = f"{int(not first)}, 1, 1"
+    at = [f"%{registers + i}" for i in range(6)]
     if from_registers:
         template, takes = "int TB", "u32 a0, u32 a1, u32 a2, u32 a3, u64 b"
-        operands = f"{{%{at}, %{at + 1}, %{at + 2}, %{at + 3}}}, %{at + 4}, {int(not first)}, 1, 1, %{at + 5}"
+        operands = f"{{{', '.join(at[:4])}}}, {at[4]}, {signs}, {at[5]}"
         given = '"r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "n"(TB)'
     else:
         template, takes = "int TA, int TB", "u64 a, u64 b"
-        operands = f"%{at}, %{at + 1}, {int(not first)}, 1, 1, %{at + 2}, %{at + 3}"
+        operands = f"{at[0]}, {at[1]}, {signs}, {at[2]}, {at[3]}"
         given = '"l"(a), "l"(b), "n"(TA), "n"(TB)'
+    name = "mma_first" if first else "mma"
+    instruction = f'"wgmma.mma_async.sync.aligned.m64n{2 * registers}k16.f32." HALF "." HALF'
     return f"""
 template <{template}>
-__device__ inline void {"mma_first" if first else "mma"}(float (&d)[{registers}], {takes}) {{
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n{2 * registers}k16.f32." HALF "." HALF " {{{sums}}}, {operands};"
+__device__ inline void {name}(float (&d)[{registers}], {takes}) {{
+  asm volatile({instruction} " {{{sums}}}, {operands};"
       : {results}
       : {given});
 }}
@@ -81,7 +82,9 @@ def source(
     products = [product(n, False, first) for n in sorted(set(sums)) for first in (True, False)]
     products += [product(n, True, False) for n in sorted(set(sums_from_registers))]
     half = "bf16" if bfloat16 else "f16"
-    head = f'#define BF16 {int(bfloat16)}\n#define HALF "{half}"\nconstexpr float SCALE = {scale!r}f;\n'
+    head = (
+        f'#define BF16 {int(bfloat16)}\n#define HALF "{half}"\nconstexpr float SCALE = {scale!r}f;'
+    )
     sm90, tiles, body = (
         (FOLDER / file).read_text(encoding="utf-8")
         for file in ("sm90.cuh", "tiles.cuh", f"{name}.cu")

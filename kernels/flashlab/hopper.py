@@ -18,8 +18,8 @@ Strides = tuple[int, ...]
 class Problem(NamedTuple):
     """What decides the launches of a pass: the sizes, the mask, and where the tensors are.
 
-    Q and all that is like it have H heads, K and V `kv_heads`. The strides are those of Q, K, V and,
-    in the backward, of their gradients, in numbers; O and dO are contiguous.
+    Q and all that is like it have H heads, K and V `kv_heads`. The strides are those of Q, K, V
+    and, in the backward, of their gradients, in numbers; O and dO are contiguous.
     """
 
     B: int
@@ -91,7 +91,7 @@ def _module(
 
 
 class Heads(NamedTuple):
-    """Where Q, K or V, (B, N, heads, D), lies in memory: nothing but that, since views cost time."""
+    """Where Q, K or V, (B, N, heads, D), lies in memory: no more, since views cost time."""
 
     address: int
     strides: Strides
@@ -124,7 +124,7 @@ def _forward_launch(problem: Problem) -> tuple[Arguments, Launch]:
         "forward",
         {"KEYS": tile.keys, "CONSUMERS": tile.consumers, "STAGES": tile.stages,
          "PROGRAMS": tile.programs, "PINGPONG": tile.takes_turns, "SEPARATE_O": separate,
-         "QUEUED": choices.forward_queues(N, causal),
+         "QUEUED": choices.forward_queues(N),
          "CONSUMER_REGISTERS": tile.registers[0], "PRODUCER_REGISTERS": tile.registers[1]},
         [tile.keys // 2],
     )  # fmt: skip
@@ -168,12 +168,9 @@ def _forward(
     problem = Problem(B, N, H, kv_heads, D, causal, out.dtype, device, strides)
     launching.bind(device)
     arguments, launch = _forward_launch(problem)
-    counter = _counter(out.device) if choices.forward_queues(N, causal) else lse
-    launch(
-        arguments.at(
-            q.address, k.address, v.address, out.data_ptr(), lse.data_ptr(), counter.data_ptr()
-        )
-    )
+    counter = _counter(out.device) if choices.forward_queues(N) else lse
+    addresses = (out.data_ptr(), lse.data_ptr(), counter.data_ptr())
+    arguments.launch((launch,), q.address, k.address, v.address, *addresses)
 
 
 def forward(
@@ -273,7 +270,7 @@ def _queries_launch(problem: Problem) -> tuple[Arguments, Launch]:
          problem.boxes(kv_heads, v, keys), problem.boxes(H, problem.like_q, 64),
          problem.boxes(H, dq, 64)],
         [B, N, H, problem.group, tiles, problem.together(H, 2), padded(N)],
-        pointers=3,
+        pointers=4,
     )  # fmt: skip
     programs = min(tiles, problem.processors)
     function = module.function("queries", shared)
@@ -292,8 +289,8 @@ def _wide_launch(problem: Problem) -> tuple[Arguments, Launch]:
         [problem.boxes(H, q, 64), problem.boxes(kv_heads, k, 64), problem.boxes(kv_heads, v, 64),
          problem.boxes(H, problem.like_q, 64), problem.boxes(kv_heads, dk, 64),
          problem.boxes(kv_heads, dv, 64)],
-        [B, N, H, problem.group, tiles, blocks, padded(N)],
-        pointers=2,
+        [B, N, H, problem.group, tiles, blocks, problem.together(kv_heads, 4), padded(N)],
+        pointers=3,
     )  # fmt: skip
     programs = min(tiles, problem.processors)
     return arguments, Launch(module.function("wide", shared), programs, 384, shared, problem.device)
@@ -311,30 +308,25 @@ def _backward(
     q, k, v = (x.address for x in inputs)
     dq, dk, dv = (x.address for x in gradients)
     do, o, lse_at = grad.data_ptr(), out.data_ptr(), lse.data_ptr()
-
-    def delta_and_dq(delta: torch.Tensor) -> None:
+    keys = None if D > 128 else _keys_launches(problem, deterministic)
+    # Where a tensor is not used, lse stands in. Each has its name until all is launched, or its
+    # memory might be another's.
+    own = keys is not None and keys.mode == Backward.OWN_HEADS
+    delta = lse if own else torch.empty_like(lse)
+    counter = lse if own else _counter(out.device)
+    delta_at, counter_at = delta.data_ptr(), counter.data_ptr()
+    if keys is None or keys.mode == Backward.ALONE:
         arguments, launch = _queries_launch(problem)
-        launch(arguments.at(q, k, v, do, dq, o, lse_at, delta.data_ptr()))
-
-    if D > 128:
-        delta = torch.empty_like(lse)
-        delta_and_dq(delta)
+        arguments.launch((launch,), q, k, v, do, dq, o, lse_at, delta_at, counter_at)
+    if keys is None:
         arguments, launch = _wide_launch(problem)
-        launch(arguments.at(q, k, v, do, dk, dv, lse_at, delta.data_ptr()))
+        arguments.launch((launch,), q, k, v, do, dk, dv, lse_at, delta_at, counter_at)
         return
-    mode, arguments, launches, values = _keys_launches(problem, deterministic)
-    # Where a tensor is not used, lse stands in.
-    delta = lse if mode == Backward.OWN_HEADS else torch.empty_like(lse)
-    sums = lse.new_empty(values) if values else lse
-    counter = lse if mode == Backward.OWN_HEADS else _counter(out.device)
-    if mode == Backward.ALONE:
-        delta_and_dq(delta)
-    argument = arguments.at(
-        q, k, v, o, do, dq, dk, dv, o, do, lse_at, delta.data_ptr(), sums.data_ptr(),
-        counter.data_ptr(),
+    sums = lse.new_empty(keys.sums) if keys.sums else lse
+    keys.arguments.launch(
+        keys.launches, q, k, v, o, do, dq, dk, dv, o, do, lse_at, delta_at, sums.data_ptr(),
+        counter_at,
     )  # fmt: skip
-    for launch in launches:
-        launch(argument)
 
 
 def backward(

@@ -1,8 +1,8 @@
 """Launches of the Hopper kernels, prepared once for each problem.
 
 Short kernels are done in less time than it takes to check and convert arguments. From call to call
-only the tensors' addresses change, and those come again, since PyTorch's allocator hands the same
-memory out again. So arguments are kept by their addresses, and a call mostly looks them up.
+only the tensors' addresses change, if at all, since PyTorch's allocator hands the same memory out
+again. So a problem's argument stays, and a call changes the addresses that differ.
 """
 
 import ctypes
@@ -12,9 +12,6 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
-
-KEPT = 256
-"""Arguments that a problem keeps: of as many layers as a model is likely to have."""
 
 MAP_BYTES = 128
 """Of what the copy engine knows of a tensor, at an address that is a multiple of 64."""
@@ -41,6 +38,7 @@ def _driver() -> ctypes.PyDLL:
     driver.cuTensorMapEncodeTiled.argtypes = [
         pointer, integer, unsigned, pointer, pointer, pointer, pointer, pointer, *[integer] * 4
     ]  # fmt: skip
+    driver.cuTensorMapReplaceAddress.argtypes = [pointer, pointer]
     driver.cuLaunchKernel.argtypes = [pointer, *[unsigned] * 7, pointer, pointer, pointer]
     return driver
 
@@ -89,49 +87,6 @@ class Boxes(NamedTuple):
 _ONES = (ctypes.c_uint32 * 4)(1, 1, 1, 1)
 
 
-class Arguments:
-    """The one argument of a problem's kernels: what the copy engine needs, integers, pointers.
-
-    Args:
-        boxes: how the kernels take the tensors that come first.
-        integers: what follows from the problem.
-        pointers: how many tensors come after those, as pointers.
-    """
-
-    def __init__(self, boxes: Sequence[Boxes], integers: Sequence[int], pointers: int) -> None:
-        self._boxes = boxes
-        self._integers = (ctypes.c_int32 * len(integers))(*integers)
-        self._pointers = ctypes.c_void_p * pointers
-        self._kept: dict[tuple[int, ...], tuple[int, object]] = {}
-
-    def at(self, *addresses: int) -> int:
-        """Where the driver finds the argument, with the tensors at these addresses."""
-        kept = self._kept.get(addresses)
-        if kept is None:
-            if len(self._kept) >= KEPT:
-                self._kept.clear()
-            kept = self._kept[addresses] = self._fill(addresses)
-        return kept[0]
-
-    def _fill(self, addresses: tuple[int, ...]) -> tuple[int, object]:
-        """The place of a pointer to a new argument, and what keeps it in memory."""
-        integers_at = len(self._boxes) * MAP_BYTES
-        pointers_at = (integers_at + ctypes.sizeof(self._integers) + 7) // 8 * 8
-        buffer = ctypes.create_string_buffer(pointers_at + ctypes.sizeof(self._pointers) + 63)
-        start = (ctypes.addressof(buffer) + 63) // 64 * 64
-        for i, (dtype, sizes, strides, box) in enumerate(self._boxes):
-            status = _driver().cuTensorMapEncodeTiled(
-                start + i * MAP_BYTES, dtype, 4, addresses[i], sizes, strides, box, _ONES, 0,
-                SWIZZLE_128B, PROMOTE_TO_128B, 0,
-            )  # fmt: skip
-            _check(status, f"tensor {i} of {[*sizes]} with strides {[*strides]}")
-        ctypes.memmove(start + integers_at, self._integers, ctypes.sizeof(self._integers))
-        pointers = self._pointers.from_address(start + pointers_at)
-        pointers[:] = addresses[len(self._boxes) :]
-        argument = ctypes.c_void_p(start)
-        return ctypes.addressof(argument), (argument, buffer)
-
-
 class Launch:
     """A kernel as it is launched, on the current stream.
 
@@ -151,10 +106,58 @@ class Launch:
         self._device = device
 
     def __call__(self, argument: int) -> None:
-        """Launch with an argument of `Arguments`."""
+        """Launch with the argument that this pointer points to."""
         stream = torch._C._cuda_getCurrentRawStream(self._device)
         status = _driver().cuLaunchKernel(self._function, *self._shape, stream, argument, None)
         _check(status, "launching a kernel")
+
+
+class Arguments:
+    """The one argument of a problem's kernels: what the copy engine needs, integers, pointers.
+
+    Args:
+        boxes: how the kernels take the tensors that come first.
+        integers: what follows from the problem.
+        pointers: how many tensors come after those, as pointers.
+    """
+
+    def __init__(self, boxes: Sequence[Boxes], integers: Sequence[int], pointers: int) -> None:
+        integers_at = len(boxes) * MAP_BYTES
+        pointers_at = (integers_at + 4 * len(integers) + 7) // 8 * 8
+        self._buffer = ctypes.create_string_buffer(pointers_at + 8 * pointers + 63)
+        self._place = (ctypes.addressof(self._buffer) + 63) // 64 * 64
+        (ctypes.c_int32 * len(integers)).from_address(self._place + integers_at)[:] = integers
+        self._pointers = (ctypes.c_void_p * pointers).from_address(self._place + pointers_at)
+        self._argument = ctypes.c_void_p(self._place)
+        self._boxes = boxes
+        self._addresses: tuple[int, ...] | None = None
+        self._lock = threading.Lock()
+
+    def launch(self, launches: Sequence[Launch], *addresses: int) -> None:
+        """Launch one kernel after the other with the tensors at these addresses."""
+        # Held until the driver has copied the argument.
+        with self._lock:
+            if addresses != self._addresses:
+                self._change(addresses)
+            for launch in launches:
+                launch(ctypes.addressof(self._argument))
+
+    def _change(self, addresses: tuple[int, ...]) -> None:
+        before, self._addresses = self._addresses, None
+        for i, (dtype, sizes, strides, box) in enumerate(self._boxes):
+            place = self._place + i * MAP_BYTES
+            if before is None:
+                status = _driver().cuTensorMapEncodeTiled(
+                    place, dtype, 4, addresses[i], sizes, strides, box, _ONES, 0, SWIZZLE_128B,
+                    PROMOTE_TO_128B, 0,
+                )  # fmt: skip
+            elif before[i] != addresses[i]:
+                status = _driver().cuTensorMapReplaceAddress(place, addresses[i])
+            else:
+                continue
+            _check(status, f"tensor {i} of {[*sizes]} with strides {[*strides]}")
+        self._pointers[:] = addresses[len(self._boxes) :]
+        self._addresses = addresses
 
 
 class Module:

@@ -129,7 +129,9 @@ def _is_deterministic(asked: bool) -> bool:
 
 def _on(device: torch.device) -> AbstractContextManager[Any]:
     """Make a GPU the current one where it is not."""
-    return nullcontext() if torch.cuda.current_device() == device.index else torch.cuda.device(device)
+    return (
+        nullcontext() if torch.cuda.current_device() == device.index else torch.cuda.device(device)
+    )
 
 
 def _taken(x: torch.Tensor) -> torch.Tensor:
@@ -295,18 +297,23 @@ def separate_attention(
         devices do not fit together.
     """
     _refuse(q)
-    fits = (
-        q.ndim == k.ndim == 4
-        and k.shape == v.shape
-        and (*q.shape[:2], q.shape[3]) == (*k.shape[:2], k.shape[3])
-        and (q.shape[2] == k.shape[2] or 0 < k.shape[2] < q.shape[2] and q.shape[2] % k.shape[2] == 0)
-    )
-    if not fits:
+    if not _fit(q, k, v):
         shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v))
         raise ValueError(f"q must be (B, N, H, D), k and v (B, N, H / G, D), not {shapes}")
     if not (q.dtype == k.dtype == v.dtype and q.device == k.device == v.device):
         raise ValueError("q, k and v must have one dtype and be on one device")
     return separate_forward(q, k, v, causal, deterministic)[0]
+
+
+def _fit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
+    """Whether the shapes are those of one attention."""
+    if not q.ndim == k.ndim == 4 or k.shape != v.shape:
+        return False
+    heads, kv_heads = q.shape[2], k.shape[2]
+    shared = 0 < kv_heads < heads and heads % kv_heads == 0
+    return (*q.shape[:2], q.shape[3]) == (*k.shape[:2], k.shape[3]) and (
+        heads == kv_heads or shared
+    )
 
 
 def _refuse(x: torch.Tensor) -> None:

@@ -141,10 +141,8 @@ def test_separate_tensors_and_heads_that_share_keys(
             expected = grouped_reference(*inputs, grad, causal)
             for mine, right in zip(found, expected, strict=True):
                 assert mine.shape == right.shape
-                if right.any():
-                    error = relative_error(mine, right)
-                else:  # dQ and dK of a single position
-                    error = mine.abs().max().item()
+                # dQ and dK of a single position are 0.
+                error = relative_error(mine, right) if right.any() else mine.abs().max().item()
                 assert error <= 1e-3, (seq_len, causal, deterministic)
 
 
@@ -258,13 +256,17 @@ def test_two_streams_at_once(operator: ModuleType, seq_len: int) -> None:
         assert all(torch.equal(out, right) for out in mine)
 
 
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 256])
 @pytest.mark.parametrize("seq_len", [512, 2048])
-def test_cuda_graphs_replay_both_passes(operator: ModuleType, seq_len: int) -> None:
-    qkv = random_qkv(2, seq_len, 4, 64)
-    grad = torch.randn(2, seq_len, 4, 64, device="cuda", dtype=torch.float16)
+def test_cuda_graphs_replay_both_passes_beside_other_calls(
+    operator: ModuleType, seq_len: int, head_dim: int, deterministic: bool
+) -> None:
+    qkv = random_qkv(2, seq_len, 8, head_dim)
+    grad = torch.randn(2, seq_len, 8, head_dim, device="cuda", dtype=torch.float16)
 
     def run() -> tuple[torch.Tensor, torch.Tensor]:
-        out = operator.attention(qkv, True, deterministic=True)
+        out = operator.attention(qkv, True, deterministic)
         return out, torch.autograd.grad(out, qkv, grad)[0]
 
     side = torch.cuda.Stream()
@@ -272,13 +274,22 @@ def test_cuda_graphs_replay_both_passes(operator: ModuleType, seq_len: int) -> N
         run()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=side):
         captured = run()
     qkv.data.copy_(torch.randn_like(qkv))
-    for _ in range(3):
-        graph.replay()
-    for mine, right in zip(captured, run(), strict=True):
-        assert torch.equal(mine, right)
+    torch.cuda.synchronize()
+    eager = []
+    for _ in range(10):
+        with torch.cuda.stream(side):
+            graph.replay()
+        eager.append(run())
+    torch.cuda.synchronize()
+    for found in eager:
+        for mine, right in zip(captured, found, strict=True):
+            if deterministic:
+                assert torch.equal(mine, right)
+            else:  # sums in another order
+                assert relative_error(mine.detach(), right.detach().double()) <= 1e-3
 
 
 def test_torch_compile_takes_it_whole(operator: ModuleType) -> None:

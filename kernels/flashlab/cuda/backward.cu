@@ -24,7 +24,6 @@ constexpr int K_STAGES = D <= 64 ? 2 : 1;
 constexpr bool SWAPPED = ROWS == 128;  // dQᵀ = Kᵀ dSᵀ in place of dQ = dS K
 constexpr int DQ_PARTS = SWAPPED ? ROWS / 64 : CHUNKS;  // of 64 queries (SWAPPED) or columns
 static_assert(!SWAPPED || D <= 64, "the columns of dQ are the rows of one product");
-constexpr float SCALE_LOG2 = SCALE * 1.4426950408889634f;
 
 struct Sizes {
   int B, N, H, heads;  // of keys and values: B * H / G
@@ -79,19 +78,10 @@ __device__ inline int key_blocks(const Sizes& z) { return (z.N + KEYS - 1) / KEY
 __device__ inline int tiles_of(const Sizes& z) { return OWN ? z.heads : z.heads * key_blocks(z); }
 
 __device__ inline Tile tile_at(int tile, const Sizes& z) {
-  int heads = z.H / group_of(z), bh = tile, first = 0, end = key_blocks(z);
-  if (!OWN) {
-    if (CAUSAL) {  // the longest of some heads first
-      int side = z.together * end, place = tile % side;
-      bh = tile / side * z.together + place % z.together;
-      first = place / z.together;
-    } else {
-      bh = tile / end;
-      first = tile % end;
-    }
-    end = first + 1;
-  }
-  return {bh / heads, bh % heads, first, end};
+  int heads = z.H / group_of(z), end = key_blocks(z);
+  if (OWN) return {tile / heads, tile % heads, 0, end};
+  auto [bh, block] = block_at(tile, end, z.together);
+  return {bh / heads, bh % heads, block, block + 1};
 }
 
 // The blocks of queries that see a block of keys, for each head of the group.
@@ -220,29 +210,6 @@ __device__ inline void sum_rows(const Arguments& a, int helper) {
 
 // --- Two warpgroups: P, dS, dK and dV -----------------------------------------------------------
 
-// x = A Bᵀ over D: 64 rows of one tile, ROWS of another.
-__device__ inline void multiply_rows(float (&x)[ROWS / 2], u32 rows, u32 others) {
-  Matrix left = matrix(rows), right = matrix(others);
-#pragma unroll
-  for (int d = 0; d < D; d += 16) {
-    u64 a = advanced(left, d / 64 * CHUNK_OF_KEYS + d % 64 * 2), b = advanced(right, d / 64 * CHUNK_OF_ROWS + d % 64 * 2);
-    if (d == 0) {
-      mma_first<0, 0>(x, a, b);
-    } else {
-      mma<0, 0>(x, a, b);
-    }
-  }
-}
-
-// x += A B: 64 rows in registers, as `multiply_rows` leaves them, times a tile.
-__device__ inline void multiply_columns(float (&x)[D / 2], const u32 (&rows)[ROWS / 4], u32 tile) {
-  Matrix right = matrix(tile, CHUNK_OF_ROWS);
-#pragma unroll
-  for (int n = 0; n < ROWS; n += 16) {
-    mma<1>(x, rows[n / 4], rows[n / 4 + 1], rows[n / 4 + 2], rows[n / 4 + 3], advanced(right, n * 128));
-  }
-}
-
 // Loads of shared memory wait long behind what the products read, so that the first start before
 // the wait for a product. There are no registers for more.
 template <bool FIRST>
@@ -296,7 +263,7 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
         u32 delta_at = OWN ? lse_at + capacity * STATS_BYTES : from_stats + (2 + d.slot) * STATS_BYTES;
         i.wait_full(Q_FULL);
         begin_products();
-        multiply_rows(scores, k, queries);  // Sᵀ (64, ROWS)
+        multiply_rows(scores, k, CHUNK_OF_KEYS, queries);  // Sᵀ (64, ROWS)
         commit_products();
         if (OWN && keys == 0) {
           stats.wait_full(STATS_FULL);
@@ -306,34 +273,19 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
         load_stats<true>(lse, lse_at);
         wait_products<0>();
         hold(scores);
-        // A thread has rows lane / 4 and lane / 4 + 8 of its warp's 16, and two of every 8 columns.
-        if (CAUSAL && q.m * ROWS < (keys + 1) * KEYS || RAGGED && (keys + 1) * KEYS > z.N) {
-          int key = keys * KEYS + row + lane / 4;
-          int first = CAUSAL ? key - q.m * ROWS - lane % 4 * 2 : -KEYS;  // of the columns that see it
-          int low = key < z.N ? first : ROWS, high = key + 8 < z.N ? first + 8 : ROWS;
-#pragma unroll
-          for (int n = 0; n < ROWS / 2; n++) {
-            if (n / 4 * 8 + n % 2 < (n % 4 < 2 ? low : high)) scores[n] = -INFINITE;
-          }
-        }
+        if (CAUSAL && q.m * ROWS < (keys + 1) * KEYS || RAGGED && (keys + 1) * KEYS > z.N)
+          hide_queries(scores, keys * KEYS + row + lane / 4, q.m * ROWS, z.N);
         load_stats<false>(lse, lse_at);
         u32 p[ROWS / 4];  // Pᵀ (64, ROWS) in 16 bits
 #pragma unroll
-        for (int n = 0; n < ROWS; n += 16) {
-          const float* x = scores + n / 2;
-          Four l = lse[n / 16];
-          p[n / 4] = pack(exp2(x[0] * SCALE_LOG2 - l.x), exp2(x[1] * SCALE_LOG2 - l.y));
-          p[n / 4 + 1] = pack(exp2(x[2] * SCALE_LOG2 - l.x), exp2(x[3] * SCALE_LOG2 - l.y));
-          p[n / 4 + 2] = pack(exp2(x[4] * SCALE_LOG2 - l.z), exp2(x[5] * SCALE_LOG2 - l.w));
-          p[n / 4 + 3] = pack(exp2(x[6] * SCALE_LOG2 - l.z), exp2(x[7] * SCALE_LOG2 - l.w));
-        }
+        for (int n = 0; n < ROWS; n += 16) exponentials(p + n / 4, scores + n / 2, lse[n / 16]);
         // dP, which reads V, is to start only when so many of P are there: a sign of theirs, which is
         // 0, says where V is. Else ptxas starts it at once, and has not the registers for what follows.
         u32 signs = 0;
 #pragma unroll
         for (int n = 0; n < BEFORE_DP; n++) signs |= p[n];
         begin_products();
-        multiply_rows(dp, v + (signs >> 31), dout);  // dPᵀ (64, ROWS)
+        multiply_rows(dp, v + (signs >> 31), CHUNK_OF_KEYS, dout);  // dPᵀ (64, ROWS)
         commit_products();
         begin_products();
         multiply_columns(dv, p, dout);

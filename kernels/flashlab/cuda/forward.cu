@@ -7,7 +7,6 @@
 // B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
 
 constexpr int ROWS = 64 * CONSUMERS;
-constexpr float SCALE_LOG2 = SCALE * 1.4426950408889634f;
 // P may grow to 2^8 before what was summed is scaled down again: 16 bits hold more, and a maximum
 // that creeps up costs nothing.
 constexpr float SLACK = 8;
@@ -48,18 +47,9 @@ struct Tile {
 
 __device__ inline int row_blocks(const Sizes& z) { return (z.padded + ROWS - 1) / ROWS; }
 
-// Without a mask, blocks of one head follow each other and share its K and V in the L2 cache. With
-// one, tiles differ in work: the longest of some heads come first.
 __device__ inline Tile tile_at(int tile, const Sizes& z) {
-  int blocks = row_blocks(z), bh, block;
-  if (CAUSAL) {
-    int side = z.together * blocks, place = tile % side;
-    bh = tile / side * z.together + place % z.together;
-    block = blocks - 1 - place / z.together;
-  } else {
-    bh = tile / blocks;
-    block = tile % blocks;
-  }
+  auto [bh, block] = block_at(tile, row_blocks(z), z.together);
+  if (CAUSAL) block = row_blocks(z) - 1 - block;  // the longest first
   return {bh / z.H, bh % z.H, block * ROWS};
 }
 
@@ -119,31 +109,8 @@ __device__ inline void produce(const Arguments& a) {
 
 // --- Consumers ----------------------------------------------------------------------------------
 
-// S = Q Kᵀ, (64, KEYS).
-__device__ inline void multiply_keys(float (&s)[KEYS / 2], u32 q, u32 k) {
-  Matrix left = matrix(q), right = matrix(k);
-#pragma unroll
-  for (int d = 0; d < D; d += 16) {
-    u64 a = advanced(left, d / 64 * 64 * 128 + d % 64 * 2), b = advanced(right, d / 64 * CHUNK_OF_KEYS + d % 64 * 2);
-    if (d == 0) {
-      mma_first<0, 0>(s, a, b);
-    } else {
-      mma<0, 0>(s, a, b);
-    }
-  }
-}
-
-// O += P V, (64, D).
-__device__ inline void multiply_values(float (&o)[D / 2], const u32 (&p)[KEYS / 4], u32 v) {
-  Matrix right = matrix(v, CHUNK_OF_KEYS);
-#pragma unroll
-  for (int n = 0; n < KEYS; n += 16) {
-    mma<1>(o, p[n / 4], p[n / 4 + 1], p[n / 4 + 2], p[n / 4 + 3], advanced(right, n * 128));
-  }
-}
-
-// A thread has two rows of its warp's 16, lane / 4 and lane / 4 + 8; registers 0 and 1 of every
-// four are of the first. Its row's other columns are with three more lanes.
+// Registers 0 and 1 of every four are of a thread's first row, the others of its second. The rows'
+// other columns are with three more lanes.
 struct Softmax {
   float largest[2], sums[2];  // of S log₂(e) / √D, and this thread's share of the sum of P
 
@@ -176,11 +143,6 @@ struct Softmax {
   }
 };
 
-__device__ inline void to_16_bits(u32 (&p)[KEYS / 4], const float (&s)[KEYS / 2]) {
-#pragma unroll
-  for (int i = 0; i < KEYS / 4; i++) p[i] = pack(s[2 * i], s[2 * i + 1]);
-}
-
 // Consumer c: rows 64 c to 64 c + 63 of each tile.
 __device__ inline void attend(const Arguments& a, int c) {
   const Sizes& z = a.sizes;
@@ -208,21 +170,14 @@ __device__ inline void attend(const Arguments& a, int c) {
     k.wait_full(K_FULL);
     if (PINGPONG) sync_turns(4 + c, 256);
     begin_products();
-    multiply_keys(s, queries, k.buffer(K, KEYS_BYTES));
+    multiply_rows(s, queries, 64 * 128, k.buffer(K, KEYS_BYTES));
     commit_products();
     if (PINGPONG) arrive_turns(4 + (c + 1) % CONSUMERS, 256);
     wait_products<0>();
     hold(s);
     k.release(K_EMPTY), k.next();
     for (int j = n - 1;; j--) {
-      // Keys from `bound` on are not seen.
-      if (CAUSAL ? (j + 1) * KEYS > first_row : (j + 1) * KEYS > z.N) {
-        int first = j * KEYS + lane % 4 * 2, low = CAUSAL ? row + 1 : z.N, high = CAUSAL ? row + 9 : z.N;
-#pragma unroll
-        for (int i = 0; i < KEYS / 2; i++) {
-          if (first + i / 4 * 8 + i % 2 >= (i % 4 < 2 ? low : high)) s[i] = -INFINITE;
-        }
-      }
+      if ((j + 1) * KEYS > (CAUSAL ? first_row : z.N)) hide_keys(s, row, j * KEYS, z.N);
       float largest[2];
       Softmax::find_largest(s, largest);
       float scale[2] = {1, 1};
@@ -252,11 +207,11 @@ __device__ inline void attend(const Arguments& a, int c) {
       k.wait_full(K_FULL);
       if (PINGPONG) sync_turns(4 + c, 256);
       begin_products();
-      multiply_keys(s, queries, k.buffer(K, KEYS_BYTES));
+      multiply_rows(s, queries, 64 * 128, k.buffer(K, KEYS_BYTES));
       commit_products();
       v.wait_full(V_FULL);
       begin_products();
-      multiply_values(o, p, v.buffer(V, KEYS_BYTES));
+      multiply_columns(o, p, v.buffer(V, KEYS_BYTES));
       commit_products();
       if (PINGPONG) arrive_turns(4 + (c + 1) % CONSUMERS, 256);
       wait_products<1>();
@@ -269,7 +224,7 @@ __device__ inline void attend(const Arguments& a, int c) {
     }
     v.wait_full(V_FULL);
     begin_products();
-    multiply_values(o, p, v.buffer(V, KEYS_BYTES));
+    multiply_columns(o, p, v.buffer(V, KEYS_BYTES));
     commit_products();
     float factor[2];
 #pragma unroll

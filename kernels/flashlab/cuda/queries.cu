@@ -9,7 +9,6 @@
 // B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
 
 constexpr int ROWS = 128;
-constexpr float SCALE_LOG2 = SCALE * 1.4426950408889634f;
 
 struct Sizes {
   int B, N, H, group;  // group: G
@@ -24,6 +23,7 @@ struct Arguments {
   const Half* o_at;  // (B, N, H, D)
   const float* lse;  // (B, H, padded) by `place_of`, of base 2
   float* delta;      // so too
+  int* counter;      // of tiles
 };
 
 // --- Shared memory ------------------------------------------------------------------------------
@@ -37,6 +37,7 @@ constexpr u32 DO = Q + 2 * Q_BYTES;
 constexpr u32 BARRIERS = DO + 2 * Q_BYTES;
 constexpr u32 K_FULL = BARRIERS, K_EMPTY = K_FULL + 16, V_FULL = K_EMPTY + 16, V_EMPTY = V_FULL + 16;
 constexpr u32 Q_FULL = V_EMPTY + 16, Q_EMPTY = Q_FULL + 16;
+constexpr u32 TILE_FULL = Q_EMPTY + 16, TILE_EMPTY = TILE_FULL + 16, TILES = TILE_EMPTY + 16;
 
 // --- The order of tiles -------------------------------------------------------------------------
 
@@ -44,16 +45,11 @@ struct Tile {
   int b, h, row;
 };
 
-// With a mask, the longest of some heads come first. Every other round runs backwards.
-__device__ inline Tile tile_at(int round, const Sizes& z) {
-  int tile = round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-  int blocks = (z.N + ROWS - 1) / ROWS, bh = tile / blocks, block = tile % blocks;
-  if (CAUSAL) {
-    int side = z.together * blocks, place = tile % side;
-    bh = tile / side * z.together + place % z.together;
-    block = blocks - 1 - place / z.together;
-  }
-  return tile < z.tiles ? Tile{bh / z.H, bh % z.H, block * ROWS} : Tile{-1, 0, 0};
+__device__ inline Tile tile_at(int tile, const Sizes& z) {
+  int blocks = (z.N + ROWS - 1) / ROWS;
+  auto [bh, block] = block_at(tile, blocks, z.together);
+  if (CAUSAL) block = blocks - 1 - block;  // the longest first
+  return {bh / z.H, bh % z.H, block * ROWS};
 }
 
 // How many blocks of keys the queries before `end` see.
@@ -62,12 +58,10 @@ __device__ inline int key_blocks(int end, const Sizes& z) {
   return (keys + KEYS - 1) / KEYS;
 }
 
-__device__ inline bool is_next(Tile& tile, int& round, const Sizes& z) {
-  while (round * (int)gridDim.x < z.tiles) {
-    tile = tile_at(round++, z);
-    if (tile.b >= 0) return true;
-  }
-  return false;
+__device__ inline bool is_next(Tile& tile, const Arguments& a, Turn<2>& turn, bool produces) {
+  int number = take_number(a.counter, a.sizes.tiles, turn, TILE_FULL, TILE_EMPTY, TILES, produces);
+  tile = tile_at(number, a.sizes);
+  return number < a.sizes.tiles;
 }
 
 // --- Loads: one thread --------------------------------------------------------------------------
@@ -86,8 +80,9 @@ __device__ inline void produce(const Arguments& a) {
   Turn<K_STAGES> k;
   Turn<V_STAGES> v;
   Turn<1> q;
+  Turn<2> turn;
   Tile tile;
-  for (int round = 0; is_next(tile, round, z); q.next()) {
+  for (; is_next(tile, a, turn, true); q.next()) {
 #pragma unroll 1
     for (int c = 0; c < 2; c++) {
       u32 full = q.barrier(Q_FULL) + 8 * c, s = shared_memory() + c * Q_BYTES;
@@ -105,20 +100,6 @@ __device__ inline void produce(const Arguments& a) {
 }
 
 // --- Two warpgroups -----------------------------------------------------------------------------
-
-// x = A Bᵀ over D: 64 rows of one tile, KEYS of another.
-__device__ inline void multiply_rows(float (&x)[KEYS / 2], u32 rows, u32 keys) {
-  Matrix left = matrix(rows), right = matrix(keys);
-#pragma unroll
-  for (int d = 0; d < D; d += 16) {
-    u64 a = advanced(left, d / 64 * 64 * 128 + d % 64 * 2), b = advanced(right, d / 64 * CHUNK_OF_KEYS + d % 64 * 2);
-    if (d == 0) {
-      mma_first<0, 0>(x, a, b);
-    } else {
-      mma<0, 0>(x, a, b);
-    }
-  }
-}
 
 // Δ of a warp's 16 rows: four at a time, by eight lanes each. A thread gets those of its two rows.
 __device__ inline void sum_rows(float (&delta)[2], const Arguments& a, const Tile& tile, int first, u32 dout) {
@@ -157,8 +138,9 @@ __device__ inline void keep_queries(const Arguments& a, int c) {
   Turn<K_STAGES> k;
   Turn<V_STAGES> v;
   Turn<1> q;
+  Turn<2> turn;
   Tile tile;
-  for (int round = 0; is_next(tile, round, z); q.next()) {
+  for (; is_next(tile, a, turn, false); q.next()) {
     int first_row = tile.row + 64 * c, row = first_row + 16 * warp + lane / 4;
     int n = key_blocks(tile.row + ROWS, z);
     for (int own = key_blocks(first_row + 64, z); n > own; n--) {  // blocks that only later rows see
@@ -175,21 +157,15 @@ __device__ inline void keep_queries(const Arguments& a, int c) {
       float s[KEYS / 2], dp[KEYS / 2];
       k.wait_full(K_FULL);
       begin_products();
-      multiply_rows(s, queries, k.buffer(K, KEYS_BYTES));  // S (64, KEYS)
+      multiply_rows(s, queries, 64 * 128, k.buffer(K, KEYS_BYTES));  // S (64, KEYS)
       commit_products();
       v.wait_full(V_FULL);
       begin_products();
-      multiply_rows(dp, dout, v.buffer(V, KEYS_BYTES));  // dP (64, KEYS)
+      multiply_rows(dp, dout, 64 * 128, v.buffer(V, KEYS_BYTES));  // dP (64, KEYS)
       commit_products();
       wait_products<1>();
       hold(s);
-      if (CAUSAL ? (j + 1) * KEYS > first_row : (j + 1) * KEYS > z.N) {
-        int first = j * KEYS + lane % 4 * 2, low = CAUSAL ? row + 1 : z.N, high = CAUSAL ? row + 9 : z.N;
-#pragma unroll
-        for (int i = 0; i < KEYS / 2; i++) {
-          if (first + i / 4 * 8 + i % 2 >= (i % 4 < 2 ? low : high)) s[i] = -INFINITE;
-        }
-      }
+      if ((j + 1) * KEYS > (CAUSAL ? first_row : z.N)) hide_keys(s, row, j * KEYS, z.N);
 #pragma unroll
       for (int i = 0; i < KEYS / 2; i++) s[i] = exp2(s[i] * SCALE_LOG2 - lse[i / 2 % 2]);  // P (64, KEYS)
       wait_products<0>();
@@ -199,11 +175,8 @@ __device__ inline void keep_queries(const Arguments& a, int c) {
 #pragma unroll
       for (int i = 0; i < KEYS / 4; i++)
         ds[i] = pack(s[2 * i] * (dp[2 * i] - delta[i % 2]), s[2 * i + 1] * (dp[2 * i + 1] - delta[i % 2]));
-      Matrix right = matrix(k.buffer(K, KEYS_BYTES), CHUNK_OF_KEYS);
       begin_products();
-#pragma unroll
-      for (int i = 0; i < KEYS; i += 16)
-        mma<1>(dq, ds[i / 4], ds[i / 4 + 1], ds[i / 4 + 2], ds[i / 4 + 3], advanced(right, i * 128));
+      multiply_columns(dq, ds, k.buffer(K, KEYS_BYTES));
       commit_products();
       wait_products<0>();
       hold(dq);
@@ -228,6 +201,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) queries(const __grid_consta
       init_barrier(s + K_FULL + 8 * x, 1), init_barrier(s + K_EMPTY + 8 * x, 8);
       init_barrier(s + V_FULL + 8 * x, 1), init_barrier(s + V_EMPTY + 8 * x, 8);
       init_barrier(s + Q_FULL + 8 * x, 1), init_barrier(s + Q_EMPTY + 8 * x, 1);
+      init_barrier(s + TILE_FULL + 8 * x, 1), init_barrier(s + TILE_EMPTY + 8 * x, 8);
     }
     fence_barriers();
   }

@@ -9,12 +9,12 @@
 // B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
 
 constexpr int LINES = 64;  // of every tile
-constexpr float SCALE_LOG2 = SCALE * 1.4426950408889634f;
 
 struct Sizes {
   int B, N, H, group;  // group: G
   int tiles;           // B H / G ⌈N / 64⌉
   int blocks;          // ⌈N / 64⌉
+  int together;        // heads side by side, where the longest tiles come first
   int padded;          // N up to a multiple of 128
 };
 
@@ -22,6 +22,7 @@ struct Arguments {
   TensorMap q, k, v, dout, dk, dv;
   Sizes sizes;
   const float *lse, *delta;  // (B, H, padded) by `place_of`, lse of base 2
+  int* counter;              // of tiles
 };
 
 // --- Shared memory ------------------------------------------------------------------------------
@@ -33,7 +34,8 @@ constexpr u32 LSE = P + 2 * P_BYTES, DELTA = LSE + 2 * STATS_BYTES;
 constexpr u32 BARRIERS = DELTA + 2 * STATS_BYTES;
 constexpr u32 K_FULL = BARRIERS, K_EMPTY = K_FULL + 8, V_FULL = K_EMPTY + 8, V_EMPTY = V_FULL + 8;
 constexpr u32 Q_FULL = V_EMPTY + 8, Q_EMPTY = Q_FULL + 16, DO_FULL = Q_EMPTY + 16, DO_EMPTY = DO_FULL + 16;
-constexpr u32 P_FULL = DO_EMPTY + 16, P_EMPTY = P_FULL + 16;
+constexpr u32 P_FULL = DO_EMPTY + 16;
+constexpr u32 TILE_FULL = P_FULL + 16, TILE_EMPTY = TILE_FULL + 16, TILES = TILE_EMPTY + 16;
 
 // --- The order of tiles -------------------------------------------------------------------------
 
@@ -41,18 +43,16 @@ constexpr u32 P_FULL = DO_EMPTY + 16, P_EMPTY = P_FULL + 16;
 struct Tile {
   int b, head, keys, start, left, g, m;
 
-  __device__ bool is_next(int& round, const Sizes& z) {
-    int tile = round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-    if (tile >= z.tiles && (round + 1) * (int)gridDim.x < z.tiles) return is_next(++round, z);
-    if (tile >= z.tiles) return false;
-    round++;
-    int heads = z.H / z.group, bh = tile / z.blocks;
-    b = bh / heads, head = bh % heads;
-    keys = tile % z.blocks;  // with a mask, the longest of a head first
+  __device__ bool is_next(const Arguments& a, Turn<2>& turn, bool produces) {
+    const Sizes& z = a.sizes;
+    int tile = take_number(a.counter, z.tiles, turn, TILE_FULL, TILE_EMPTY, TILES, produces);
+    int heads = z.H / z.group;
+    auto [bh, block] = block_at(tile, z.blocks, z.together);
+    b = bh / heads, head = bh % heads, keys = block;
     start = m = CAUSAL ? keys : 0;
     left = (z.blocks - start) * z.group;
     g = 0;
-    return true;
+    return tile < z.tiles;
   }
 
   __device__ void next(const Sizes& z) {
@@ -66,9 +66,9 @@ struct Tile {
 __device__ inline void produce(const Arguments& a) {
   const Sizes& z = a.sizes;
   Turn<1> kv;
-  Turn<2> i;
+  Turn<2> turn, i;
   Tile t;
-  for (int round = 0; t.is_next(round, z); kv.next()) {
+  for (; t.is_next(a, turn, true); kv.next()) {
     kv.wait_empty(K_EMPTY);
     arrive_expecting(kv.barrier(K_FULL), TILE_BYTES);
     load_tile(a.k, kv.barrier(K_FULL), kv.buffer(K, TILE_BYTES), CHUNK, t.b, t.head, t.keys * LINES);
@@ -90,29 +90,7 @@ __device__ inline void produce(const Arguments& a) {
   }
 }
 
-// --- Products -----------------------------------------------------------------------------------
-
-// x = A Bᵀ over D, (64, 64).
-__device__ inline void multiply_rows(float (&x)[32], u32 rows, u32 others) {
-  Matrix left = matrix(rows), right = matrix(others);
-#pragma unroll
-  for (int d = 0; d < D; d += 16) {
-    u64 a = advanced(left, d / 64 * CHUNK + d % 64 * 2), b = advanced(right, d / 64 * CHUNK + d % 64 * 2);
-    if (d == 0) {
-      mma_first<0, 0>(x, a, b);
-    } else {
-      mma<0, 0>(x, a, b);
-    }
-  }
-}
-
-// x += A B: 64 rows in registers times a tile, (64, D).
-__device__ inline void multiply_columns(float (&x)[D / 2], const u32 (&rows)[16], u32 tile) {
-  Matrix right = matrix(tile, CHUNK);
-#pragma unroll
-  for (int n = 0; n < LINES; n += 16)
-    mma<1>(x, rows[n / 4], rows[n / 4 + 1], rows[n / 4 + 2], rows[n / 4 + 3], advanced(right, n * 128));
-}
+// --- Results: two warpgroups have one each --------------------------------------------------------
 
 // A result takes the place of what its warpgroup alone has read.
 __device__ inline void store_rows(const TensorMap& map, const float (&x)[D / 2], float scale, u32 tile, u32 empty,
@@ -135,25 +113,12 @@ __device__ inline void hand_on(float (&s)[32], const Tile& t, const Turn<2>& i, 
   u32 p[16];
   int lane = threadIdx.x % 32;
   int key = t.keys * LINES + threadIdx.x % 128 / 32 * 16 + lane / 4;
-  if (CAUSAL && t.m == t.keys || (t.keys + 1) * LINES > z.N) {
-    int first = CAUSAL ? key - t.m * LINES - lane % 4 * 2 : -LINES;  // of the columns that see it
-    int low = key < z.N ? first : LINES, high = key + 8 < z.N ? first + 8 : LINES;
+  if (CAUSAL && t.m == t.keys || (t.keys + 1) * LINES > z.N) hide_queries(s, key, t.m * LINES, z.N);
 #pragma unroll
-    for (int n = 0; n < 32; n++) {
-      if (n / 4 * 8 + n % 2 < (n % 4 < 2 ? low : high)) s[n] = -INFINITE;
-    }
-  }
-#pragma unroll
-  for (int n = 0; n < LINES; n += 16) {
-    const float* x = s + n / 2;
-    Four l = load_four(i.buffer(LSE, STATS_BYTES) + n * 4 + lane % 4 * 16);
-    p[n / 4] = pack(exp2(x[0] * SCALE_LOG2 - l.x), exp2(x[1] * SCALE_LOG2 - l.y));
-    p[n / 4 + 1] = pack(exp2(x[2] * SCALE_LOG2 - l.x), exp2(x[3] * SCALE_LOG2 - l.y));
-    p[n / 4 + 2] = pack(exp2(x[4] * SCALE_LOG2 - l.z), exp2(x[5] * SCALE_LOG2 - l.w));
-    p[n / 4 + 3] = pack(exp2(x[6] * SCALE_LOG2 - l.z), exp2(x[7] * SCALE_LOG2 - l.w));
-  }
+  for (int n = 0; n < LINES; n += 16)
+    exponentials(p + n / 4, s + n / 2, load_four(i.buffer(LSE, STATS_BYTES) + n * 4 + lane % 4 * 16));
+  // The other has read what was here before: else there would be no new Q.
   i.release(Q_EMPTY);
-  i.wait_empty(P_EMPTY);
   u32 to = i.buffer(P, P_BYTES) + threadIdx.x % 128 * 16;
 #pragma unroll
   for (int n = 0; n < 4; n++) store_words(to + n * 128 * 16, {p[4 * n], p[4 * n + 1], p[4 * n + 2], p[4 * n + 3]});
@@ -173,15 +138,15 @@ __device__ inline void read_back(u32 (&p)[16], const Turn<2>& d) {
 __device__ inline void sum_dv(const Arguments& a) {
   const Sizes& z = a.sizes;
   Turn<1> kv;
-  Turn<2> i, d;
+  Turn<2> turn, i, d;
   Tile t;
-  for (int round = 0; t.is_next(round, z); kv.next()) {
+  for (; t.is_next(a, turn, false); kv.next()) {
     u32 k = kv.buffer(K, TILE_BYTES);
     float dv[D / 2] = {}, s[32];  // (64, D), (64, 64)
     kv.wait_full(K_FULL);
     i.wait_full(Q_FULL);
     begin_products();
-    multiply_rows(s, k, i.buffer(Q, TILE_BYTES));
+    multiply_rows(s, k, CHUNK, i.buffer(Q, TILE_BYTES));
     commit_products();
     wait_products<0>();
     hold(s);
@@ -191,7 +156,7 @@ __device__ inline void sum_dv(const Arguments& a) {
       read_back(p, d);
       i.wait_full(Q_FULL);
       begin_products();
-      multiply_rows(s, k, i.buffer(Q, TILE_BYTES));
+      multiply_rows(s, k, CHUNK, i.buffer(Q, TILE_BYTES));
       commit_products();
       d.wait_full(DO_FULL);
       begin_products();
@@ -236,27 +201,21 @@ __device__ inline void take_over(float (&dp)[32], const Turn<2>& d) {
     x[4] = lower(p.z) * (x[4] - delta[n].z), x[5] = upper(p.z) * (x[5] - delta[n].w);
     x[6] = lower(p.w) * (x[6] - delta[n].z), x[7] = upper(p.w) * (x[7] - delta[n].w);
   }
-  d.release(P_EMPTY);
-}
-
-__device__ inline void to_16_bits(u32 (&y)[16], const float (&x)[32]) {
-#pragma unroll
-  for (int n = 0; n < 16; n++) y[n] = pack(x[2 * n], x[2 * n + 1]);
 }
 
 __device__ inline void sum_dk(const Arguments& a) {
   const Sizes& z = a.sizes;
   Turn<1> kv;
-  Turn<2> i, d;
+  Turn<2> turn, i, d;
   Tile t;
-  for (int round = 0; t.is_next(round, z); kv.next()) {
+  for (; t.is_next(a, turn, false); kv.next()) {
     u32 v = kv.buffer(V, TILE_BYTES);
     float dk[D / 2] = {}, dp[32];  // (64, D), (64, 64)
     u32 ds[16];
     kv.wait_full(V_FULL);
     d.wait_full(DO_FULL);
     begin_products();
-    multiply_rows(dp, v, d.buffer(DO, TILE_BYTES));
+    multiply_rows(dp, v, CHUNK, d.buffer(DO, TILE_BYTES));
     commit_products();
     wait_products<0>();
     hold(dp);
@@ -265,7 +224,7 @@ __device__ inline void sum_dk(const Arguments& a) {
     for (d.next(), t.next(z); t.left > 0; d.next(), t.next(z)) {
       d.wait_full(DO_FULL);
       begin_products();
-      multiply_rows(dp, v, d.buffer(DO, TILE_BYTES));
+      multiply_rows(dp, v, CHUNK, d.buffer(DO, TILE_BYTES));
       commit_products();
       i.wait_full(Q_FULL);
       begin_products();
@@ -299,7 +258,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) wide(const __grid_constant_
     for (int x = 0; x < 2; x++) {
       init_barrier(s + Q_FULL + 8 * x, 1), init_barrier(s + Q_EMPTY + 8 * x, 8);
       init_barrier(s + DO_FULL + 8 * x, 1), init_barrier(s + DO_EMPTY + 8 * x, 8);
-      init_barrier(s + P_FULL + 8 * x, 4), init_barrier(s + P_EMPTY + 8 * x, 4);
+      init_barrier(s + P_FULL + 8 * x, 4);
+      init_barrier(s + TILE_FULL + 8 * x, 1), init_barrier(s + TILE_EMPTY + 8 * x, 8);
     }
     fence_barriers();
   }

@@ -471,14 +471,20 @@ inline void launch(int blocks, int size, int shared_bytes, int seed, std::functi
     }
     std::vector<int> order(size);
     for (int i = 0; i < size; i++) order[i] = i;
+    // One warpgroup may fall far behind, and what runs by itself may come as late as it can: so does
+    // who does not wait for it meet what it is to wait for.
+    int slow = random() % (products.size() + 1);
+    bool late = random() % 2;
+    bool moved = true;
     for (int left = size; left > 0;) {
       // A warp after the other, in a random order, and some of what runs by itself.
-      bool moved = false;
-      int first = random() % size;
+      bool sleeps = moved && random() % 16;
+      moved = false;
+      int first = random() % size / 32 * 32;
       for (int i = 0; i < size; i++) {
         current = (first + i) % size;
-        if (i % 32 == 0 && random() % 3 == 0) {
-          i += 31 - current % 32;
+        if (i % 32 == 0 && (random() % 3 == 0 || sleeps && current / 128 == slow)) {
+          i += 31;
           continue;
         }
         Thread& thread = threads[current];
@@ -489,10 +495,10 @@ inline void launch(int blocks, int size, int shared_bytes, int seed, std::functi
         if (thread.ended) left--;
       }
       for (auto& p : products)
-        if (!p.groups.empty() && random() % 4 == 0) run_group(p);
+        if (!p.groups.empty() && !late && random() % 4 == 0) run_group(p);
       for (auto& mine : stores)
         if (!mine.empty() && random() % 4 == 0) mine.front()(), mine.pop_front();
-      if (!loads.empty() && (!moved || random() % 2 == 0)) {
+      if (!loads.empty() && (!moved || !late && random() % 2 == 0)) {
         std::swap(loads[random() % loads.size()], loads.back());
         auto load = std::move(loads.back());
         loads.pop_back();

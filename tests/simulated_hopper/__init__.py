@@ -1,4 +1,4 @@
-"""A Hopper GPU on a CPU: FlashLab's kernels compiled by g++ with `simulated_sm90.h`, and a driver.
+"""A Hopper GPU on a CPU: FlashLab's kernels compiled by g++ with `sm90.h`, and a driver.
 
 The driver's functions that FlashLab calls are here in Python: tensors are described to the copy
 engine's stand-in, and a launch runs the kernel's blocks one after the other.
@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-HEADER = Path(__file__).with_name("simulated_sm90.h")
+HEADER = Path(__file__).with_name("sm90.h")
 KERNELS = {
     "forward": ("forward",),
     "backward": ("backward", "prepare", "finish"),
@@ -81,6 +81,11 @@ class Driver:
         tensor_map.strides[:] = [2, *strides]
         return 0
 
+    def cuTensorMapReplaceAddress(self, place: int, base: int) -> int:
+        assert base % 16 == 0
+        _Map.from_address(place).base = base
+        return 0
+
     def cuCtxGetCurrent(self, context: Any) -> int:
         context._obj.value = 1
         return 0
@@ -114,8 +119,9 @@ def compiler(folder: Path) -> Callable[[str, str], bytes]:
         )
         library = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
         if not library.exists():
-            command = "g++ -std=c++17 -O1 -shared -fPIC -w -Wno-psabi -x c++ -".split()
-            subprocess.run([*command, "-o", library], input=text, text=True, check=True)
+            options = ("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-Wno-psabi")
+            command = ["g++", *options, "-x", "c++", "-", "-o", str(library)]
+            subprocess.run(command, input=text, text=True, check=True)
         return f"{library}\n{name}".encode()
 
     return cubin
