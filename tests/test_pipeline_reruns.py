@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 Jobs = set[str]
 
@@ -397,10 +398,14 @@ TABLE = [
         recode("workflow/flashlab/records.py"),
         FROM_TABLES_ON,
     ),
-    Row("the code of the tables is edited", edit("workflow/flashlab/tables.py"), FROM_TABLES_ON),
+    Row(
+        "the code of the tables is edited",
+        edit("workflow/flashlab/analysis/tables.py"),
+        FROM_TABLES_ON,
+    ),
     Row(
         "the code of the findings is edited",
-        edit("workflow/flashlab/findings/scaling.py"),
+        edit("workflow/flashlab/analysis/kinds/scaling.py"),
         DERIVED,
     ),
     Row(
@@ -510,18 +515,17 @@ def test_files_that_are_touched_and_the_same_rerun_nothing_where_snakemake_knows
 
 
 def test_a_changed_screenshot_of_a_remark_renders_the_report_again(project: Any) -> None:
-    screenshot = project.folder / "remarks" / "screenshot.svg"
+    screenshot = project.folder / "remarks" / "screenshot.png"
     screenshot.parent.mkdir()
-    empty = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
-    screenshot.write_text(empty)
-    project.folder.joinpath("remarks", "seq_len.md").write_text("![a screenshot](screenshot.svg)")
+    Image.new("L", (9, 9)).save(screenshot)
+    project.folder.joinpath("remarks", "seq_len.md").write_text("![a screenshot](screenshot.png)")
     with project.config() as config:
         config["remarks"] = {"seq_len": {"en": "remarks/seq_len.md"}}
     project.make("report/lab5.pdf")
     assert project.plan() == NOTHING
     screenshot.touch()
     assert project.plan() == NOTHING
-    screenshot.write_text(empty.replace("9", "8"))
+    Image.new("L", (8, 9)).save(screenshot)
     assert project.plan() == REPORT
 
 

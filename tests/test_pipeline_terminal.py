@@ -37,7 +37,7 @@ def test_a_broken_run_is_named_and_the_call_succeeds(project: Any) -> None:
 
 
 def test_a_failed_job_ends_in_its_log_and_the_old_report(project: Any) -> None:
-    project.append("workflow/flashlab/findings/derive.py", 'raise OSError("no disk")\n')
+    project.append("workflow/flashlab/analysis/derive.py", 'raise OSError("no disk")\n')
     done = project.snakemake("--cores", "1", LOGGER, "report/lab5.pdf")
     assert done.returncode == 1
     assert "1 job failed:\n  Deriving the findings\n" in done.stdout

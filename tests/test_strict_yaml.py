@@ -14,7 +14,7 @@ from flashlab.config.strict_yaml import StrictYamlError, parse_yaml, read_yaml
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 
 MISTAKES = {
-    "a tab for indentation": ("a:\n\tb: 1\n", "line 2, column 1: found character '\\t'"),
+    "a tab for indentation": ("a:\n\tb: 1\n", "line 2, column 1: a tab; replace it with spaces"),
     "a list not closed": (
         "a: 1\nb: [x, y\nc: 2\n",
         "line 3, column 2: expected ',' or ']', but got ':' (while parsing a flow sequence that "

@@ -12,9 +12,9 @@ def order_call():
     """What this call grades and measures again, kept for the jobs that read the rules again."""
     try:
         ordered = order_grading(PREPARED.config, PLAN_ROOT)
-    except PREPARATION_ERRORS as error:
+    except call.PREPARATION_ERRORS as error:
         raise WorkflowError(str(error)) from None
-    if CLAIM.held:
+    if CALL.claim.held:
         keep_order(ordered)
     return ordered
 

@@ -212,9 +212,7 @@ def test_a_step_of_the_ladder_is_checked_by_its_name_and_by_its_file(
     )
     assert "\n2 cases: 2 ok\n" in printed
     (tmp_path / "mine.py").write_text(WRONG_STEP)
-    with pytest.raises(SystemExit) as ended:
-        main(["check", str(tmp_path / "mine.py")])
-    assert ended.value.code == 1
+    assert main(["check", str(tmp_path / "mine.py")]) == 1
     printed = capsys.readouterr().out
     assert "  incorrect: an element is off by" in printed
     assert "\n2 cases: 1 ok, 1 incorrect\n" in printed
@@ -316,7 +314,7 @@ def test_a_wrong_command_line_is_one_message_and_status_2(
     arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["check", *arguments])
+        sys.exit(main(["check", *arguments]))
     assert caught.value.code == 2
     printed = capsys.readouterr()
     assert expected in printed.err

@@ -327,7 +327,7 @@ def test_a_mistake_on_the_command_line_is_one_message(
 ) -> None:
     monkeypatch.setattr(start, "start_own_parent", lambda: None)
     with pytest.raises(SystemExit) as ended:
-        main(["bench", *arguments])
+        sys.exit(main(["bench", *arguments]))
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.course import FLASH2, NAIVE
@@ -58,6 +59,14 @@ def read_measured(path: Path, run: Run) -> Measured:
     seconds = {name: record.metrics[f"{name}_time"].value / 1e3 for name in PASSES} if ok else {}
     disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
     return Measured(run, record.status, seconds, disturbed)
+
+
+def measured_of(order: Mapping[str, Any]) -> list[Measured]:
+    """What was measured here for an order; RecordError if a record is missing."""
+    return [
+        read_measured(Path(entry["path"]), Run.of(ATTENTION, entry["run"]))
+        for entry in order["measured"]
+    ]
 
 
 @cache

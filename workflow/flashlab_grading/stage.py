@@ -19,8 +19,9 @@ from flashlab_grading.causes import (
 )
 from flashlab_grading.grade import Grades, Summary, grade_checked
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line
-from flashlab_grading.order import measured_of, read_order
+from flashlab_grading.order import read_order
 from flashlab_grading.recorded import recorded_results
+from flashlab_grading.reproduction import measured_of
 from flashlab_grading.sheets import write_grades, write_summary
 from flashlab_grading.shown import for_page, told_apart
 from flashlab_grading.submissions import find_submissions, loose_files

@@ -22,7 +22,7 @@ from flashlab.report.rebuild import other_software, rebuild, stated_software
 from flashlab_grading.causes import causes_of
 from flashlab_grading.grade import check_alone
 from flashlab_grading.model import Submission
-from flashlab_grading.order import measured_of, read_order
+from flashlab_grading.order import read_order
 from flashlab_grading.report_pdf import (
     UnsoundPdfError,
     attachments_of,
@@ -31,7 +31,7 @@ from flashlab_grading.report_pdf import (
     read_pdf,
     same_until,
 )
-from flashlab_grading.reproduction import Measured, check_reproduction
+from flashlab_grading.reproduction import Measured, check_reproduction, measured_of
 from flashlab_grading.shown import escaped
 from flashlab_grading.submissions import read_report
 from flashlab_grading.wording import cause_sentence, sentence

@@ -2,11 +2,6 @@
 # where Nsight Compute is installed, on a CPU the operators by PyTorch's profiler.
 
 
-def counters_order(wildcards):
-    """Which counters to read for a record: the run and the protocol."""
-    return json.dumps(ORDERS[f"counters-{wildcards.record}.json"])
-
-
 if PREPARED.orders:
 
     rule measure_counters:
@@ -24,7 +19,7 @@ if PREPARED.orders:
             runtime=RUNTIME,
             mem_mb=MEMORY["measure"],
         params:
-            order=counters_order,
+            order=lambda wildcards: json.dumps(ORDERS[f"counters-{wildcards.record}.json"]),
             machine=MACHINE,
         message:
             "Reading the counters of {wildcards.record}"

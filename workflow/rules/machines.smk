@@ -1,15 +1,6 @@
 # A machine as data: what decides the records measured there, written by a job that runs there.
 
 
-def machine_description(wildcards):
-    """The file of the machine that the call names."""
-    if PREPARED.machine is None:
-        raise WorkflowError(
-            "machine: say under which name: snakemake machine --config machine=NAME"
-        )
-    return PREPARED.machine
-
-
 rule describe_machine:
     input:
         remade=remade("config/machines/{machine}.json"),
@@ -35,4 +26,4 @@ rule describe_machine:
 
 rule machine:
     input:
-        machine_description,
+        PREPARED.machine or [],

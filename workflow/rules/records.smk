@@ -1,16 +1,6 @@
 # config -> records: one job for each run. Where the records are recorded, nothing is measured.
 
 
-def measure_order(wildcards):
-    """What to measure for a record: the run and the protocol."""
-    return json.dumps(ORDERS[f"{wildcards.record}.json"])
-
-
-def measure_priority(wildcards):
-    """The higher the earlier among the processes of its run."""
-    return MAX_PROCESSES - ORDERS[f"{wildcards.record}.json"]["process"]
-
-
 if PREPARED.orders:
 
     # On the CPU a run takes every core, so that no other job runs beside it. The first processes of
@@ -23,7 +13,7 @@ if PREPARED.orders:
             f"{HOME}/records/{{record}}.json",
         log:
             f"{HOME}/logs/measure/{{record}}.log",
-        priority: measure_priority
+        priority: lambda wildcards: MAX_PROCESSES - ORDERS[f"{wildcards.record}.json"]["process"]
         conda:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1
@@ -32,7 +22,7 @@ if PREPARED.orders:
             runtime=RUNTIME,
             mem_mb=MEMORY["measure"],
         params:
-            order=measure_order,
+            order=lambda wildcards: json.dumps(ORDERS[f"{wildcards.record}.json"]),
             machine=MACHINE,
         message:
             "Measuring {wildcards.record}"

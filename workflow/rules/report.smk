@@ -39,18 +39,6 @@ PAGE_TEMPLATES = [
 ]
 
 
-def remade_report(kind, output):
-    """An input function, as of `remade`, for a report: whatever it is made of is an input of it."""
-    reports = {f"{folder}/{REPORT}.{each}" for folder in (HOME, "report") for each in REPORTS}
-    others = reports - {f"{HOME}/{REPORT}.{kind}", output}
-
-    def newer_input(wildcards):
-        must_run = PREPARED.remade.keys() - others and Path(output).exists()
-        return [str(call.remaking_file(PREPARED, PLAN_ROOT))] if must_run else []
-
-    return newer_input
-
-
 rule report:
     input:
         **REPORT_INPUTS,

@@ -1,15 +1,10 @@
 # records -> tables: tidy CSV for each experiment.
 
 
-def experiment_records(wildcards):
-    """The records that an experiment's tables are made of."""
-    return PREPARED.records[wildcards.experiment]
-
-
 rule tables:
     input:
         plan=f"{PLAN}/records/{{experiment}}.json",
-        records=experiment_records,
+        records=lambda wildcards: PREPARED.records[wildcards.experiment],
         sources=sources("flashlab.analysis.tables"),
         remade=remade(*(f"{HOME}/tables/{{experiment}}/{t}.csv" for t in TABLES)),
     output:

@@ -386,7 +386,9 @@ def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     """
     benchmark = find_benchmark(named_benchmark([base, *own]))
     config = resolve_config([base, *own], implementations_of(benchmark))
-    file = machine_file(config["machine"]).as_posix() if "machine" in config else None
+    if "machine" not in config:
+        raise ConfigError("machine: say under which name: snakemake machine --config machine=NAME")
+    file = machine_file(config["machine"]).as_posix()
     return Prepared(
         dataset=LOCAL,
         home=results_of(LOCAL, benchmark).as_posix(),
@@ -401,7 +403,7 @@ def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         orders={},
         imports={},
         remarks=(),
-        remade={file: remaking.ASKED_FOR} if file and Path(file).exists() else {},
+        remade={file: remaking.ASKED_FOR} if Path(file).exists() else {},
         machine=file,
         config=config,
         documents={},

@@ -67,6 +67,8 @@ def _syntax_mistake(error: yaml.MarkedYAMLError) -> StrictYamlError:
     begun = error.context_mark
     if error.problem and error.context and begun and begun.line != at.line:
         message += f" ({error.context} that begins on line {begun.line + 1})"
+    if at.buffer and at.buffer[at.pointer] == "\t":
+        return _mistake(at.line, at.column, "a tab; replace it with spaces")
     remedy = "put text that holds : # * & ! or quotation marks in quotes, or check the indentation"
     return _mistake(at.line, at.column, f"{message}; {remedy}")
 
