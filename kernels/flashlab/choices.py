@@ -50,7 +50,7 @@ class PlainTiles:
 PLAIN = {
     64: PlainTiles(PlainTile(128, 64, 4, 2), PlainTile(64, 64, 4, 2), PlainTile(64, 64, 4, 2)),
     128: PlainTiles(PlainTile(128, 64, 8, 2), PlainTile(64, 64, 8, 1), PlainTile(32, 64, 8, 1)),
-    256: PlainTiles(PlainTile(64, 32, 8, 1), PlainTile(64, 32, 8, 1), PlainTile(32, 64, 8, 1)),
+    256: PlainTiles(PlainTile(64, 32, 8, 1), PlainTile(64, 32, 8, 1), PlainTile(32, 32, 8, 1)),
 }
 """The plain path's tiles by head_dim up to so much; all fit 99 KB of shared memory, as smaller GPUs
 have."""

@@ -68,6 +68,41 @@ def test_both_plain_passes_agree_with_float64(
     assert max(errors[case]) < 1e-6
 
 
+@pytest.mark.parametrize("head_dim", [64, 80, 256])
+def test_the_plain_kernels_compile_and_fit_the_shared_memory_of_smaller_gpus(head_dim: int) -> None:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    load_kernel(KERNELS / "flash_lab.py")
+    from kernels.flashlab import choices, plain
+
+    tiles = choices.plain_tiles(head_dim, torch.float16)
+    for kernel, tile in (
+        (plain.forward_kernel, tiles.forward),
+        (plain.queries_kernel, tiles.queries),
+        (plain.keys_kernel, tiles.keys),
+    ):
+        constants = {"D": head_dim, "WIDTH": plain._width(head_dim), "BM": tile.rows}
+        constants |= {"BN": tile.cols, "CAUSAL": True}
+        types, given = {}, {}
+        for i, name in enumerate(kernel.arg_names):
+            if name in constants:
+                types[name], given[(i,)] = "constexpr", constants[name]
+            elif name.endswith("_strides"):
+                types[name], given[i, 3] = ("i32", "i32", "i32", "constexpr"), 1
+            elif name.endswith("_ptr"):
+                types[name] = "*fp32" if name in ("lse_ptr", "delta_ptr") else "*fp16"
+            else:
+                types[name] = "i32"
+        compiled = triton.compile(
+            ASTSource(kernel, types, given),
+            target=GPUTarget("cuda", 86, 32),
+            options={"num_warps": tile.warps, "num_stages": tile.stages},
+        )
+        assert compiled.metadata.shared <= 99 * 1024
+
+
 @pytest.fixture
 def operator() -> ModuleType:
     load_kernel(KERNELS / "flash_lab.py")
