@@ -46,7 +46,7 @@ RESULTS = (
 
 SLOWEST = (
     *("test_pipeline_reruns.py", "test_slurm.py", "test_scores.py", "test_check.py"),
-    "test_pipeline_changes.py",
+    *("test_pipeline_changes.py", "test_flashlab_hopper.py"),
     *("test_pipeline_walks.py", "test_render.py", "test_verification.py", "test_front.py"),
     *("test_pipeline_grades.py", "test_remarks.py", "test_supervise.py", "test_page.py"),
     *("test_pipeline_kills.py", "test_pipeline_datasets.py", "test_pipeline_own_experiment.py"),

@@ -28,7 +28,7 @@ def missing() -> str | None:
 
         error, major, minor = nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError) as problem:
-        return f"there is no NVRTC here: {problem}"
+        return f"there is no NVRTC here, which comes with torch for CUDA: {str(problem).strip()}"
     if error.value or (major, minor) < OLDEST:
         return f"NVRTC {major}.{minor} is older than {'.'.join(map(str, OLDEST))}"
     return None
