@@ -7,7 +7,7 @@ python tests/architecture.py
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from graphlib import TopologicalSorter
 
 from flashlab.sources import PACKAGE, imported_files, module_name
@@ -102,70 +102,37 @@ def draw(graph: Graph) -> str:
     return "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
 
 
-def full_name(part: str) -> str:
-    """A part's dotted name."""
-    return part if part == GRADING else f"flashlab.{part}"
-
-
 def job(name: str) -> str:
     """The first line of a module's docstring."""
     text = ast.get_docstring(ast.parse(MODULES[name].read_bytes()))
     assert text, f"{MODULES[name]} has no docstring"
-    return text.splitlines()[0].removesuffix(".").replace("``", "`").replace("|", "\\|")
+    return text.splitlines()[0].removesuffix(".").replace("``", "`")
 
 
-def table(rows: Iterable[tuple[str, str, Iterable[str]]]) -> str:
-    """A table in Markdown: names, their jobs, and what they import."""
-    lines = ["| module | its one job | imports |", "|---|---|---|"]
-    for name, text, others in rows:
-        imported = ", ".join(f"`{other}`" for other in sorted(others))
-        lines.append(f"| `{name}` | {text} | {imported} |")
-    return "\n".join(lines)
-
-
-def table_of_parts(graph: Graph) -> str:
-    """The top-level modules and the packages, each package as one row."""
-    return table(
-        (part, job(full_name(part)), graph[part])
-        for part in from_the_ground_up(graph)
-        if part not in (*SIDES, COMMANDS)
-    )
-
-
-def table_of_package(package: str) -> str:
-    """A package's modules; what they import from the same package begins with a dot."""
-    prefix = f"{full_name(package)}."
-    graph = {
-        name: imported_modules(name) - {full_name(package)}
-        for name in MODULES
-        if name.startswith(prefix)
-    }
-    order = from_the_ground_up({name: graph[name] & graph.keys() for name in graph})
-    return table(
-        (
-            name.removeprefix("flashlab."),
-            job(name),
-            (other.replace(prefix, ".").removeprefix("flashlab.") for other in graph[name]),
-        )
-        for name in order
-    )
+def listing() -> str:
+    """Every module: those beside the packages with their jobs, and each package with its own."""
+    alone, packages = [], []
+    for name, path in MODULES.items():
+        short = name.removeprefix("flashlab.")
+        if name == "flashlab":
+            continue
+        if path.name == "__init__.py":
+            inside = [other for other in MODULES if other.rpartition(".")[0] == name]
+            graph = {other: imported_modules(other) & set(inside) for other in inside}
+            order = ", ".join(other.rpartition(".")[2] for other in from_the_ground_up(graph))
+            packages.append(f"- **`{short}`**: {job(name)}.\n  *{order}*")
+        elif "." not in short:
+            alone.append(f"- `{short}`: {job(name)}.")
+    return "\n".join([*alone, *packages])
 
 
 def generated() -> str:
     """The generated part, without its markers."""
-    graph = import_graph_of_parts()
-    packages = [
-        part
-        for part in from_the_ground_up(graph)
-        if part not in (*SIDES, COMMANDS) and MODULES[full_name(part)].name == "__init__.py"
-    ]
     return "\n\n".join(
         [
             "An arrow points to what is imported. It is left out where a longer path leads there.",
-            draw(without_shortcuts(graph)),
-            "In the third column, a dot stands for the package that the module itself is in.",
-            table_of_parts(graph),
-            *(f"### `{package}`\n\n{table_of_package(package)}" for package in packages),
+            draw(without_shortcuts(import_graph_of_parts())),
+            listing(),
         ]
     )
 

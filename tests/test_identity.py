@@ -13,6 +13,7 @@ from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import read_implementation
+from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.plan import identity
 from flashlab.records import Record, write_record
 from flashlab.runs import Run
@@ -275,4 +276,12 @@ def test_an_old_record_of_other_circumstances_is_not_kept(
 
 def test_what_counts_as_the_same_measuring_code_is_the_code_there_is() -> None:
     """An entry for code that has been edited since adopts nothing; it is renewed or removed."""
-    assert set(identity.EQUIVALENT.values()) <= {identity.measuring_digest(ATTENTION.measure)}
+    current = {identity.measuring_digest(benchmark.measure) for benchmark in BENCHMARKS.values()}
+    assert set(identity.EQUIVALENT.values()) <= current
+
+
+def test_a_release_measures_nothing_again() -> None:
+    """The version's number is in no file that a measuring process imports."""
+    measuring = [*identity.MEASURING_PROCESS, *(b.measure for b in BENCHMARKS.values())]
+    sources = {path for module in measuring for path in sources_of(module)}
+    assert not [path for path in sources if "__version__ =" in path.read_text(encoding="utf-8")]

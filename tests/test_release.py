@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-import flashlab
+from flashlab.version import __version__
 
 
 def test_package_project_citation_and_changelog_name_the_same_version(root: Path) -> None:
@@ -19,7 +19,7 @@ def test_package_project_citation_and_changelog_name_the_same_version(root: Path
     released = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", changelog, re.MULTILINE)
     assert released, "CHANGELOG.md names no version"
     assert released[0] == (citation["version"], citation["date-released"])
-    assert project["version"] == flashlab.__version__ == citation["version"]
+    assert project["version"] == __version__ == citation["version"]
 
 
 def test_a_release_is_listed_by_its_commit_and_the_digest_of_its_code(root: Path) -> None:

@@ -1,6 +1,6 @@
 """Planted data for the looks of a bench, and how often its verdicts are right on it.
 
-`python tests/compare/planted_benches.py` prints the tables of docs/bench.md.
+`python tests/compare/planted_benches.py` prints what docs/comparing.md says.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ DISTURBANCES = (
 
 
 def main(benches: int = 1000) -> None:
-    """Print the tables of docs/bench.md."""
+    """Print what docs/comparing.md says, in full."""
     for margin, ratios in ((0.05, (1.0, 1.1, 1 / 1.1)), (0.01, (1.0, 1.02))):
         for ratio in ratios:
             print(f"\nmargin {margin:.0%}, true ratio {ratio:.3f}")

@@ -1,3 +1,1 @@
 """FlashLab: attention benchmarks from data to a bilingual report."""
-
-__version__ = "0.1.0"

@@ -46,8 +46,9 @@ VERIFIED = (
     option("--order", type=Path, help="what a Snakemake call is to verify, JSON"),
 )
 STATUSES = (
-    "Exit status: 0 if the report is consistent, 1 if it is not or is no report, 2 if the "
-    "command line is wrong, 3 if the data is consistent and another version rendered it."
+    "Exit status: 0 if its data give the report byte for byte, 1 if they do not or it is no "
+    "report, 2 if the command line is wrong, 3 if it takes other software to tell, 4 if pages and "
+    "attachments are those that its data give, but the file is not."
 )
 
 COMMANDS = (

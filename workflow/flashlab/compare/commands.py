@@ -178,7 +178,7 @@ COMMANDS = (
         ),
         epilog="Exit status: 0 if every implementation was measured or does not support the "
         "shape, 1 if one is incorrect or failed, 2 if the command line is wrong, 130 if it is "
-        "interrupted. docs/bench.md explains the table.",
+        "interrupted. docs/comparing.md explains the table.",
     ),
     Command(
         "profile",

@@ -4,8 +4,8 @@ Testing the same data repeatedly raises the rate of false alarms. So the looks a
 times, and the error of 5% is divided among them: the alpha spending of Lan and DeMets (Biometrika
 70, 1983), in the form that holds however the looks depend on one another (Bonferroni). The interval
 at each look is a repeated confidence interval (Jennison and Turnbull, Journal of the Royal
-Statistical Society B 51, 1989): with 95% confidence, all of them hold at once. `docs/bench.md` says
-how often the verdicts are right on planted data.
+Statistical Society B 51, 1989): with 95% confidence, all of them hold at once. `docs/comparing.md`
+says how often the verdicts are right on planted data.
 """
 
 from __future__ import annotations

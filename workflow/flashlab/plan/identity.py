@@ -152,9 +152,17 @@ def ceilings_name(device: str, on: Machine = HERE) -> str:
 # Records that older code named
 
 # The `measuring_digest` of attention's code as it is.
-_CURRENT = "074ba248c18cf07f823a6186f7018d2f4998a6e0c2bae4bea9dcb0ce46274965"
+_CURRENT = "aae52ad75738636eb4824a24a92761cd851855d52bc047e444bf9a8c255e0ebb"
 
 EQUIVALENT: dict[str, str] = {
+    # No longer imports the version's number: of attention, the ladder and training.
+    "074ba248c18cf07f823a6186f7018d2f4998a6e0c2bae4bea9dcb0ce46274965": _CURRENT,
+    "785d321f786e2d956df83c06d68d10853eb234a62a318368eb989983b66edc9e": (
+        "cbeaf4556183645e5e628a10782717c36608af4f9eaf0c2a464837dd5c102fad"
+    ),
+    "35a6fc364db102031348b3b5fbadec2ad4387776eb49ceac23fdf9aef12b54ea": (
+        "f1962ccf10fd758e15ceea37cd099237bad8823e4132b101a965a80233008453"
+    ),
     # Records the GPU's UUID and the system's boot beside what it measures.
     "e9226f127ebb5bfcf3b27f07386228e099d98fb678207dc9d2f1dc0ec771e9ab": _CURRENT,
     # Shares with `bench` what prepares a run and what times a batch of calls; measures energy only
@@ -165,8 +173,8 @@ EQUIVALENT: dict[str, str] = {
     # Calls an attention that returns no tensor incorrect, which was an error.
     "031ec66a140fed338806310b223ce532d01d64b803d44967c9cd7cd4107b4db8": _CURRENT,
 }
-"""Digest of older measuring code (the first by scheme 1), to the `measuring_digest` of attention's
-code that measures the same.
+"""Digest of older measuring code (one by scheme 1), to the `measuring_digest` of code that
+measures the same.
 
 An entry holds for as long as the measuring code is that of its value; then it can go.
 """

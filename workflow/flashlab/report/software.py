@@ -8,9 +8,9 @@ from functools import cache
 from importlib import metadata
 from typing import Any, TypeGuard
 
-from flashlab import __version__
 from flashlab.files import sha256_of
 from flashlab.sources import PACKAGE, sources_of
+from flashlab.version import __version__
 
 ROOT = PACKAGE.parents[1]
 TEMPLATES = ROOT / "templates"

@@ -1,0 +1,150 @@
+"""What the documents name is there: files, modules, configuration keys, commands, links, kinds."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from snakemake.cli import get_argument_parser
+
+from flashlab.__main__ import make_parser
+from flashlab.analysis.conclusions.quoting import VERDICTS
+from flashlab.analysis.registry import KINDS
+from flashlab.benchmarks.registry import BENCHMARKS
+from flashlab.config.model import configuration_of, model_at
+
+ROOT = Path(__file__).parents[1]
+PATTERNS = ("[!C]*.md", "CONTR*.md", "docs/*.md", "config/*.md", "envs/*.md", "data/*/*.md")
+DOCUMENTS = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
+"""All but the changelog, which names what was."""
+PACKAGES = (ROOT / "workflow", *(path.parent for path in ROOT.glob("workflow/*/__init__.py")))
+MADE = r"(results|report|plan|records|\.snakemake|\.venv|config/machines)/"
+"""Folders of what is made: a document may name a file in them that the code names too."""
+PLACEHOLDER = re.compile(r"[A-Z]{2,}|[<…*]|\.\.|mine|^/")  # left to the reader
+EXAMPLES = {"n128.json", "flash_small.json", "b16_n512_h32_e2048_causal.json"}
+FILE = re.compile(r"\.?[\w.-]+(/[\w.-]+)*(/|\.(css|csv|gz|html|j2|js|json|md|pdf|po|py|smk|yaml))")
+BLOCK = re.compile(r"^```.*?^```$|^ {4}.*?$", re.MULTILINE | re.DOTALL)
+CALL = re.compile(r"(?:[A-Z_]+=(?:'[^']*'|\S*) )*(\./run|snakemake|python -m flashlab)(| .*)$")
+
+
+@functools.cache
+def code() -> str:
+    """The text of all that makes files, and the names of the project's files."""
+    made_by = [*ROOT.glob("workflow/**/*.py"), *ROOT.glob("workflow/**/*.smk"), ROOT / "run"]
+    texts = [path.read_text("utf-8") for path in made_by]
+    return "\n".join([*texts, *(path.name for path in ROOT.glob("[!r.]*/**/*"))])
+
+
+def is_a_file(name: str, document: Path) -> bool:
+    """Whether a path is that of a file, or of what the code makes."""
+    if any((at / name).exists() for at in (ROOT, document.parent, ROOT / "kernels", *PACKAGES)):
+        return True
+    last = name.rstrip("/").rpartition("/")[2]
+    if "/" in name.rstrip("/") and not re.match(MADE, name):
+        return False
+    reports = {benchmark.report for benchmark in BENCHMARKS.values()}
+    return Path(last).stem in reports or bool(re.search(rf"\b{re.escape(last)}\b", code()))
+
+
+def is_a_key(name: str) -> bool:
+    """Whether a dotted name is a key of some benchmark's configuration."""
+    *path, last = name.split(".")
+    models = [model_at(configuration_of(benchmark), path) for benchmark in BENCHMARKS.values()]
+    fields = [field for model in models for field in model.model_fields.items()]
+    return last in {field.alias or key for key, field in fields}
+
+
+def is_a_module(name: str) -> bool:
+    """Whether a dotted name is that of a module or package of ours, or of something in one."""
+    parts = name.split(".")
+    for package in PACKAGES:
+        for end in range(len(parts), 0, -1):
+            place = package.joinpath(*parts[:end])
+            file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+            if file.is_file():
+                text = file.read_text("utf-8")
+                return all(re.search(rf"\b{part}\b", text) for part in parts[end:])
+    return False
+
+
+def options_of(program: str, command: str) -> set[str]:
+    """The options of a command of ours or of Snakemake; none if there is no such command."""
+    if program == "snakemake" or (program, command) == ("./run", "report"):
+        return {*get_argument_parser()._option_string_actions, "--again"}
+    if program == "./run" and command not in ("bench", "check", "profile"):
+        found = re.search(rf"\./run {command}\b(.*)", ROOT.joinpath("run").read_text("utf-8"))
+        return {"--help", *re.findall(r"--\w+", found[1])} if found else set()
+    commands = next(dict(a.choices or {}) for a in make_parser()._actions if a.nargs == "A...")
+    return {*commands[command]._option_string_actions} if command in commands else set()
+
+
+def mistakes_of_a_call(program: str, words: list[str]) -> Iterator[str]:
+    """The commands, options, targets and keys of a call that do not exist."""
+    options = options_of(program, words[0]) if words else {"--help"}
+    if not options:
+        yield words[0]
+        return
+    yield from (w for w in words if w.startswith("--") and w.split("=")[0] not in options)
+    if "--config" in options:
+        keys = [w for w in words if re.match("(?!gpu|mem_mb|slurm_)[a-z_]+=", w)]
+        yield from (key for key in keys if not is_a_key(key.split("=")[0]))
+        made = (w for w in words if re.fullmatch(r"report/\w+\.pdf", w))
+        yield from (w for w in made if not is_a_file(w, ROOT))
+
+
+def mistakes(path: Path) -> Iterator[str]:
+    """What a document names that does not exist."""
+    text = path.read_text("utf-8").replace("\\\n", " ")
+    prose = BLOCK.sub("", text)
+    lines = [line.strip() for block in BLOCK.findall(text) for line in block.split("\n")]
+    spans = [" ".join(span.split()) for span in re.findall("`([^`]+)`", prose)]
+    tops = {inside.stem for package in PACKAGES for inside in package.iterdir()}
+    tops |= set(configuration_of(BENCHMARKS["attention"]).model_fields)
+    for span in spans:
+        if FILE.fullmatch(span):
+            known = span in EXAMPLES or PLACEHOLDER.search(span) or is_a_file(span, path)
+        else:
+            dotted = re.fullmatch(r"(\w+)(\.\w+)+", span)
+            known = not dotted or dotted[1] not in tops or is_a_module(span) or is_a_key(span)
+        yield from [] if known else [span]
+    for call in filter(None, map(CALL.match, [*spans, *lines])):
+        yield from mistakes_of_a_call(call[1], shlex.split(call[2], comments=True))
+    for target in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", prose):
+        name, _, anchor = target.partition("#")
+        file = path.parent / name if name else path
+        headings = re.findall("^#+ (.*)$", file.read_text("utf-8"), re.M) if anchor else []
+        anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+        if not file.exists() or (anchor and anchor not in anchors):
+            yield target
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_what_a_document_names_is_there(path: Path) -> None:
+    assert list(mistakes(path)) == []
+
+
+def test_each_kind_of_finding_has_its_row_and_names_its_own_verdicts() -> None:
+    text = ROOT.joinpath("docs", "findings.md").read_text("utf-8")
+    table = text.partition("## The kinds")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)`[^|]* \| (.*?) \|", table, re.MULTILINE)
+    verdicts = {"conclusion": {*VERDICTS}, **{name: {*k.verdicts} for name, k in KINDS.items()}}
+    assert {name for name, _ in rows} == {*verdicts}
+    for name, rule in rows:
+        assert set(re.findall(r"`([a-z_]+)`", rule)) <= verdicts[name], name
+
+
+def test_a_document_with_mistakes_is_found_out(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "See `kernels/none.py`, `flashlab.statistics.NONE`, `measure.none` and [this](none.md).\n\n"
+        "    ./run fly\n    ./run bench Flash2 --slowly\n    python -m flashlab none\n"
+        "    snakemake --cores 1 report/none.pdf --config none=1\n"
+    )
+    assert list(mistakes(page)) == [
+        *("kernels/none.py", "flashlab.statistics.NONE", "measure.none", "fly", "--slowly"),
+        *("none", "none=1", "report/none.pdf", "none.md"),
+    ]

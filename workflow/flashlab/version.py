@@ -1,0 +1,3 @@
+"""FlashLab's version, where no measuring process imports it: a release measures nothing again."""
+
+__version__ = "0.2.0"
