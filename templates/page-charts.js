@@ -246,6 +246,7 @@ class Explorer {
         const button = make("button", { type: "button", "aria-pressed": shown, "data-line": this.nameOf(line) }, sample, this.nameOf(line));
         button.addEventListener("click", () => {
           this.hidden[shown ? "add" : "delete"](keyOf(line));
+          keepInAddress();
           this.draw();
           this.legend.querySelector(`[data-line="${CSS.escape(this.nameOf(line))}"]`).focus();
         });

@@ -121,10 +121,9 @@ function compare(a, b, sign) {
   return typeof a === "number" ? -1 : 1; // what is no number stands last
 }
 
-function sortBy(heading) {
+function sortBy(heading, order) {
   const table = heading.closest("table");
   const body = table.tBodies[0];
-  const order = NEXT[heading.getAttribute("aria-sort")];
   for (const other of all("th[aria-sort]", table)) other.setAttribute("aria-sort", "none");
   heading.setAttribute("aria-sort", order);
   body.append(...original.get(body));
@@ -136,13 +135,17 @@ function sortBy(heading) {
   body.append(...rows.map(([, row]) => row));
 }
 
-for (const heading of all(".table thead th")) {
+const columns = all(".table thead th");
+for (const heading of columns) {
   if (!heading.textContent.trim()) continue;
   const button = make("button", { type: "button" });
   button.append(...heading.childNodes);
   heading.append(button);
   heading.setAttribute("aria-sort", "none");
-  button.addEventListener("click", () => sortBy(heading));
+  button.addEventListener("click", () => {
+    sortBy(heading, NEXT[heading.getAttribute("aria-sort")]);
+    keepInAddress();
+  });
 }
 
 // Search: the paragraphs, rows and captions that have all of the words.
@@ -202,18 +205,23 @@ function search() {
   one("ol", results).replaceChildren(...entries);
 }
 
+function searchAgain() {
+  search();
+  keepInAddress();
+}
+
 let typing = 0;
 field.addEventListener("input", () => {
   clearTimeout(typing);
-  typing = setTimeout(search, 120);
+  typing = setTimeout(searchAgain, 120);
 });
 field.addEventListener("keydown", (event) => {
   if (event.key === "Enter") {
-    search();
+    searchAgain();
     one("a", results)?.click();
   } else if (event.key === "Escape") {
     field.value = "";
-    search();
+    searchAgain();
   }
 });
 document.addEventListener("keydown", (event) => {
@@ -264,6 +272,7 @@ function follow(hash) {
   if (name) {
     one(`[data-show="${CSS.escape(name)}"]`).checked = true;
     showImplementations();
+    keepInAddress();
   }
   const figure = target.closest("figure")?.id;
   if (figure && !isShown(target)) showChart(figure);
@@ -348,6 +357,40 @@ const widths = new ResizeObserver((changes) => {
 });
 for (const box of all(".table, .maps, .drawing")) widths.observe(box);
 
+// The address holds what is searched, left out, sorted and switched off, so that a link to it, copied,
+// opens the same.
+
+function keepInAddress() {
+  const kept = new URLSearchParams();
+  if (field.value) kept.set("search", field.value);
+  for (const box of all("[data-show]:not(:checked)")) kept.append("without", box.dataset.show);
+  columns.forEach((heading, n) => {
+    const order = heading.getAttribute("aria-sort");
+    if (order && order !== "none") kept.append(order, n);
+  });
+  EXPLORERS.forEach(({ hidden }, n) => {
+    for (const line of hidden) kept.append(`off${n}`, line);
+  });
+  const address = new URL(location);
+  address.search = kept;
+  history.replaceState(null, "", address);
+}
+
+function readAddress() {
+  const kept = new URLSearchParams(location.search);
+  field.value = kept.get("search") ?? field.value;
+  for (const name of kept.getAll("without")) {
+    for (const box of all(`[data-show="${CSS.escape(name)}"]`)) box.checked = false;
+  }
+  if (kept.has("without")) showImplementations();
+  for (const order of ["ascending", "descending"]) {
+    for (const n of kept.getAll(order)) if (columns[n]?.hasAttribute("aria-sort")) sortBy(columns[n], order);
+  }
+  EXPLORERS.forEach((explorer, n) => {
+    explorer.hidden = new Set(kept.getAll(`off${n}`));
+  });
+}
+
 // What the reader chooses, and how the page begins.
 
 for (const button of all("[data-choose]")) {
@@ -361,12 +404,18 @@ for (const button of all("[data-choose]")) {
     choose(choice, button.value);
   });
 }
-for (const box of all("[data-show]")) box.addEventListener("change", showImplementations);
+for (const box of all("[data-show]")) {
+  box.addEventListener("change", () => {
+    showImplementations();
+    keepInAddress();
+  });
+}
 SYSTEM_IS_DARK.addEventListener("change", () => APPLY.theme(remembered("theme")));
 NARROW.addEventListener("change", () => {
   for (const body of all("tbody")) showLabels(body);
   labelCells();
 });
+readAddress();
 choose("theme", remembered("theme"));
 choose("language", remembered("language"));
 markCurrent();

@@ -91,3 +91,16 @@ def test_the_file_of_what_is_made_again_is_there_only_where_there_is_something(
     nothing = Prepared(**{**vars(prepared), "remade": {}})
     call.write_remaking(nothing, root)
     assert not call.remaking_file(nothing, root).exists()
+
+
+@pytest.mark.parametrize(("dry", "said"), [(True, "To be made again: "), (False, "Made again: ")])
+def test_a_dry_run_says_what_is_to_be_made_again(
+    capsys: pytest.CaptureFixture[str], dry: bool, said: str
+) -> None:
+    findings = Path("results", "local", "findings.json")
+    findings.parent.mkdir(parents=True)
+    findings.write_text("[")
+    base = Layer("config.yaml", yaml.safe_load(CONFIG.read_text(encoding="utf-8")))
+    begun = call.begin(base, [Layer("--config", {"device": "cpu"})], ["--cores", "1"], dry=dry)
+    begun.claim.release()
+    assert f"{said}{findings} is not JSON\n" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def with_value(path: tuple[Any, ...], value: Any) -> Config:
 def resolved(*layers: Config | Layer) -> Config:
     """The configuration that the layers make; keys alone are a file's."""
     return resolve_config(
-        [layer if isinstance(layer, Layer) else Layer(str(FILE), layer) for layer in layers],
+        [layer if isinstance(layer, Layer) else Layer("config.yaml", layer) for layer in layers],
         IMPLEMENTATIONS,
     )
 
@@ -281,7 +281,7 @@ def test_a_mistake_gives_one_message_with_file_key_and_remedy(wrong: str) -> Non
     header, *lines = error_of(config).splitlines()
     assert header == "The configuration is not usable:"
     assert len(lines) == 1
-    assert lines[0].startswith(f"  {FILE}: ")
+    assert lines[0].startswith("  config.yaml: ")
     for part in expected:
         assert part in lines[0]
 
@@ -296,7 +296,7 @@ def test_a_mistake_on_the_command_line_is_said_to_be_there(tmp_path: Path) -> No
     second.write_text("device: tpu\n")
     message = error_of(DEFAULT, read_layer(second), Layer("--config", {"dtype": "int8"}))
     assert "--config: dtype: " in message
-    assert f"{second}: device: " in message
+    assert f"{second}, line 1: device: " in message
 
 
 def test_what_lacks_in_a_list_lacks_in_the_file_that_gave_the_list() -> None:
@@ -405,7 +405,8 @@ UNUSABLE: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "a change that does not go with what stays": (
         [{"use": "causal", "implementations": ["Pytorch"]}],
-        [f"{FILE}: experiments[1].figures[0].implementations (changed by own.yaml: experiments[0])",
+        ["config.yaml: experiments[1].figures[0].implementations "
+         "(changed by own.yaml: experiments[0])",
          "Flash2 is not measured in this experiment; add it"],
     ),
     "a head_dim beside what stays": (
@@ -552,11 +553,11 @@ def test_the_forms_that_messages_show_are_usable() -> None:
 
 def test_a_baseline_that_nothing_measures_is_refused_with_what_is_measured() -> None:
     known = (*IMPLEMENTATIONS, "FlashLab")
-    layer = Layer(str(FILE), {**DEFAULT, "baseline": "FlashLab"})
+    layer = Layer("config.yaml", {**DEFAULT, "baseline": "FlashLab"})
     with pytest.raises(ConfigError) as caught:
         resolve_config([layer], known)
     _, line = str(caught.value).splitlines()
-    assert line.startswith(f"  {FILE}: baseline: no experiment measures FlashLab")
+    assert line.startswith("  config.yaml: baseline: no experiment measures FlashLab")
     assert "take one of Pytorch, Flash2 (did you mean Flash2?)" in line
     summary = {"summary": {"implementations": ["FlashLab"]}}
     resolve_config([layer, Layer("--config", summary)], known)
@@ -577,7 +578,7 @@ def test_what_to_count_may_name_what_no_experiment_measures() -> None:
 def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:
     known = Implementations({}, ["kernels/mine.py: line 3: invalid syntax"])
     with pytest.raises(ConfigError) as caught:
-        resolve_config([Layer(str(FILE), DEFAULT)], known)
+        resolve_config([Layer("config.yaml", DEFAULT)], known)
     assert "baseline: unknown implementation Pytorch; kernels/ has " in str(caught.value)
     assert "unusable: kernels/mine.py: line 3: invalid syntax" in str(caught.value)
 
@@ -657,7 +658,7 @@ def test_a_wild_value_is_refused_in_words_or_can_be_planned(path: Any, value: An
 
 @pytest.mark.parametrize("value", [datetime.date(2026, 1, 1), {1}, b"x", {None: 1}, [[]]])
 def test_values_that_json_has_not_are_refused_in_words(value: Any) -> None:
-    assert f"{FILE}: " in error_of(with_value(("measure", "timeout_s"), value))
+    assert "config.yaml: " in error_of(with_value(("measure", "timeout_s"), value))
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])

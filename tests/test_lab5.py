@@ -23,27 +23,27 @@ def lab5(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_result_has_the_scripts_keys_and_definitions(tmp_path: Path, causal: bool) -> None:
-    mask = ["--causal"] if causal else []
-    done = lab5(*TINY, *mask, "--repeats", "3", "--impl", "Pytorch", cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("arguments", "implementation"),
+    [(["--impl", "Pytorch"], "Pytorch"), (["--impl", "SdpaMath", "--causal"], "SdpaMath")],
+)
+def test_a_result_has_the_scripts_keys_and_definitions(
+    tmp_path: Path, arguments: list[str], implementation: str
+) -> None:
+    """Of any implementation in kernels/."""
+    done = lab5(*TINY, *arguments, "--repeats", "3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "benchmark_result.json").read_text())
+    causal = "--causal" in arguments
     flops = 4 * 32**2 * 32 / (2 if causal else 1)
     for name, share in {"forward": 1, "backward": 2.5, "forward_backward": 3.5}.items():
         measured = result[name]
         rate = flops * share / measured["time(s)"] / 1e12
         assert measured["FLOPS(TFLOPs/s)"] == pytest.approx(rate)
     assert result["peak_memory_usage(MB)"] > 0
-    assert result["record"]["run"]["causal"] is causal
-    assert result["record"]["protocol"]["name"] == "lab5"
-    assert result["record"]["protocol"]["repeats"] == 3
-
-
-def test_any_implementation_of_kernels_can_be_named(tmp_path: Path) -> None:
-    done = lab5(*TINY, "--repeats", "2", "--impl", "SdpaMath", "--output", "o.json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "o.json").exists()
+    run, protocol = result["record"]["run"], result["record"]["protocol"]
+    assert (run["implementation"], run["causal"]) == (implementation, causal)
+    assert (protocol["name"], protocol["repeats"]) == ("lab5", 3)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,9 @@ def test_any_implementation_of_kernels_can_be_named(tmp_path: Path) -> None:
     [
         (("--emb_dim", "100"), "100 is not divisible by --num_heads 32"),
         (("--impl", "Flash9"), "unknown implementation Flash9; kernels/ has "),
-        (("--output", "result.txt"), "must end in .json"),
         (("--output", "missing/result.json"), "does not exist"),
         (("--output", "folder.json"), "is a folder"),
         (("--batch_size", "0"), "must be at least 1"),
-        (("--seq_len", "many"), "invalid positive value: 'many'"),
     ],
 )
 def test_a_wrong_command_line_is_one_message_and_no_file(
@@ -71,7 +69,7 @@ def test_a_wrong_command_line_is_one_message_and_no_file(
 
 
 def test_a_run_without_numbers_says_why_and_keeps_its_record(tmp_path: Path) -> None:
-    done = lab5(*TINY, "--impl", "Flex", "--output", "o.json", cwd=tmp_path)
+    done = lab5(*TINY, "--impl", "SdpaCudnn", "--output", "o.json", cwd=tmp_path)
     assert done.returncode == 1
     assert "unsupported" in done.stderr
     record = json.loads((tmp_path / "o.json").read_text())

@@ -87,6 +87,19 @@ def test_a_job_on_another_machine_names_both_and_writes_nothing(
     assert not Path(name).exists() and not Path("ceilings.json").exists()
 
 
+def test_the_cpu_of_a_gpu_node_is_planned_for_and_described_without_asking_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> None:
+        raise machine.MachineError("nvidia-ml-py is not installed")
+
+    put_in(monkeypatch, H200, "580.1", None)
+    monkeypatch.setattr(machine, "gpus", refuse)
+    monkeypatch.setattr(machine, "driver_version", refuse)
+    assert plan(device="cpu").device == "cpu"
+    assert describe("cpu") == 0
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

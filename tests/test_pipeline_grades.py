@@ -92,26 +92,10 @@ def test_without_a_folder_of_submissions_one_message_says_what_to_give(
         assert "most recent call" not in done.stdout
 
 
-@pytest.mark.parametrize("target", [GRADES, "verify", "report/lab5.pdf"])
-def test_reproducing_nothing_is_an_error(grader: Any, target: str) -> None:
-    done = grader.snakemake("--dry-run", target, "--config", "reproduce=5")
-    assert done.returncode != 0
-    assert "reproduce: there is nothing to measure again; give submissions=DIR" in done.stdout
-    assert "most recent call" not in done.stdout
-
-
 def test_grading_leaves_the_report_as_it_is(project: Any, tmp_path: Path) -> None:
     folder = write_class(tmp_path / "class")
     project.make(GRADES, "--config", f"submissions={folder}", "reproduce=1")
     assert project.plan() == set()
-
-
-def test_a_sample_cannot_be_measured_for_a_recorded_dataset(grader: Any, tmp_path: Path) -> None:
-    folder = write_class(tmp_path / "class")
-    order = (f"submissions={folder}", "reproduce=1", "dataset=h200")
-    done = grader.snakemake("--cores", "1", GRADES, "--config", *order, config=())
-    assert done.returncode != 0
-    assert "reproduce: it measures on this machine" in done.stdout
 
 
 # Reproduction, on the CPU
@@ -229,7 +213,9 @@ def test_a_changed_page_is_found_from_the_pdf_alone(grader: Any, report_with_dat
     done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={report_with_data}")
     assert done.returncode != 0
     assert "Measuring" not in done.stdout
-    (told,) = {line for line in done.stdout.splitlines() if line.startswith("difference: ")}
+    differences = {line for line in done.stdout.splitlines() if line.startswith("difference: ")}
+    assert len(differences) == 1, done.stdout
+    (told,) = differences
     assert "page 1: after" in told
     assert "verdict: inconsistent" in done.stdout
 

@@ -1,4 +1,4 @@
-"""A call that is killed in the middle, two calls in one folder, and jobs beside a measurement."""
+"""A call that is killed in the middle, and jobs beside a measurement."""
 
 from __future__ import annotations
 
@@ -65,24 +65,6 @@ def test_ctrl_c_says_what_is_kept_without_a_traceback(held: Any) -> None:
     logs = held.project.folder / "results" / "local" / "logs" / "measure"
     texts = [path.read_text(encoding="utf-8") for path in logs.glob("held-*.log")]
     assert texts and not any("KeyboardInterrupt" in text for text in texts)
-
-
-def test_a_second_call_is_refused_and_the_first_one_is_not_disturbed(held: Any) -> None:
-    first = held.start()
-    second = held.project.start("--cores", "1", "records")
-    look = held.project.start("--dry-run", "records", "--config", "languages=[en]", "author={}")
-    said, _ = second.communicate()
-    assert second.returncode != 0
-    assert f"Another snakemake call (process {first.pid}) is working in this folder" in said
-    assert "Traceback" not in said
-    said, _ = look.communicate()
-    assert look.returncode == 0, said
-    assert first.poll() is None
-
-    held.let_go()
-    said, _ = first.communicate(timeout=120)
-    assert first.returncode == 0, said
-    assert sum(name.startswith("held-") for name in held.project.records) == 2
 
 
 def test_nothing_else_runs_while_a_run_is_measured_whatever_cores_says(project: Any) -> None:

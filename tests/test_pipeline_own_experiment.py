@@ -80,17 +80,6 @@ def rows(own: Any, experiment: str, table: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_lists_beside_the_sweep_go_with_it_value_by_value(own: Any) -> None:
-    mine = [row for row in rows(own, "tokens", "runs") if row["implementation"] == "Mine"]
-    assert [(row["batch_size"], row["seq_len"]) for row in mine] == [("1", "64"), ("4", "16")]
-    assert {row["status"] for row in mine} == {"ok"}
-
-
-def test_both_masks_cross_the_sweep(own: Any) -> None:
-    found = {(row["seq_len"], row["causal"]) for row in rows(own, "both-masks", "runs")}
-    assert found == {(n, causal) for n in ("16", "64") for causal in ("false", "true")}
-
-
 def test_runs_that_were_measured_before_are_not_measured_again(own: Any, finished: Any) -> None:
     assert own.records.items() >= finished.records.items()
     new = [name.split("-")[0] for name in sorted(own.records.keys() - finished.records.keys())]
@@ -153,6 +142,6 @@ def test_no_finding_is_made_of_a_run_without_numbers(own: Any) -> None:
         nothing = {"none", "inconclusive", "withheld", "too_few_sizes"}
         assert finding["verdict"] in nothing and not finding["facts"].get("count")
         if finding["verdict"] != "none":  # of what did not run out of memory
-            assert finding["evidence"]["estimates"] == []
+            assert finding["estimates"] == []
             excluded = {reason["run"]["implementation"] for reason in finding["reasons"]}
             assert finding["subject"]["implementation"] in excluded

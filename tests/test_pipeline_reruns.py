@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,7 +49,6 @@ def figures(*experiments: str) -> Jobs:
 
 
 ALL_RUNS = measured("Pytorch", *SHAPES) | measured("Flash2", *SHAPES)
-SECOND_PROCESSES = measured("Pytorch", *SHAPES, process=1) | measured("Flash2", *SHAPES, process=1)
 ALL_COUNTED = counted(*SHAPES)
 ALL_FIGURES = figures(*EXPERIMENTS) | OVERVIEW
 DERIVED = FINDINGS | OVERVIEW | REPORT
@@ -68,11 +66,6 @@ def nothing(project: Any) -> None:
 def add_a_shape(project: Any) -> None:
     with project.config() as config:
         config["experiments"][0]["cpu"]["seq_len"] = [16, 48, 64]
-
-
-def change_a_shape(project: Any) -> None:
-    with project.config() as config:
-        config["experiments"][0]["cpu"]["seq_len"] = [16, 48]
 
 
 def ask_for_closer_times(project: Any) -> None:
@@ -108,22 +101,12 @@ def run_out_of_time(project: Any) -> None:
     allow_more_time(project)
 
 
-def exchange_the_headlines_columns(project: Any) -> None:
-    with project.config() as config:
-        config["summary"]["implementations"].reverse()
-
-
 def remove(*names: str) -> Callable[[Any], None]:
     def change(project: Any) -> None:
         with project.config() as config:
             config["experiments"] = [e for e in config["experiments"] if e["name"] not in names]
 
     return change
-
-
-def reorder_experiments(project: Any) -> None:
-    with project.config() as config:
-        config["experiments"].reverse()
 
 
 def rename_an_experiment(project: Any) -> None:
@@ -134,10 +117,6 @@ def rename_an_experiment(project: Any) -> None:
 def compare_with_the_other(project: Any) -> None:
     with project.config() as config:
         config["baseline"] = "Flash2"
-
-
-def write_half_a_kernel(project: Any) -> None:
-    project.folder.joinpath("kernels", "half.py").write_text("def attention(qkv,")
 
 
 def delete(*results: str) -> Callable[[Any], None]:
@@ -167,6 +146,16 @@ def cut(*results: str) -> Callable[[Any], None]:
     return change
 
 
+def rewrite(result: str, change: Callable[[bytes], bytes]) -> Callable[[Any], None]:
+    """Change what a stage has made by hand."""
+
+    def rewritten(project: Any) -> None:
+        path = project.result(result)
+        path.write_bytes(change(path.read_bytes()))
+
+    return rewritten
+
+
 def set_author(project: Any) -> None:
     with project.config() as config:
         config["author"] = {"name": "王小明"}
@@ -177,19 +166,12 @@ def set_language(project: Any) -> None:
         config["languages"] = ["en"]
 
 
-def edit(*files: str) -> Callable[[Any], None]:
-    """A comment at the end of each file."""
-    comments = {
-        ".py": "# edited",
-        ".po": "# edited",
-        ".css": "/* edited */",
-        ".js": "// edited",
-        ".j2": "{# edited #}",
-    }
+def comment(*files: str) -> Callable[[Any], None]:
+    """A comment at the end of each file of Python."""
 
     def change(project: Any) -> None:
         for file in files:
-            project.append(file, f"{comments[Path(file).suffix]}\n")
+            project.append(file, "# edited\n")
 
     return change
 
@@ -204,13 +186,6 @@ def import_a_helper(project: Any) -> None:
     project.folder.joinpath("kernels", "lib").mkdir()
     project.folder.joinpath("kernels", "lib", "scale.py").write_text("SCALE = 1\n")
     project.append("kernels/flash2.py", "\nfrom kernels.lib import scale\n")
-
-
-def comment_on_every_module(project: Any) -> None:
-    package = project.folder / "workflow" / "flashlab"
-    found = [path for path in package.rglob("*.py") if "measuring" not in path.parts]
-    assert len(found) > 20
-    edit(*(str(path.relative_to(project.folder)) for path in found))(project)
 
 
 def touch_everything(project: Any) -> None:
@@ -251,6 +226,9 @@ class Row:
     arguments: tuple[str, ...] = ()
 
 
+SMALLEST = "flash2-b1-n16-h2-e16-causal"
+ONE_RUN = tables("emb_dim") | figures("emb_dim") | DERIVED
+
 TABLE = [
     Row("nothing is changed", nothing, NOTHING),
     # The configuration
@@ -262,31 +240,16 @@ TABLE = [
         | counted("b1-n48-h2-e32-full")
         | ONE_EXPERIMENT,
     ),
-    Row(
-        "a shape of an experiment is another one",
-        change_a_shape,
-        measured("Pytorch", "b1-n48-h2-e32-full")
-        | measured("Flash2", "b1-n48-h2-e32-full")
-        | counted("b1-n48-h2-e32-full")
-        | ONE_EXPERIMENT,
-    ),
     Row("times are to be closer", ask_for_closer_times, ALL_RUNS | FROM_TABLES_ON),
-    Row("runs are measured in two processes", measure_in(2), SECOND_PROCESSES | FROM_TABLES_ON),
     Row("only GPUs measure in more processes", measure_in({"cuda": 9, "cpu": 1}), NOTHING),
     Row("more time is allowed", allow_more_time, REPORT),
     Row(
         "more time is allowed than a run had",
         run_out_of_time,
-        measured("Flash2", "b1-n16-h2-e16-causal")
-        | tables("emb_dim")
-        | figures("emb_dim")
-        | DERIVED,
+        measured("Flash2", "b1-n16-h2-e16-causal") | ONE_RUN,
     ),
-    Row("the headline's columns are exchanged", exchange_the_headlines_columns, REPORT),
     Row("the baseline is another one", compare_with_the_other, ALL_FIGURES | DERIVED),
     Row("an experiment is removed", remove("emb_dim"), DERIVED),
-    Row("one experiment is left", remove("causal", *EXPERIMENTS[2:]), DERIVED),
-    Row("the experiments are in another order", reorder_experiments, DERIVED),
     Row(
         "an experiment is renamed",
         rename_an_experiment,
@@ -300,36 +263,23 @@ TABLE = [
     ),
     Row("the author is named", set_author, REPORT),
     Row("one language is left out", set_language, ALL_FIGURES | REPORT),
-    # What is measured, with what, and where
+    Row("nothing is to be counted", nothing, FROM_TABLES_ON, arguments=("--config", "counters=no")),
     Row(
-        "a kernel is edited",
-        recode("kernels/flash2.py"),
+        "an implementation is to be measured again",
+        nothing,
         measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
+        arguments=("--config", "again=Flash2"),
     ),
-    Row("a comment in a kernel", edit("kernels/flash2.py"), NOTHING),
-    Row("a kernel that is in no experiment is edited", recode("kernels/sdpa_math.py"), NOTHING),
-    Row("half a kernel is written", write_half_a_kernel, NOTHING),
+    # What is measured, with what, and where
     Row(
         "a kernel imports a file beside it",
         import_a_helper,
         measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
     ),
+    Row("a kernel that is in no experiment is edited", recode("kernels/sdpa_math.py"), NOTHING),
     Row(
         "measuring code is edited",
         recode("workflow/flashlab/measuring/protocols.py"),
-        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
-    ),
-    Row(
-        "a comment in measuring code",
-        edit(
-            *(f"workflow/flashlab/measuring/{name}.py" for name in ("protocols", "child")),
-            *(f"workflow/flashlab/benchmarks/attention/{name}.py" for name in ("measure", "gate")),
-        ),
-        NOTHING,
-    ),
-    Row(
-        "the statistics are edited",
-        recode("workflow/flashlab/statistics.py"),
         ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
     ),
     Row(
@@ -338,39 +288,13 @@ TABLE = [
         ALL_COUNTED | FROM_TABLES_ON,
     ),
     Row(
-        "a comment in the code that counts operators",
-        edit("workflow/flashlab/measuring/operators.py"),
+        "a comment in a kernel and in measuring code",
+        comment(
+            "kernels/flash2.py",
+            *(f"workflow/flashlab/measuring/{n}.py" for n in ("protocols", "child", "operators")),
+            *(f"workflow/flashlab/benchmarks/attention/{name}.py" for name in ("measure", "gate")),
+        ),
         NOTHING,
-    ),
-    Row("nothing is to be counted", nothing, FROM_TABLES_ON, arguments=("--config", "counters=no")),
-    Row(
-        "counters are asked for that are there already",
-        nothing,
-        NOTHING,
-        arguments=("--config", "counters=yes"),
-    ),
-    Row(
-        "counters are to be read again",
-        nothing,
-        ALL_COUNTED | FROM_TABLES_ON,
-        arguments=("--config", "again=counters"),
-    ),
-    Row(
-        "an implementation is to be measured again",
-        nothing,
-        measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
-        arguments=("--config", "again=Flash2"),
-    ),
-    Row(
-        "everything is to be measured again",
-        nothing,
-        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
-        arguments=("--config", "again=all"),
-    ),
-    Row(
-        "torch is upgraded",
-        install("torch", "99.0"),
-        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
     ),
     Row(
         "flash-attn is upgraded",
@@ -382,108 +306,93 @@ TABLE = [
         move_to_another_machine,
         ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
     ),
-    # What is made of the records
-    Row(
-        "the declaration of the benchmark is edited",
-        recode("workflow/flashlab/benchmarks/attention/declaration.py"),
-        FROM_TABLES_ON,
-    ),
-    Row(
-        "the costs of a run are edited",
-        recode("workflow/flashlab/benchmarks/attention/costs.py"),
-        FROM_TABLES_ON,
-    ),
-    Row(
-        "the reader of the records is edited",
-        recode("workflow/flashlab/records.py"),
-        FROM_TABLES_ON,
-    ),
-    Row(
-        "the code of the tables is edited",
-        edit("workflow/flashlab/analysis/tables.py"),
-        FROM_TABLES_ON,
-    ),
-    Row(
-        "the code of the findings is edited",
-        edit("workflow/flashlab/analysis/kinds/scaling.py"),
-        DERIVED,
-    ),
-    Row(
-        "the code of the figures is edited",
-        edit("workflow/flashlab/figures/lines.py"),
-        ALL_FIGURES | REPORT,
-    ),
-    Row("the code of the report is edited", edit("workflow/flashlab/report/content.py"), REPORT),
-    Row(
-        "the figures' messages are edited",
-        edit("templates/locale/en/LC_MESSAGES/figures.po"),
-        ALL_FIGURES | REPORT,
-    ),
-    Row(
-        "the report's messages are edited",
-        edit("templates/locale/zh_TW/LC_MESSAGES/report.po"),
-        REPORT,
-    ),
-    Row("the template is edited", edit("templates/report.html.j2"), REPORT),
-    Row("the style sheet is edited", edit("templates/report.css"), REPORT),
-    Row("the script of the HTML page is edited", edit("templates/page.js"), NOTHING),
     # What is gone or damaged
-    Row(
-        "a record is deleted",
-        delete("flash2-b1-n16-h2-e16-causal"),
-        measured("Flash2", "b1-n16-h2-e16-causal")
-        | tables("emb_dim")
-        | figures("emb_dim")
-        | DERIVED,
-    ),
-    Row(
-        "a record is cut off",
-        cut("flash2-b1-n16-h2-e16-causal"),
-        measured("Flash2", "b1-n16-h2-e16-causal")
-        | tables("emb_dim")
-        | figures("emb_dim")
-        | DERIVED,
-    ),
-    Row(
-        "the counters of a run are deleted",
-        delete("counters-flash2-b1-n16-h2-e16-causal"),
-        counted("b1-n16-h2-e16-causal") | tables("emb_dim") | figures("emb_dim") | DERIVED,
-    ),
+    Row("a record is deleted", delete(SMALLEST), measured("Flash2", SMALLEST[7:]) | ONE_RUN),
+    Row("a record is cut off", cut(SMALLEST), measured("Flash2", SMALLEST[7:]) | ONE_RUN),
     Row(
         "the counters of a run are cut off",
-        cut("counters-flash2-b1-n16-h2-e16-causal"),
-        counted("b1-n16-h2-e16-causal") | tables("emb_dim") | figures("emb_dim") | DERIVED,
+        cut(f"counters-{SMALLEST}"),
+        counted(SMALLEST[7:]) | ONE_RUN,
     ),
     Row("the ceilings are deleted", delete("ceilings"), CEILINGS | DERIVED),
-    Row("a table is deleted", delete("tables/seq_len/samples.csv"), ONE_EXPERIMENT),
     Row("a table is cut off", cut("tables/seq_len/metrics.csv"), ONE_EXPERIMENT),
-    Row("the findings are deleted", delete("findings.json"), DERIVED),
+    Row(
+        "a table is cut at a line's end",
+        rewrite("tables/seq_len/metrics.csv", lambda text: text[: text[:-1].rindex(b"\n") + 1]),
+        ONE_EXPERIMENT,
+    ),
+    Row("the findings are replaced by none", rewrite("findings.json", lambda _: b"{}\n"), DERIVED),
     Row("the findings are cut off", cut("findings.json"), DERIVED),
     Row("a figure is deleted", delete("figures/seq_len/time.svg"), figures("seq_len") | REPORT),
     Row("a figure is cut off", cut("figures/seq_len/time.svg"), figures("seq_len") | REPORT),
-    Row("all figures are deleted", delete("figures"), figures(*EXPERIMENTS) | REPORT),
     Row("page one's figure is cut off", cut("overview/summary.svg"), OVERVIEW | REPORT),
-    Row("the rendered report is deleted", delete("lab5.pdf"), REPORT),
     Row("the rendered report is cut off", cut("lab5.pdf"), REPORT),
-    # Edits that mean nothing
-    Row(
-        "a comment in every module but the measuring ones", comment_on_every_module, FROM_TABLES_ON
-    ),
 ]
 
-
 IN_A_CLONE = (
-    *("nothing is changed", "a shape is added to an experiment", "an experiment is removed"),
-    *("an experiment is renamed", "the author is named", "one language is left out"),
-    *("a kernel is edited", "a comment in a kernel", "another machine"),
-    *("nothing is to be counted", "an implementation is to be measured again"),
-    *("the reader of the records is edited", "the code of the findings is edited"),
-    *("the figures' messages are edited", "the template is edited"),
-    *("a record is cut off", "the ceilings are deleted", "a table is cut off"),
-    *("the findings are deleted", "a figure is deleted", "the rendered report is cut off"),
-    "a comment in every module but the measuring ones",
+    *("nothing is changed", "an experiment is removed", "one language is left out"),
+    *("a kernel imports a file beside it", "nothing is to be counted", "a record is cut off"),
+    *("the ceilings are deleted", "the findings are cut off", "the rendered report is cut off"),
 )
 """Changes of each kind, which a clone without Snakemake's bookkeeping must notice too."""
+
+PACKAGE = "workflow/flashlab"
+INPUTS = {
+    "tables": {
+        *(f"{PACKAGE}/{name}.py" for name in ("analysis/tables", "records", "statistics")),
+        *(f"{PACKAGE}/benchmarks/attention/{name}.py" for name in ("declaration", "costs")),
+    },
+    "findings": {
+        *(f"{PACKAGE}/analysis/{name}.py" for name in ("derive", "kinds/scaling", "ratios")),
+        *("data/devices.csv", "data/published/claims.yaml"),
+    },
+    "figures": {
+        *(f"{PACKAGE}/figures/{name}.py" for name in ("stage", "lines", "style")),
+        *(f"templates/locale/{language}/LC_MESSAGES/figures.po" for language in ("en", "zh_TW")),
+        "templates/fonts/NotoSansTC-Regular.ttf",
+    },
+    "report": {
+        *(f"{PACKAGE}/report/{name}.py" for name in ("render", "content")),
+        *(f"templates/locale/{language}/LC_MESSAGES/report.po" for language in ("en", "zh_TW")),
+        *(f"templates/{name}" for name in ("report.html.j2", "report.css", "fonts/fonts.conf")),
+        *("data/devices.csv", "data/published/training.csv"),
+    },
+}
+"""Files of the project that a stage takes as inputs, so that an edit to one reruns it."""
+NO_INPUTS = {
+    "tables": {f"{PACKAGE}/analysis/kinds/scaling.py", f"{PACKAGE}/measuring/protocols.py"},
+    "findings": {f"{PACKAGE}/figures/lines.py", f"{PACKAGE}/report/content.py"},
+    "figures": {f"{PACKAGE}/analysis/derive.py", "templates/report.css"},
+    "report": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
+}
+"""Files whose edit must leave a stage's outputs as they are."""
+
+
+def test_a_stage_has_all_that_it_is_made_of_as_inputs_and_nothing_of_other_stages(
+    project: Any,
+) -> None:
+    done = project.snakemake("--detailed-summary", "report/lab5.pdf")
+    lines = [line.split("\t") for line in done.stdout.splitlines() if line.count("\t") > 5]
+    names, *rows = lines
+    found: dict[str, set[str]] = {}
+    for row in (dict(zip(names, line, strict=True)) for line in rows):
+        paths = row["input-file(s)"].replace(f"{project.folder}/", "").split(",")
+        found.setdefault(row["rule"], set()).update(paths)
+    for rule, files in INPUTS.items():
+        assert files <= found[rule], rule
+        assert NO_INPUTS[rule].isdisjoint(found[rule]), rule
+    assert INPUTS["figures"] <= found["overview"]
+
+
+def test_an_edit_reruns_what_stands_on_it(project: Any) -> None:
+    project.append("templates/page.js", "// edited\n")
+    assert project.plan() == NOTHING
+    project.append("templates/report.css", "/* edited */\n")
+    assert project.plan() == REPORT
+    project.append("workflow/flashlab/analysis/kinds/scaling.py", "# edited\n")
+    assert project.plan() == DERIVED
+    project.append("workflow/flashlab/records.py", "# edited\n")
+    assert project.plan() == FROM_TABLES_ON
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.what)
@@ -517,15 +426,14 @@ def test_files_that_are_touched_and_the_same_rerun_nothing_where_snakemake_knows
 def test_a_changed_screenshot_of_a_remark_renders_the_report_again(project: Any) -> None:
     screenshot = project.folder / "remarks" / "screenshot.png"
     screenshot.parent.mkdir()
-    Image.new("L", (9, 9)).save(screenshot)
+    Image.new("RGB", (9, 9)).save(screenshot)
     project.folder.joinpath("remarks", "seq_len.md").write_text("![a screenshot](screenshot.png)")
     with project.config() as config:
         config["remarks"] = {"seq_len": {"en": "remarks/seq_len.md"}}
     project.make("report/lab5.pdf")
-    assert project.plan() == NOTHING
     screenshot.touch()
     assert project.plan() == NOTHING
-    Image.new("L", (8, 9)).save(screenshot)
+    Image.new("RGB", (8, 9)).save(screenshot)
     assert project.plan() == REPORT
 
 
@@ -559,7 +467,7 @@ def test_processes_are_measured_once_and_added_where_a_verdict_is_open_only_when
         and document["subject"]["metric"] == "forward_time"
     )
     undecided |= {"told": True, "verdict": "mixed"}
-    for estimate in undecided["evidence"]["estimates"]:
+    for estimate in undecided["estimates"]:
         estimate["verdict"] = "inconclusive" if estimate["value"] == 16 else "above"
     findings.write_text(json.dumps(documents))
     third = {j for name in ("Pytorch", "Flash2") for j in measured(name, shapes[1], process=2)}
@@ -573,11 +481,10 @@ def test_processes_are_measured_once_and_added_where_a_verdict_is_open_only_when
     assert "process2" in project.folder.joinpath(table).read_text()
 
 
-@pytest.mark.parametrize("row", TABLE[:2], ids=lambda row: row.what)
 def test_in_whatever_order_results_were_copied_only_what_is_new_is_measured(
-    row: Row, clone: Callable[..., Any]
+    clone: Callable[..., Any],
 ) -> None:
-    copied = clone(backwards=True)
+    row, copied = TABLE[1], clone(backwards=True)
     row.change(copied)
     planned = copied.plan()
     assert row.jobs <= planned <= row.jobs | FROM_TABLES_ON

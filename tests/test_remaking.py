@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from flashlab import machine
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.calls import remaking
@@ -21,6 +22,7 @@ from flashlab.calls.remaking import (
     record_damage,
     runs_asked_for,
 )
+from flashlab.cli import made_line
 from flashlab.config import ConfigError
 from flashlab.records import Record, time_out_message, write_record
 from flashlab.runs import Run
@@ -50,6 +52,18 @@ def test_a_file_is_whole_or_damaged(tmp_path: Path, name: str, content: bytes) -
     assert damage(path)
     path.write_bytes(b"")
     assert damage(path)
+
+
+def test_a_file_that_is_not_what_its_jobs_log_says_was_changed(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_bytes(b"run,time\n1,2\n")
+    log = "warning: one\n" + made_line("runs.csv", path.read_bytes())
+    assert damage(path, log) is None
+    path.write_bytes(b"run,time\n")
+    assert damage(path, log) == "was changed after it had been made"
+    assert damage(path) is damage(path, made_line("metrics.csv", b"")) is None
+    path.write_bytes(b"run,ti")
+    assert damage(path, log) == "is cut off"
 
 
 def test_a_folder_is_as_whole_as_its_files(tmp_path: Path) -> None:
@@ -146,14 +160,30 @@ def test_a_record_that_was_found_intact_is_read_again_only_when_it_has_changed(
     assert "cannot be used" in str(record_damage(path, run, 2, later))
 
 
-@pytest.mark.parametrize("kept", [None, [], {"boot": "another"}])
-def test_nothing_is_known_of_records_after_a_reboot_or_from_a_damaged_file(
+def test_after_a_reboot_and_in_a_copy_a_records_digest_tells_that_it_is_intact(
+    tmp_path: Path, run: Run, record_of: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "record.json"
+    write_record(path, record_of(run))
+    first = IntactRecords()
+    assert record_damage(path, run, 2, first) is None
+    known = first.to_json()
+    with monkeypatch.context() as patch:
+        patch.setattr(remaking, "read_record", None)  # checking it would be an error
+        assert record_damage(path, run, 2, IntactRecords({**known, "boot": "another"})) is None
+        os.utime(path)
+        assert record_damage(path, run, 2, IntactRecords(known)) is None
+    status = path.stat()
+    path.write_bytes(b"\0" * status.st_size)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    lost = IntactRecords({**known, "boot": "another"})
+    assert "cannot be used" in str(record_damage(path, run, 2, lost))
+
+
+@pytest.mark.parametrize("kept", [None, [], {"boot": machine.boot_id(), "records": {}}])
+def test_of_a_damaged_or_an_older_file_nothing_is_known(
     tmp_path: Path, run: Run, kept: Any
 ) -> None:
     path = tmp_path / "record.json"
     path.write_text("{}")
-    if isinstance(kept, dict):
-        status = path.stat()
-        state = [status.st_size, status.st_mtime_ns, status.st_ino, None]
-        kept = {**kept, "records": {path.as_posix(): state}}
     assert "cannot be used" in str(record_damage(path, run, 2, IntactRecords(kept)))

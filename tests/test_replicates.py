@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.calls.replicates import (
     MOST_ADDED,
@@ -50,7 +50,6 @@ def finding(**changes: Any) -> Finding:
         Finding(
             kind="comparison",
             experiment="seq_len",
-            device="Abacus",
             subject={
                 "implementation": "Flash2",
                 "baseline": "Pytorch",
@@ -58,9 +57,7 @@ def finding(**changes: Any) -> Finding:
                 "variant": {"causal": True},
             },
             verdict="mixed",
-            evidence=Evidence(
-                "t", {"implementation": ["Flash2", "Pytorch"], "causal": True}, "m", 9, estimates
-            ),
+            estimates=estimates,
             told=True,
         ),
         **changes,
@@ -153,6 +150,10 @@ def test_only_runs_whose_findings_are_current_get_another_process(tmp_path: Path
         for run, entry in planned.items()
         if (run.implementation, run["seq_len"], run["causal"]) == ("Flash2", 128, True)
     )
+    second = plan.PlannedRun(flash.run, tmp_path / "second.json", process=1)
+    planned[flash.run] = replace(flash, replicates=(second,))
+    assert to_decide() == {"Pytorch"}  # until that process is measured
+    planned[flash.run] = flash
     later = findings.stat().st_mtime_ns + 10**9
     os.utime(flash.path, ns=(later, later))
     assert to_decide() == {"Pytorch"}

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab.config.strict_yaml import StrictYamlError, parse_yaml, read_yaml
+from flashlab.config.strict_yaml import StrictYamlError, line_of, parse_yaml, read_yaml
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 
@@ -79,3 +79,25 @@ def test_any_text_is_a_value_or_a_mistake_in_words(text: str) -> None:
         parse_yaml(text)
     except StrictYamlError as error:
         assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        (("measure", "sampled", "max_seconds"), 3),
+        (("experiments", 1, "sweep"), 8),
+        (("experiments", 1, "title"), 7),
+        (("experiments", 2), 4),
+        (("missing",), None),
+    ],
+)
+def test_the_line_of_a_key_or_of_the_innermost_one_above_it(
+    tmp_path: Path, path: tuple[str | int, ...], line: int | None
+) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(
+        "measure:\n  sampled: {\n    max_seconds: 1}\n"
+        "experiments:\n- {name: a,\n   sweep: b}\n- name: c\n  sweep: d\n"
+    )
+    assert line_of(file, path) == line
+    assert line_of(tmp_path / "none.yaml", path) is None

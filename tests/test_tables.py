@@ -18,12 +18,12 @@ from flashlab.analysis.experiment import (
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
     TABLES,
-    difference_codes,
     parameter_columns,
     read_samples,
     read_sweep,
     read_table,
     run_keys,
+    warning_codes,
 )
 from flashlab.analysis.tables import tables_of, write_csv, write_tables
 from flashlab.benchmarks.attention import costs
@@ -148,8 +148,10 @@ def test_a_record_that_was_measured_with_another_source_is_marked(
     assert not marked()
 
 
-def test_tables_name_the_record_that_each_run_comes_from(plan: dict[str, Any]) -> None:
-    for row in tables_of(plan).runs:
+def test_tables_name_the_record_that_each_run_and_process_comes_from(
+    plan: dict[str, Any], replicated: Callable[..., list[Record]], planned: Planned
+) -> None:
+    for row in (*tables_of(plan).runs, *tables_of(planned(replicated(1.0, 1.1))).runs):
         assert row["sha256"] == hashlib.sha256(Path(row["record"]).read_bytes()).hexdigest()
 
 
@@ -334,17 +336,8 @@ def test_processes_that_differ_in_an_exact_value_are_a_warning_and_the_worst_cou
     peak = sweep.metric_row(sweep.runs[0], "peak_memory")
     assert (peak["value"], peak["low"], peak["high"]) == (12.0, 10.0, 12.0)
     assert sweep.runs[0]["warnings"] == [{"code": PROCESSES_DIFFER, "metric": "peak_memory"}]
-    assert difference_codes(sweep.runs, "peak_memory") == [PROCESSES_DIFFER]
-    assert difference_codes(sweep.runs, "forward_time") == []
-
-
-def test_each_record_is_named_with_its_hash(
-    replicated: Callable[..., list[Record]], planned: Planned
-) -> None:
-    rows = tables_of(planned(replicated(1.0, 1.1, 1.2))).runs
-    assert len({row["record"] for row in rows}) == 3
-    for row in rows:
-        assert row["sha256"] == hashlib.sha256(Path(row["record"]).read_bytes()).hexdigest()
+    assert warning_codes(sweep.runs, "peak_memory") == [PROCESSES_DIFFER]
+    assert warning_codes(sweep.runs, "forward_time") == []
 
 
 # Energy, which not every device tells

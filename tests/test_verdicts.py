@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.verdict_changes import KEPT, compare_verdicts
 from flashlab.files import write_json
 from flashlab.plan.plan_files import records_file
@@ -17,11 +17,9 @@ def finding(implementation: str, verdict: str, kind: str = "comparison") -> Find
     return Finding(
         kind=kind,
         experiment="seq_len",
-        device="Abacus",
         subject={"implementation": implementation, "baseline": "Pytorch"}
         | {"metric": "forward_time", "variant": {"causal": False}},
         verdict=verdict,
-        evidence=Evidence("tables/seq_len/samples.csv", {}, "planted", 12),
     )
 
 

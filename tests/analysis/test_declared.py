@@ -103,7 +103,6 @@ def test_more_is_better_where_the_metric_says_so(sorts: Plant) -> None:
     assert keys(found) == ["comparison.mixed", "comparison.trend.narrows"]
     assert found.facts["high"] == pytest.approx(2, rel=0.02)
     assert found.subject["variant"] == {}
-    assert "over that of the baseline" in found.evidence.method
 
 
 def test_the_one_with_more_leads_before_it_is_overtaken(sorts: Plant) -> None:
@@ -162,11 +161,7 @@ def test_each_variant_is_switched_with_the_others_fixed(sorts: Plant) -> None:
         ("cached", ("fused", False)): "worse",
         ("cached", ("fused", True)): "worse",
     }
-    first = found[0]
-    rows = {"implementation": ["Fast"], "cached": False, "metric": "throughput"}
-    assert first.evidence.rows == rows
-    assert first.evidence.method.startswith("median throughput with fused over that without")
-    assert first.facts["low"] == pytest.approx(2, rel=0.03)
+    assert found[0].facts["low"] == pytest.approx(2, rel=0.03)
     variants = [finding.subject["variant"] for finding in derived(SCALING, planted)]
     assert len(variants) == 4 * 2  # of two metrics
     assert {"fused": True, "cached": False} in variants

@@ -136,7 +136,7 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(write_sweep: Write, deri
     for finding in found:
         if finding.kind not in ("out_of_memory", "anomaly", "jump"):
             content = finding.to_json()
-            assert 4096 not in numbers([content[k] for k in ("facts", "statements", "evidence")])
+            assert 4096 not in numbers([content[k] for k in ("facts", "statements", "estimates")])
             assert any(reason.run and reason.run["seq_len"] == 4096 for reason in finding.reasons)
     statuses = [e["estimate"] for f in found if f.kind == "out_of_memory" for e in f.estimates]
     assert sorted(statuses) == sorted(["ok"] * 8 + ["incorrect", "error"])

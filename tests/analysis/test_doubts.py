@@ -7,8 +7,8 @@ from typing import Any
 
 from analysis.deriving import Plant, derived
 
-from flashlab.analysis.doubts import HALVES_DIFFER, with_doubts
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.kinds.anomaly import HALVES_DIFFER, with_doubts
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.scaling import SCALING
 

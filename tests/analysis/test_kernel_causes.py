@@ -32,7 +32,7 @@ def counted(
 ) -> CountedKernels:
     compulsory = costs.compulsory_bytes(shape, "float16")["forward"]
     return CountedKernels(
-        shape.seq_len, milliseconds, 15, parts, busy_ms, moved, compulsory, COPY, matrix, occupancy
+        shape.seq_len, milliseconds, parts, busy_ms, moved, compulsory, matrix, occupancy, COPY
     )
 
 

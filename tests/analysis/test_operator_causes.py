@@ -23,7 +23,7 @@ def counted(
 ) -> CountedOperators:
     rest = 100 - product - softmax - fused
     return CountedOperators(
-        512, milliseconds, 15, parts, busy_ms, allocated, FEWEST, product, softmax, fused, rest
+        512, milliseconds, parts, busy_ms, allocated, FEWEST, product, softmax, fused, rest
     )
 
 

@@ -13,7 +13,7 @@ from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.registry import KINDS, findings_schema
 from flashlab.files import json_text
 from flashlab.telling.codes import VERDICTS
-from flashlab.telling.teller import Teller
+from flashlab.telling.values import Teller
 from schemas import COMMAND, FILE
 
 
@@ -37,7 +37,7 @@ def test_a_kind_and_its_verdicts_have_names(kind: Kind, language: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"verdict": "good"}, {"kind": "opinion"}, {"evidence": {}}, {"verdict": "crosses"}),
+        *({"verdict": "good"}, {"kind": "opinion"}, {"estimates": {}}, {"verdict": "crosses"}),
         *({"reasons": ["no_samples"]}, {"rank": -1}, {"told": None}, {"params": {}}),
         *({"statements": [{"is": "Label", "key": "x"}]}, {"statements": [{"key": "x"}]}),
         {"statements": [{"is": "Statement", "key": "x", "values": {"low": {"is": "Guess"}}}]},

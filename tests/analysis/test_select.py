@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from analysis.deriving import Plant
 
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.select import select
 from flashlab.telling.values import say
 
@@ -31,12 +31,11 @@ def finding(
     return Finding(
         kind=kind,
         experiment=experiment,
-        device="Abacus",
         subject={k: v for k, v in {**usual, **subject}.items() if v is not None},
         verdict=verdict,
         statements=[say("kind.comparison", facts=str(facts))] if told else [],
         facts=facts or {},
-        evidence=Evidence("samples.csv", {}, "planted", 12, estimates),
+        estimates=estimates,
     )
 
 

@@ -51,6 +51,8 @@ def attention(qkv, causal):
             multiply(qkv)
         case 19:
             return None
+    if N == 21:
+        qkv.data.mul_(0.5)  # and right for what is then there
     q, k, v = qkv.transpose(1, 3).unbind(2)
     scores = q @ k.mT * (D**-0.5 if N != 20 else 1)
     if causal:
@@ -101,7 +103,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def checked(kernel: Path, root: Path) -> Checked:
     """That kernel, checked at all of them."""
-    lengths = shapes(*range(10, 21), 37)
+    lengths = shapes(*range(10, 22), 37)
     return check(kernel.parent, root, "mine.py", *lengths, "--dtype", "float32", "--timeout", "6")
 
 
@@ -125,6 +127,11 @@ def row(checked: Checked, n: int) -> str:
         (
             19,
             "incorrect: the output is NoneType; it must be a tensor (2, 19, 3, 32) torch.float32",
+        ),
+        (
+            21,
+            "incorrect: qkv is overwritten, which the model that calls the kernel still needs; "
+            "work on a copy",
         ),
         (37, "ok"),
     ],
@@ -150,15 +157,15 @@ def test_the_first_traceback_is_shown_once_under_its_case(checked: Checked) -> N
 
 
 def test_the_summary_counts_and_names_what_failed(checked: Checked) -> None:
-    summary = checked.stdout[checked.stdout.index("12 cases") :].splitlines()
-    assert summary[0] == "12 cases: 2 ok, 7 error, 1 unsupported, 2 incorrect"
+    summary = checked.stdout[checked.stdout.index("13 cases") :].splitlines()
+    assert summary[0] == "13 cases: 2 ok, 7 error, 1 unsupported, 3 incorrect"
     assert re.fullmatch(
         r"largest error of an ok case: 0\.00\d+ of the tolerance "
         r"\((out|dqkv), float32 B2,N(10|37),H3,D32,full\)",
         summary[1],
     )
     failed = [int(line.split("N")[1].split(",")[0]) for line in summary[2:]]
-    assert failed == [11, 12, 13, 14, 15, 16, 18, 19, 20]
+    assert failed == [11, 12, 13, 14, 15, 16, 18, 19, 20, 21]
     assert checked.returncode == 1
 
 
@@ -190,6 +197,44 @@ def test_a_right_kernel_is_ok_at_the_whole_grid(capsys: pytest.CaptureFixture[st
     for dtype in ("bfloat16", "float32"):
         for mask in ("full", "causal"):
             assert re.search(rf"^{dtype} +B2,N37,H3,D32,{mask} .* ok$", printed, re.MULTILINE)
+
+
+FLOAT16_ALONE = """
+import torch
+
+PACKAGES = (PACKAGE, "torch")
+
+
+class Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, qkv, causal):
+        q, k, v = qkv.view(torch.float16).transpose(1, 3).unbind(2)
+        return (torch.softmax(q @ k.mT, -1) @ v).transpose(1, 2).contiguous().view(qkv.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.unsqueeze(2).expand(-1, -1, 3, -1, -1), None
+
+
+def attention(qkv, causal):
+    return Attention.apply(qkv, causal)
+"""
+
+
+@pytest.mark.usefixtures("small_grid")
+@pytest.mark.parametrize(
+    ("package", "said"),
+    [
+        ("flash-attn", "unsupported: this flash-attn was built for float16 alone"),
+        ("mine", "incorrect:"),
+    ],
+)
+def test_a_flash_attn_without_bfloat16_is_told_from_a_kernel_that_is_wrong(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, package: str, said: str
+) -> None:
+    (tmp_path / "mine.py").write_text(FLOAT16_ALONE.replace("PACKAGE,", f"{package!r},"))
+    main(["check", str(tmp_path / "mine.py"), "--dtype", "bfloat16", "--shape", "N37,D32,full"])
+    assert f"  {said}" in capsys.readouterr().out
 
 
 WRONG_STEP = """

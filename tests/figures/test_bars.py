@@ -10,7 +10,7 @@ from figures.drawn import BOTH, drawn, lines_of, sweep_of, texts_of
 from matplotlib.patches import Rectangle
 
 from flashlab.analysis.experiment import Sweep, step_metric
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.figures.lines import draw_small
@@ -55,8 +55,7 @@ def test_a_step_is_a_bar_in_the_look_of_its_verdict(verdict: str) -> None:
     sweep = replace(sweep, plan={**sweep.plan, "implementations": entries})
     subject = {"implementation": "Second", "metric": step_metric(sweep).name}
     estimate = {"value": 28, "estimate": 4.0, "verdict": verdict}
-    evidence = Evidence("", {}, "by hand", 12, [estimate])
-    found = Finding("step", sweep.name, "Abacus", subject, verdict, evidence, [])
+    found = Finding("step", sweep.name, subject, verdict, estimates=[estimate])
     figure = draw_steps(sweep, [found], ["en"])
     bar = figure.axes[0].patches[-1]
     assert isinstance(bar, Rectangle) and bar.get_x() + bar.get_width() == pytest.approx(4.0)

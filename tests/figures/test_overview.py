@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Sweep
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.heat_map import (
@@ -55,8 +55,7 @@ def comparison(name: str, ratios: dict[int, float], experiment: str = "seq_len")
     ]
     subject = {"implementation": name, "baseline": "Pytorch", "metric": "forward_time"}
     of: dict[str, Any] = {**subject, "variant": {"causal": False}}
-    evidence = Evidence("tables/seq_len/samples.csv", {}, "by hand", 12, estimates)
-    return Finding("comparison", experiment, "Abacus", of, "mixed", evidence, [])
+    return Finding("comparison", experiment, of, "mixed", estimates=estimates)
 
 
 @pytest.fixture

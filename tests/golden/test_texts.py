@@ -8,9 +8,7 @@ from collections.abc import Mapping
 import pytest
 from analysis.deriving import check
 from golden.statements import planted_texts
-from golden.texts import COMMAND, GOLDEN, Made, golden_file
-
-from flashlab.report.page import LANGUAGE_TAGS
+from golden.texts import COMMAND, GOLDEN, LANGUAGE_TAGS, Made, golden_file
 
 MOST_LINES = 200
 """Most lines of a difference that are printed."""

@@ -34,12 +34,14 @@ from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.plan.published import CLAIMS
 from flashlab.report.content import compose
 from flashlab.report.document import FigureEntry, Report
-from flashlab.report.page import LANGUAGE_TAGS, Page
+from flashlab.report.page import Page
 from flashlab.report.render import to_html
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
 COMMAND = "PYTHONPATH=tests python -m golden.texts"
+LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
+"""How a page marks what is said in a language."""
 
 
 @dataclass(frozen=True)

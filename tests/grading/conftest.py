@@ -157,3 +157,14 @@ class Graded:
 def graded() -> Callable[..., Graded]:
     """Grades a folder of submissions, those that name no device as of this one."""
     return lambda folder, device=None: Graded(grade_folder(folder, device))
+
+
+@pytest.fixture
+def handed_in(tmp_path: Path) -> Callable[..., Graded]:
+    """Grades a class of one submission."""
+
+    def grade(own: Handed, name: str = "ann") -> Graded:
+        own.write(tmp_path / name)
+        return Graded(grade_folder(tmp_path))
+
+    return grade

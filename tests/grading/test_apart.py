@@ -70,7 +70,7 @@ def test_sixty_links_to_one_large_file_are_read_up_to_the_bound(sound: Any, tmp_
 
 
 def test_a_record_of_millions_of_samples_is_refused(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
+    sound: Any, handed_in: Callable[..., Any]
 ) -> None:
     name = sound.file(FLASH)
     document = sound.documents[name]
@@ -78,5 +78,4 @@ def test_a_record_of_millions_of_samples_is_refused(
         "run": sound.runs[name].to_json(),
         "samples": {"forward": [1] * 1_000_000, "backward": []},
     }
-    sound.write(tmp_path / "eve")
-    assert graded(tmp_path).fails() == {("form", name): "form.many_samples"}
+    assert handed_in(sound, "eve").fails() == {("form", name): "form.many_samples"}

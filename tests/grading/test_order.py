@@ -28,4 +28,7 @@ def test_a_call_that_grades_nothing_orders_nothing(tmp_path: Path) -> None:
     assert order_grading({}, tmp_path) == Ordered()
     with pytest.raises(ConfigError, match=r"reproduce: there is nothing .* give submissions=DIR"):
         order_grading({"reproduce": 5}, tmp_path)
+    order = {"submissions": str(tmp_path), "reproduce": 1, "dataset": "h200"}
+    with pytest.raises(ConfigError, match="reproduce: it measures on this machine"):
+        order_grading(order, tmp_path)
     assert list(tmp_path.iterdir()) == []

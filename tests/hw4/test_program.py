@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from flashlab.__main__ import main
-from flashlab.hw4 import program
+from flashlab.hw4 import judge, program
 from flashlab.hw4.cases import CASES, write_case
 from flashlab.hw4.format import Sizes, open_input, read_batches, write_header
 from flashlab.hw4.judge import TOLERANCE, Judgement, line
@@ -177,3 +177,17 @@ def test_the_judge_fails_what_is_off_by_more_than_the_tolerance_or_missing(tmp_p
         assert error > TOLERANCE and not judgement.passed
         assert "FAILED" in line(judgement)
     assert judgement.rest == 1.5
+
+
+def test_all_cases_must_pass(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    errors = {"t01": 1e-6, "t02": 2 * TOLERANCE, "t03": 1e-6}
+
+    def judged(case: str, step: str, seed: int, folder: Path) -> Judgement:
+        return Judgement(case, step, errors[case], 2.0, Parts())
+
+    monkeypatch.setattr(judge, "judge_case", judged)
+    assert judge.print_judgements(["t01", "t03"], ["Sequential"], 0)
+    assert not judge.print_judgements(["t01", "t02"], ["Sequential"], 0)
+    assert "1 of 2 within" in capsys.readouterr().out

@@ -164,6 +164,23 @@ def test_the_headline_quotes_the_findings_with_their_verdicts(
     assert said["Forward (TFLOP/s)"] == Cell("")
 
 
+def test_the_devices_power_limit_is_stated_beside_it(results: Any) -> None:
+    before = [en(fact) for fact in results.compose().front.facts]
+    for path in results.local.glob("tables/*/runs.csv"):
+        results.edit_table(
+            path.parent.name,
+            "runs",
+            lambda rows: [row | {"power_limit_W": "700.0"} for row in rows],
+        )
+    results.derive_findings()
+    device, *others = before
+    assert [en(fact) for fact in results.compose().front.facts] == [
+        device,
+        "power limit 700 W",
+        *others,
+    ]
+
+
 def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) -> None:
     report = results.compose()
     drawn = set(read_json(results.local / "overview" / "drawn.json")) - {"summary"}

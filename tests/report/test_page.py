@@ -10,8 +10,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from html import unescape
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -20,7 +22,7 @@ from playwright.sync_api import Page as Tab
 from flashlab.report.render import to_html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-AXE = Path(__file__).parent / "axe" / "axe.min.js"
+AXE = str(files("axe_playwright_python") / "axe.min.js")
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
@@ -139,7 +141,7 @@ def open_page(browser: Browser, page: Path) -> Iterator[Callable[..., Tab]]:
     for context in contexts:
         context.close()
     assert logged == []
-    assert {url.partition("#")[0].rpartition("/")[2] for url in asked} <= {"lab5.html"}
+    assert {urlsplit(url).path.rpartition("/")[2] for url in asked} <= {"lab5.html"}
 
 
 def count_shown(tab: Tab, selector: str) -> int:
@@ -497,6 +499,29 @@ def labels(tab: Tab) -> list[list[str]]:
         ".map((row) => [...row.cells].slice(0, 2).map(shownText))"
     )
     return rows
+
+
+def test_a_copied_link_opens_what_was_searched_left_out_sorted_and_switched_off(
+    open_page: Callable[..., Tab],
+) -> None:
+    tab = open_page()
+    tab.fill(".search input", "memory")
+    tab.uncheck("[data-show=Flash2]")
+    tab.locator("#table-seq_len thead th").nth(2).locator("button").press("Enter")
+    tab.locator(".explorer").first.scroll_into_view_if_needed()
+    tab.locator(".legend button[data-line=Pytorch]").first.click()
+    wait_until(tab, "location.search.includes('search=memory')")
+    address, tab = tab.url, open_page()
+    tab.goto(address)
+    tab.locator(".found").wait_for()
+    assert tab.input_value(".search input") == "memory"
+    assert not tab.is_checked("[data-show=Flash2]")
+    assert count_shown(tab, "tr[data-implementation=Flash2]") == 0
+    sorted_by = tab.locator("#table-seq_len thead th[aria-sort=ascending]")
+    assert sorted_by.evaluate("(heading) => heading.cellIndex") == 2
+    assert state(tab, "[...chart.hidden]") == ["Pytorch:0"]
+    tab.check("[data-show=Flash2]")
+    assert "without" not in tab.url and "search=memory" in tab.url
 
 
 def test_a_groups_labels_are_in_the_first_row_shown_and_in_all_of_a_sorted_table(

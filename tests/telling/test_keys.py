@@ -21,11 +21,7 @@ TEMPLATE = TEMPLATES.joinpath("report.html.j2").read_text(encoding="utf-8")
 SCRIPTS = "".join(path.read_text(encoding="utf-8") for path in sorted(TEMPLATES.glob("page*.js")))
 MODULES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
 TREES = {name: ast.parse(path.read_bytes()) for name, path in MODULES.items()}
-TELLING = [
-    name
-    for name, path in MODULES.items()
-    if imports(path) & {"flashlab.telling.values", "flashlab.telling.teller"}
-]
+TELLING = [name for name, path in MODULES.items() if imports(path) & {"flashlab.telling.values"}]
 """The modules that say something, or are told it."""
 
 DECLARED = {
@@ -58,6 +54,10 @@ def literals(value: ast.expr | None) -> set[str]:
             return literals(one) | literals(other)
         case ast.Dict(values=each) | ast.Tuple(elts=each) | ast.List(elts=each):
             return {text for inner in each for text in literals(inner)}
+        case ast.Call(func=ast.Name(id="by_code"), args=each):
+            return {text for inner in each for text in literals(inner)}
+        case ast.Starred(value=each):
+            return literals(each)
     return set()
 
 

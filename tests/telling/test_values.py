@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.telling.teller import Teller
 from flashlab.telling.values import (
     KINDS,
     SPANS,
@@ -32,6 +31,7 @@ from flashlab.telling.values import (
     Span,
     Statement,
     Tellable,
+    Teller,
     Value,
     Within,
     clauses,

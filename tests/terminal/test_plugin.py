@@ -64,11 +64,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_configuration_error_is_shown_once_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
     handler = Handler()
     handler.log("Config file config/config.yaml is extended by additional config.")
-    handler.error('WorkflowError in file "common.smk", line 47:\n  bogus: unknown', "WorkflowError")
-    handler.handler.close()
-    assert capsys.readouterr().err == (
-        'WorkflowError in file "common.smk", line 47:\n  bogus: unknown\n'
+    handler.error(
+        'WorkflowError in file "common.smk", line 47:\nNot usable:\n  bogus: unknown\n'
+        '  File "common.smk", line 47, in <module>\n  File "x", line 1, in f',
+        "WorkflowError",
     )
+    handler.handler.close()
+    assert capsys.readouterr().err == "error: Not usable:\n  bogus: unknown\n"
 
 
 def test_the_answers_of_calls_that_make_nothing_are_shown(

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
-import logging
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
-from flashlab.analysis import commands as analysis
-from flashlab.calls import commands as calls
-from flashlab.calls.watching import end_with_workflow
-from flashlab.checking import commands as checking
-from flashlab.cli import Command, UsageError
-from flashlab.compare import commands as compare
-from flashlab.figures import commands as figures
-from flashlab.hw4 import commands as hw4
-from flashlab.plan import commands as plan
-from flashlab.report import commands as report
-from flashlab_grading import commands as grading
+try:
+    import argparse
+    import logging
+    from collections.abc import Iterator, Sequence
+    from contextlib import contextmanager
+
+    from flashlab.analysis import commands as analysis
+    from flashlab.calls import commands as calls
+    from flashlab.calls.watching import end_with_workflow
+    from flashlab.checking import commands as checking
+    from flashlab.cli import Command, UsageError
+    from flashlab.compare import commands as compare
+    from flashlab.figures import commands as figures
+    from flashlab.hw4 import commands as hw4
+    from flashlab.plan import commands as plan
+    from flashlab.report import commands as report
+    from flashlab_grading import commands as grading
+except KeyboardInterrupt:
+    sys.exit(130)
 
 COMMANDS = (
     *plan.COMMANDS,
@@ -79,10 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         parser = make_parser()
-        arguments, others = parser.parse_known_args(argv)
+        arguments = parser.parse_args(argv)
         command: Command = arguments.command
-        if others and not command.ignores_others:
-            parser.error(f"unrecognized arguments: {' '.join(others)}")
         # What measures looks after the process that it starts, and then ends by itself.
         if not command.ends_alone:
             end_with_workflow()

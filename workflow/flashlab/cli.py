@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -58,7 +59,8 @@ class Command:
     `function` takes the values of the options, in their order, and returns None or an exit status;
     as ``module:name`` it is imported when it is called. Of options in `one_of`, which come last,
     exactly one is given. A command that `ends_alone` watches the Snakemake call that it belongs to
-    by itself. `ignores_others` says whether unknown options are left aside.
+    by itself. One that `tells_made` prints the digest of each file in its ``--output``, so that the
+    log of a job tells what the job made.
     """
 
     name: str
@@ -68,7 +70,7 @@ class Command:
     one_of: tuple[Option, ...] = ()
     epilog: str | None = None
     ends_alone: bool = False
-    ignores_others: bool = False
+    tells_made: bool = False
 
     def add_to(self, commands: Any) -> None:
         """Add the command to the parsers of a command line."""
@@ -92,7 +94,17 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Do what the command line says; the exit status."""
         values = [getattr(arguments, name) for name in arguments.names]
-        return self.find_function()(*values) or 0
+        status = self.find_function()(*values) or 0
+        if self.tells_made:
+            output: Path = arguments.output
+            for file in sorted(output.iterdir()) if output.is_dir() else [output]:
+                print(made_line(file.name, file.read_bytes()))
+        return status
+
+
+def made_line(name: str, content: bytes) -> str:
+    """What a job's log says of a file that the job made."""
+    return f"made {name} {hashlib.sha256(content).hexdigest()}"
 
 
 def require(package: str) -> None:

@@ -6,6 +6,7 @@ Snakemake imports every plugin it finds at each call, so this loads nothing unti
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,8 @@ INTERRUPTED = "Terminating processes on user request"
 ENDS_SOON = "Will exit after finishing currently running jobs"
 JOB_FAILED = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not")
 COMMAND_FAILED = "CalledProcessError in file"
+REFUSED = re.compile(r'WorkflowError in file ".*", line \d+:\n((?:.|\n)*?)(?:\n  File ".*)*\n?')
+"""A message of ours, between the lines of ours that raise it."""
 
 
 class LogHandler(LogHandlerBase):
@@ -143,7 +146,8 @@ class LogHandler(LogHandlerBase):
         elif record.levelno > logging.INFO or text.startswith(ENDS_SOON):
             if getattr(record, "event", None) == LogEvent.ERROR:
                 self._call.stops()
-            return text.splitlines()
+            refused = REFUSED.fullmatch(text)
+            return (f"error: {refused[1]}" if refused else text).splitlines()
         elif getattr(record, "event", None) is not None:
             return text.splitlines() if text != "None" else []
         elif not self._call.began and not text.startswith(BEFORE_WORK):

@@ -48,7 +48,7 @@ def test_a_median_that_is_hardly_known_is_unstable(sweep: Plant) -> None:
 
 def test_the_checks_that_found_nothing_are_counted(sweep: Plant) -> None:
     found = derived(ANOMALY, sweep(along(square)))
-    assert {f.subject["check"]: (f.verdict, f.evidence.n) for f in found} == {
+    assert {f.subject["check"]: (f.verdict, f.facts["checked"]) for f in found} == {
         "unstable": ("none", 10),
         "outlier": ("none", 6),  # 3 inner sizes, 2 metrics
     }

@@ -10,7 +10,7 @@ from analysis.deriving import Plant, claims_document, derived
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kinds.claim import CLAIM, wanted_range
 from flashlab.plan.published import CLAIMS, read_claims
-from flashlab.telling.teller import Teller
+from flashlab.telling.values import Teller
 
 AT = {"batch_size": 2, "num_heads": 4, "emb_dim": 64, "causal": False}
 RATIO = {
@@ -151,7 +151,7 @@ def test_a_claim_takes_the_records_of_its_own_protocol(twice_as_fast: Any) -> No
     looped = by_lab5(twice_as_fast)
     found = checked(looped, test=asking({**MEMORY, "terms": RATIO["terms"]}, 0, 0.6))
     assert (found.verdict, found.reasons) == ("confirmed", [])
-    assert {name[-5:] for name in found.evidence.rows["record"]} == {"-lab5"}
+    assert {name[-5:] for name in found.facts["records"]} == {"-lab5"}
     timed = checked(looped, test=asking(RATIO, 1.5))
     assert (timed.verdict, timed.reasons) == ("inconclusive", [Reason("no_samples")])
     assert "2 comparisons of means, without intervals" in told(timed)

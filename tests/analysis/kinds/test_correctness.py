@@ -29,7 +29,7 @@ def test_a_wrong_gradient_is_stated_with_its_error_and_the_tolerance(sweep: Plan
         ("incorrect", 128),
         ("incorrect", 256),
     ]
-    assert (right.verdict, right.evidence.n, right.statements) == ("none", 2, ())
+    assert (right.verdict, right.facts["checked"], right.statements) == ("none", 2, ())
 
 
 @pytest.mark.parametrize("run", ["incorrect", wrong(None, 0.1)])
@@ -40,4 +40,4 @@ def test_without_an_error_that_is_a_number_none_is_stated(sweep: Plant, run: Any
 
 def test_where_nothing_is_wrong_the_runs_are_counted(sweep: Plant) -> None:
     (found,) = derived(CORRECTNESS, sweep({"A": [{}], "B": ({}, "error")}))
-    assert (found.verdict, found.evidence.n) == ("none", 2)
+    assert (found.verdict, found.facts["checked"]) == ("none", 2)

@@ -37,7 +37,7 @@ def test_a_rate_that_changes_for_one_implementation_alone_is_a_jump(
     ] == jumps
     if len(rates) > 1:
         (clean,) = (f for f in found if f.verdict == "none")
-        assert clean.evidence.n == 2 * 3 * len(rates)  # of two metrics, between four values
+        assert clean.facts["checked"] == 2 * 3 * len(rates)  # of two metrics, between four values
 
 
 def test_means_alone_are_no_jump(sweep: Plant) -> None:

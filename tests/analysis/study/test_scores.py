@@ -11,7 +11,7 @@ from analysis.study import planted
 from analysis.study.scores import Score, Scores, score
 from analysis.study.truth import Truth
 
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.finding import Finding
 
 DATASETS = 24
 UNDECIDED = {"correctness"}
@@ -58,16 +58,14 @@ def test_a_verdict_against_the_truth_is_false() -> None:
     finding = Finding(
         kind="comparison",
         experiment="sweep",
-        device=planted.DEVICE,
         subject=subject | {"variant": {"causal": False}},
         verdict="better",
-        evidence=Evidence("samples.csv", {}, "planted", 12),
     )
     assert VALID.is_valid([finding.to_json()])
     right = "above" if ratio > 1 else "below"
     for verdict in ("above", "below"):
-        evidence = replace(finding.evidence, estimates=[estimate | {"verdict": verdict}])
-        false, _, _ = truth.comparison(replace(finding, evidence=evidence))
+        estimates = [estimate | {"verdict": verdict}]
+        false, _, _ = truth.comparison(replace(finding, estimates=estimates))
         assert false is (verdict != right)
 
 

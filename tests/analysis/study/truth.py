@@ -303,7 +303,7 @@ class Truth:
 
     def correctness(self, finding: Finding) -> Judged:
         good = {(name, s) for name, s, _ in self.times if (name, s) not in self.dataset.oom}
-        return finding.verdict != "none" or finding.evidence.n != len(good), None, []
+        return finding.verdict != "none" or finding.facts["checked"] != len(good), None, []
 
     def out_of_memory(self, finding: Finding) -> Judged:
         series = finding.subject["implementation"], finding.subject["variant"]["causal"]

@@ -23,6 +23,7 @@ COMMANDS = (
             path("--plan", "plan/records/<experiment>.json"),
             path("--output", "folder to write into"),
         ),
+        tells_made=True,
     ),
     Command(
         "findings",
@@ -35,6 +36,7 @@ COMMANDS = (
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
             path("--output", "findings.json to write"),
         ),
+        tells_made=True,
     ),
     Command(
         "verdicts",

@@ -5,11 +5,37 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from flashlab.analysis.limits import IDLE
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
+from flashlab.analysis.series import Series
 from flashlab.telling.values import Span, Tellable, span
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A rule with its dead zone, for what was measured once and has no interval.
+
+    It fails at `low` and under, and holds at `high` and over.
+    """
+
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool | None:
+        """Whether it holds of a value; None within the dead zone."""
+        if value >= self.high:
+            return True
+        return False if value <= self.low else None
+
+
+IDLE = Limits(10.0, 20.0)
+"""Percent of the time in which no kernel or operator runs."""
+
+EXCESS = Limits(1.5, 2.0)
+"""Bytes moved or allocated over those that any implementation must move."""
 
 LONGEST_BUSY = 1.5
 """Times the measured time that the kernels, or the operators of the profiled call, may take."""
@@ -20,23 +46,41 @@ class CountedPass(ABC):
     """What was counted of one pass, beside its time.
 
     `parts` are its kernels on a GPU, its operators on a CPU, `busy_ms` the time in them and `bytes`
-    what they move or allocate. A kind of device has its name for the parts (`PARTS`), the longest
-    time per part that starting it could take, the method, and a message for each
-    verdict that is told.
+    what they move or allocate. A kind of device has the counters of these (`COUNTERS`, the parts
+    first) and of its shares in percent, the longest time per part that starting it could take, and
+    a message for each verdict that is told.
     """
 
-    PARTS: ClassVar[str]
+    COUNTERS: ClassVar[tuple[str, str, str]]
+    SHARES: ClassVar[Mapping[str, str]]
     LONGEST_GAP_MS: ClassVar[float]
-    METHOD: ClassVar[str]
     MESSAGES: ClassVar[Mapping[str, str]]
 
     value: int
     milliseconds: float
-    samples: int
     parts: int
     busy_ms: float
     bytes: float
     compulsory_bytes: float
+
+    @classmethod
+    def of(cls, series: Series, row: Row, estimates: Estimates, **known: float) -> Self | None:
+        """What was counted of the pass behind a row; None where nothing was."""
+        sweep, work = series.sweep, series.metric.work
+        counted = sweep.counters_of(row, series.metric.name)
+        parts, busy, moved = cls.COUNTERS
+        if work is None or not counted.get(busy):
+            return None
+        return cls(
+            value=sweep.value_of(row),
+            milliseconds=estimates.of_row(sweep, row).median,
+            parts=int(counted[parts]),
+            busy_ms=counted[busy],
+            bytes=counted[moved],
+            compulsory_bytes=work.compulsory_bytes(row, row["dtype"]),
+            **{share: counted[counter] for share, counter in cls.SHARES.items()},
+            **known,
+        )
 
     @property
     def idle(self) -> float:
@@ -63,25 +107,38 @@ class CountedPass(ABC):
 
     @property
     @abstractmethod
-    def evidence(self) -> Mapping[str, float]:
-        """What a finding's evidence keeps of the pass, by name."""
+    def shares(self) -> Mapping[str, float]:
+        """What is counted in percent, by name."""
 
     @property
     @abstractmethod
-    def quoted(self) -> Mapping[str, tuple[str, float]]:
-        """What the statements quote of the pass, by name: its unit and the figure."""
+    def others(self) -> Mapping[str, tuple[str, float]]:
+        """What statements quote besides, by name: its unit and the figure."""
 
     def to_json(self) -> dict[str, Any]:
         """The pass as evidence."""
-        figures = {name: rounded(each, EVIDENCE_DIGITS) for name, each in self.evidence.items()}
-        return {"value": self.value, self.PARTS: self.parts, **figures}
+        figures = {
+            "milliseconds": self.milliseconds,
+            "busy_milliseconds": self.busy_ms,
+            "bytes": self.bytes,
+            "compulsory_bytes": self.compulsory_bytes,
+            **{f"{name}_percent": share for name, share in self.shares.items()},
+        }
+        printed = {name: rounded(figure, EVIDENCE_DIGITS) for name, figure in figures.items()}
+        return {"value": self.value, self.COUNTERS[0]: self.parts, **printed}
+
+    @property
+    def quoted(self) -> Mapping[str, tuple[str, float]]:
+        """All that statements quote but the number of parts."""
+        shares = {name: ("percent", share) for name, share in self.shares.items()}
+        return {**shares, **self.others, "excess": ("times", self.excess)}
 
 
-def spans_of(found: Sequence[CountedPass]) -> dict[str, Tellable]:
+def spans_of(passes: Sequence[CountedPass]) -> dict[str, Tellable]:
     """What statements on passes with one cause quote: the lowest and highest of each figure."""
-    parts = [each.parts for each in found]
-    spans: dict[str, Tellable] = {found[0].PARTS: Span(min(parts), max(parts), found[0].PARTS)}
-    for name, (unit, _) in found[0].quoted.items():
-        values = [each.quoted[name][1] for each in found]
+    parts, unit = [counted.parts for counted in passes], passes[0].COUNTERS[0]
+    spans: dict[str, Tellable] = {unit: Span(min(parts), max(parts), unit)}
+    for name, (unit, _) in passes[0].quoted.items():
+        values = [counted.quoted[name][1] for counted in passes]
         spans[name] = span(rounded(min(values)), rounded(max(values)), unit)
     return spans

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
-from flashlab.analysis.conclusions.conclude import conclude
-from flashlab.analysis.doubts import with_doubts
+from flashlab.analysis.conclusions.alternative_conclusions import alternative_conclusions
+from flashlab.analysis.conclusions.front_conclusions import front_conclusions
+from flashlab.analysis.conclusions.quoting import Known
+from flashlab.analysis.conclusions.section_conclusions import section_conclusions
+from flashlab.analysis.conclusions.step_conclusions import ladder_of, step_conclusions
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Sweep, read_planned_sweep
+from flashlab.analysis.experiment import Sweep, device_of, read_planned_sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import Given, Place, Whole
+from flashlab.analysis.kinds.anomaly import with_doubts
 from flashlab.analysis.kinds.sittings import with_sittings
 from flashlab.analysis.registry import KINDS
 from flashlab.analysis.select import select
@@ -46,7 +51,9 @@ def derive(
                 found += of_dataset(sweeps if kind.name == "claim" else shown, given)
     headline = {name for s in shown if s.is_summary for name in s.implementations}
     selected = select(found, [sweep for sweep in shown if not sweep.is_summary], headline)
-    return [*selected, *conclude(selected, shown, estimates)]
+    device = device_of(run for sweep in shown for run in sweep.runs)
+    every = [*selected, *conclude(selected, shown, estimates)]
+    return [replace(finding, device=device) for finding in every]
 
 
 def _place(sweep: Sweep) -> Place:
@@ -63,6 +70,24 @@ def _whole(sweeps: Sequence[Sweep]) -> Whole:
     if any(sweep.is_simulated for sweep in sweeps):
         return "simulated"
     return "alternatives" if any(sweep.has_alternatives for sweep in sweeps) else "choices"
+
+
+def conclude(
+    findings: Sequence[Finding], sweeps: Sequence[Sweep], estimates: Estimates
+) -> list[Finding]:
+    """What to do, by how much and why: drawn last, from all other findings, which they quote.
+
+    `sweeps` are the headline's and the sections', in the report's order.
+    """
+    known = Known(findings, sweeps)
+    if any(sweep.has_alternatives for sweep in sweeps):
+        found = [*alternative_conclusions(known, estimates)]
+    else:
+        front = step_conclusions if ladder_of(known) else front_conclusions
+        found = [*front(known), *section_conclusions(known)]
+    page_one = [finding for finding in found if finding.experiment is None]
+    ranked = [replace(finding, rank=rank) for rank, finding in enumerate(page_one)]
+    return [*ranked, *(finding for finding in found if finding.experiment is not None)]
 
 
 def write_findings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +19,8 @@ TABLES = ("runs", "metrics", "samples")
 
 RUN_COLUMNS = (
     *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
-    *("commit", "started", "gpu_uuid", "boot", "warnings", "gate", "source_changed", "record"),
-    "sha256",
+    *("power_limit_W", "commit", "started", "gpu_uuid", "boot", "warnings", "gate"),
+    *("source_changed", "record", "sha256"),
 )
 METRIC_COLUMNS = (
     *("metric", "unit", "status", "processes", "samples", "stopped", "value", "low", "high"),
@@ -270,20 +270,15 @@ class Sweep:
     @cached_property
     def varying(self) -> list[Parameter]:
         """The sizes that take more than one value, derived ones too, in order of declaration."""
-        return [
-            parameter
-            for parameter in self.benchmark.parameters
-            if not parameter.is_variant and len({row[parameter.name] for row in self.runs}) > 1
-        ]
+        return [p for p in self.benchmark.parameters if not p.is_variant and self._varies(p)]
 
     @cached_property
     def varying_variants(self) -> list[Parameter]:
         """The variants of which several values were asked for, in order of declaration."""
-        return [
-            parameter
-            for parameter in self.benchmark.variants
-            if len({row[parameter.name] for row in self.runs}) > 1
-        ]
+        return [p for p in self.benchmark.variants if self._varies(p)]
+
+    def _varies(self, parameter: Parameter) -> bool:
+        return len({row[parameter.name] for row in self.runs}) > 1
 
     @cached_property
     def covaried(self) -> list[Parameter]:
@@ -317,22 +312,17 @@ class Sweep:
         return tuple([row[column] for column in self._key_columns])
 
     @cached_property
-    def _runs_by_series(self) -> dict[tuple[str, Variant], list[Row]]:
-        return self._by_series(self.runs)
-
-    @cached_property
-    def _metrics_by_series(self) -> dict[tuple[str, Variant], list[Row]]:
-        return self._by_series(self.metrics)
-
-    def _by_series(self, table: Iterable[Row]) -> dict[tuple[str, Variant], list[Row]]:
-        found: dict[tuple[str, Variant], list[Row]] = {}
-        for row in table:
-            found.setdefault((row["implementation"], self.variant_of(row)), []).append(row)
-        return {key: sorted(rows, key=self.value_of) for key, rows in found.items()}
+    def _by_series(self) -> dict[tuple[Any, ...], list[Row]]:
+        """Rows by implementation and variant, those of the metric table by metric too."""
+        series: dict[tuple[Any, ...], list[Row]] = {}
+        for row in sorted((*self.runs, *self.metrics), key=self.value_of):
+            key = row["implementation"], self.variant_of(row), row.get("metric")
+            series.setdefault(key, []).append(row)
+        return series
 
     def run_rows(self, implementation: str, variant: Variant) -> list[Row]:
         """Rows of the run table, in order of the sweep."""
-        return self._runs_by_series.get((implementation, variant), [])
+        return self._by_series.get((implementation, variant, None), [])
 
     def run_rows_of(self, implementation: str) -> list[Row]:
         """Rows of the run table of one implementation, in every variant."""
@@ -340,8 +330,7 @@ class Sweep:
 
     def metric_rows(self, implementation: str, variant: Variant, metric: str) -> list[Row]:
         """Rows of the metric table for one metric, in order of the sweep."""
-        rows = self._metrics_by_series.get((implementation, variant), [])
-        return [row for row in rows if row["metric"] == metric]
+        return self._by_series.get((implementation, variant, metric), [])
 
     @cached_property
     def _metric_by_run(self) -> dict[tuple[Any, ...], Row]:
@@ -380,22 +369,11 @@ class Sweep:
     def ordered(self) -> list[Row]:
         """The runs as tables show them: by implementation in the plan's order, variant, value."""
         position = {name: i for i, name in enumerate(self.implementations)}
-        return sorted(
-            self.runs,
-            key=lambda row: (
-                position[row["implementation"]],
-                self.variant_of(row),
-                self.value_of(row),
-            ),
-        )
 
-    def of_series(
-        self, implementations: Collection[str], variants: Collection[Variant]
-    ) -> Iterator[Row]:
-        """The runs of these implementations and variants, by name, variant and value."""
-        for name in sorted(implementations):
-            for variant in sorted(variants):
-                yield from self.run_rows(name, variant)
+        def place(row: Row) -> tuple[Any, ...]:
+            return position[row["implementation"]], self.variant_of(row), self.value_of(row)
+
+        return sorted(self.runs, key=place)
 
     def in_order(self, names: Sequence[str]) -> Sweep:
         """The same with its implementations in the order of `names`."""
@@ -471,11 +449,6 @@ def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
             if warning.get("metric") in (None, *metrics)
         }
     )
-
-
-def difference_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
-    """Of `warning_codes` that which concerns exact metrics too: the processes of a run differ."""
-    return [code for code in warning_codes(runs, *metrics) if code == PROCESSES_DIFFER]
 
 
 def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:

@@ -26,45 +26,30 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Where a finding's figures come from: the table's rows, the method, and the estimates.
-
-    `rows` names the rows of `table` by the values of their columns, `n` the fewest samples behind
-    any estimate.
-    """
-
-    table: str
-    rows: Mapping[str, Any]
-    method: str
-    n: int
-    estimates: Sequence[Mapping[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Finding:
     """One thing that is decided, with all that is decided about it; a report only renders it.
 
     `experiment` is None for what concerns the dataset as a whole. `subject` names what it is about:
     ``implementation``, ``baseline`` or ``other``, ``metric``, ``variant`` (a mapping), and what
     single kinds need. `statements` tell it, one after the other; a verdict that is only counted has
-    none. `facts` are what conclusions, tables and figures take from it, by names of its kind.
-    `device` is the name of the device, on which alone the finding is made. `rank` is its place
-    among the conclusions of page one, None for all other findings; `told` says whether its section
-    tells it in prose.
+    none. `facts` are what conclusions, tables and figures take from it, by names of its kind;
+    `estimates` are its evidence. `rank` is its place among the conclusions of page one, None for
+    all other findings; `told` says whether its section tells it in prose.
+    `device` names the device, on which alone it is made.
     """
 
     kind: str
     experiment: str | None
-    device: str
     subject: Mapping[str, Any]
     verdict: str
-    evidence: Evidence
     statements: Sequence[Statement] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    estimates: Sequence[Mapping[str, Any]] = ()
     reasons: Sequence[Reason] = ()
     warnings: Sequence[str] = ()
     rank: int | None = None
     told: bool = False
+    device: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The finding as it stands in findings.json."""
@@ -72,50 +57,33 @@ class Finding:
             {key: value for key, value in vars(reason).items() if value is not None}
             for reason in self.reasons
         ]
-        return {
-            **vars(self),
-            "evidence": dict(vars(self.evidence)),
-            "statements": to_json(self.statements),
-            "facts": to_json(self.facts),
-            "reasons": reasons,
-            "warnings": list(self.warnings),
-        }
+        told = {"statements": to_json(self.statements), "facts": to_json(self.facts)}
+        lists = {"estimates": list(self.estimates), "warnings": list(self.warnings)}
+        return {**vars(self), **told, **lists, "reasons": reasons}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Finding:
         """Inverse of `to_json`."""
-        return cls(
-            **{
-                **document,
-                "evidence": Evidence(**document["evidence"]),
-                "statements": from_json(document["statements"]),
-                "facts": from_json(document["facts"]),
-                "reasons": [Reason(**reason) for reason in document["reasons"]],
-            }
-        )
+        told = {name: from_json(document[name]) for name in ("statements", "facts")}
+        reasons = [Reason(**reason) for reason in document["reasons"]]
+        return cls(**{**document, **told, "reasons": reasons})
 
     @property
     def implementations(self) -> frozenset[str]:
-        """The implementations that it is about."""
+        """The implementations that it is about; none where it is about all alike."""
         keys = ("implementation", "baseline", "other")
         return frozenset(self.subject[key] for key in keys if key in self.subject)
 
     @property
     def metric(self) -> str | None:
         """The metric that it is about, None where it concerns none or several."""
-        found: str | None = self.subject.get("metric")
-        return found
+        return self.subject.get("metric")
 
     @property
     def variant(self) -> Variant | None:
         """The variant that it is about, None where it concerns none or several."""
-        found = self.subject.get("variant")
-        return None if found is None else tuple(found.items())
-
-    @property
-    def estimates(self) -> Sequence[Mapping[str, Any]]:
-        """The estimates of its evidence."""
-        return self.evidence.estimates
+        variant = self.subject.get("variant")
+        return None if variant is None else tuple(variant.items())
 
     def is_about(self, **subject: Any) -> bool:
         """Whether its subject holds these entries."""

@@ -18,13 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from flashlab.analysis.ceilings import Ceilings
-from flashlab.analysis.counted_passes import CountedPass
-from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Row
+from flashlab.analysis.counted_passes import EXCESS, IDLE, CountedPass, Limits
 from flashlab.analysis.kinds.roofline import BOUND_SHARE
-from flashlab.analysis.limits import EXCESS, IDLE, Limits
-from flashlab.analysis.series import Series
 
 BUSY = Limits(40.0, BOUND_SHARE)
 """Percent of the time in which matrix units are active; of the copy bandwidth that DRAM reaches."""
@@ -40,13 +35,12 @@ OCCUPANCY = Limits(20.0, 30.0)
 class CountedKernels(CountedPass):
     """What was counted of one pass on a GPU, beside its time and what the device can copy."""
 
-    PARTS: ClassVar[str] = "kernels"
-    LONGEST_GAP_MS: ClassVar[float] = 0.2
-    METHOD: ClassVar[str] = (
-        "hardware counters of one pass by Nsight Compute beside the median time: sums over its "
-        "kernels, shares weighted by time; DRAM bytes over the time in kernels as a percentage of "
-        "the measured copy bandwidth"
-    )
+    COUNTERS = ("kernels", "busy_time", "dram_bytes")
+    SHARES: ClassVar[Mapping[str, str]] = {
+        "matrix": "matrix_activity",
+        "occupancy": "occupancy",
+    }
+    LONGEST_GAP_MS = 0.2
     MESSAGES: ClassVar[Mapping[str, str]] = {
         "launch_bound": "cause.launch_bound",
         "matrix_bound": "cause.matrix_bound",
@@ -55,9 +49,9 @@ class CountedKernels(CountedPass):
         "occupancy": "cause.occupancy",
     }
 
-    copy_bytes_per_ms: float
     matrix: float
     occupancy: float
+    copy_bytes_per_ms: float
 
     @property
     def memory(self) -> float:
@@ -92,51 +86,19 @@ class CountedKernels(CountedPass):
         return "none"
 
     @property
-    def evidence(self) -> Mapping[str, float]:
-        """What a finding's evidence keeps of the pass, by name."""
+    def shares(self) -> Mapping[str, float]:
+        """What is counted in percent, by name."""
         return {
-            "milliseconds": self.milliseconds,
-            "busy_milliseconds": self.busy_ms,
-            "dram_bytes": self.bytes,
-            "compulsory_bytes": self.compulsory_bytes,
-            "idle_percent": self.idle,
-            "matrix_percent": self.matrix,
-            "memory_percent": self.memory,
-            "occupancy_percent": self.occupancy,
+            "matrix": self.matrix,
+            "copy": self.memory,
+            "idle": self.idle,
+            "occupancy": self.occupancy,
         }
 
     @property
-    def quoted(self) -> Mapping[str, tuple[str, float]]:
-        """What the statements quote of the pass, by name: its unit and the figure."""
+    def others(self) -> Mapping[str, tuple[str, float]]:
+        """What statements quote besides, by name: its unit and the figure."""
         return {
-            "matrix": ("percent", self.matrix),
-            "copy": ("percent", self.memory),
-            "idle": ("percent", self.idle),
-            "occupancy": ("percent", self.occupancy),
             "kernel_time": ("microseconds", self.kernel_us),
             "traffic": ("gigabytes", self.bytes / 1e9),
-            "excess": ("times", self.excess),
         }
-
-
-def counted_kernels(
-    series: Series, row: Row, estimates: Estimates, ceilings: Ceilings
-) -> CountedKernels | None:
-    """What was counted of the pass behind a row; None where nothing was."""
-    sweep, work = series.sweep, series.metric.work
-    found = sweep.counters_of(row, series.metric.name)
-    if work is None or not found or not found["busy_time"]:
-        return None
-    time = estimates.of_row(sweep, row)
-    return CountedKernels(
-        value=sweep.value_of(row),
-        milliseconds=time.median,
-        samples=time.count,
-        parts=int(found["kernels"]),
-        busy_ms=found["busy_time"],
-        bytes=found["dram_bytes"],
-        compulsory_bytes=work.compulsory_bytes(row, row["dtype"]),
-        copy_bytes_per_ms=ceilings.copy.rate / 1e3,
-        matrix=found["matrix_activity"],
-        occupancy=found["occupancy"],
-    )

@@ -53,13 +53,13 @@ tables, on pages of its own, or as the evidence of conclusions."""
 class Kind:
     """A kind of finding.
 
-    `label` is the message that names it. `of_experiment` and `of_dataset` derive it, each where it
-    is asked. A finding without statements is counted, not told. `strength` orders those that are
-    told briefly: 0 for nothing worth telling. A verdict in `alarming` says that something that
-    should hold does not, and is told of every implementation.
+    `label` is the message that names it, `name` what ends its key. `of_experiment` and
+    `of_dataset` derive it, each where it is asked. A finding without statements is counted, not
+    told. `strength` orders those that are told briefly: 0 for nothing worth telling. A verdict in
+    `alarming` says that something that should hold does not, and is told of every
+    implementation.
     """
 
-    name: str
     label: str
     verdicts: Sequence[str]
     of_experiment: Sequence[tuple[frozenset[Place], OfExperiment]] = ()
@@ -67,3 +67,8 @@ class Kind:
     told: Telling = "elsewhere"
     strength: Callable[[Finding], float] | None = None
     alarming: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """What findings and their schema call it."""
+        return self.label.removeprefix("kind.")

@@ -18,11 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from flashlab.analysis.counted_passes import CountedPass
-from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Row
-from flashlab.analysis.limits import EXCESS, IDLE, Limits
-from flashlab.analysis.series import Series
+from flashlab.analysis.counted_passes import EXCESS, IDLE, CountedPass, Limits
 
 MOST = Limits(40.0, 60.0)
 """Percent of the time in operators. Two kinds of operator may share the time, and a call's shares
@@ -33,13 +29,14 @@ scatter by some percent: neither of them takes most of it then."""
 class CountedOperators(CountedPass):
     """What was counted of one pass on a CPU; shares in percent of the time in operators."""
 
-    PARTS: ClassVar[str] = "operators"
-    LONGEST_GAP_MS: ClassVar[float] = 0.1
-    METHOD: ClassVar[str] = (
-        "operators of one pass by PyTorch's profiler beside the median time: shares of the time in "
-        "operators; bytes that the allocator handed out over those that any implementation must "
-        "move"
-    )
+    COUNTERS = ("operators", "operator_time", "allocated_bytes")
+    SHARES: ClassVar[Mapping[str, str]] = {
+        "product": "product_share",
+        "softmax": "softmax_share",
+        "fused": "fused_share",
+        "elementwise": "elementwise_share",
+    }
+    LONGEST_GAP_MS = 0.1
     MESSAGES: ClassVar[Mapping[str, str]] = {
         "launch_bound": "cause.launch_bound.operators",
         "fused": "cause.fused.operators",
@@ -75,52 +72,12 @@ class CountedOperators(CountedPass):
         return "none"
 
     @property
-    def evidence(self) -> Mapping[str, float]:
-        """What a finding's evidence keeps of the pass, by name."""
-        return {
-            "milliseconds": self.milliseconds,
-            "operator_milliseconds": self.busy_ms,
-            "allocated_bytes": self.bytes,
-            "compulsory_bytes": self.compulsory_bytes,
-            "idle_percent": self.idle,
-            "product_percent": self.product,
-            "softmax_percent": self.softmax,
-            "fused_percent": self.fused,
-            "elementwise_percent": self.elementwise,
-        }
+    def shares(self) -> Mapping[str, float]:
+        """What is counted in percent, by name."""
+        counted = {name: getattr(self, name) for name in self.SHARES}
+        return {**counted, "between": self.between, "idle": self.idle}
 
     @property
-    def quoted(self) -> Mapping[str, tuple[str, float]]:
-        """What the statements quote of the pass, by name: its unit and the figure."""
-        return {
-            "product": ("percent", self.product),
-            "softmax": ("percent", self.softmax),
-            "fused": ("percent", self.fused),
-            "elementwise": ("percent", self.elementwise),
-            "between": ("percent", self.between),
-            "idle": ("percent", self.idle),
-            "allocated": ("megabytes", self.bytes / 1e6),
-            "excess": ("times", self.excess),
-        }
-
-
-def counted_operators(series: Series, row: Row, estimates: Estimates) -> CountedOperators | None:
-    """What was counted of the pass behind a row; None where nothing was."""
-    sweep, work = series.sweep, series.metric.work
-    found = sweep.counters_of(row, series.metric.name)
-    if work is None or not found or not found["operator_time"]:
-        return None
-    time = estimates.of_row(sweep, row)
-    return CountedOperators(
-        value=sweep.value_of(row),
-        milliseconds=time.median,
-        samples=time.count,
-        parts=int(found["operators"]),
-        busy_ms=found["operator_time"],
-        bytes=found["allocated_bytes"],
-        compulsory_bytes=work.compulsory_bytes(row, row["dtype"]),
-        product=found["product_share"],
-        softmax=found["softmax_share"],
-        fused=found["fused_share"],
-        elementwise=found["elementwise_share"],
-    )
+    def others(self) -> Mapping[str, tuple[str, float]]:
+        """What statements quote besides, by name: its unit and the figure."""
+        return {"allocated": ("megabytes", self.bytes / 1e6)}

@@ -14,11 +14,6 @@ from flashlab.statistics import Estimate, Floats, function_interval
 SIGNIFICANT_DIGITS = 3
 EVIDENCE_DIGITS = 9
 
-INTERVALS = (
-    "95% interval from the medians' confidence distributions, by sign tests of blocks of calls, "
-    "and by Student's t between processes where runs were measured in several"
-)
-
 
 def rounded(value: float, digits: int = SIGNIFICANT_DIGITS) -> float:
     """To a number of significant digits: what is printed."""
@@ -50,13 +45,17 @@ def rounded_off_margin(ratio: float) -> float:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of two medians at one value of the sweep, with its 95% interval if there is one."""
+    """A ratio of two medians at one value of the sweep, with its 95% interval if there is one.
+
+    It is judged as a share of the `ideal` one.
+    """
 
     value: int
     ratio: float
     low: float | None
     high: float | None
     samples: int
+    ideal: float = 1.0
 
     @property
     def verdict(self) -> str:
@@ -66,21 +65,21 @@ class Ratio:
         """
         if self.low is None or self.high is None:
             return "inconclusive"
-        if exceeds_margin(self.low):
+        if exceeds_margin(self.low / self.ideal):
             return "above"
-        if exceeds_margin(1 / self.high):
+        if exceeds_margin(self.ideal / self.high):
             return "below"
         return "inconclusive" if self.may_be_above or self.may_be_below else "equal"
 
     @property
     def may_be_above(self) -> bool:
         """Whether the interval, or the lack of one, leaves room for more than the margin above."""
-        return self.high is None or exceeds_margin(self.high)
+        return self.high is None or exceeds_margin(self.high / self.ideal)
 
     @property
     def may_be_below(self) -> bool:
         """Whether the interval, or the lack of one, leaves room for more than the margin below."""
-        return self.low is None or exceeds_margin(1 / self.low)
+        return self.low is None or exceeds_margin(self.ideal / self.low)
 
     def to_json(self) -> dict[str, Any]:
         """The ratio as evidence, rounded to nine significant digits."""
@@ -89,21 +88,18 @@ class Ratio:
 
 def interval_json(found: Ratio) -> dict[str, Any]:
     """Estimate, interval and number of samples, as evidence."""
-    return {
-        "estimate": rounded(found.ratio, EVIDENCE_DIGITS),
-        "low": None if found.low is None else rounded(found.low, EVIDENCE_DIGITS),
-        "high": None if found.high is None else rounded(found.high, EVIDENCE_DIGITS),
-        "n": found.samples,
-    }
+    ends = {"estimate": found.ratio, "low": found.low, "high": found.high}
+    printed = {k: None if v is None else rounded(v, EVIDENCE_DIGITS) for k, v in ends.items()}
+    return {**printed, "n": found.samples}
 
 
 def function_of(
-    value: int, function: Callable[..., Floats], estimates: Sequence[Estimate]
+    value: int, function: Callable[..., Floats], estimates: Sequence[Estimate], ideal: float = 1.0
 ) -> Ratio:
     """A function of independent medians, such as their ratio, with its interval."""
     estimate = float(function(*(found.median for found in estimates)))
     low, high = function_interval(function, estimates) or (None, None)
-    return Ratio(value, estimate, low, high, min(found.count for found in estimates))
+    return Ratio(value, estimate, low, high, min(found.count for found in estimates), ideal)
 
 
 def quotient(numerator: Floats, denominator: Floats) -> Floats:
@@ -111,24 +107,18 @@ def quotient(numerator: Floats, denominator: Floats) -> Floats:
     return numerator / denominator
 
 
-def ratio(value: int, numerator: Estimate, denominator: Estimate) -> Ratio:
+def ratio(value: int, numerator: Estimate, denominator: Estimate, ideal: float = 1.0) -> Ratio:
     """Ratio of two medians; exactly 1 where both are the same run's."""
-    return function_of(value, quotient, (numerator, denominator))
-
-
-def ratios(numerators: Mapping[int, Estimate], denominators: Mapping[int, Estimate]) -> list[Ratio]:
-    """Ratio of medians at each value that both have."""
-    return [
-        ratio(value, numerators[value], denominators[value])
-        for value in sorted(numerators.keys() & denominators.keys())
-    ]
+    return function_of(value, quotient, (numerator, denominator), ideal)
 
 
 def advantages(
-    mine: Mapping[int, Estimate], theirs: Mapping[int, Estimate], higher_is_better: bool
+    medians: Mapping[int, Estimate], others: Mapping[int, Estimate], higher_is_better: bool
 ) -> list[Ratio]:
-    """How many times as good as theirs mine is, at each value that both have: above 1 is better."""
-    return ratios(mine, theirs) if higher_is_better else ratios(theirs, mine)
+    """How many times as good as the others medians are, at each value that both have."""
+    above, below = (medians, others) if higher_is_better else (others, medians)
+    common = sorted(above.keys() & below.keys())
+    return [ratio(value, above[value], below[value]) for value in common]
 
 
 def shared_verdict(found: Sequence[Ratio]) -> str:

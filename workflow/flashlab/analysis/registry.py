@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from flashlab.analysis.conclusions.quoting import VERDICTS as CONCLUSION_VERDICTS
-from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import Kind
 from flashlab.analysis.kinds.anomaly import ANOMALY
 from flashlab.analysis.kinds.balance import BALANCE
@@ -81,19 +81,11 @@ def findings_schema() -> dict[str, Any]:
         Finding,
         kind=_one_of(verdicts),
         experiment={"type": ["string", "null"]},
-        device=TEXT,
         subject={**OBJECT, "properties": {"variant": variant}, "additionalProperties": TEXT},
         verdict=TEXT,
-        evidence=_object(
-            Evidence,
-            table=TEXT,
-            rows=OBJECT,
-            method={**TEXT, "minLength": 1},
-            n={"type": "integer", "minimum": 0},
-            estimates={"type": "array", "items": OBJECT},
-        ),
         statements={"type": "array", "items": statement},
         facts=OBJECT,
+        estimates={"type": "array", "items": OBJECT},
         reasons={
             "type": "array",
             "items": _object(Reason, required=["code"], code=TEXT, run=OBJECT, status=TEXT),
@@ -101,6 +93,7 @@ def findings_schema() -> dict[str, Any]:
         warnings={"type": "array", "items": TEXT},
         rank={"type": ["integer", "null"], "minimum": 0},
         told={"type": "boolean"},
+        device=TEXT,
     )
     rules = [
         {

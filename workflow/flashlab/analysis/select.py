@@ -9,8 +9,10 @@ metric is told once, in the section where it is strongest.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
@@ -99,35 +101,26 @@ def _told_briefly(
     findings: Sequence[Finding], sweeps: Sequence[Sweep], headline: Collection[str]
 ) -> Iterator[Finding]:
     """What each section tells of the kinds that it tells briefly."""
+    by_topic: dict[tuple[Any, ...], list[Finding]] = {}
+    for sweep, finding in itertools.product(sweeps, findings):
+        told_of = finding.kind == "jump" or finding.implementations <= set(headline)
+        if finding.kind in BRIEFLY and finding.experiment == sweep.name and told_of:
+            topic = finding.kind, finding.implementations, finding.metric
+            by_topic.setdefault(topic, []).append(finding)
+    strongest = [max(alike, key=_strength) for alike in by_topic.values()]
     decisive = _decisive(findings)
-    order = {sweep.name: position for position, sweep in enumerate(sweeps)}
-    strongest: dict[tuple[str, ...], Finding] = {}
-    for finding in sorted(findings, key=lambda f: order.get(f.experiment or "", len(order))):
-        if finding.kind not in BRIEFLY or finding.experiment not in order:
-            continue
-        if finding.kind != "jump" and not finding.implementations <= set(headline):
-            continue
-        best = strongest.setdefault(_brief_topic(finding), finding)
-        strongest[_brief_topic(finding)] = max(best, finding, key=_strength)
     known: set[str] = set()
     for sweep in sweeps:
-        mine = [finding for finding in findings if finding.experiment == sweep.name]
-        choices = {_content(finding, sweep): finding for finding in _told_choices(mine, decisive)}
-        told = [finding for content, finding in choices.items() if content not in known]
+        of_sweep = [finding for finding in findings if finding.experiment == sweep.name]
+        choices = {_content(choice, sweep): choice for choice in _told_choices(of_sweep, decisive)}
+        told = [choice for content, choice in choices.items() if content not in known]
         known |= choices.keys()
         for kind in BRIEFLY:
-            candidates = [
-                finding
-                for finding in strongest.values()
-                if finding.experiment == sweep.name and finding.kind == kind and _strength(finding)
-            ]
-            if candidates and len(told) < MOST_BRIEF:
-                told.append(max(candidates, key=_strength))
+            here = [f for f in strongest if (f.experiment, f.kind) == (sweep.name, kind)]
+            best = max(here, key=_strength, default=None)
+            if best and _strength(best) and len(told) < MOST_BRIEF:
+                told.append(best)
         yield from told
-
-
-def _brief_topic(finding: Finding) -> tuple[str, ...]:
-    return (finding.kind, *sorted(finding.implementations), str(finding.metric))
 
 
 def _told_of_dataset(findings: Sequence[Finding], headline: Collection[str]) -> list[Finding]:

@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashlab.analysis.experiment import (
+    PROCESSES_DIFFER,
     Row,
     Sweep,
     Variant,
-    difference_codes,
     sitting_doubts,
     warning_codes,
 )
-from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.ratios import Ratio, without_samples
 from flashlab.benchmarks.model import Metric
 from flashlab.telling.values import (
     Heading,
     InBrackets,
     Listed,
     MetricName,
+    ParameterName,
     Statement,
     Tellable,
+    say,
     settings,
 )
 
@@ -58,29 +61,19 @@ def each_series(sweep: Sweep, metrics: Sequence[Metric]) -> Iterator[Series]:
 
 def excluded_runs(sweep: Sweep, runs: Iterable[Row]) -> list[Reason]:
     """A reason for each of these runs that has no numbers: which one, and its status."""
-    return [
-        Reason(
-            "excluded",
-            {
-                "implementation": row["implementation"],
-                **dict(sweep.variant_of(row)),
-                sweep.parameter.name: sweep.value_of(row),
-            },
-            row["status"],
-        )
-        for row in runs
-        if row["status"] != "ok"
-    ]
+    reasons = []
+    for row in runs:
+        if row["status"] != "ok":
+            where = {**dict(sweep.variant_of(row)), sweep.parameter.name: sweep.value_of(row)}
+            run = {"implementation": row["implementation"], **where}
+            reasons.append(Reason("excluded", run, row["status"]))
+    return reasons
 
 
 def shared_variant(series: Sequence[Series]) -> dict[str, Any]:
     """The values of the variants in which all of these series agree."""
     first, *others = (dict(each.variant) for each in series)
-    return {
-        name: value
-        for name, value in first.items()
-        if all(other[name] == value for other in others)
-    }
+    return {k: v for k, v in first.items() if all(other[k] == v for other in others)}
 
 
 def quoted(series: Sequence[Series], **more: Tellable) -> dict[str, Tellable]:
@@ -101,12 +94,11 @@ def quoted(series: Sequence[Series], **more: Tellable) -> dict[str, Tellable]:
     }
 
 
-def _compared(sweep: Sweep, runs: Sequence[Row], value_by_value: bool) -> list[list[Row]]:
-    """The runs that are compared with one another: at each value, or all of them."""
-    measured = [run for run in runs if run["status"] == "ok"]
-    if not value_by_value:
-        return [measured]
-    return [[run for run in measured if sweep.value_of(run) == value] for value in sweep.values]
+def told_covaried(sweep: Sweep) -> Iterator[Statement]:
+    """What else varies along a sweep, where anything does."""
+    if sweep.covaried:
+        names = Listed([ParameterName(parameter.name) for parameter in sweep.covaried])
+        yield say("covaried", symbol=sweep.parameter.symbol, covaried=names)
 
 
 def build_finding(
@@ -114,9 +106,8 @@ def build_finding(
     series: Sequence[Series],
     verdict: str,
     *,
-    method: str,
-    n: int,
-    estimates: Sequence[Mapping[str, Any]],
+    estimates: Sequence[Mapping[str, Any]] = (),
+    ratios: Sequence[Ratio] = (),
     statements: Sequence[Statement] = (),
     facts: Mapping[str, Any] | None = None,
     reasons: Sequence[Reason] = (),
@@ -127,51 +118,35 @@ def build_finding(
 ) -> Finding:
     """A finding about series of one sweep and one metric, the first of which is its subject.
 
-    `subject` names what else it is about; it is about `of_all` of them equally, or about the first.
-    The runs without numbers are named before the other `reasons`. Only the runs at `values` of the
-    sweep count, where those are given. Runs of several series are compared value by value, those of
-    a single one along the sweep, unless `each_alone` says that no run is compared with another.
+    Its evidence are `estimates`, or `ratios`. `subject` names what else it is about; it is about
+    `of_all` of them equally, or about the first. The runs without numbers are named before the
+    other `reasons`. Only the runs at `values` of the sweep count, where those are given. Runs of
+    several series are compared value by value, those of a single one along the sweep, unless
+    `each_alone` says that no run is compared with another.
     """
     sweep, metric = series[0].sweep, series[0].metric
-    variant = shared_variant(series)
-    in_order = sorted(series, key=lambda each: (each.implementation, each.variant))
-    runs = [
-        run
-        for each in in_order
-        for run in each.runs
-        if values is None or sweep.value_of(run) in values
-    ]
-    measured = sweep.benchmark.measured_behind(metric.name)
-    rows = {
-        "implementation": list(dict.fromkeys(each.implementation for each in series)),
-        **variant,
-        "metric": measured[0] if len(measured) == 1 else list(measured),
-    }
+    in_order = sorted(series, key=lambda one: (one.implementation, one.variant))
+    runs = [run for one in in_order for run in one.runs]
     if values is not None:
-        rows[sweep.parameter.name] = list(values)
-    doubts = [] if each_alone else sitting_doubts(_compared(sweep, runs, len(series) > 1))
+        runs = [run for run in runs if sweep.value_of(run) in values]
+    measured = sweep.benchmark.measured_behind(metric.name)
+    warnings = warning_codes(runs, *measured)
+    if metric.exact:
+        warnings = [code for code in warnings if code == PROCESSES_DIFFER]
+    elif not each_alone:
+        good = [run for run in runs if run["status"] == "ok"]
+        at_value = [[run for run in good if sweep.value_of(run) == v] for v in sweep.values]
+        warnings = sorted([*warnings, *sitting_doubts(at_value if len(series) > 1 else [good])])
+    about = {} if of_all else {"implementation": series[0].implementation}
+    about |= {**(subject or {}), "metric": metric.name}
     return Finding(
-        kind=kind,
-        experiment=sweep.name,
-        device=sweep.device,
-        subject={
-            **({} if of_all else {"implementation": series[0].implementation}),
-            **(subject or {}),
-            "metric": metric.name,
-            "variant": variant,
-        },
-        verdict=verdict,
-        statements=statements,
-        facts=facts or {},
-        evidence=Evidence(
-            table=f"tables/{sweep.name}/{'metrics' if metric.exact else 'samples'}.csv",
-            rows=rows,
-            method=method,
-            n=n,
-            estimates=estimates,
-        ),
-        reasons=[*excluded_runs(sweep, runs), *reasons],
-        warnings=difference_codes(runs, *measured)
-        if metric.exact
-        else sorted([*warning_codes(runs, *measured), *doubts]),
+        kind,
+        sweep.name,
+        {**about, "variant": shared_variant(series)},
+        verdict,
+        statements,
+        facts or {},
+        [*estimates, *(ratio.to_json() for ratio in ratios)],
+        [*excluded_runs(sweep, runs), *reasons, *without_samples(ratios)],
+        warnings,
     )

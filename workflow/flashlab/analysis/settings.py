@@ -1,8 +1,14 @@
-"""The distinct settings of a dataset, each with its runs, whichever experiments ask for them."""
+"""The distinct settings of a dataset, each with its runs, whichever experiments ask for them.
+
+Pairs of them differ in one thing alone. What a variant gains (`kinds.variant_gain`) and what a
+derived size does (`kinds.derived_size`) are factors of such pairs, judged against the ratio of the
+operations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +16,26 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
     Row,
     Sweep,
-    device_of,
     run_keys,
     sitting_doubts,
     warning_codes,
 )
-from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.analysis.finding import Finding, Reason
+from flashlab.analysis.ratios import Ratio, interval_json, ratio, rounded, without_samples
 from flashlab.benchmarks.model import Benchmark, Metric, Value
 from flashlab.statistics import Estimate
-from flashlab.telling.values import Statement
+from flashlab.telling.values import (
+    Heading,
+    InBrackets,
+    Listed,
+    Measured,
+    MetricName,
+    Statement,
+    Tellable,
+    say,
+    settings,
+    span,
+)
 
 
 @dataclass(frozen=True)
@@ -63,13 +80,9 @@ def given_parameters(sweep: Sweep, row: Row) -> dict[str, Value]:
 
 def in_short(benchmark: Benchmark, setting: Setting, among: Sequence[Setting]) -> dict[str, Value]:
     """The sizes and variants of a setting that vary among several, derived ones too."""
-    everywhere = [benchmark.all_parameters(each.parameters) for each in among]
-    mine = benchmark.all_parameters(setting.parameters)
-    return {
-        name: value
-        for name, value in mine.items()
-        if any(other[name] != value for other in everywhere)
-    }
+    others = [benchmark.all_parameters(other.parameters) for other in among]
+    sizes = benchmark.all_parameters(setting.parameters).items()
+    return {name: v for name, v in sizes if any(other[name] != v for other in others)}
 
 
 def dataset_finding(
@@ -78,9 +91,7 @@ def dataset_finding(
     verdict: str,
     *,
     subject: Mapping[str, Any],
-    method: str,
-    n: int,
-    estimates: Sequence[Mapping[str, Any]],
+    estimates: Sequence[Mapping[str, Any]] = (),
     statements: Sequence[Statement] = (),
     facts: Mapping[str, Any] | None = None,
     compared: Sequence[Sequence[Row]] = (),
@@ -90,27 +101,104 @@ def dataset_finding(
 
     It is based on the runs of `compared`, those of one group being compared with one another.
     """
-    metric = subject.get("metric")
-    runs = [run for group in compared for run in group]
-    measured = sweeps[0].benchmark.measured_behind(metric) if metric else ()
-    implementations = sorted({run["implementation"] for run in runs})
+    warnings: list[str] = []
+    if metric := subject.get("metric"):
+        measured = sweeps[0].benchmark.measured_behind(metric)
+        codes = warning_codes(itertools.chain.from_iterable(compared), *measured)
+        warnings = sorted([*codes, *sitting_doubts(compared)])
     return Finding(
-        kind=kind,
-        experiment=None,
-        device=device_of(run for sweep in sweeps for run in sweep.runs),
-        subject=subject,
-        verdict=verdict,
-        statements=statements,
-        facts=facts or {},
-        evidence=Evidence(
-            table=f"tables/*/{'samples' if metric else 'runs'}.csv",
-            rows={"implementation": implementations, **({"metric": metric} if metric else {})},
-            method=method,
-            n=n,
-            estimates=estimates,
-        ),
-        reasons=reasons,
-        warnings=sorted([*warning_codes(runs, *measured), *sitting_doubts(compared)])
-        if metric
-        else [],
+        kind, None, subject, verdict, statements, facts or {}, estimates, reasons, warnings
+    )
+
+
+def at_settings(
+    benchmark: Benchmark, places: Sequence[Setting], ratios: Iterable[Ratio]
+) -> list[dict[str, Any]]:
+    """Ratios as evidence, each with all parameters of its setting; its value is their place."""
+    return [
+        {
+            "setting": benchmark.all_parameters(places[ratio.value].parameters),
+            **interval_json(ratio),
+            "verdict": ratio.verdict,
+        }
+        for ratio in ratios
+    ]
+
+
+# Pairs that differ in one thing alone, across experiments: one factor for each
+
+Pair = tuple[Setting, Setting]
+
+
+def pairs_of(given: Sequence[Setting], names: Sequence[str]) -> Iterator[Pair]:
+    """Pairs of settings that differ in nothing but these parameters."""
+    grouped: dict[tuple[Any, ...], list[Setting]] = {}
+    for setting in given:
+        alike = [v for k, v in setting.parameters.items() if k not in names]
+        grouped.setdefault((*alike, *setting.key[len(setting.parameters) :]), []).append(setting)
+    for group in grouped.values():
+        yield from itertools.combinations(group, 2)
+
+
+def implementations_of(sweeps: Sequence[Sweep]) -> list[str]:
+    """Every implementation of several experiments, by name."""
+    return sorted({name for sweep in sweeps for name in sweep.implementations})
+
+
+def factors_of(
+    pairs: Sequence[Pair], name: str, metric: Metric, estimates: Estimates, ideal: float = 1.0
+) -> list[Ratio]:
+    """The first setting's median over the second's, of each pair; its value is its position."""
+    medians = ([one.estimate(estimates, name, metric) for one in pair] for pair in pairs)
+    return [ratio(at, first, second, ideal) for at, (first, second) in enumerate(medians)]
+
+
+def pair_finding(
+    kind: str,
+    sweeps: Sequence[Sweep],
+    pairs: Sequence[Pair],
+    factors: Sequence[Ratio],
+    verdict: str,
+    *,
+    messages: Mapping[str, str],
+    metric: Metric,
+    subject: Mapping[str, Any],
+    named: Mapping[str, Tellable],
+) -> Finding:
+    """A finding on the factors of pairs of settings.
+
+    It is told by the verdict's message, where there is one, which may quote what is `named`.
+    """
+    benchmark, name = sweeps[0].benchmark, subject["implementation"]
+    lowest, highest = (choose(factors, key=lambda factor: factor.ratio) for choose in (min, max))
+    firsts = [pair[0] for pair in pairs]
+
+    def where(factor: Ratio) -> Listed:
+        return Listed(settings(benchmark, in_short(benchmark, firsts[factor.value], firsts)))
+
+    values: dict[str, Tellable] = {
+        "implementation": name,
+        "metric": MetricName(metric.name),
+        "where": Heading(MetricName(metric.name, part=True)),
+        "variant": InBrackets([]),
+        "count": len(factors),
+        "low": Measured(rounded(lowest.ratio)),
+        "high": Measured(rounded(highest.ratio)),
+        "low_where": where(lowest),
+        "high_where": where(highest),
+        "factors": span(rounded(lowest.ratio), rounded(highest.ratio)),
+        **named,
+    }
+    key = messages.get(verdict)
+    ideal = {"ideal": rounded(factors[0].ideal)} if factors[0].ideal != 1 else {}
+    return dataset_finding(
+        kind,
+        sweeps,
+        verdict,
+        subject={**subject, "metric": metric.name},
+        statements=[say(key, metric.quantity.name, **values)] if key else [],
+        facts={"count": len(factors), **ideal},
+        estimates=at_settings(benchmark, firsts, factors),
+        compared=[[one.runs[name][1] for one in pair] for pair in pairs],
+        reasons=without_samples(factors),
     )

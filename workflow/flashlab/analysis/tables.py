@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,9 @@ from flashlab.plan.plan_files import process_files
 from flashlab.records import Record, parse_record, read_record
 from flashlab.runs import Run
 from flashlab.statistics import Floats, function_interval, median_interval
+
+STATED = ("device_name", "provider", "driver", "gpu_uuid", "boot")
+"""What the run table takes from a record's environment as it is."""
 
 
 @dataclass(frozen=True)
@@ -247,6 +250,13 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
     ]
 
 
+def _sample_rows(record: Record, name: str, values: Sequence[float]) -> Iterator[dict[str, Any]]:
+    """A row a sample of a metric, or a step of a curve."""
+    process = {**record.run.to_json(), "process": record.process, "metric": name}
+    for index, value in enumerate(values):
+        yield {**process, "index": index, "value": value}
+
+
 def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
     """Whether a kernel's source differs from the one that a record was measured with.
 
@@ -278,18 +288,15 @@ def _run_row(
     return {
         **record.run.to_json(),
         **benchmark.all_parameters(record.run),
+        **{name: environment.get(name) for name in STATED},
         "process": record.process,
         "status": record.status,
         "message": record.message,
         "protocol": record.protocol["name"],
-        "device_name": environment.get("device_name"),
-        "provider": environment.get("provider"),
         "torch": environment.get("packages", {}).get("torch"),
-        "driver": environment.get("driver"),
+        "power_limit_W": (environment.get("gpu") or {}).get("power_limit_W"),
         "commit": _commit_of(environment),
         "started": record.started,
-        "gpu_uuid": environment.get("gpu_uuid"),
-        "boot": environment.get("boot"),
         "warnings": canonical(record.warnings) if record.warnings else "",
         "gate": _gate_cell(record.gate),
         "source_changed": _is_source_changed(record.sources, source),
@@ -374,25 +381,14 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
         if each.counted:
             first = next(f.record for f in each.files if f.record.status == each.status)
             tables.metrics.extend(_counter_rows(first, each.counted, benchmark))
-        tables.samples.extend(
-            {
-                **run.to_json(),
-                "process": record.process,
-                "metric": name,
-                "index": index,
-                "value": value,
-            }
-            for record in (file.record for file in each.files)
-            for name, metric in record.metrics.items()
-            if name in recorded
-            for index, value in enumerate(metric.samples)
-        )
-        tables.samples.extend(
-            {**run.to_json(), "process": record.process, "metric": name, "index": i, "value": value}
-            for record in (file.record for file in each.files)
-            for name, curve in record.curves.items()
-            for i, value in enumerate(curve)
-        )
+        records = [file.record for file in each.files]
+        for record in records:
+            for name, metric in record.metrics.items():
+                if name in recorded:
+                    tables.samples.extend(_sample_rows(record, name, metric.samples))
+        for record in records:
+            for name, curve in record.curves.items():
+                tables.samples.extend(_sample_rows(record, name, curve))
     return tables
 
 

@@ -223,6 +223,7 @@ class Benchmark:
     On a kind of device in `simulated`, a simulator runs the implementations: their times are
     compared with nothing. `curves` are what a run gives step by step. `protocols` are ways of
     measuring of the benchmark's own: each with what gives its settings.
+    `size` says in words how large a problem is, beside its parameters.
     `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
     a protocol need from elsewhere, and raises `fetching.FetchError`. `settings_file` reads the file
     that ``hyper_param=`` names as keys of a configuration, for these experiments; ValueError with
@@ -246,6 +247,7 @@ class Benchmark:
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     simulated: frozenset[str] = frozenset()
     curves: tuple[Curve, ...] = ()
+    size: Callable[[Parameters], Sequence[Texts]] = lambda _: ()
     protocols: Mapping[str, Callable[[], type[Keys]]] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
     fetch: Callable[[Mapping[str, Any]], None] | None = None

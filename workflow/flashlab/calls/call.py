@@ -184,5 +184,5 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
     if claim.held:
         keep_call(prepared)
     for notice in _notices(prepared.remade):
-        print(f"Made again: {notice}", file=sys.stderr)
+        print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)
     return Call(prepared, files, claim)

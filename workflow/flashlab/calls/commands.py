@@ -1,8 +1,7 @@
-"""The commands about a Snakemake call: what it gives as configuration, and what it left."""
+"""The command about what Snakemake calls have left."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from flashlab.cli import Command, option
@@ -14,15 +13,6 @@ def _clean(yes: bool, records: bool) -> None:
     print("\n".join(clean(Path(), yes, records)))
 
 
-def _check_call(files: Sequence[Path], arguments: Sequence[str]) -> None:
-    from flashlab.config import parse_override, read_config
-
-    for file in files:
-        read_config(file)
-    for argument in arguments:
-        parse_override(argument)
-
-
 COMMANDS = (
     Command(
         "clean",
@@ -32,15 +22,5 @@ COMMANDS = (
             option("--yes", action="store_true", help="delete it"),
             option("--records", action="store_true", help="the measured records, too"),
         ),
-    ),
-    Command(
-        "check-call",
-        _check_call,
-        "Check what a Snakemake call gives as configuration.",
-        (
-            option("--configfile", "--configfiles", type=Path, nargs="+", default=[]),
-            option("--config", "-C", nargs="*", default=[]),
-        ),
-        ignores_others=True,
     ),
 )

@@ -300,25 +300,33 @@ def _stage_damages(
     home: Path, report: str, experiments: Sequence[planning.Experiment]
 ) -> dict[str, str]:
     """Outputs of the stages after the records that must be made again, each with the reason."""
-    paths = [home / "findings.json", home / "overview"]
+    paths = {home / "findings.json": "findings", home / "overview": "overview"}
     found: dict[str, str] = {}
     for experiment in experiments:
         tables = home / "tables" / experiment.name
-        paths += [tables / f"{table}.csv" for table in TABLES]
+        paths |= {tables / f"{table}.csv": f"tables/{experiment.name}" for table in TABLES}
         if experiment.figures:
             figures = home / "figures" / experiment.name
             if lacking := remaking.missing_figures(figures, (f.id for f in experiment.figures)):
                 found[figures.as_posix()] = lacking
-            paths.append(figures)
+            paths[figures] = f"figures/{experiment.name}"
     # A report that was never requested is not missing.
     for kind in REPORTS:
         published = Path(f"report/{report}.{kind}")
         if published.exists():
-            paths += [home / published.name, published]
-    for path in paths:
-        if damage := remaking.damage(path):
+            paths |= {home / published.name: "", published: ""}
+    for path, job in paths.items():
+        if damage := remaking.damage(path, _log(home / "logs" / f"{job}.log")):
             found.setdefault(path.as_posix(), damage)
     return found
+
+
+def _log(path: Path) -> str:
+    """What a job has logged; nothing where it has no log."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 # The documents

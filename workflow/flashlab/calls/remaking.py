@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import machine
+from flashlab.cli import made_line
 from flashlab.config import ConfigError
+from flashlab.files import sha256_of
 from flashlab.records import RecordError, read_record, time_out_message
 from flashlab.runs import Run
 
@@ -31,23 +33,30 @@ _ENDINGS = {
 """How a complete file of each kind ends."""
 
 
-def damage(path: Path) -> str | None:
+def damage(path: Path, log: str = "") -> str | None:
     """What is wrong with a file or folder that a stage has made; None if it is intact.
 
     A complete file is not cut off and, except for a PDF, has no NUL bytes, which a power failure
-    leaves. An empty folder has lost its files.
+    leaves. An empty folder has lost its files. A file that the `log` of its job names is as the job
+    made it.
     """
     if path.is_dir():
         inside = sorted(path.iterdir())
         if not inside:
             return "is empty"
-        return next((f"{p.name} {found}" for p in inside if (found := damage(p))), None)
+        return next((f"{p.name} {found}" for p in inside if (found := damage(p, log))), None)
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return MISSING
     except OSError as error:
         return f"cannot be read ({error.strerror})"
+    is_another = f"made {path.name} " in log and made_line(path.name, content) not in log
+    return _fault(path, content) or ("was changed after it had been made" if is_another else None)
+
+
+def _fault(path: Path, content: bytes) -> str | None:
+    """What is wrong with a file's content, whoever wrote it."""
     if path.suffix == ".json":
         try:
             json.loads(content)
@@ -69,17 +78,19 @@ def missing_figures(folder: Path, figures: Iterable[str]) -> str | None:
 
 
 class IntactRecords:
-    """The records that are known to be intact: one that has not changed since is not read again.
+    """The records that are known to be intact: what has not changed since is not checked again.
 
-    Reading and checking 10,000 records takes seconds. After a reboot, in which a file may have lost
-    what had not reached the disk, all are read again.
+    Checking 10,000 records takes seconds. One that is as old and as large as it was is not read.
+    Where its age says nothing, as in a copy, or after a reboot, in which a file may have lost what
+    had not reached the disk, its digest tells.
     """
 
     def __init__(self, document: Any = None) -> None:
         """What `to_json` gave at an earlier call; anything else is as good as nothing."""
-        known = isinstance(document, dict) and document.get("boot") == machine.boot_id()
-        self._before: Mapping[str, Any] = document["records"] if known else {}
-        self._now: dict[str, list[float | None]] = {}
+        document = document if isinstance(document, dict) else {}
+        self._before: Mapping[str, Any] = document.get("known", {})
+        self._rebooted = document.get("boot") != machine.boot_id()
+        self._now: dict[str, dict[str, Any]] = {}
 
     def time_limit(self, path: Path, run: Run) -> float | None:
         """After how many seconds the record's run was ended; None where it was not.
@@ -91,19 +102,25 @@ class IntactRecords:
         status = path.stat()
         state = [status.st_size, status.st_mtime_ns, status.st_ino]
         name = path.as_posix()
-        *was, known = self._before.get(name, (None,))
-        limit: float | None = known
-        if was != state:
-            record = read_record(path, run)
-            allowed = record.protocol.get("timeout_s")
-            ended = allowed is not None and record.message == time_out_message(allowed)
-            limit = allowed if ended else None
-        self._now[name] = [*state, limit]
-        return limit
+        known = self._before.get(name, {"state": None, "sha256": None})
+        if self._rebooted or known["state"] != state:
+            digest = sha256_of(path)
+            limit = known["limit"] if known["sha256"] == digest else _time_limit(path, run)
+            known = {"sha256": digest, "limit": limit}
+        self._now[name] = {**known, "state": state}
+        limited: float | None = known["limit"]
+        return limited
 
     def to_json(self) -> dict[str, Any]:
         """The records that this call has found intact, for the next one."""
-        return {"boot": machine.boot_id(), "records": self._now}
+        return {"boot": machine.boot_id(), "known": self._now}
+
+
+def _time_limit(path: Path, run: Run) -> float | None:
+    record = read_record(path, run)
+    allowed = record.protocol.get("timeout_s")
+    ended = allowed is not None and record.message == time_out_message(allowed)
+    return allowed if ended else None
 
 
 def record_damage(path: Path, run: Run, timeout_s: float, intact: IntactRecords) -> str | None:

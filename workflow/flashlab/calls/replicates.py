@@ -71,16 +71,15 @@ def open_runs(
     for experiment in experiments:
         runs = experiment.runs(*kind)
         for finding in findings:
-            rows = finding.evidence.rows
             values = _undecided_values(finding) if finding.experiment == experiment.name else set()
-            if not values or finding.metric is None or "implementation" not in rows:
+            if not values or finding.metric is None:
                 continue
             if experiment.benchmark.metric(finding.metric).exact:
                 continue
             for run in runs:
                 parameters = experiment.benchmark.all_parameters(run)
                 if (
-                    run.implementation in rows["implementation"]
+                    run.implementation in finding.implementations
                     and all(parameters[name] == value for name, value in finding.variant or ())
                     and (not experiment.sweep or parameters[experiment.sweep] in values)
                 ):

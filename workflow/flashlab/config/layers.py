@@ -19,7 +19,7 @@ from typing import Any
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.config.messages import KeyPath, key_text, nearest, shown
 from flashlab.config.parameters import superseded_parameters
-from flashlab.config.strict_yaml import StrictYamlError, read_yaml
+from flashlab.config.strict_yaml import StrictYamlError, line_of, read_yaml
 
 BUILT_IN = Path(__file__).parents[3]
 """The folder of whose configuration files the experiments can be taken by name if no layer below
@@ -104,7 +104,9 @@ class Place:
     path: KeyPath
 
     def __str__(self) -> str:
-        return f"{self.origin}: {key_text(self.path)}"
+        line = line_of(Path(self.origin), self.path)
+        place = f"{self.origin}, line {line}" if line else self.origin
+        return f"{place}: {key_text(self.path)}"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Beyond YAML's own rules, a duplicate key and a value that contains itself are mi
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +110,26 @@ def read_yaml(file: Path) -> Any:
         place = _place(content[: error.start].decode("utf-8"))
         raise _mistake(*place, "not UTF-8 text; save the file as UTF-8") from error
     return parse_yaml(text)
+
+
+def line_of(file: Path, path: Sequence[str | int]) -> int | None:
+    """The line of the key or item at a path of a YAML file, or of the innermost one above it.
+
+    None where there is neither, or no such file.
+    """
+    try:
+        node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+    line = None
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            items = {key.value: (key, value) for key, value in node.value}
+        else:
+            inside = node.value if isinstance(node, yaml.SequenceNode) else []
+            items = {str(i): (item, item) for i, item in enumerate(inside)}
+        if str(part) not in items:
+            break
+        key, node = items[str(part)]
+        line = key.start_mark.line + 1
+    return line

@@ -17,6 +17,7 @@ COMMANDS = (
             path("--languages", "languages.json"),
             path("--output", "folder to draw into"),
         ),
+        tells_made=True,
     ),
     Command(
         "overview",
@@ -30,5 +31,6 @@ COMMANDS = (
             path("--languages", "languages.json"),
             path("--output", "folder to draw into"),
         ),
+        tells_made=True,
     ),
 )

@@ -144,7 +144,10 @@ def ceilings_name(device: str, on: Machine = HERE) -> str:
         "scheme": SCHEME,
         "measuring": measuring_digest(),
         "device": on.name_device(device),
-        "versions": {"torch": on.package_version("torch"), "driver": on.driver_version()},
+        "versions": {
+            "torch": on.package_version("torch"),
+            "driver": on.driver_version() if device == "cuda" else None,
+        },
     }
     return f"ceilings-{device}-{_digits(identity)}.json"
 

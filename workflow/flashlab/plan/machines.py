@@ -147,7 +147,7 @@ def describe_machine(wanted: str, packages: Iterable[str], path: Path) -> None:
         "device": device,
         "device_name": HERE.name_device(device),
         "gpu_uuids": [gpu.uuid for gpu in machine.gpus()] if on_gpu else [],
-        "driver": HERE.driver_version(),
+        "driver": HERE.driver_version() if on_gpu else None,
         "packages": {name: HERE.package_version(name) for name in sorted(packages)},
         "ncu": HERE.ncu_version() if on_gpu else None,
     }

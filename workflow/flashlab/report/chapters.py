@@ -10,9 +10,9 @@ from dataclasses import replace
 from flashlab.analysis.experiment import Sweep, sections_of
 from flashlab.analysis.finding import Finding
 from flashlab.report.compact import compact_table, records_of
-from flashlab.report.conclusions import render_conclusion
 from flashlab.report.data import BETTER, ReportData
 from flashlab.report.document import Chapter, FigureEntry, Section, Table
+from flashlab.report.sections import values_along
 from flashlab.report.statements import FindingRenderer, printed_figures
 from flashlab.telling.values import (
     Heading,
@@ -105,7 +105,7 @@ def render_chapters(
                 number=number,
                 title=_title(data, group, first),
                 setting=members[0].setting if len(group) == 1 else _settings(data, group),
-                conclusion=render_conclusion(renderer, conclusion) if conclusion else None,
+                conclusion=renderer.conclusion(conclusion) if conclusion else None,
                 figures=figures,
                 table=table and replace(table, caption=None),
                 table_label=say("table", number=number),
@@ -147,19 +147,7 @@ def _settings(data: ReportData, group: Sequence[Sweep]) -> Tellable:
             fixed.append(setting(parameter, values[0]))
         elif not any(p == parameter for p in sweep.varying):
             differing.append(setting(parameter, *values))
-    along = [
-        say(
-            "setting.varied.values",
-            parameter=ParameterName(parameter.name),
-            values=Listed(
-                [
-                    str({sweep.value_of(r): r[parameter.name] for r in sweep.runs}[value])
-                    for value in sweep.values
-                ]
-            ),
-        )
-        for parameter in sweep.covaried
-    ]
+    along = [values_along(sweep, parameter) for parameter in sweep.covaried]
     told = [
         say(
             "setting.shared",

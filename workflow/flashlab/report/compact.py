@@ -206,10 +206,11 @@ def _best(data: ReportData, sweep: Sweep, variant: Variant, metric: str) -> dict
 
 
 def _rows_of(
-    data: ReportData, group: Sequence[Sweep], shown: Collection[tuple[str, Variant]]
+    data: ReportData,
+    group: Sequence[Sweep],
+    shown: Collection[tuple[str, Variant]],
+    metrics: Sequence[Metric],
 ) -> Iterator[Row]:
-    benchmark = data.benchmark
-    sampled, exact = chosen_metrics(benchmark)[-1:], metrics_of(benchmark, exact=True)
     several, telling = len(shown) > 1, _telling_apart(group)
     for sweep in group:
         for variant in sweep.variants:
@@ -221,7 +222,7 @@ def _rows_of(
                 if several:
                     cells.append(label if not position else Cell(""))
                 cells.append(Cell(name))
-                for metric in [*sampled, *exact]:
+                for metric in metrics:
                     best = _best(data, sweep, variant, metric.name)
                     for value in sweep.values:
                         run = sweep.run_at(name, variant, value)
@@ -250,10 +251,11 @@ def _alternatives_table(data: ReportData, sweep: Sweep) -> Table:
             Cell(name if first else ""),
             *(setting(p, run[p.name]) for p in variants),
         ]
-        if run["status"] != "ok":
-            cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
-        else:
-            cells += [printed_value(data, sweep, run, metric.name) for metric in metrics]
+
+        def value(metric: Metric, run: RunRow = run) -> Cell:
+            return printed_value(data, sweep, run, metric.name)
+
+        cells += data.metric_cells(run, metrics, value)
         rows.append(Row(cells, implementation=name, first=first))
     numeric = range(1 + len(variants), len(columns))
     caption = _caption(data, metrics, rows, "caption.compact.bold.best")
@@ -267,7 +269,7 @@ def _is_known(sweep: Sweep, metric: Metric) -> bool:
 
 def _several_table(
     data: ReportData, group: Sequence[Sweep], shown: Collection[tuple[str, Variant]]
-) -> Table | None:
+) -> Table:
     sweep, benchmark = group[0], data.benchmark
     metrics = [*chosen_metrics(benchmark)[-1:], *metrics_of(benchmark, exact=True)]
     if len(sweep.values) * len(metrics) > 2 * MOST_VALUES:
@@ -281,7 +283,7 @@ def _several_table(
         label = Listed([with_unit(heading(metric.labels), metric), f", {symbol} ="], "")
         groups.append((label, len(sweep.values)))
         columns += [str(value) for value in sweep.values]
-    rows = [replace(row, cells=row.cells[: len(columns)]) for row in _rows_of(data, group, shown)]
+    rows = list(_rows_of(data, group, shown, metrics))
     numeric = range(1 + several, len(columns))
     caption = _caption(data, metrics, rows, "caption.compact.bold.best")
     return Table(columns, rows, numeric=numeric, caption=caption, groups=groups)
@@ -305,8 +307,7 @@ def compact_table(
     names += [name for name in group[0].implementations if name != data.baseline]
     if len(group) == 1 and len(names) == 2 and data.baseline in names:
         return aligned(_pair_table(data, group[0], names, [variant for _, variant in fresh]))
-    table = _several_table(data, group, [(sweep.name, variant) for sweep, variant in fresh])
-    return None if table is None else aligned(table)
+    return aligned(_several_table(data, group, [(sweep.name, v) for sweep, v in fresh]))
 
 
 def records_of(sweep: Sweep, variant: Variant) -> frozenset[str]:

@@ -8,7 +8,7 @@ from flashlab.analysis.kinds.choice import ends_of_stretch
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData
-from flashlab.report.document import Cell, Implementations, Row, Table
+from flashlab.report.document import Cell, Implementations, Row, Table, table_of
 from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
 from flashlab.report.statements import FindingRenderer
 from flashlab.telling.values import Label, Tellable, heading, say
@@ -120,14 +120,8 @@ def _roofline(data: ReportData) -> Table | None:
         for metric in timed
         if (row := _roofline_row(data, name, metric, first=metric == timed[0]))
     ]
-    if not rows:
-        return None
-    return Table(
-        [*map(say, ROOFLINE_COLUMNS)],
-        rows,
-        numeric=range(2, len(ROOFLINE_COLUMNS)),
-        caption=say("caption.roofline_table"),
-    )
+    numeric, caption = range(2, len(ROOFLINE_COLUMNS)), say("caption.roofline_table")
+    return table_of(ROOFLINE_COLUMNS, rows, numeric=numeric, caption=caption)
 
 
 def _told(data: ReportData) -> list[Finding]:
@@ -177,10 +171,8 @@ def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
         name = finding.subject["implementation"]
         rows.append(Row(cells, implementation=name, first=first))
         before = group
-    if not rows:
-        return None
     keys = ("column.experiment", "column.quantity", "column.overtaking", "column.between")
-    return Table([*map(say, keys)], rows, caption=say("caption.crossovers"))
+    return table_of(keys, rows, caption=say("caption.crossovers"))
 
 
 def render_implementations(data: ReportData, renderer: FindingRenderer) -> Implementations:

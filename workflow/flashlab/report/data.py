@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,13 +22,13 @@ from flashlab.report.document import Cell, Link
 from flashlab.telling.catalogs import messages
 from flashlab.telling.codes import STATUSES
 from flashlab.telling.glyphs import legible, legible_plan
-from flashlab.telling.teller import Teller
 from flashlab.telling.values import (
     Label,
     Listed,
     Measured,
     Number,
     Tellable,
+    Teller,
     heading,
     say,
     settings,
@@ -222,6 +222,14 @@ class ReportData:
         low, high = row["low"], row["high"]
         interval = "" if low is None else f"{self.number(low)} – {self.number(high)}"
         return Cell(self.number(row["value"]), interval)
+
+    def metric_cells(
+        self, run: Row, metrics: Sequence[Metric], cell: Callable[[Metric], Cell]
+    ) -> list[Cell | Tellable]:
+        """A run's metrics; its status, once, if it has no numbers."""
+        if run["status"] != "ok":
+            return [self.status(run), *[Cell("–")] * (len(metrics) - 1)]
+        return [cell(metric) for metric in metrics]
 
     def status(self, row: Row) -> Tellable:
         """The status of a run, or of a row of the metric table."""

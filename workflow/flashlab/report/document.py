@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
 from flashlab.benchmarks.model import Benchmark
-from flashlab.telling.values import Tellable
+from flashlab.telling.values import Tellable, say
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Table:
     caption: Tellable | None = None
     id: str = ""
     groups: Sequence[tuple[Tellable, int]] = ()
+
+
+def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | None:
+    """A table with these messages above its columns; None without any rows."""
+    return Table([*map(say, keys)], rows, **more) if rows else None
 
 
 @dataclass(frozen=True)
@@ -266,63 +272,16 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class ChartMetric:
-    """A metric that a chart can show: its name, its unit, and how it is drawn and printed."""
-
-    name: str
-    label: Tellable
-    unit: str
-    is_logarithmic: bool
-    digits: int
-
-
-@dataclass(frozen=True)
-class ChartPoint:
-    """A run in a chart: where it stands, its number in the appendix, and what was measured.
-
-    `along` are the sizes that vary along with the swept one; `status` says why there are no values.
-    `values` has the value and the ends of its 95% interval for each metric, in their units.
-    """
-
-    at: int
-    along: str
-    run: int
-    status: Tellable | None
-    values: Sequence[tuple[float, float | None, float | None] | None]
-
-
-@dataclass(frozen=True)
-class ChartLine:
-    """The runs of an implementation and variant; `style` and `position` tell how it is drawn."""
-
-    implementation: str
-    style: int
-    variant: Tellable | None
-    position: int
-    points: Sequence[ChartPoint]
-
-
-@dataclass(frozen=True)
-class Chart:
-    """An experiment as a chart; `figures` has the first metric of each of its static figures."""
-
-    id: str
-    title: Tellable
-    axis: Tellable
-    symbol: str
-    figures: dict[str, int]
-    lines: Sequence[ChartLine]
-
-
-@dataclass(frozen=True)
 class Exploration:
     """What the page's charts show, and the texts that the static figures write in all languages.
 
+    `metrics` and `charts` are what the page's script reads (`report.exploration`), but for words
+    that are yet to be told.
     `runs` are the runs' numbers by the file names of their records, for the marks of those figures.
     """
 
-    metrics: Sequence[ChartMetric]
-    charts: Sequence[Chart]
+    metrics: Sequence[Mapping[str, Any]]
+    charts: Sequence[Mapping[str, Any]]
     baseline: str
     runs: dict[str, int]
     figure_texts: Sequence[Tellable]

@@ -11,8 +11,8 @@ from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import Benchmark
 from flashlab.devices import find_device, known_devices
 from flashlab.report.data import ReportData, stretches
-from flashlab.report.document import Cell, Environment, Row, Table
-from flashlab.telling.codes import STATUSES, WARNINGS
+from flashlab.report.document import Cell, Environment, Row, Table, table_of
+from flashlab.telling.codes import WARNINGS, by_code
 from flashlab.telling.values import Label, Listed, Tellable, say
 
 FACTS = {
@@ -21,37 +21,17 @@ FACTS = {
 }
 """Columns of the run table that describe the machine, and the message that names each."""
 
-AGREEMENT = {
-    "differs": "environment.differs",
-    "unstated": "environment.unstated",
-    "agrees": "environment.agrees",
-}
-STATES = {
-    "unthrottled": "peaks.unthrottled",
-    "sustained": "peaks.sustained",
-    "measured": "peaks.measured",
-}
+AGREEMENT = by_code("environment.differs", "environment.unstated", "environment.agrees")
+STATES = by_code("peaks.unthrottled", "peaks.sustained", "peaks.measured")
 """The name of each state that a ceiling was measured in."""
 
-DTYPES = {
-    "float16": "column.float16",
-    "bfloat16": "column.bfloat16",
-    "float32": "column.float32",
-}
+DTYPES = by_code("column.float16", "column.bfloat16", "column.float32")
 PEAK_COLUMNS = ("column.bandwidth", "column.source")
-ANOMALIES = {
-    "drift": "anomaly.sign.drift",
-    "spread": "anomaly.sign.spread",
-    "outlier": "anomaly.sign.outlier",
-}
-FIELDS = {
-    "device_name": "field.device_name",
-    "driver": "field.driver",
-    "torch": "field.torch",
-    "dtype": "field.dtype",
-    "protocol": "field.protocol",
-    "provider": "field.provider",
-}
+ANOMALIES = by_code("anomaly.sign.drift", "anomaly.sign.spread", "anomaly.sign.outlier")
+FIELDS = by_code(
+    *("field.device_name", "field.driver", "field.torch", "field.dtype", "field.protocol"),
+    "field.provider",
+)
 """What records must agree in."""
 
 VENDORS_DTYPES = ("float16", "float32")
@@ -129,11 +109,10 @@ def _ceilings(data: ReportData, dtypes: Sequence[str]) -> Iterator[tuple[Tellabl
     falling = any(ceiling is not None and ceiling.sustained for ceiling, _ in found)
     for state in ("unthrottled", "sustained") if falling else ("measured",):
         rates = [
-            None if ceiling is None else ceiling.rates.get(state, ceiling.rate) / unit
+            ceiling.rates.get(state, ceiling.rate) / unit if ceiling else None
             for ceiling, unit in found
         ]
-        devices = ", ".join(data.distinct("device_name"))
-        name = say(STATES[state], device=devices)
+        name = say(STATES[state], device=", ".join(data.distinct("device_name")))
         yield name, [Cell(data.number(rate, 3)) for rate in rates]
 
 
@@ -142,15 +121,12 @@ def _measured_peaks(data: ReportData) -> Table | None:
     if data.ceilings is None:
         return None
     dtypes = list(data.ceilings["matrix_product"])
-    return Table(
-        [*map(say, ("column.gpu", *map(DTYPES.__getitem__, dtypes), "column.bandwidth"))],
-        [Row([name, *rates]) for name, rates in _ceilings(data, dtypes)],
-        numeric=range(1, 2 + len(dtypes)),
-        caption=say("caption.ceilings"),
-    )
+    keys = ("column.gpu", *map(DTYPES.__getitem__, dtypes), "column.bandwidth")
+    rows = [Row([name, *rates]) for name, rates in _ceilings(data, dtypes)]
+    return table_of(keys, rows, numeric=range(1, len(keys)), caption=say("caption.ceilings"))
 
 
-def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table:
+def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table | None:
     """The measured ceilings above the peak figures that vendors publish of their GPUs.
 
     With `own_alone` only those of the devices that were measured.
@@ -166,16 +142,12 @@ def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table:
         if own_alone and device.name not in own:
             continue
         figures = (*(device.peak_tflops.get(dtype) for dtype in dtypes), device.bandwidth)
-        name = device.name
-        if device.name in own:
-            name = say("peaks.vendor", device=device.name)
+        name = say("peaks.vendor", device=device.name) if device.name in own else device.name
         cells = [Cell(data.number(figure)) for figure in figures]
         rows.append(Row([name, *cells, Cell(device.source)]))
+    keys = ("column.gpu", *map(DTYPES.__getitem__, dtypes), *PEAK_COLUMNS)
     return Table(
-        [*map(say, ("column.gpu", *map(DTYPES.__getitem__, dtypes), *PEAK_COLUMNS))],
-        rows,
-        numeric=range(1, 2 + len(dtypes)),
-        caption=say("caption.peaks"),
+        [*map(say, keys)], rows, numeric=range(1, len(keys) - 1), caption=say("caption.peaks")
     )
 
 
@@ -210,19 +182,15 @@ def _disagreements(data: ReportData) -> Table | None:
         for position, estimate in enumerate(finding.estimates):
             runs = [by_record[record] for record in estimate["records"]]
             stated = runs[0][column]  # as it can be printed, which the finding's value may not be
-            rows.append(
-                Row(
-                    [
-                        Cell("") if position else name,
-                        Cell(stated) if stated else say("unknown"),
-                        Cell(str(len(runs))),
-                        _name_runs(map(data.number_of, runs)),
-                    ],
-                    first=not position,
-                )
-            )
+            cells: list[Cell | Tellable] = [
+                Cell("") if position else name,
+                Cell(stated) if stated else say("unknown"),
+                Cell(str(len(runs))),
+                _name_runs(map(data.number_of, runs)),
+            ]
+            rows.append(Row(cells, first=not position))
     keys = ("column.field", "column.value", "column.count", "column.which_runs")
-    return Table([*map(say, keys)], rows, numeric=range(2, 3)) if rows else None
+    return table_of(keys, rows, numeric=range(2, 3))
 
 
 def _warnings(data: ReportData) -> Table | None:
@@ -236,7 +204,7 @@ def _warnings(data: ReportData) -> Table | None:
         for code, numbers in sorted(runs_of.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
     keys = ("column.warning", "column.count", "column.which_runs")
-    return Table([*map(say, keys)], rows, numeric=range(1, 2)) if rows else None
+    return table_of(keys, rows, numeric=range(1, 2))
 
 
 def _anomalies(data: ReportData) -> Table | None:
@@ -257,23 +225,16 @@ def _anomalies(data: ReportData) -> Table | None:
         ]
         rows.setdefault(str(cells), Row(cells, implementation=name))
     keys = ("column.run", "column.shape", "column.metric", "column.anomaly")
-    return Table([*map(say, keys)], list(rows.values())) if rows else None
+    return table_of(keys, [*rows.values()])
 
 
 def _failures(data: ReportData) -> Table | None:
     """Every run without numbers: its status, and its message."""
-    rows = [
-        Row(
-            [
-                *_run_cells(data, run),
-                say(STATUSES[run["status"]]),
-                Cell(run["message"] or "–"),
-            ],
-            implementation=run["implementation"],
-        )
-        for run in data.runs
-        if run["status"] != "ok"
-    ]
+    rows = []
+    for run in data.runs:
+        if run["status"] != "ok":
+            cells = [*_run_cells(data, run), data.status(run), Cell(run["message"] or "–")]
+            rows.append(Row(cells, implementation=run["implementation"]))
     caption = say("environment.failed", count=len(rows), total=len(data.runs))
     keys = ("column.run", "column.shape", "column.status", "column.message")
-    return Table([*map(say, keys)], rows, caption=caption) if rows else None
+    return table_of(keys, rows, caption=caption)

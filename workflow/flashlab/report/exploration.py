@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from flashlab.analysis.experiment import Row, Sweep
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import EXACT_DIGITS, SAMPLED_DIGITS, ReportData
-from flashlab.report.document import (
-    Chart,
-    ChartLine,
-    ChartMetric,
-    ChartPoint,
-    Exploration,
-    Section,
-)
+from flashlab.report.document import Exploration, Section
 from flashlab.telling.catalogs import messages
 from flashlab.telling.values import Label, Tellable, heading
 
@@ -31,7 +25,7 @@ def explore(data: ReportData, sections: Sequence[Section]) -> Exploration:
     """The charts of the report's experiments, each of which has its section."""
     metrics = data.benchmark.metrics
     return Exploration(
-        metrics=[_metric(data, metric) for metric in metrics],
+        metrics=[_metric(metric) for metric in metrics],
         charts=[
             _chart(data, sweep, section)
             for sweep, section in zip(data.sweeps, sections, strict=True)
@@ -42,65 +36,71 @@ def explore(data: ReportData, sections: Sequence[Section]) -> Exploration:
     )
 
 
-def _metric(data: ReportData, metric: Metric) -> ChartMetric:
-    return ChartMetric(
-        name=metric.name,
-        label=heading(metric.labels),
-        unit=metric.unit,
-        is_logarithmic=metric.quantity.logarithmic,
-        digits=EXACT_DIGITS if metric.exact else SAMPLED_DIGITS,
-    )
+def _metric(metric: Metric) -> dict[str, Any]:
+    """A metric that a chart can show: its name, its unit, and how it is drawn and printed."""
+    return {
+        "name": metric.name,
+        "label": heading(metric.labels),
+        "unit": metric.unit,
+        "is_logarithmic": metric.quantity.logarithmic,
+        "digits": EXACT_DIGITS if metric.exact else SAMPLED_DIGITS,
+    }
 
 
-def _chart(data: ReportData, sweep: Sweep, section: Section) -> Chart:
-    benchmark = data.benchmark
+def _chart(data: ReportData, sweep: Sweep, section: Section) -> dict[str, Any]:
+    """An experiment as a chart; `figures` has the first metric of each of its static figures.
+
+    A line has the runs of an implementation and variant; `style` and `position` tell how it is
+    drawn.
+    """
+    benchmark, several = data.benchmark, len(sweep.variants) > 1
     names = [metric.name for metric in benchmark.metrics]
-    several = len(sweep.variants) > 1
     curves = {curve.name for curve in benchmark.curves}  # which are not drawn against the sweep
-    return Chart(
-        id=section.id,
-        title=section.title,
-        axis=heading(sweep.parameter.labels),
-        symbol=sweep.parameter.symbol,
-        figures={
+    return {
+        "id": section.id,
+        "title": section.title,
+        "axis": heading(sweep.parameter.labels),
+        "symbol": sweep.parameter.symbol,
+        "figures": {
             entry.id: names.index(benchmark.panels(figure["quantity"])[0].name)
             for figure, entry in zip(sweep.plan["figures"], section.figures, strict=True)
             if figure["quantity"] not in curves
         },
-        lines=[
-            ChartLine(
-                implementation=name,
-                style=data.implementations[name]["style"],
-                variant=data.variant(variant) if several else None,
-                position=position,
-                points=[_point(data, sweep, run, names) for run in sweep.run_rows(name, variant)],
-            )
+        "lines": [
+            {
+                "implementation": name,
+                "style": data.implementations[name]["style"],
+                "variant": data.variant(variant) if several else None,
+                "position": position,
+                "points": [_point(data, sweep, run, names) for run in runs],
+            }
             for name in sweep.implementations
             for position, variant in enumerate(sweep.variants)
-            if sweep.run_rows(name, variant)
+            if (runs := sweep.run_rows(name, variant))
         ],
-    )
+    }
 
 
-def _point(data: ReportData, sweep: Sweep, run: Row, metrics: Sequence[str]) -> ChartPoint:
-    along = [
-        f"{parameter.symbol} = {run[parameter.name]:,}"
-        for parameter in sweep.varying
-        if parameter != sweep.parameter
-    ]
+def _point(data: ReportData, sweep: Sweep, run: Row, metrics: Sequence[str]) -> dict[str, Any]:
+    """A run in a chart: where it stands, its number in the appendix, and what was measured.
+
+    `along` are the sizes that vary along with the swept one; `status` says why there are no values.
+    `values` has the value and the ends of its 95% interval for each metric, in their units.
+    """
+    others = (parameter for parameter in sweep.varying if parameter != sweep.parameter)
     succeeded = run["status"] == "ok"
     held = {metric.name for metric in sweep.benchmark.metrics} if succeeded else set()
     rows = [sweep.metric_row(run, name) if name in held else None for name in metrics]
-    return ChartPoint(
-        at=sweep.value_of(run),
-        along=", ".join(along),
-        run=data.number_of(run),
-        status=None if succeeded else data.status(run),
-        values=[
+    return {
+        "at": sweep.value_of(run),
+        "along": ", ".join(f"{size.symbol} = {run[size.name]:,}" for size in others),
+        "run": data.number_of(run),
+        "status": None if succeeded else data.status(run),
+        "values": [
             None if row is None or row["value"] is None else (row["value"], row["low"], row["high"])
             for row in rows
         ],
-    )
+    }
 
 
 def _figure_texts(data: ReportData) -> Iterator[Tellable]:

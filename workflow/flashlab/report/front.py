@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.report.compact import printed_value, ratio_cell
-from flashlab.report.conclusions import render_conclusion
 from flashlab.report.data import ReportData
 from flashlab.report.document import (
     Cell,
@@ -129,11 +128,18 @@ def _facts(data: ReportData) -> list[Tellable]:
     }
     return [
         ", ".join(devices) if devices else say("device.unknown"),
+        *_power_limit(data),
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
         say("front.compared", implementations=len(data.implementations), settings=len(compared)),
         Range(days[0], days[-1]),
         _origin(data),
     ]
+
+
+def _power_limit(data: ReportData) -> list[Tellable]:
+    """What the device's power was limited to, where the records tell."""
+    limits = ", ".join(f"{float(limit):g}" for limit in data.distinct("power_limit_W"))
+    return [say("front.power_limit", watts=limits)] if limits else []
 
 
 def _origin(data: ReportData) -> Tellable:
@@ -265,72 +271,55 @@ def _comparison(data: ReportData, implementation: str, metric: Metric) -> Findin
     return found if found and found.facts["count"] else None
 
 
-def _ratio_in_short(data: ReportData, finding: Finding) -> str:
+def _ratio_in_short(data: ReportData, finding: Finding | None) -> str:
     """The verdict's sign and the ratio: ``▲ 4.00×``."""
-    sign, _ = sign_of(data, finding)
-    return f"{sign} {data.ratio(finding.facts['low'])}×"
+    return f"{sign_of(data, finding)[0]} {data.ratio(finding.facts['low'])}×" if finding else ""
 
 
-def _by_implementation(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
-    """A row an implementation; beside its metrics, how they compare with the baseline's."""
-    metrics, rows = _headline_metrics(data), []
-    for name, run in runs.items():
-        cells: list[Cell | Tellable] = [Cell(name)]
-        if run["status"] != "ok":
-            cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
-            rows.append(Row(cells, implementation=name))
-            continue
-        for metric in metrics:
-            found = _comparison(data, name, metric)
-            value = data.value(data.summary.metric_row(run, metric.name))
-            cells.append(replace(value, note=_ratio_in_short(data, found) if found else ""))
-        rows.append(Row(cells, implementation=name))
-    return Table(
-        [say("column.implementation"), *map(data.heading_in_short, metrics)],
-        rows,
-        numeric=range(1, 1 + len(metrics)),
-        caption=say("headline.setting.ratios", run=_headline_run(data), baseline=data.baseline),
-    )
-
-
-def _with_ratios(data: ReportData, runs: Mapping[str, RunRow]) -> Table:
-    """A row an implementation, and under them a row of ratios for each but the baseline."""
-    metrics, rows = _headline_metrics(data), []
-    for name, run in runs.items():
-        cells: list[Cell | Tellable] = [Cell(name)]
-        if run["status"] != "ok":
-            cells += [data.status(run), *[Cell("–")] * (len(metrics) - 1)]
-        else:
-            for metric in metrics:
-                cells.append(printed_value(data, data.summary, run, metric.name))
-        rows.append(Row(cells, implementation=name))
-    for name in runs if data.baseline in runs else ():
-        if name == data.baseline:
-            continue
+def _ratio_rows(data: ReportData, names: Iterable[str], metrics: Sequence[Metric]) -> Iterator[Row]:
+    """A row of ratios for each implementation that is compared with the baseline."""
+    for name in names:
         found = [_comparison(data, name, metric) for metric in metrics]
-        if any(found):
+        if name != data.baseline and any(found):
             ratios = [
                 ratio_cell(data, finding.facts["low"], finding.verdict) if finding else Cell("")
                 for finding in found
             ]
             label = say("headline.ratio", name=name, baseline=data.baseline)
-            rows.append(Row([label, *ratios], implementation=name, first=True))
-    columns = [say("column.implementation"), *map(data.heading_in_short, metrics)]
-    caption = say("headline.setting", run=_headline_run(data))
-    return Table(columns, rows, numeric=range(1, 1 + len(metrics)), caption=caption)
-
-
-def _headline_run(data: ReportData) -> Tellable:
-    """The parameters of the headline table."""
-    run = data.summary.ordered[0]
-    given = {parameter.name: run[parameter.name] for parameter in data.benchmark.given}
-    return Listed(settings(data.benchmark, given))
+            yield Row([label, *ratios], implementation=name, first=True)
 
 
 def render_headline(data: ReportData) -> Table:
-    """The headline table: its implementations at one setting."""
-    runs = {run["implementation"]: run for run in data.summary.ordered}
-    return (_by_implementation if len(runs) > COLUMNS else _with_ratios)(data, runs)
+    """The headline table: a row an implementation at one setting.
+
+    Of few, a row of ratios for each but the baseline under them; of more, each ratio stands beside
+    its metric.
+    """
+    metrics, ordered = _headline_metrics(data), data.summary.ordered
+    many = len({run["implementation"] for run in ordered}) > COLUMNS
+    rows = []
+    for run in ordered:
+        name = run["implementation"]
+
+        def value(metric: Metric, run: RunRow = run, name: str = name) -> Cell:
+            if not many:
+                return printed_value(data, data.summary, run, metric.name)
+            note = _ratio_in_short(data, _comparison(data, name, metric))
+            return replace(data.value(data.summary.metric_row(run, metric.name)), note=note)
+
+        cells = [Cell(name), *data.metric_cells(run, metrics, value)]
+        rows.append(Row(cells, implementation=name))
+    names = [run["implementation"] for run in ordered]
+    if not many and data.baseline in names:
+        rows += _ratio_rows(data, names, metrics)
+    given = {parameter.name: ordered[0][parameter.name] for parameter in data.benchmark.given}
+    size = map(Label, data.benchmark.size(given))
+    setting = Listed((*settings(data.benchmark, given), *size))
+    caption = say("headline.setting", run=setting)
+    if many:
+        caption = say("headline.setting.ratios", run=setting, baseline=data.baseline)
+    columns = [say("column.implementation"), *map(data.heading_in_short, metrics)]
+    return Table(columns, rows, numeric=range(1, len(columns)), caption=caption)
 
 
 # The page
@@ -394,7 +383,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         by_topic.setdefault(finding.subject["topic"], []).append(finding)
     maps, answers = by_topic.pop("map", []), by_topic.pop("answer", [])
     others = [finding for finding in ranked if finding not in [*maps, *answers]]
-    conclusions = [render_conclusion(renderer, finding) for finding in others]
+    conclusions = [renderer.conclusion(finding) for finding in others]
     experiments = _experiments(data, chapters) if answers else []
     shown = [*conclusions, *(each.conclusion for each in experiments)]
     return Front(
@@ -409,7 +398,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         names=_names(data),
         notices=notices,
         wrong=_wrong(data, renderer),
-        answer=render_conclusion(renderer, answers[0]) if answers else None,
+        answer=renderer.conclusion(answers[0]) if answers else None,
         map=_choice_map(data, renderer, maps[0]) if maps else None,
         conclusions=conclusions,
         experiments=experiments,

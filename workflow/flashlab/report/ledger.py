@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from flashlab.analysis.finding import Finding
 from flashlab.report.data import ReportData
-from flashlab.report.document import Cell, Ledger, Row, Table
+from flashlab.report.document import Cell, Ledger, Row, Table, table_of
 from flashlab.report.statements import told_reasons
 from flashlab.telling.codes import VERDICTS
 from flashlab.telling.values import Listed, Tellable, in_turn, say
@@ -55,7 +55,7 @@ class _LedgerRenderer:
         shown = [claim for claim in ordered if "figure" in claim.facts]
         others = [claim for claim in ordered if "figure" not in claim.facts]
         keys = ("column.claim", "column.published", "column.ours", "column.verdict", "column.run")
-        table = Table([*map(say, keys)], [self._row(claim) for claim in shown]) if shown else None
+        table = table_of(keys, [self._row(claim) for claim in shown])
         note = [say("ledger.note"), self._sources(claims)]
         return Ledger(
             self._summary(shown, others),
@@ -77,7 +77,7 @@ class _LedgerRenderer:
             cells = [self._claim(claim), facts["compared"], facts["in_short"], Cell(sign)]
             rows.append(Row(cells, tone=tone))
         keys = ("column.claim", "column.compared", "column.ours", "column.verdict")
-        return Table([*map(say, keys)], rows) if rows else None
+        return table_of(keys, rows)
 
     def _summary(self, tested: Sequence[Finding], others: Sequence[Finding]) -> Tellable:
         """How many claims could be compared with this dataset, and what came of it."""
@@ -110,7 +110,7 @@ class _LedgerRenderer:
     def _row(self, claim: Finding) -> Row:
         sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
         verdict = say(VERDICTS[claim.verdict])
-        records = claim.evidence.rows["record"]
+        records = claim.facts["records"]
         runs = sorted(self.data.number_of({"record": record}) for record in records)
         return Row(
             [

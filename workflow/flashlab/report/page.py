@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ from markupsafe import Markup
 from flashlab.report.document import FigureEntry, Report
 from flashlab.report.inline_svg import FigureLanguages, FigureStyles, inline
 from flashlab.telling.catalogs import messages
-from flashlab.telling.teller import Teller
-from flashlab.telling.values import Tellable, Value, say
+from flashlab.telling.values import Tellable, Teller, Value, say
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
@@ -117,8 +115,6 @@ class Page:
         """A value as JSON: words by the languages' tags, numbers with the digits that matter."""
         if isinstance(value, Value):
             return {LANGUAGE_TAGS[key]: text for key, text in self._in_all(value).items()}
-        if is_dataclass(value):
-            return {each.name: self._plain(getattr(value, each.name)) for each in fields(value)}
         if isinstance(value, dict):
             return {key: self._plain(each) for key, each in value.items()}
         if isinstance(value, list | tuple):

@@ -100,6 +100,11 @@ def _write_plans(
 ) -> list[plan.Experiment]:
     benchmark = find_benchmark(config["benchmark"])
     implementations = implementations_of(benchmark)
+    if unknown := sorted({run.implementation for run, _ in attached} - implementations.keys()):
+        raise AttachmentError(
+            f"it cannot be made again here, because {implementations.folder} has no "
+            f"{', '.join(unknown)}; put the author's files there, and verify it again"
+        )
     kinds = {(run.dtype, run.device) for run, _ in attached}
     if len(kinds) != 1:
         raise AttachmentError(

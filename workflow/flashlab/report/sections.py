@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -67,11 +67,11 @@ def _setting(data: ReportData, sweep: Sweep) -> Tellable:
     )
     if not others:
         return asked
-    varied = Listed([_values_along(data, sweep, parameter) for parameter in others])
+    varied = Listed([values_along(sweep, parameter) for parameter in others])
     return in_turn([asked, say("setting.varied", parameters=varied)])
 
 
-def _values_along(data: ReportData, sweep: Sweep, parameter: Parameter) -> Tellable:
+def values_along(sweep: Sweep, parameter: Parameter) -> Tellable:
     """A size that varies along with the swept one, with its values in order of the sweep's."""
     at = {sweep.value_of(row): str(row[parameter.name]) for row in sweep.runs}
     values = Listed([at[value] for value in sweep.values])
@@ -187,44 +187,36 @@ def _figure(
 # Tables
 
 
-def _panels(data: ReportData) -> list[Metric]:
-    """The metrics that figures show, in order of declaration: totals of others left out."""
-    benchmark = data.benchmark
-    return [m for m in benchmark.metrics if m in benchmark.panels(m.quantity.name)]
-
-
-def _values(data: ReportData, sweep: Sweep, run: RunRow) -> list[Cell | Tellable]:
-    """A run's metrics, the measured ones with intervals; the status, once, if there are none."""
-    panels = _panels(data)
-    if run["status"] != "ok":
-        return [data.status(run), *[Cell("–")] * (len(panels) - 1)]
-    cells = []
-    for metric in panels:
-        cell = data.value(sweep.metric_row(run, metric.name))
-        cells.append(Cell(cell.text) if metric.derived else cell)
-    return [*cells]
-
-
 def _data(data: ReportData, sweep: Sweep, number: int) -> Table:
-    """A row a run: what tells it from the others, its metrics, and its number in the appendix."""
-    variants = sweep.varying_variants
+    """A row a run: what tells it from the others, its metrics, and its number in the appendix.
+
+    The metrics are those that figures show, totals of others left out; the measured ones with
+    intervals.
+    """
+    benchmark, variants = data.benchmark, sweep.varying_variants
+    panels = [m for m in benchmark.metrics if m in benchmark.panels(m.quantity.name)]
     sizes = [sweep.parameter, *(p for p in sweep.varying if p != sweep.parameter)]
     columns = [
         say("column.implementation"),
         *(heading(variant.labels) for variant in variants),
         *(size.symbol for size in sizes),
-        *(with_unit(data.panel(metric), metric) for metric in _panels(data)),
+        *(with_unit(data.panel(metric), metric) for metric in panels),
         say("column.run"),
     ]
     rows: list[Row] = []
     name, variant = "", None
     for run in sweep.ordered:
+
+        def value(metric: Metric, run: RunRow = run) -> Cell:
+            cell = data.value(sweep.metric_row(run, metric.name))
+            return Cell(cell.text) if metric.derived else cell
+
         first = (run["implementation"], sweep.variant_of(run)) != (name, variant)
         cells: list[Cell | Tellable] = [
             Cell(run["implementation"] if run["implementation"] != name else ""),
             *(setting(p, run[p.name]) if first else Cell("") for p in variants),
             *(Cell(str(run[size.name])) for size in sizes),
-            *_values(data, sweep, run),
+            *data.metric_cells(run, panels, value),
         ]
         position = data.number_of(run)
         cells.append(Cell(str(position), target=f"run-{position}"))
@@ -267,93 +259,75 @@ def _growth_cell(data: ReportData, finding: Finding | None) -> Cell | Tellable:
     return Cell("○")
 
 
-def _effect_cells(
-    data: ReportData, sweep: Sweep, name: str, variant: Variant
-) -> list[Cell | Tellable]:
-    """What each boolean variant does to each sampled metric, in the rows where it is on."""
-    cells: list[Cell | Tellable] = []
-    for switched in sweep.varying_variants:
-        if switched.kind is not bool:
-            continue
-        rest = {key: value for key, value in variant if key != switched.name}
-        about = {"implementation": name, "variant": rest, "switched": switched.name}
-        for metric in metrics_of(data.benchmark, exact=False):
-            found = data.find(sweep, "variant_effect", **about, metric=metric.name)
-            is_on = dict(variant)[switched.name]
-            cells.append(_ratio_cell(data, found) if is_on else Cell(""))
-    return cells
+Column = tuple[Tellable, Callable[[str, Variant], Cell | Tellable]]
+"""A heading, and what stands under it for an implementation and variant."""
 
 
-def _overview_columns(data: ReportData, sweep: Sweep) -> list[Tellable]:
-    """The headings of the table of all implementations, in the order of its cells."""
-    benchmark = data.benchmark
-    sampled, exact = (metrics_of(benchmark, exact=kind) for kind in (False, True))
+def _overview_columns(data: ReportData, sweep: Sweep) -> Iterator[Column]:
+    """The columns of the table of all implementations, by kind of finding and metric."""
+    sampled, exact = (metrics_of(data.benchmark, exact=kind) for kind in (False, True))
 
-    def column(key: str, metric: Metric, *names: str, **params: Tellable) -> Tellable:
-        told = say(
-            key,
-            *(names or (metric.quantity.name,)),
-            metric=Label(metric.labels),
-            panel=data.panel(metric),
-            baseline=data.baseline,
-            **params,
-        )
-        return Heading(told)
+    def headed(key: str, metric: Metric, *names: str, **values: Tellable) -> Tellable:
+        about = names or (metric.quantity.name,)
+        values |= {"metric": Label(metric.labels), "panel": data.panel(metric)}
+        return Heading(say(key, *about, baseline=data.baseline, **values))
 
-    effects = [
-        column(
-            "column.variant_effect",
-            metric,
-            switched.name,
-            on=setting(switched, True),
-            off=setting(switched, False),
-        )
-        for switched in sweep.varying_variants
-        if switched.kind is bool
-        for metric in sampled
-    ]
-    return [
-        say("column.implementation"),
-        *(heading(variant.labels) for variant in sweep.varying_variants),
-        *(column("column.comparison", metric) for metric in sampled),
-        *(column("column.exact_comparison", metric) for metric in exact),
-        *(column("column.growth", metric) for metric in (*sampled, *exact)),
-        *effects,
-    ]
+    def cell(kind: str, metric: Metric) -> Callable[[str, Variant], Cell | Tellable]:
+        def told(name: str, variant: Variant) -> Cell | Tellable:
+            about = {"implementation": name, "variant": dict(variant), "metric": metric.name}
+            found = data.find(sweep, kind, **about)
+            return (_growth_cell if kind == "scaling" else _ratio_cell)(data, found)
+
+        return told
+
+    def effect(switched: str, metric: Metric) -> Callable[[str, Variant], Cell]:
+        def told(name: str, variant: Variant) -> Cell:
+            rest = dict(variant)
+            if not rest.pop(switched):
+                return Cell("")
+            about = {"implementation": name, "variant": rest, "metric": metric.name}
+            return _ratio_cell(data, data.find(sweep, "variant_effect", switched=switched, **about))
+
+        return told
+
+    for metric in sampled:
+        yield headed("column.comparison", metric), cell("comparison", metric)
+    for metric in exact:
+        yield headed("column.exact_comparison", metric), cell("exact_comparison", metric)
+    for metric in (*sampled, *exact):
+        yield headed("column.growth", metric), cell("scaling", metric)
+    for switched in (each for each in sweep.varying_variants if each.kind is bool):
+        states = {"on": setting(switched, True), "off": setting(switched, False)}
+        for metric in sampled:
+            above = headed("column.variant_effect", metric, switched.name, **states)
+            yield above, effect(switched.name, metric)
 
 
 def _others(data: ReportData, sweep: Sweep) -> Table | None:
     """All implementations in short, where the prose is about a part of them only."""
     if set(sweep.implementations) <= set(data.headline):
         return None
-    sampled, exact = (metrics_of(data.benchmark, exact=kind) for kind in (False, True))
+    variants, columns = sweep.varying_variants, list(_overview_columns(data, sweep))
     rows = []
     for name in sweep.implementations:
         for variant in sweep.variants:
             first = variant == sweep.variants[0]
-            about = {"implementation": name, "variant": dict(variant)}
-            cells: list[Cell | Tellable] = [Cell(name if first else "")]
-            cells += [
-                setting(parameter, dict(variant)[parameter.name])
-                for parameter in sweep.varying_variants
+            cells: list[Cell | Tellable] = [
+                Cell(name if first else ""),
+                *(setting(parameter, dict(variant)[parameter.name]) for parameter in variants),
+                *(cell(name, variant) for _, cell in columns),
             ]
-            for kind, metrics in (("comparison", sampled), ("exact_comparison", exact)):
-                for metric in metrics:
-                    found = data.find(sweep, kind, **about, metric=metric.name)
-                    cells.append(_ratio_cell(data, found))
-            for metric in (*sampled, *exact):
-                found = data.find(sweep, "scaling", **about, metric=metric.name)
-                cells.append(_growth_cell(data, found))
-            cells += _effect_cells(data, sweep, name, variant)
             rows.append(Row(cells, implementation=name, first=first))
-    columns = _overview_columns(data, sweep)
-    symbol, baseline = sweep.parameter.symbol, data.baseline
-    caption = [say("caption.others", baseline=baseline, symbol=symbol)]
-    if sweep.varying_variants:
-        names = [parameter.name for parameter in sweep.varying_variants]
-        caption.append(say("caption.effects", *names))
-    numeric = range(1 + len(sweep.varying_variants), len(columns))
-    return Table(columns, rows, numeric=numeric, caption=in_turn(caption))
+    headings = [
+        say("column.implementation"),
+        *(heading(parameter.labels) for parameter in variants),
+        *(above for above, _ in columns),
+    ]
+    caption = [say("caption.others", baseline=data.baseline, symbol=sweep.parameter.symbol)]
+    if variants:
+        caption.append(say("caption.effects", *(parameter.name for parameter in variants)))
+    numeric = range(1 + len(variants), len(headings))
+    return Table(headings, rows, numeric=numeric, caption=in_turn(caption))
 
 
 def _remarks(data: ReportData, remarks: Sequence[Remark], experiment: str) -> dict[str, Markup]:

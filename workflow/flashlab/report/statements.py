@@ -10,8 +10,8 @@ from flashlab.analysis.experiment import Row, Sweep, sections_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.benchmarks.model import Benchmark
 from flashlab.report.data import ReportData
-from flashlab.report.document import Link, Statement, Statements
-from flashlab.telling.codes import STATUSES, WARNINGS
+from flashlab.report.document import Conclusion, Link, Statement, Statements
+from flashlab.telling.codes import STATUSES, WARNINGS, by_code
 from flashlab.telling.values import (
     Label,
     Listed,
@@ -24,6 +24,10 @@ from flashlab.telling.values import (
 )
 
 FRONT_MARK = "*"
+CHECKED = "conclusion.checked"
+
+BRIEF_CHARACTERS = 150
+"""How much of a section's conclusion page one quotes after its heading: whole sentences."""
 
 SHOWN_BY_RATES = frozenset({"roofline", "variant_effect", "saturation", "jump"})
 """Kinds of finding that relate times to the operations behind them."""
@@ -72,13 +76,10 @@ def row_id(sweep: Sweep, run: Row) -> str:
     return "-".join(map(str, ("row", *parts, sweep.value_of(run))))
 
 
-REASONS = {
-    "ceiling_drifted": "reason.ceiling_drifted",
-    "above_copy_rate": "reason.above_copy_rate",
-    "published_mean": "reason.published_mean",
-    "needs_training": "reason.needs_training",
-    "no_samples": "reason.no_samples",
-}
+REASONS = by_code(
+    *("reason.ceiling_drifted", "reason.above_copy_rate", "reason.published_mean"),
+    *("reason.needs_training", "reason.no_samples"),
+)
 """The message for each reason that is about no run."""
 
 NAMING = {
@@ -154,14 +155,14 @@ class FindingRenderer:
         return []
 
     def _rows(self, finding: Finding, sweep: Sweep) -> list[Row]:
-        """The runs that the finding's evidence names."""
-        chosen = finding.evidence.rows
+        """The runs behind a finding: at the values that its facts name, if they name any."""
+        names, variant = finding.implementations, finding.variant or ()
         values = finding.facts.get("values", sweep.values)
         return [
             run
             for run in sweep.ordered
-            if run["implementation"] in chosen.get("implementation", ())
-            and all(chosen.get(name, value) == value for name, value in sweep.variant_of(run))
+            if (not names or run["implementation"] in names)
+            and set(variant) <= set(sweep.variant_of(run))
             and sweep.value_of(run) in values
         ]
 
@@ -174,34 +175,29 @@ class FindingRenderer:
         found = self._figure(finding, sweep)
         if rows and not sweep.is_summary:
             found.append(Link(row_id(sweep, rows[0]), say("link.table")))
-        runs = self.data.run_links(rows)
-        if runs:
-            first = Link(runs[0].target, say("link.runs", runs=runs[0].text))
-            found += [first, *runs[1:]]
-        return found
+        return found + self._run_links(rows)
 
     def sentences(self, finding: Finding) -> list[Tellable]:
         """A finding's sentences one by one, and at the end what to know about it."""
         return [*finding.statements, *told_reasons(self.data.benchmark, finding.reasons)]
 
-    def conclusion_links(self, finding: Finding) -> list[Link]:
+    def _conclusion_links(self, finding: Finding) -> list[Link]:
         """Links from a conclusion of page one to what shows it; a section's stands beside it."""
-        topic = finding.subject["topic"]
+        section = finding.subject.get("section")
         if finding.experiment is not None:
             return []
-        if topic == "choice":
+        if finding.subject["topic"] == "choice":
             return [Link("map", say("link.map"))]
-        section = finding.subject.get("section")
-        if section is None:
-            return []
-        sweeps = sections_of(self.data.sweeps)
-        number = next(
-            position
-            for position, group in enumerate(sweeps, start=1)
+        return [
+            Link(f"chapter-{group[0].name}", say("table", number=number))
+            for number, group in enumerate(sections_of(self.data.sweeps), start=1)
             if any(sweep.name == section for sweep in group)
-        )
-        first = sweeps[number - 1][0].name
-        return [Link(f"chapter-{first}", say("table", number=number))]
+        ]
+
+    def _run_links(self, rows: Iterable[Row]) -> list[Link]:
+        """Links to runs in the appendix, of which the first says what they are."""
+        runs = self.data.run_links(rows)
+        return [Link(link.target, say("link.runs", runs=link.text)) for link in runs[:1]] + runs[1:]
 
     def _dataset_links(self, finding: Finding) -> list[Link]:
         """Links to the runs that the reasons of a finding about the whole dataset name."""
@@ -209,16 +205,38 @@ class FindingRenderer:
         for reason in finding.reasons:
             if reason.run is not None:
                 named.setdefault(tuple(reason.run), set()).add(tuple(reason.run.values()))
-        rows = [
+        return self._run_links(
             run
             for run in self.data.runs
             if any(tuple(map(run.get, columns)) in values for columns, values in named.items())
-        ]
-        runs = self.data.run_links(rows)
-        if not runs:
-            return []
-        first = say("link.runs", runs=runs[0].text)
-        return [Link(runs[0].target, first), *runs[1:]]
+        )
+
+    def conclusion(self, finding: Finding) -> Conclusion:
+        """A conclusion in words; what was looked for and not found stands apart."""
+        checked = next((told for told in finding.statements if told.key == CHECKED), None)
+        heading, *others = (told for told in finding.statements if told is not checked)
+        body = [*others, *told_reasons(self.data.benchmark, finding.reasons)]
+        brief = self._brief(others)
+        return Conclusion(
+            heading=heading,
+            body=in_turn(body) if body else None,
+            brief=brief,
+            brief_length=sum(map(len, self.data.told(brief))) if brief else 0,
+            checked=checked,
+            links=self._conclusion_links(finding),
+            doubted=bool(finding.warnings),
+            implementations=tuple(sorted(finding.implementations)),
+        )
+
+    def _brief(self, sentences: Sequence[Tellable]) -> Tellable | None:
+        """The first sentences that fit, one at least; None where there are none."""
+        brief: Tellable | None = None
+        for count in range(1, len(sentences) + 1):
+            more = in_turn(sentences[:count])
+            if brief is not None and max(map(len, self.data.told(more))) > BRIEF_CHARACTERS:
+                break
+            brief = more
+        return brief
 
     def render(self, findings: Iterable[Finding], titled: bool = False) -> Statements:
         """The findings as statements, where `titled` after their experiment's title."""

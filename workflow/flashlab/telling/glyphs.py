@@ -89,21 +89,13 @@ def legible(text: str, place: str) -> str:
 
 def legible_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
     """An experiment's plan with its title and its implementations' labels legible."""
-    name = plan["name"]
-    return {
-        **plan,
-        "title": {
-            language: legible(text, f"experiment {name}: title.{language}")
-            for language, text in plan["title"].items()
-        },
-        "implementations": [
-            {
-                **entry,
-                "label": {
-                    language: legible(text, f"kernel {entry['name']}: LABEL.{language}")
-                    for language, text in entry["label"].items()
-                },
-            }
-            for entry in plan["implementations"]
-        ],
-    }
+
+    def in_all(texts: Mapping[str, str], place: str) -> dict[str, str]:
+        return {name: legible(text, f"{place}.{name}") for name, text in texts.items()}
+
+    entries = [
+        {**entry, "label": in_all(entry["label"], f"kernel {entry['name']}: LABEL")}
+        for entry in plan["implementations"]
+    ]
+    title = in_all(plan["title"], f"experiment {plan['name']}: title")
+    return {**plan, "title": title, "implementations": entries}

@@ -75,10 +75,8 @@ def alternative_conclusions(known: Known, estimates: Estimates) -> Iterator[Find
     for sweep in known.sections:
         told = [*_effects(known, sweep), *_curves(known, sweep)]
         if told:
-            topic = {"section": sweep.name}
-            yield build_conclusion(
-                [sweep], "section", "alternatives", told, experiment=sweep.name, subject=topic
-            )
+            name = sweep.name
+            yield build_conclusion("section", "alternatives", told, experiment=name, section=name)
 
 
 def _answer(known: Known, sweep: Sweep, estimates: Estimates) -> Iterator[Finding]:
@@ -88,10 +86,7 @@ def _answer(known: Known, sweep: Sweep, estimates: Estimates) -> Iterator[Findin
         return
     found = _alternatives(sweep, metric, estimates)
     if not found:
-        told = [tell("conclusion.front.no_numbers")]
-        yield build_conclusion(
-            known.sweeps, "answer", "no_numbers", told, experiment=None, subject={}
-        )
+        yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
         return
     best, others = found[0], found[1:]
     level = [e for e in others if ratio(0, e.estimate, best.estimate).verdict in ("equal",)]
@@ -99,14 +94,7 @@ def _answer(known: Known, sweep: Sweep, estimates: Estimates) -> Iterator[Findin
     told += _against_naive(sweep, best, found, metric)
     told += _share_of_ceiling(known, sweep, best)
     told += _least(sweep, found)
-    yield build_conclusion(
-        known.sweeps,
-        "answer",
-        "best",
-        told,
-        experiment=None,
-        subject={"implementation": best.name, "metric": metric.name},
-    )
+    yield build_conclusion("answer", "best", told, implementation=best.name, metric=metric.name)
 
 
 def _best(

@@ -9,7 +9,7 @@ the naive implementation is a heading there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flashlab.analysis.conclusions.choice_map import ChoiceMap
@@ -34,6 +34,7 @@ from flashlab.analysis.kinds.comparison import describe_range
 from flashlab.analysis.ratios import Ratio, rounded, shared_verdict
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.benchmarks.model import Metric
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Heading,
     Listed,
@@ -42,6 +43,7 @@ from flashlab.telling.values import (
     Number,
     Range,
     Short,
+    Statement,
     Tellable,
     percent,
     say,
@@ -52,13 +54,11 @@ ALMOST_ALL = 0.8
 
 MOST_EXCEPTIONS = 4
 
-PAIR_HEADINGS = {
-    "better": "conclusion.front.pair.better",
-    "worse": "conclusion.front.pair.worse",
-    "equivalent": "conclusion.front.pair.equivalent",
-    "inconclusive": "conclusion.front.pair.inconclusive",
-    "mixed": "conclusion.front.pair.mixed",
-}
+PAIR_HEADINGS = by_code(
+    *("conclusion.front.pair.better", "conclusion.front.pair.worse"),
+    *("conclusion.front.pair.equivalent", "conclusion.front.pair.inconclusive"),
+    "conclusion.front.pair.mixed",
+)
 STANDINGS = {
     "above": "conclusion.each.standing.better",
     "below": "conclusion.each.standing.worse",
@@ -84,33 +84,17 @@ def front_conclusions(known: Known) -> Iterator[Finding]:
         yield from _avoid(known)
 
 
-def _build(known: Known, topic: str, verdict: str, told: list[Told], **subject: Any) -> Finding:
-    return build_conclusion(known.sweeps, topic, verdict, told, experiment=None, subject=subject)
-
-
 # One or two implementations
 
 
 def _answer_without_choice(known: Known) -> Iterator[Finding]:
-    good = {
-        run["implementation"]
-        for sweep in known.sweeps
-        for run in sweep.runs
-        if run["status"] == "ok"
-    }
+    runs = [run for sweep in known.sweeps for run in sweep.runs]
+    good = {run["implementation"] for run in runs if run["status"] == "ok"}
     if not good:
-        yield _build(known, "answer", "no_numbers", [tell("conclusion.front.no_numbers")])
+        yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
     else:
         told = tell("conclusion.front.alone", able=Listed(sorted(good)))
-        yield _build(known, "answer", "alone", [told])
-
-
-def _ratios(overall: Finding, name: str, metric: str) -> list[Ratio]:
-    """How many times as good as the only other one an implementation is, at every setting."""
-    return [
-        ratio_of(position, estimate[metric], name)
-        for position, estimate in enumerate(overall.estimates)
-    ]
+        yield build_conclusion("answer", "alone", [told])
 
 
 def _places(overall: Finding, ratios: list[Ratio], verdict: str) -> list[dict[str, Any]]:
@@ -126,11 +110,12 @@ def _places(overall: Finding, ratios: list[Ratio], verdict: str) -> list[dict[st
 
 def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
     assert known.decisive is not None
-    names = sorted({n for e in overall.estimates for n in _names(e[known.decisive.name])})
+    places = [estimate[known.decisive.name] for estimate in overall.estimates]
+    names = sorted({place[rank] for place in places for rank in ("best", "runner_up")})
     baseline = known.sweeps[0].baseline
     other = next((name for name in names if name != baseline), names[0])
     baseline = next(name for name in names if name != other)
-    ratios = _ratios(overall, other, known.decisive.name)
+    ratios = [ratio_of(at, place, other) for at, place in enumerate(places)]
     verdict = PAIR_VERDICTS[shared_verdict(ratios)]
     span = describe_range(ratios)
     values: dict[str, Tellable] = {
@@ -150,25 +135,25 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
         told.append(tell("conclusion.front.pair.everywhere", count=len(ratios)))
     worse = _places(overall, ratios, "below")
     if worse and verdict == "mixed":
-        places: Tellable = told_places(known.benchmark, worse[:MOST_EXCEPTIONS])
+        where: Tellable = told_places(known.benchmark, worse[:MOST_EXCEPTIONS])
         if more := len(worse[MOST_EXCEPTIONS:]):
-            places = say("conclusion.more", items=places, count=more)
-        told.append(tell("conclusion.front.pair.where_not", *known.about, places=places))
+            where = say("conclusion.more", items=where, count=more)
+        told.append(tell("conclusion.front.pair.where_not", *known.about, places=where))
     told += _tell_kernels(known, known.sections, other, baseline)
-    yield _build(
-        known, "answer", verdict, told,
-        implementation=other, baseline=baseline, metric=known.decisive.name,
-    )  # fmt: skip
+    yield build_conclusion(
+        "answer",
+        verdict,
+        told,
+        implementation=other,
+        baseline=baseline,
+        metric=known.decisive.name,
+    )
 
 
 def _standings(known: Known, ratios: Sequence[Ratio]) -> Listed:
     """``faster at 5, undecided at 2``: at how many settings, of those verdicts that there are."""
     counts = {key: sum(r.verdict == verdict for r in ratios) for verdict, key in STANDINGS.items()}
     return Listed([say(key, *known.about, count=n) for key, n in counts.items() if n])
-
-
-def _names(place: Mapping[str, Any]) -> list[str]:
-    return [place["best"], place["runner_up"]]
 
 
 def _shares(known: Known, name: str, baseline: str) -> dict[str, Tellable]:
@@ -204,28 +189,18 @@ def _map(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
     """The map itself: by the first part of the total, if there is one, and by the total."""
     assert known.decisive is not None
     metrics = [*known.parts[:1], known.decisive]
+    charts = [
+        {"metric": name, "cells": chart.cells(name), "rare": chart.rare(name)}
+        for name in (metric.name for metric in metrics)
+    ]
     facts = {
         "row": chart.row.name,
         "rows": chart.rows,
         "columns": [list(column) for column in chart.columns],
-        "charts": [
-            {
-                "metric": metric.name,
-                "cells": chart.cells(metric.name),
-                "rare": chart.rare(metric.name),
-            }
-            for metric in metrics
-        ],
+        "charts": charts,
     }
-    yield build_conclusion(
-        known.sweeps,
-        "map",
-        "map",
-        [tell("conclusion.map", *known.about, sources=[overall])],
-        experiment=None,
-        subject={"metric": known.decisive.name},
-        facts=facts,
-    )
+    told = [tell("conclusion.map", *known.about, sources=[overall])]
+    yield build_conclusion("map", "map", told, facts=facts, metric=known.decisive.name)
 
 
 def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
@@ -237,7 +212,7 @@ def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Findi
         told += _leads(overall, metric)
         if metric == known.decisive and "wrong" in overall.facts:
             told.append(_wrong_choice(known, overall))
-        yield _build(known, "choice", verdict, told, metric=metric.name)
+        yield build_conclusion("choice", verdict, told, metric=metric.name)
 
 
 def _headed(overall: Finding, chart: ChoiceMap, metric: Metric) -> tuple[str, Told]:
@@ -259,14 +234,14 @@ def _headed(overall: Finding, chart: ChoiceMap, metric: Metric) -> tuple[str, To
         stretches = told_winners(winners, chart.row.symbol)
         key = "conclusion.front.choice.by_size"
         return "by_size", tell(key, sources=[overall], use=use, stretches=stretches)
-    listed = Listed(
-        [
-            say("choice.count", name=each["implementation"], count=each["level"])
-            for each in tally["counts"]
-        ]
-    )
+    listed = Listed([_counted(each["implementation"], each["level"]) for each in tally["counts"]])
     key = "conclusion.front.choice.varies"
     return "varies", tell(key, sources=[overall], use=use, of=of, counts=listed)
+
+
+def _counted(name: str, count: int) -> Statement:
+    """An implementation, and at how many settings."""
+    return say("choice.count", name=name, count=count)
 
 
 def _leads(overall: Finding, metric: Metric) -> Iterator[Told]:
@@ -276,27 +251,19 @@ def _leads(overall: Finding, metric: Metric) -> Iterator[Told]:
         place = estimate[metric.name]
         if len(place["level"]) == 1 and not place["undecided"]:
             leads.setdefault(place["best"], []).append(place["estimate"] - 1)
-    listed = [
-        say(
-            "conclusion.each.lead",
-            name=name,
-            range=Range(percent(min(found)), percent(max(found))),
-        )
-        for name, found in sorted(leads.items(), key=lambda item: -len(item[1]))
-    ]
+    listed = []
+    for name, found in sorted(leads.items(), key=lambda item: -len(item[1]))[:3]:
+        span = Range(percent(min(found)), percent(max(found)))
+        listed.append(say("conclusion.each.lead", name=name, range=span))
     if listed:
-        yield tell("conclusion.front.choice.leads", leads=Listed(listed[:3]))
+        yield tell("conclusion.front.choice.leads", leads=Listed(listed))
 
 
 def _wrong_choice(known: Known, overall: Finding) -> Told:
     """What it costs to choose by a part, and what the operations say of that part."""
     facts, name = overall.facts, overall.facts["wrong"]
-    found = [
-        finding
-        for sweep in known.sections
-        for finding in known.every("balance", sweep.name, implementation=name)
-        if finding.estimates and "ideal" in finding.facts
-    ]
+    balances = known.across(known.sections, "balance", implementation=name)
+    found = [finding for finding in balances if finding.estimates]
     values: dict[str, Tellable] = {
         "wrong": name,
         "wrong_count": facts["wrong_count"],
@@ -321,18 +288,11 @@ def _wrong_choice(known: Known, overall: Finding) -> Told:
 def _cost_of_naive(known: Known) -> Iterator[Finding]:
     """What the naive implementation needs of an exact metric, at the setting where it is most."""
     naive = known.benchmark.naive
-    worst: tuple[float, Finding, Sweep] | None = None
-    for sweep in known.sections:
-        for finding in known.every("exact_comparison", sweep.name, baseline=naive):
-            if finding.verdict != "less":
-                continue
-            low = float(finding.facts["low"])
-            if worst is None or low < worst[0]:
-                worst = low, finding, sweep
-    if worst is None or naive is None:
+    found = known.across(known.sections, "exact_comparison", "less", baseline=naive)
+    if not found or naive is None:
         return
-    low, finding, sweep = worst
-    metric = known.benchmark.metric(str(finding.metric))
+    finding = min(found, key=lambda finding: float(finding.facts["low"]))
+    sweep, metric = known.sweep_of(finding), known.benchmark.metric(str(finding.metric))
     variant, at, other = finding.variant or (), finding.facts["low_at"], finding.subject
     mine = median_at(sweep, other["implementation"], variant, at, metric.name)
     theirs = median_at(sweep, naive, variant, at, metric.name)
@@ -352,47 +312,37 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
         ),
         *tell_account(known, sweep, naive, variant),
     ]
-    limits = [
-        each
-        for section in known.sections
-        for each in known.every("out_of_memory", section.name, implementation=naive)
-        if each.verdict == "limit_found" and section.parameter == sweep.parameter
-    ]
+    alike = [section for section in known.sections if section.parameter == sweep.parameter]
+    limits = known.across(alike, "out_of_memory", "limit_found", implementation=naive)
     if limits:
         smallest = limits[0].facts["smallest"]
         key = "conclusion.front.naive.limit"
         told.append(tell(key, sources=limits[:1], exact_symbol=symbol, naive_oom_at=smallest))
-    yield _build(
-        known, "naive", "naive", told,
-        section=sweep.name, metric=metric.name, implementation=other["implementation"],
+    yield build_conclusion(
+        "naive",
+        "naive",
+        told,
+        section=sweep.name,
+        metric=metric.name,
+        implementation=other["implementation"],
         baseline=naive,
-    )  # fmt: skip
+    )
 
 
 def _limit(known: Known) -> Iterator[Finding]:
     """How near the best one comes to the device's matrix-product rate, and what holds it there."""
-    found = [
-        finding
-        for sweep in known.sections
-        for finding in known.every("roofline", sweep.name)
-        if finding.verdict != "model_error"
-    ]
+    every = known.across(known.sections, "roofline")
+    found = [finding for finding in every if finding.verdict != "model_error"]
     if not found:
         return
     best = max(found, key=lambda finding: float(finding.facts["matrix_high"]))
-    sweep = next(s for s in known.sweeps if s.name == best.experiment)
+    sweep = known.sweep_of(best)
     name, metric = best.subject["implementation"], known.benchmark.metric(str(best.metric))
     at = max(best.estimates, key=lambda each: float(each["matrix_percent"]["estimate"]))["value"]
     ceiling, vendor = best.facts["ceiling"], best.facts["vendor"]
     share = float(best.facts["matrix_high"]) / 100
-    told = [
-        tell(
-            "conclusion.front.limit",
-            sources=[best],
-            limit_name=name,
-            limit_percent=percent(share),
-        )
-    ]
+    named = {"limit_name": name, "limit_percent": percent(share)}
+    told = [tell("conclusion.front.limit", sources=[best], **named)]
     if vendor:
         told.append(
             tell(
@@ -409,17 +359,14 @@ def _limit(known: Known) -> Iterator[Finding]:
         told += _tell_matrix(known, other)
         if len(told) > 2:
             break
-    yield _build(known, "limit", "limit", told, section=str(best.experiment), implementation=name)
+    yield build_conclusion(
+        "limit", "limit", told, section=str(best.experiment), implementation=name
+    )
 
 
 def _tell_matrix(known: Known, name: str) -> Iterator[Told]:
     """How busy the matrix units of an implementation are at most, where they bind it."""
-    found = [
-        finding
-        for sweep in known.sections
-        for finding in known.every("cause", sweep.name, implementation=name)
-        if finding.verdict == "matrix_bound"
-    ]
+    found = known.across(known.sections, "cause", "matrix_bound", implementation=name)
     if not found:
         return
     best = max(found, key=_matrix_activity)
@@ -440,11 +387,8 @@ def _matrix_activity(cause: Finding) -> float:
 def _avoid(known: Known) -> Iterator[Finding]:
     """What is slower than the naive implementation by the decisive metric."""
     assert known.decisive is not None
-    found = [
-        finding
-        for finding in known.every("worse_than_naive", None, metric=known.decisive.name)
-        if finding.verdict == "worse"
-    ]
+    every = known.every("worse_than_naive", None, metric=known.decisive.name)
+    found = [finding for finding in every if finding.verdict == "worse"]
     if not found:
         return
     found.sort(key=lambda f: (-f.facts["count"] / f.facts["of"], f.subject["implementation"]))
@@ -467,9 +411,6 @@ def _avoid(known: Known) -> Iterator[Finding]:
         ),
     ]
     if others:
-        also = [
-            say("choice.count", name=f.subject["implementation"], count=f.facts["count"])
-            for f in others
-        ]
+        also = [_counted(f.subject["implementation"], f.facts["count"]) for f in others]
         told.append(tell("conclusion.front.avoid.others", sources=others, also=Listed(also)))
-    yield _build(known, "avoid", "avoid", told, metric=known.decisive.name)
+    yield build_conclusion("avoid", "avoid", told, metric=known.decisive.name)

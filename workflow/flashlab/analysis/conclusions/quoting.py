@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep, Variant, chosen_metrics, device_of, metrics_of
-from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.analysis.experiment import Row, Sweep, Variant, chosen_metrics, metrics_of
+from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
 from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Listed,
     Measured,
@@ -30,8 +31,6 @@ from flashlab.telling.values import (
     settings,
 )
 
-METHOD = "quoted from the findings listed, and from the tables' medians and exact values"
-
 VERDICTS = (
     *("no_numbers", "alone", "better", "worse", "equivalent", "mixed", "inconclusive", "missing"),
     *("gains", "loses", "level", "one_best", "one_suffices", "changes"),
@@ -40,13 +39,10 @@ VERDICTS = (
 )
 """What a conclusion may come to."""
 
-KERNEL_CAUSES = {
-    "unfused": "conclusion.cause.unfused",
-    "memory_bound": "conclusion.cause.memory_bound",
-    "matrix_bound": "conclusion.cause.matrix_bound",
-    "launch_bound": "conclusion.cause.launch_bound",
-    "occupancy": "conclusion.cause.occupancy",
-}
+KERNEL_CAUSES = by_code(
+    *("conclusion.cause.unfused", "conclusion.cause.memory_bound", "conclusion.cause.matrix_bound"),
+    *("conclusion.cause.launch_bound", "conclusion.cause.occupancy"),
+)
 """Verdicts of a cause that explain a time on a GPU, the most telling first."""
 
 TELLING_CAUSES = (*KERNEL_CAUSES, "elementwise", "products", "fused")
@@ -116,44 +112,45 @@ class Known:
             and finding.is_about(**subject)
         ]
 
+    def across(
+        self, sweeps: Iterable[Sweep], kind: str, *verdicts: str, **subject: Any
+    ) -> list[Finding]:
+        """The findings of a kind about a subject in several experiments, by these verdicts."""
+        found = (f for sweep in sweeps for f in self.every(kind, sweep.name, **subject))
+        return [finding for finding in found if not verdicts or finding.verdict in verdicts]
+
+    def sweep_of(self, finding: Finding) -> Sweep:
+        """The experiment that a finding is about."""
+        return next(sweep for sweep in self.sweeps if sweep.name == finding.experiment)
+
     def find(self, kind: str, experiment: str | None, **subject: Any) -> Finding | None:
         """The first of them, None for none."""
         return next(iter(self.every(kind, experiment, **subject)), None)
 
 
 def build_conclusion(
-    sweeps: Sequence[Sweep],
     topic: str,
     verdict: str,
     told: Iterable[Told],
     *,
-    experiment: str | None,
-    subject: Mapping[str, Any],
+    experiment: str | None = None,
     facts: Mapping[str, Any] | None = None,
     reasons: Sequence[Reason] = (),
+    **subject: Any,
 ) -> Finding:
     """The conclusion that tells these statements, the first of which is its heading."""
     every = list(told)
     sources = [finding for each in every for finding in each.sources]
     return Finding(
-        kind="conclusion",
-        experiment=experiment,
-        device=device_of(run for sweep in sweeps for run in sweep.runs),
-        subject={"topic": topic, **subject},
-        verdict=verdict,
-        statements=[each.statement for each in every],
-        facts=facts or {},
-        evidence=Evidence(
-            table="findings.json",
-            rows={},
-            method=METHOD,
-            n=min((finding.evidence.n for finding in sources), default=0),
-            estimates=[
-                {"kind": f.kind, "experiment": f.experiment, "subject": f.subject} for f in sources
-            ],
-        ),
-        reasons=reasons,
-        warnings=sorted({code for finding in sources for code in finding.warnings}),
+        "conclusion",
+        experiment,
+        {"topic": topic, **subject},
+        verdict,
+        [each.statement for each in every],
+        facts or {},
+        [{"kind": f.kind, "experiment": f.experiment, "subject": f.subject} for f in sources],
+        reasons,
+        sorted({code for finding in sources for code in finding.warnings}),
         told=True,
     )
 
@@ -247,11 +244,7 @@ def tell_exact(known: Known, sweep: Sweep, name: str, variant: Variant) -> Itera
     symbol = sweep.parameter.symbol
     for metric in metrics_of(sweep.benchmark, exact=True):
         about = {"implementation": name, "metric": metric.name, "variant": dict(variant)}
-        found = [
-            f
-            for f in known.every("exact_comparison", sweep.name, **about)
-            if f.verdict in ("less", "more", "equal")
-        ]
+        found = known.across([sweep], "exact_comparison", "less", "more", "equal", **about)
         if not found:
             continue
         label = heading(metric.labels)
@@ -284,9 +277,8 @@ def tell_exact(known: Known, sweep: Sweep, name: str, variant: Variant) -> Itera
 
 def tell_account(known: Known, sweep: Sweep, name: str, variant: Variant) -> Iterator[Told]:
     """What most of an exact metric consists of, where the exact model gives it."""
-    for finding in known.every("exact_account", sweep.name, implementation=name):
-        if finding.variant != variant or finding.verdict != "explained":
-            continue
+    about = {"implementation": name, "variant": dict(variant)}
+    for finding in known.across([sweep], "exact_account", "explained", **about)[:1]:
         yield tell(
             "conclusion.account",
             sources=[finding],
@@ -296,17 +288,11 @@ def tell_account(known: Known, sweep: Sweep, name: str, variant: Variant) -> Ite
             account_at=finding.facts["value"],
             account_symbol=sweep.parameter.symbol,
         )
-        return
 
 
 def tell_limits(known: Known, sweeps: Sequence[Sweep]) -> Iterator[Told]:
     """Who runs out of memory, and from which value on."""
-    found = [
-        finding
-        for sweep in sweeps
-        for finding in known.every("out_of_memory", sweep.name)
-        if finding.verdict == "limit_found"
-    ]
+    found = known.across(sweeps, "out_of_memory", "limit_found")
     if not found:
         return
     smallest = min(finding.facts["smallest"] for finding in found)
@@ -327,18 +313,14 @@ def telling_cause(
     known: Known, sweeps: Sequence[Sweep], name: str, variant: Variant | None
 ) -> Finding | None:
     """What the counters of an implementation's runs tell of its times, the most telling verdict."""
-    found = [
-        finding
-        for sweep in sweeps
-        for finding in known.every("cause", sweep.name, implementation=name)
-        if finding.verdict in TELLING_CAUSES and variant in (None, finding.variant)
-    ]
-    return min(found, key=_telling_first, default=None)
+    found = known.across(sweeps, "cause", *TELLING_CAUSES, implementation=name)
+    of_variant = (finding for finding in found if variant in (None, finding.variant))
+    return min(of_variant, key=_telling_first, default=None)
 
 
 def _telling_first(finding: Finding) -> tuple[int, float]:
     """By verdict, and then the pass that takes the greatest share of what bounds it."""
-    busiest = max(finding.estimates[-1].get(f"{of}_percent", 0.0) for of in ("memory", "matrix"))
+    busiest = max(finding.estimates[-1].get(f"{of}_percent", 0.0) for of in ("copy", "matrix"))
     return TELLING_CAUSES.index(finding.verdict), -busiest
 
 
@@ -367,9 +349,9 @@ def tell_cause(
         sources=[finding],
         **values,
         cause_kernels=figures["kernels"],
-        cause_gigabytes=Measured(rounded(figures["dram_bytes"] / 1e9)),
-        cause_excess=Short(figures["dram_bytes"] / figures["compulsory_bytes"]),
-        cause_copy=percent(figures["memory_percent"] / 100),
+        cause_gigabytes=Measured(rounded(figures["bytes"] / 1e9)),
+        cause_excess=Short(figures["bytes"] / figures["compulsory_bytes"]),
+        cause_copy=percent(figures["copy_percent"] / 100),
         cause_matrix=percent(figures["matrix_percent"] / 100),
         cause_occupancy=percent(figures["occupancy_percent"] / 100),
     )
@@ -398,7 +380,7 @@ def _operators(
 
 def _place(known: Known, finding: Finding) -> dict[str, Any]:
     """The last value of a finding about a sweep, and its variant where the sweep has several."""
-    sweep = next(sweep for sweep in known.sweeps if sweep.name == finding.experiment)
+    sweep = known.sweep_of(finding)
     several = {parameter.name for parameter in sweep.varying_variants}
     variant = {name: value for name, value in finding.variant or () if name in several}
     return {sweep.parameter.name: finding.estimates[-1]["value"], **variant}
@@ -419,12 +401,7 @@ def tell_checks(known: Known, sweeps: Sequence[Sweep], names: Sequence[str]) -> 
     """What was checked and not found: overtaking, running out of memory, unstable times."""
     absent, sources = [], []
     for kind, (clean, key) in CHECKS.items():
-        found = [
-            finding
-            for sweep in sweeps
-            for finding in known.every(kind, sweep.name)
-            if finding.implementations <= set(names)
-        ]
+        found = [f for f in known.across(sweeps, kind) if f.implementations <= set(names)]
         if found and all(finding.verdict == clean for finding in found):
             absent.append(say(key))
             sources += found[:1]
@@ -493,11 +470,8 @@ def _sizes(sweep: Sweep, name: str, variant: Variant, value: int) -> Listed:
 
 def tell_saturation(known: Known, sweep: Sweep, name: str, variant: Variant) -> Iterator[Told]:
     """From which value on more work is no longer done any faster."""
-    found = [
-        finding
-        for finding in known.every("saturation", sweep.name, implementation=name)
-        if finding.variant == variant
-    ]
+    about = {"implementation": name, "variant": dict(variant)}
+    found = known.every("saturation", sweep.name, **about)
     reached = [f for f in found if f.verdict == "reached" and f.facts["from"] != f.facts["first"]]
     if not found or len(reached) != len(found):
         return

@@ -44,6 +44,7 @@ from flashlab.analysis.kinds.comparison import clauses_of, describe_range, trend
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
 from flashlab.benchmarks.model import Metric
 from flashlab.files import canonical
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Label,
     Listed,
@@ -91,12 +92,11 @@ def section_conclusions(known: Known) -> Iterator[Finding]:
         kept = [each for each in fresh if each not in checked][:MOST_STATEMENTS]
         limits = any(each.key == "conclusion.out_of_memory" for each in kept)
         yield build_conclusion(
-            group,
             "section",
             verdict,
             [heading, *kept, *checked],
             experiment=group[0].name,
-            subject=subject,
+            **subject,
             reasons=[each for each in reasons if not (limits and each.status == "oom")],
         )
 
@@ -148,7 +148,7 @@ def _build(
     subject: Mapping[str, Any] | None = None,
     reasons: Sequence[Reason] = (),
 ) -> Conclusion:
-    metric = {} if known.decisive is None else {"metric": known.decisive.name}
+    metric = {"metric": known.decisive.name} if known.decisive else {}
     return verdict, told, {**(subject or {}), **metric}, reasons
 
 
@@ -216,22 +216,17 @@ def _part(metric: Metric, span: Mapping[str, Any], is_first: bool = False) -> St
     )
 
 
-BETTER = {
-    "one": "conclusion.pair.better.one",
-    "none": "conclusion.pair.better.none",
-    "widens": "conclusion.pair.better.widens",
-    "narrows": "conclusion.pair.better.narrows",
-    "peaks": "conclusion.pair.better.peaks",
-    "dips": "conclusion.pair.better.dips",
-}
+BETTER = by_code(
+    *("conclusion.pair.better.one", "conclusion.pair.better.none", "conclusion.pair.better.widens"),
+    *("conclusion.pair.better.narrows", "conclusion.pair.better.peaks"),
+    "conclusion.pair.better.dips",
+)
 """Headings where the other one is better throughout, by how its lead goes along the sweep."""
 
-PAIR_HEADINGS = {
-    "worse": "conclusion.pair.worse",
-    "equivalent": "conclusion.pair.equivalent",
-    "inconclusive": "conclusion.pair.inconclusive",
-    "mixed": "conclusion.pair.mixed",
-}
+PAIR_HEADINGS = by_code(
+    *("conclusion.pair.worse", "conclusion.pair.equivalent", "conclusion.pair.inconclusive"),
+    "conclusion.pair.mixed",
+)
 
 
 def _pair_heading(
@@ -293,8 +288,8 @@ def _gains(known: Known, sweep: Sweep, name: str, switched: str) -> dict[str, Fi
     """The effects of a variant on an implementation, by metric."""
     return {
         str(finding.metric): finding
-        for finding in known.every(
-            "variant_effect", sweep.name, implementation=name, switched=switched
+        for finding in known.across(
+            [sweep], "variant_effect", implementation=name, switched=switched
         )
         if finding.estimates
     }
@@ -310,12 +305,10 @@ def _helped(effects: Mapping[str, Finding]) -> str:
     return "level" if verdicts == {"equal"} else "undecided"
 
 
-OUTCOMES = {
-    "gains": "conclusion.outcome.gains",
-    "loses": "conclusion.outcome.loses",
-    "level": "conclusion.outcome.level",
-    "mixed": "conclusion.outcome.mixed",
-}
+OUTCOMES = by_code(
+    *("conclusion.outcome.gains", "conclusion.outcome.loses", "conclusion.outcome.level"),
+    "conclusion.outcome.mixed",
+)
 """What a variant does, decidedly, to an implementation."""
 
 
@@ -378,22 +371,16 @@ def _tell_effects(
         every = ((name, metric) for name, found in effects.items() for metric in found)
         name, metric = max(every, key=lambda each: float(effects[each[0]][each[1]].facts["high"]))
         shown = {name: [metric]}
-    told = clauses(
-        say(
-            "conclusion.each.effect",
-            name=name,
-            parts=Listed(
-                [_part(known.benchmark.metric(m), effects[name][m].facts) for m in metrics]
-            ),
-        )
-        for name, metrics in shown.items()
-    )
+    told = []
+    for name, metrics in shown.items():
+        parts = [_part(known.benchmark.metric(m), effects[name][m].facts) for m in metrics]
+        told.append(say("conclusion.each.effect", name=name, parts=Listed(parts)))
     gains = known.every("variant_gain", None, switched=switched)
     if gains:
         ideal = Number(gains[0].facts["ideal"])
-        yield tell(keys[1], sources=gains[:1], effects=told, ideal=ideal)
+        yield tell(keys[1], sources=gains[:1], effects=clauses(told), ideal=ideal)
     else:
-        yield tell(keys[0], effects=told)
+        yield tell(keys[0], effects=clauses(told))
 
 
 def _tell_both_leads(
@@ -479,12 +466,7 @@ def _conclude_choice(known: Known, group: Sequence[Sweep], names: Sequence[str])
 
 
 def _choices_of(known: Known, group: Sequence[Sweep], metric: str) -> list[Finding]:
-    return [
-        choice
-        for sweep in group
-        for choice in known.every("choice", sweep.name, metric=metric)
-        if choice.estimates
-    ]
+    return [choice for choice in known.across(group, "choice", metric=metric) if choice.estimates]
 
 
 def _by_value(choices: Sequence[Finding]) -> dict[int, list[Mapping[str, Any]]]:
@@ -529,11 +511,10 @@ def _choice_heading(known: Known, choices: Sequence[Finding], symbol: str) -> tu
         verdict = "one_best" if verdicts == {"one_best"} else "one_suffices"
         return verdict, tell(key, *known.about, sources=choices, **values)
     values["winners"] = told_winners(_winners(choices), symbol)
+    verdict, key = "changes", "conclusion.choice.changes"
     if verdicts == {"inconclusive"}:
-        told = tell("conclusion.choice.inconclusive", *known.about, sources=choices, **values)
-        return "inconclusive", told
-    told = tell("conclusion.choice.changes", *known.about, sources=choices, **values)
-    return "changes", told
+        verdict, key = "inconclusive", "conclusion.choice.inconclusive"
+    return verdict, tell(key, *known.about, sources=choices, **values)
 
 
 def _tell_extremes(group: Sequence[Sweep]) -> Iterator[Told]:

@@ -12,6 +12,7 @@ from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion,
 from flashlab.analysis.experiment import Sweep, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import rounded
+from flashlab.benchmarks.model import Metric
 from flashlab.devices import find_device
 from flashlab.telling.values import (
     Label,
@@ -62,23 +63,16 @@ def step_conclusions(known: Known) -> Iterator[Finding]:
     for told in [without_times(known.sweeps)] if sweep.is_simulated else every:
         if told:
             topic = told[0].key.rpartition(".")[2]
-            yield build_conclusion(
-                known.sweeps,
-                topic,
-                topic,
-                told,
-                experiment=None,
-                subject={"section": sweep.name, "metric": step_metric(sweep).name},
-            )
+            metric = step_metric(sweep).name
+            yield build_conclusion(topic, topic, told, section=sweep.name, metric=metric)
 
 
-def _medians(sweep: Sweep, value: int) -> dict[str, float]:
-    """The decisive metric of every step that has it at a value, in the order of the steps."""
-    (variant,) = sweep.variants[:1]
-    metric = step_metric(sweep)
-    names = list(dict.fromkeys(name for pair in sweep.steps for name in pair))
-    found = {name: median_at(sweep, name, variant, value, metric.name) for name in names}
-    return {name: median for name, median in found.items() if median is not None}
+def _medians(sweep: Sweep, value: int, metric: Metric | None = None) -> dict[str, float]:
+    """A metric, the decisive one, of every step that has it at a value, in the steps' order."""
+    variant, measured = sweep.variants[0], (metric or step_metric(sweep)).name
+    names = dict.fromkeys(name for pair in sweep.steps for name in pair)
+    medians = {name: median_at(sweep, name, variant, value, measured) for name in names}
+    return {name: median for name, median in medians.items() if median is not None}
 
 
 def _gain(sweep: Sweep, worse: float, better: float) -> float:
@@ -127,14 +121,8 @@ def _verdicts(known: Known, sweep: Sweep) -> list[Told]:
         by_verdict[_decided_verdict(finding)].append(finding.subject["implementation"])
     if not found:
         return []
-    told = [
-        tell(
-            "conclusion.front.steps",
-            sources=found,
-            step_count=len(found),
-            helping=len(by_verdict["helps"]),
-        )
-    ]
+    counts = {"step_count": len(found), "helping": len(by_verdict["helps"])}
+    told = [tell("conclusion.front.steps", sources=found, **counts)]
     told += [
         Told(Statement(key, {name: Listed(by_verdict[verdict])}))
         for verdict, (key, name) in TOLD_OF_STEPS.items()
@@ -187,24 +175,11 @@ def _has_few_calls(finding: Finding) -> bool:
     return all(e["low"] is None for e in finding.estimates if e["value"] in undecided_at)
 
 
-def _rates(sweep: Sweep, value: int) -> dict[str, float]:
-    """What follows from the decisive metric as a rate, by step."""
-    (variant,) = sweep.variants[:1]
-    metric = step_metric(sweep)
-    rate = next(
-        (m for m in sweep.benchmark.metrics if m.derived and m.derived.of == (metric.name,)), None
-    )
-    if rate is None:
-        return {}
-    names = _medians(sweep, value)
-    found = {name: median_at(sweep, name, variant, value, rate.name) for name in names}
-    return {name: median for name, median in found.items() if median is not None}
-
-
 def _top(sweep: Sweep) -> list[Told]:
-    """The best step's rate beside the device's peak rates."""
-    value = sweep.values[-1]
-    rates = _rates(sweep, value)
+    """The best step's rate, which follows from the decisive metric, beside the device's peaks."""
+    value, base = sweep.values[-1], (step_metric(sweep).name,)
+    derived = [m for m in sweep.benchmark.metrics if m.derived and m.derived.of == base]
+    rates = _medians(sweep, value, derived[0]) if derived else {}
     if not rates:
         return []
     best = max(rates, key=lambda name: rates[name])
@@ -233,8 +208,7 @@ def _top(sweep: Sweep) -> list[Told]:
 
 def _tell_busiest(sweep: Sweep, name: str, value: int) -> Iterator[Told]:
     """The unit of the device that a step keeps busiest, by its counters in percent."""
-    (variant,) = sweep.variants[:1]
-    run = sweep.run_at(name, variant, value)
+    run = sweep.run_at(name, sweep.variants[0], value)
     if run is None:
         return
     metric = step_metric(sweep)
@@ -265,6 +239,7 @@ def _first(sweep: Sweep) -> list[Told]:
     if not found:
         return []
     value, factor, best = found[-1]
+    symbol = sweep.parameter.symbol
     return [
         tell(
             "conclusion.front.start",
@@ -272,7 +247,7 @@ def _first(sweep: Sweep) -> list[Told]:
             start_best=best,
             start_factor=Short(factor),
             start_at=value,
-            start_symbol=sweep.parameter.symbol,
+            start_symbol=symbol,
         )
     ]
 

@@ -1,10 +1,13 @@
-"""Records in doubt: unstable, or contradicted by their neighbours."""
+"""Records in doubt: unstable, or contradicted by their neighbours.
+
+Doubts that only the samples show are put beside the warnings that the records carry.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +15,10 @@ import numpy as np
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Row, Sweep, metrics_of
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.scaling import bends
 from flashlab.analysis.ratios import (
-    INTERVALS,
     Ratio,
     exceeds_margin,
     function_of,
@@ -30,12 +32,8 @@ from flashlab.statistics import MIN_SAMPLES, Estimate, Floats
 OUTLIER_FACTOR = 1.25
 """Least factor between a record and the power law of its neighbours that makes it an outlier."""
 
-SPREAD = "half the width of the median's 95% interval, over the median"
-DRIFT = f"median of the second half of a process's samples over that of the first, {INTERVALS}"
-NEIGHBOURS = (
-    "median over what the power law between its two neighbours gives, where the neighbours within "
-    f"two steps are stable and follow one power (local exponents within 0.2), {INTERVALS}"
-)
+HALVES_DIFFER = "halves_differ"
+"""The code of the warning on a metric of a run whose samples changed decidedly halfway."""
 
 
 def _anomaly(
@@ -43,41 +41,21 @@ def _anomaly(
     verdict: str,
     value: int,
     facts: Mapping[str, Any],
-    method: str,
     found: Ratio,
     values: Sequence[int],
 ) -> Finding:
     """A finding on the run at `value`, from those at `values`."""
+    estimate = {"value": value, **interval_json(found)}
+    facts = {"value": value, **facts}
     return build_finding(
-        "anomaly",
-        [series],
-        verdict,
-        facts={"value": value, **facts},
-        method=method,
-        n=found.samples,
-        estimates=[{"value": value, **interval_json(found)}],
-        values=values,
+        "anomaly", [series], verdict, facts=facts, estimates=[estimate], values=values
     )
 
 
-def _clean_checks(
-    sweep: Sweep, check: str, checks: int, hits: int, method: str
-) -> Iterator[Finding]:
+def _clean_checks(sweep: Sweep, check: str, checks: int, hits: int) -> Iterator[Finding]:
     """The checks that found nothing, with their number, beside which the hits are to be judged."""
     if checks > hits:
-        yield Finding(
-            kind="anomaly",
-            experiment=sweep.name,
-            device=sweep.device,
-            subject={"check": check},
-            verdict="none",
-            evidence=Evidence(
-                table=f"tables/{sweep.name}/samples.csv",
-                rows={"implementation": sorted(sweep.implementations)},
-                method=method,
-                n=checks,
-            ),
-        )
+        yield Finding("anomaly", sweep.name, {"check": check}, "none", facts={"checked": checks})
 
 
 def _drift_of_process(
@@ -110,31 +88,53 @@ def drift(sweep: Sweep, row: Row, estimates: Estimates) -> Ratio | None:
     return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
 
 
-@dataclass(frozen=True)
-class _Sign:
-    """Why a metric of a run is unstable: what is found, how, and the estimate."""
-
-    facts: Mapping[str, Any]
-    method: str
-    found: Ratio
+def _is_warned_of_drift(run: Row, metric: str) -> bool:
+    return any(
+        warning["code"] == "drift" and warning.get("metric") == metric
+        for warning in run["warnings"] or ()
+    )
 
 
-def _sign(sweep: Sweep, row: Row, estimates: Estimates) -> _Sign | None:
+def with_doubts(sweep: Sweep, estimates: Estimates) -> Sweep:
+    """The sweep with a warning on each metric of a run whose halves differ by more than the margin.
+
+    So every finding that rests on such a run carries the doubt. The warning of drift that the
+    measuring gives compares the first third with the last, and may miss it.
+    """
+    drifted: dict[Any, list[str]] = {}
+    for series in each_series(sweep, metrics_of(sweep.benchmark, exact=False)):
+        for row in series.measured_rows:
+            if drift(sweep, row, estimates):
+                drifted.setdefault(sweep.key_of(row), []).append(series.metric.name)
+    runs = []
+    for run in sweep.runs:
+        added = [
+            {"code": HALVES_DIFFER, "metric": metric}
+            for metric in sorted(drifted.get(sweep.key_of(run), ()))
+            if not _is_warned_of_drift(run, metric)
+        ]
+        runs.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)
+    return replace(sweep, runs=runs)
+
+
+Sign = tuple[Mapping[str, Any], Ratio]
+"""Why a metric of a run is unstable: what is found, and the estimate."""
+
+
+def _sign(sweep: Sweep, row: Row, estimates: Estimates) -> Sign | None:
     """A process drifted by more than the margin, or the median is not known by it; else None."""
-    drifted = drift(sweep, row, estimates)
-    if drifted:
-        return _Sign({"sign": "drift", "ratio": rounded(drifted.ratio)}, DRIFT, drifted)
-    median = estimates.of_row(sweep, row)
-    interval = function_of(sweep.value_of(row), np.asarray, [median])
+    if drifted := drift(sweep, row, estimates):
+        return {"sign": "drift", "ratio": rounded(drifted.ratio)}, drifted
+    interval = function_of(sweep.value_of(row), np.asarray, [estimates.of_row(sweep, row)])
     if interval.low is None or interval.high is None:
         return None
     half_width = rounded(100 * (interval.high - interval.low) / 2 / interval.ratio)
     if half_width <= 100 * statistics.MARGIN:
         return None
-    return _Sign({"sign": "spread", "half_width": half_width}, SPREAD, interval)
+    return {"sign": "spread", "half_width": half_width}, interval
 
 
-def _signs(series: Series, estimates: Estimates) -> dict[int, _Sign | None]:
+def _signs(series: Series, estimates: Estimates) -> dict[int, Sign | None]:
     """Why each run that has samples enough is unstable, None where it is not."""
     sweep = series.sweep
     return {
@@ -153,10 +153,8 @@ def unstable(sweep: Sweep, given: Given) -> Iterator[Finding]:
         for value, sign in signs.items():
             if sign:
                 hits += 1
-                yield _anomaly(
-                    series, "unstable", value, sign.facts, sign.method, sign.found, [value]
-                )
-    yield from _clean_checks(sweep, "unstable", checks, hits, f"{DRIFT}; {SPREAD}")
+                yield _anomaly(series, "unstable", value, *sign, [value])
+    yield from _clean_checks(sweep, "unstable", checks, hits)
 
 
 def _deviation(sizes: Sequence[int], times: Sequence[Estimate], i: int) -> Ratio:
@@ -200,20 +198,12 @@ def outliers(sweep: Sweep, given: Given) -> Iterator[Finding]:
             low, high = rounded(deviation.low), rounded(deviation.high)
             if low > OUTLIER_FACTOR or high < 1 / OUTLIER_FACTOR:
                 hits += 1
-                yield _anomaly(
-                    series,
-                    "outlier",
-                    sizes[i],
-                    {"ratio": rounded(deviation.ratio)},
-                    NEIGHBOURS,
-                    deviation,
-                    sizes[max(0, i - 2) : i + 3],
-                )
-    yield from _clean_checks(sweep, "outlier", checks, hits, NEIGHBOURS)
+                facts, near = {"ratio": rounded(deviation.ratio)}, sizes[max(0, i - 2) : i + 3]
+                yield _anomaly(series, "outlier", sizes[i], facts, deviation, near)
+    yield from _clean_checks(sweep, "outlier", checks, hits)
 
 
 ANOMALY = Kind(
-    name="anomaly",
     label="kind.anomaly",
     verdicts=("unstable", "outlier", "none"),
     of_experiment=[(EXPERIMENTS, unstable), (SWEEPS, outliers)],

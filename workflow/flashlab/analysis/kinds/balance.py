@@ -11,26 +11,14 @@ from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
 from flashlab.analysis.rates import operations, timed_metrics
-from flashlab.analysis.ratio_pairs import over_ideal, times_ideal
-from flashlab.analysis.ratios import (
-    INTERVALS,
-    Ratio,
-    interval_json,
-    rounded,
-    shared_verdict,
-    without_samples,
-)
+from flashlab.analysis.ratios import Ratio, ratio, rounded, shared_verdict
 from flashlab.analysis.series import Series, build_finding, quoted
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import MetricName, Number, say
 
 AGAINST_IDEAL = {"equal": "as_operations", "above": "above", "below": "below"}
 
-MESSAGES = {
-    "as_operations": "balance.as_operations",
-    "above": "balance.above",
-    "below": "balance.below",
-    "mixed": "balance.mixed",
-}
+MESSAGES = by_code("balance.as_operations", "balance.above", "balance.below", "balance.mixed")
 
 
 def verdict_of(shares: Sequence[Ratio]) -> str:
@@ -50,29 +38,19 @@ def balances(sweep: Sweep, given: Given) -> Iterator[Finding]:
                 continue
             ideal = ideals.pop()
             below, above = given.estimates.along(base), given.estimates.along(series)
-            shares = [over_ideal(value, ideal, above[value], below[value]) for value in below]
-            found = [times_ideal(share, ideal) for share in shares]
-            verdict, facts = verdict_of(shares), describe_range(found) | {"ideal": rounded(ideal)}
-            told = []
-            if verdict in MESSAGES:
-                values = quoted([series], other_metric=MetricName(first.name))
-                values |= {"ideal": Number(facts["ideal"])}
-                values |= quoted_range(facts, sweep.parameter.symbol)
-                told = [say(MESSAGES[verdict], second.quantity.name, **values)]
+            ratios = [ratio(value, above[value], below[value], ideal) for value in below]
+            verdict, facts = verdict_of(ratios), describe_range(ratios) | {"ideal": rounded(ideal)}
+            values = quoted([series], other_metric=MetricName(first.name))
+            values |= {"ideal": Number(facts["ideal"])}
+            values |= quoted_range(facts, sweep.parameter.symbol)
+            key = MESSAGES.get(verdict)
             yield build_finding(
                 "balance",
                 [series],
                 verdict,
-                statements=told,
+                statements=[say(key, second.quantity.name, **values)] if key else [],
                 facts=facts,
-                method=f"median {second.labels['en']} over median {first.labels['en']}, judged as "
-                f"a share of the ratio of their operations, {INTERVALS}",
-                n=min((ratio.samples for ratio in found), default=0),
-                estimates=[
-                    {"value": ratio.value, **interval_json(ratio), "verdict": share.verdict}
-                    for ratio, share in zip(found, shares, strict=True)
-                ],
-                reasons=without_samples(found),
+                ratios=ratios,
                 subject={"other_metric": first.name},
                 each_alone=True,
             )
@@ -85,7 +63,6 @@ def _strength(finding: Finding) -> float:
 
 
 BALANCE = Kind(
-    name="balance",
     label="kind.balance",
     verdicts=("as_operations", "above", "below", "mixed", "inconclusive"),
     of_experiment=[(SWEEPS, balances)],

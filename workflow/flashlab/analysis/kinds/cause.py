@@ -2,23 +2,22 @@
 
 A cause is stated only of what was counted on that run; where nothing was counted, nothing is said.
 Counters are samples of one pass, without an interval. So each rule has a dead zone between the
-limit from which something holds and the one under which it does not (`limits`); a value within it
+limit from which something holds and the one under which it does not (`Limits`); a value within it
 decides nothing. `kernel_causes` and `operator_causes` have the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.counted_passes import CountedPass, spans_of
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Row, Sweep
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kernel_causes import CountedKernels, counted_kernels
+from flashlab.analysis.kernel_causes import CountedKernels
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
-from flashlab.analysis.operator_causes import counted_operators
+from flashlab.analysis.operator_causes import CountedOperators
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.telling.values import Listed, Statement, say
 
@@ -31,28 +30,6 @@ def _statements(series: Series, verdict: str, group: Sequence[CountedPass]) -> l
     return [say(group[0].MESSAGES[verdict], **values, **spans_of(group))]
 
 
-def _finding(series: Series, verdict: str, group: Sequence[CountedPass]) -> Finding:
-    """The finding about the passes of a series that have one cause."""
-    finding = build_finding(
-        "cause",
-        [series],
-        verdict,
-        statements=_statements(series, verdict, group),
-        facts={"values": [each.value for each in group]},
-        method=group[0].METHOD,
-        n=min(each.samples for each in group),
-        estimates=[each.to_json() for each in group],
-        values=[each.value for each in group],
-        each_alone=True,
-    )
-    sweep, timed = series.sweep, series.metric.name
-    (device,) = {run["device"] for run in sweep.runs}
-    counters = sweep.benchmark.counters_on(device)[timed]
-    rows = {**finding.evidence.rows, "metric": [timed, *(metric.name for metric in counters)]}
-    table = f"tables/{sweep.name}/metrics.csv"
-    return replace(finding, evidence=replace(finding.evidence, table=table, rows=rows))
-
-
 def _counted(
     series: Series, row: Row, estimates: Estimates, ceilings: Ceilings | None
 ) -> CountedPass | None:
@@ -62,10 +39,11 @@ def _counted(
     """
     sweep = series.sweep
     if {run["device"] for run in sweep.runs} == {"cpu"}:
-        return counted_operators(series, row, estimates)
+        return CountedOperators.of(series, row, estimates)
     names = {run["device_name"] for run in sweep.runs if run["status"] == "ok"}
     if ceilings and names == {ceilings.device_name}:
-        return counted_kernels(series, row, estimates, ceilings)
+        copied = ceilings.copy.rate / 1e3
+        return CountedKernels.of(series, row, estimates, copy_bytes_per_ms=copied)
     return None
 
 
@@ -78,11 +56,20 @@ def causes(sweep: Sweep, given: Given) -> Iterator[Finding]:
             if found := _counted(series, row, given.estimates, given.ceilings):
                 groups.setdefault(found.verdict, []).append(found)
         for verdict, group in sorted(groups.items()):
-            yield _finding(series, verdict, group)
+            values = [counted.value for counted in group]
+            yield build_finding(
+                "cause",
+                [series],
+                verdict,
+                statements=_statements(series, verdict, group),
+                facts={"values": values},
+                estimates=[counted.to_json() for counted in group],
+                values=values,
+                each_alone=True,
+            )
 
 
 CAUSE = Kind(
-    name="cause",
     label="kind.cause",
     verdicts=(*CountedKernels.MESSAGES, "elementwise", "products", "fused", "none"),
     of_experiment=[(EXPERIMENTS, causes)],

@@ -12,31 +12,15 @@ from flashlab.analysis.experiment import Sweep, chosen_metrics
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
-from flashlab.analysis.ratios import (
-    INTERVALS,
-    Ratio,
-    advantages,
-    interval_json,
-    rounded,
-    without_samples,
-)
+from flashlab.analysis.ratios import Ratio, advantages, interval_json, rounded, without_samples
 from flashlab.analysis.series import Series, build_finding, quoted
-from flashlab.analysis.settings import Setting, dataset_finding, settings_of
+from flashlab.analysis.settings import dataset_finding, settings_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.statistics import Estimate
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import Label, Listed, Statement, clauses, say
 
-METHOD = (
-    "at each setting the best median over that of every other implementation, as a factor above 1; "
-    f"level within the margin, {INTERVALS}"
-)
-
-
-MESSAGES = {
-    "one_best": "choice.one_best",
-    "one_suffices": "choice.one_suffices",
-    "changes": "choice.changes",
-}
+MESSAGES = by_code("choice.one_best", "choice.one_suffices", "choice.changes")
 
 
 @dataclass(frozen=True)
@@ -158,17 +142,16 @@ def _statements(
 
 def choices(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """Who is best along a sweep, in each variant and by each metric."""
-    metrics = chosen_metrics(sweep.benchmark)
+    if len(sweep.implementations) < 2:
+        return
+    names, metrics = sorted(sweep.implementations), chosen_metrics(sweep.benchmark)
     for variant, metric in itertools.product(sweep.variants, metrics):
-        series = [Series(sweep, name, variant, metric) for name in sorted(sweep.implementations)]
-        if len(series) < 2:
-            return
-        along = {each.implementation: given.estimates.along(each) for each in series}
+        series = [Series(sweep, name, variant, metric) for name in names]
+        along = {one.implementation: given.estimates.along(one) for one in series}
         places: dict[int, Place] = {}
         for value in sweep.values:
             by_name = {name: found[value] for name, found in along.items() if value in found}
-            found = place(value, by_name, metric.higher_is_better)
-            if found is not None:
+            if found := place(value, by_name, metric.higher_is_better):
                 places[value] = found
         verdict, name = _verdict(list(places.values()))
         leads = [place.lead for place in places.values()]
@@ -184,8 +167,6 @@ def choices(sweep: Sweep, given: Given) -> Iterator[Finding]:
             verdict,
             statements=list(_statements(series, verdict, name, facts)),
             facts=facts,
-            method=METHOD,
-            n=min((lead.samples for lead in leads), default=0),
             estimates=[
                 {"value": value, **place.to_json(), "verdict": place.lead.verdict}
                 for value, place in places.items()
@@ -246,27 +227,18 @@ def _wrong_choice(benchmark: Benchmark, places: Places) -> dict[str, Any]:
 
 def overall_choice(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
     """Who is best over all distinct settings, and what the wrong choice costs: one finding."""
-    benchmark, settings = sweeps[0].benchmark, settings_of(sweeps)
-    metrics = chosen_metrics(benchmark)
-    places: dict[str, dict[tuple[Any, ...], Place]] = {metric.name: {} for metric in metrics}
-    chosen: list[Setting] = []
-    for setting in settings:
-        if len(setting.runs) < 2:
-            continue
-        chosen.append(setting)
-        for metric in metrics:
-            by_name = {
-                name: setting.estimate(given.estimates, name, metric) for name in setting.runs
-            }
-            found = place(0, by_name, metric.higher_is_better)
-            assert found is not None
-            places[metric.name][setting.key] = found
+    benchmark, metrics = sweeps[0].benchmark, chosen_metrics(sweeps[0].benchmark)
+    chosen = [setting for setting in settings_of(sweeps) if len(setting.runs) > 1]
     if not chosen or not metrics:
         return
+    places: dict[str, dict[tuple[Any, ...], Place]] = {metric.name: {} for metric in metrics}
+    for setting, metric in itertools.product(chosen, metrics):
+        by_name = {name: setting.estimate(given.estimates, name, metric) for name in setting.runs}
+        found = place(0, by_name, metric.higher_is_better)
+        assert found is not None
+        places[metric.name][setting.key] = found
     decisive = metrics[-1]  # a total, where there is one
     verdict, name = _verdict(list(places[decisive.name].values()))
-    wrong = _wrong_choice(benchmark, places)
-    leads = [place.lead for place in places[decisive.name].values()]
     yield dataset_finding(
         "choice",
         sweeps,
@@ -279,10 +251,8 @@ def overall_choice(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
                 {"metric": metric.name, "counts": _tally(places[metric.name])} for metric in metrics
             ],
             **({"name": name} if name else {}),
-            **wrong,
+            **_wrong_choice(benchmark, places),
         },
-        method=METHOD,
-        n=min(lead.samples for lead in leads),
         estimates=[
             {
                 "setting": benchmark.all_parameters(setting.parameters),
@@ -295,7 +265,6 @@ def overall_choice(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
 
 
 CHOICE = Kind(
-    name="choice",
     label="kind.choice",
     verdicts=(*MESSAGES, "inconclusive"),
     of_experiment=[(SWEEPS, choices)],

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,20 +23,15 @@ import numpy as np
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Row, Sweep, device_of, sitting_doubts, warning_codes
-from flashlab.analysis.finding import Evidence, Finding, Reason
+from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
-from flashlab.analysis.ratios import (
-    EVIDENCE_DIGITS,
-    INTERVALS,
-    SIGNIFICANT_DIGITS,
-    function_of,
-    rounded,
-)
+from flashlab.analysis.ratios import EVIDENCE_DIGITS, SIGNIFICANT_DIGITS, function_of, rounded
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.plan.published import SAMPLED, asked_comparisons, claim_protocols
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats, function_interval
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Heading,
     Label,
@@ -68,42 +64,49 @@ FORMULAS = {
 }
 """What a test computes, by the number of its terms and how it compares them."""
 
-WAYS = {
-    "times": "claim.reading.times",
-    "amounts": "claim.reading.amounts",
-    "sampled": "claim.reading.sampled",
-    "lab5": "claim.reading.lab5",
-    "training": "claim.reading.training",
-}
+WAYS = by_code(
+    *("claim.reading.times", "claim.reading.amounts", "claim.reading.sampled"),
+    *("claim.reading.lab5", "claim.reading.training"),
+)
 """What sets a reading apart: how it compares, and the protocol of the records."""
 
 
 @dataclass(frozen=True)
-class _Measured:
-    """A run that the dataset holds: its row of the run table, and its sweep."""
-
-    sweep: Sweep
-    row: Row
-
-
-@dataclass(frozen=True)
 class _Dataset:
-    """What the claims are checked against: each run by protocol, in the first sweep that has it."""
+    """What the claims are checked against: each run by protocol, in the first sweep that has it.
+
+    `runs` holds that sweep, and the run's row of its table.
+    """
 
     benchmark: Benchmark
-    runs: Mapping[tuple[Run, str], _Measured]
+    runs: Mapping[tuple[Run, str], tuple[Sweep, Row]]
     device: str
     estimates: Estimates
 
+    @classmethod
+    def of(cls, sweeps: Sequence[Sweep], benchmark: Benchmark, estimates: Estimates) -> _Dataset:
+        runs: dict[tuple[Run, str], tuple[Sweep, Row]] = {}
+        for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
+            for row in sweep.runs:
+                runs.setdefault((Run.of(benchmark, row), str(row["protocol"])), (sweep, row))
+        device = device_of(row for sweep in sweeps for row in sweep.runs)
+        return cls(benchmark, runs, device, estimates)
 
-def _read_dataset(sweeps: Sequence[Sweep], benchmark: Benchmark, estimates: Estimates) -> _Dataset:
-    found: dict[tuple[Run, str], _Measured] = {}
-    for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
-        for row in sweep.runs:
-            key = Run.of(benchmark, row), str(row["protocol"])
-            found.setdefault(key, _Measured(sweep, row))
-    device = device_of(row for sweep in sweeps for row in sweep.runs)
-    return _Dataset(benchmark, found, device, estimates)
+    def lacks(self, run: Run, protocol: str) -> Reason | None:
+        """Why a run cannot be compared, None where it can be."""
+        if (run, protocol) not in self.runs:
+            return Reason("missing", run.to_json())
+        status = self.runs[run, protocol][1]["status"]
+        return None if status == "ok" else Reason("excluded", run.to_json(), status)
+
+    def records_of(self, found: Sequence[_Comparison]) -> list[str]:
+        """The records of the runs that are compared."""
+        keys = {(run, c.reading.protocol) for c in found for run in c.runs}
+        return sorted({self.runs[key][1]["record"] for key in keys})
+
+    def is_exact(self, metric: str) -> bool:
+        """Whether a metric has no scatter."""
+        return self.benchmark.metric(metric).exact
 
 
 @dataclass(frozen=True)
@@ -117,10 +120,6 @@ class Reading:
     protocol: str
 
 
-def _rounded_or_none(value: float | None, digits: int) -> float | None:
-    return None if value is None else rounded(value, digits)
-
-
 @dataclass(frozen=True)
 class _Comparison:
     """One ratio that a test asks for, and what came of it; no estimate where nothing rises.
@@ -132,35 +131,23 @@ class _Comparison:
     metric: str
     runs: tuple[Run, ...]
     reading: Reading
-    estimate: float | None
-    low: float | None
-    high: float | None
     samples: int
-    holds: str
-    leans: str
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    holds: str = "undecided"
+    leans: str = "undecided"
 
     def to_json(self) -> dict[str, Any]:
+        ends = {name: getattr(self, name) for name in ("estimate", "low", "high")}
         return {
             "metric": self.metric,
             "runs": [str(run) for run in self.runs],
-            "compare": self.reading.compare,
-            "protocol": self.reading.protocol,
-            "estimate": _rounded_or_none(self.estimate, EVIDENCE_DIGITS),
-            "low": _rounded_or_none(self.low, EVIDENCE_DIGITS),
-            "high": _rounded_or_none(self.high, EVIDENCE_DIGITS),
+            **vars(self.reading),
+            **{k: None if v is None else rounded(v, EVIDENCE_DIGITS) for k, v in ends.items()},
             "n": self.samples,
             "holds": self.holds,
         }
-
-
-def _why_incomparable(dataset: _Dataset, run: Run, protocol: str) -> Reason | None:
-    """Why a run cannot be compared, None where it can be."""
-    found = dataset.runs.get((run, protocol))
-    if found is None:
-        return Reason("missing", run.to_json())
-    if found.row["status"] != "ok":
-        return Reason("excluded", run.to_json(), found.row["status"])
-    return None
 
 
 def _times(*values: Floats) -> Floats:
@@ -221,15 +208,13 @@ def _compare(
     digits: int,
 ) -> _Comparison:
     measured = [dataset.runs[run, reading.protocol] for run in runs]
-    values = [dataset.estimates.of_metric(each.sweep, each.row, metric) for each in measured]
+    values = [dataset.estimates.of_metric(*at, metric) for at in measured]
     amounts = reading.compare == "amounts"
     if amounts and not _rises(values[3], values[2]):
-        samples = min(value.count for value in values)
-        nothing = (None, None, None, samples, "undecided", "undecided")
-        return _Comparison(metric, runs, reading, *nothing)
+        return _Comparison(metric, runs, reading, min(value.count for value in values))
     found = function_of(0, _amounts if amounts else _times, values)
     low, high = found.low, found.high
-    if dataset.benchmark.metric(metric).exact:
+    if dataset.is_exact(metric):
         low = high = found.ratio
     if low is None or high is None:
         holds, room = "undecided", 1 + statistics.MARGIN
@@ -237,7 +222,7 @@ def _compare(
         leans = _judged(least, most, wanted, digits)
     else:
         holds = leans = _judged(low, high, wanted, digits)
-    return _Comparison(metric, runs, reading, found.ratio, low, high, found.samples, holds, leans)
+    return _Comparison(metric, runs, reading, found.samples, found.ratio, low, high, holds, leans)
 
 
 def _given(keys: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -285,14 +270,14 @@ def _read_claim(
     """The comparisons by each reading for which the dataset holds the runs; else what it lacks."""
     needed = sorted({run for _, runs in asked for run in runs})
     lacking = {
-        protocol: [r for run in needed if (r := _why_incomparable(dataset, run, protocol))]
+        protocol: [reason for run in needed if (reason := dataset.lacks(run, protocol))]
         for protocol in protocols
     }
     complete = [protocol for protocol in protocols if not lacking[protocol]]
     if not complete:
         reasons = min(lacking.values(), key=len)
         return {}, [reason for i, reason in enumerate(reasons) if reason not in reasons[:i]]
-    if all(dataset.benchmark.metric(metric).exact for metric, _ in asked):
+    if all(dataset.is_exact(metric) for metric, _ in asked):
         complete = complete[:1]  # the same by every protocol
     wanted, digits = wanted_range(claim), _digits(claim)
     return {
@@ -322,15 +307,10 @@ def _decide(
 
 
 def _caveats(
-    readings: Readings, source: Mapping[str, Any], benchmark: Benchmark
+    found: Sequence[_Comparison], source: Mapping[str, Any], dataset: _Dataset
 ) -> Iterator[Reason]:
     """What to know of the figures: means without samples, or published means beside medians."""
-    sampled = [
-        comparison
-        for found in readings.values()
-        for comparison in found
-        if not benchmark.metric(comparison.metric).exact
-    ]
+    sampled = [comparison for comparison in found if not dataset.is_exact(comparison.metric)]
     if not sampled:
         return
     protocols = {comparison.reading.protocol for comparison in sampled}
@@ -362,13 +342,11 @@ def _terms_compared(test: Mapping[str, Any], benchmark: Benchmark) -> Tellable:
 def _figure(found: Sequence[_Comparison], digits: int) -> Tellable:
     """A figure with its interval, or the range of several and how many lie as the claim wants."""
     if len(found) == 1:
-        low, high = (_rounded_or_none(end, digits) for end in (found[0].low, found[0].high))
-        return say(
-            "claim.figure.exact" if low == high else "claim.figure.interval",
-            ours=_printed(found[0].estimate, digits),
-            ours_low=_printed(low, digits),
-            ours_high=_printed(high, digits),
+        figure, low, high = (
+            _printed(end, digits) for end in (found[0].estimate, found[0].low, found[0].high)
         )
+        key = "claim.figure.exact" if low == high else "claim.figure.interval"
+        return say(key, ours=figure, ours_low=low, ours_high=high)
     held = sum(comparison.holds == "yes" for comparison in found)
     key = "claim.figure.range.some"
     if not any(comparison.low is not None for comparison in found):
@@ -400,14 +378,11 @@ def _by_metric(
     metrics = list(dict.fromkeys(comparison.metric for comparison in found))
     if len(metrics) == 1:
         return tell(found)
-    told = [
-        say(
-            "claim.figure.of_metric",
-            metric=Label(benchmark.metric(metric).labels),
-            figure=tell([comparison for comparison in found if comparison.metric == metric]),
-        )
-        for metric in metrics
-    ]
+    told = []
+    for metric in metrics:
+        figure = tell([comparison for comparison in found if comparison.metric == metric])
+        label = Label(benchmark.metric(metric).labels)
+        told.append(say("claim.figure.of_metric", metric=label, figure=figure))
     return Listed(told, separator)
 
 
@@ -448,9 +423,7 @@ def _told_readings(
     digits, terms = _digits(claim), len(claim["test"]["terms"])
     unit = "×" if terms > 1 else f" {claim['published']['unit']}"
     protocols = {reading.protocol for reading, _ in shown}
-
-    def figure(found: Sequence[_Comparison]) -> Tellable:
-        return _figure(found, digits)
+    figure = partial(_figure, digits=digits)
 
     def in_short(found: Sequence[_Comparison]) -> Tellable:
         return Listed([Range(*_ends(found, digits)), unit], "")
@@ -473,12 +446,10 @@ def _told_readings(
 
 def _told_range(wanted: Mapping[str, float]) -> Statement:
     """The range that a claim states."""
-    if "most" not in wanted:
-        return say("claim.wanted.least", wanted_least=Number(wanted["least"]))
-    if "least" not in wanted:
-        return say("claim.wanted.most", wanted_most=Number(wanted["most"]))
-    ends = {"wanted_least": Number(wanted["least"]), "wanted_most": Number(wanted["most"])}
-    return say("claim.wanted.between", **ends)
+    ends = {f"wanted_{end}": Number(figure) for end, figure in wanted.items()}
+    if len(ends) == 2:
+        return say("claim.wanted.between", **ends)
+    return say("claim.wanted.least" if "least" in wanted else "claim.wanted.most", **ends)
 
 
 def _told_publication(claim: Mapping[str, Any]) -> Tellable:
@@ -487,33 +458,12 @@ def _told_publication(claim: Mapping[str, Any]) -> Tellable:
         wanted: Tellable = _told_range(wanted_range(claim)) if "test" in claim else "–"
         return say("ledger.wanted", wanted=wanted)
     figure, unit = claim["published"]["figure"], claim["published"]["unit"]
-    return say(
-        "ledger.published",
-        figure=Listed(
-            [Number(figure, PUBLISHED_DIGITS), "" if unit == "ratio" else f" {unit}"], ""
-        ),
-        device=claim["device"] or say("unknown"),
-    )
-
-
-def _facts(
-    claim: Mapping[str, Any],
-    source: Mapping[str, Any],
-    verdict: str,
-    readings: Readings,
-    benchmark: Benchmark,
-) -> dict[str, Any]:
-    """The cells of the ledger; those of our figures only where there are any."""
-    facts: dict[str, Any] = {
-        "says": Label(claim["says"]),
-        "place": Label(claim["place"]),
-        "source": Label(source["title"]),
-        "published": _told_publication(claim),
-    }
-    if not readings:
-        return facts
-    compared = _terms_compared(claim["test"], benchmark)
-    return facts | {"compared": compared, **_told_readings(claim, readings, verdict, benchmark)}
+    parts: list[Tellable] = [
+        Number(figure, PUBLISHED_DIGITS),
+        "" if unit == "ratio" else f" {unit}",
+    ]
+    device = claim["device"] or say("unknown")
+    return say("ledger.published", figure=Listed(parts, ""), device=device)
 
 
 def claims(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
@@ -523,61 +473,51 @@ def claims(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
     sweeps = [sweep for sweep in sweeps if sweep.benchmark.name == benchmark.name]
     if not sweeps:
         return
-    dataset = _read_dataset(sweeps, benchmark, given.estimates)
+    dataset = _Dataset.of(sweeps, benchmark, given.estimates)
     for claim in document["claims"]:
         source = document["sources"][claim["source"]]
         verdict, readings, reasons = _decide(document, claim, dataset)
+        found = [comparison for comparisons in readings.values() for comparison in comparisons]
+        facts: dict[str, Any] = {
+            "says": Label(claim["says"]),
+            "place": Label(claim["place"]),
+            "source": Label(source["title"]),
+            "published": _told_publication(claim),
+        }
+        if readings:
+            facts["compared"] = _terms_compared(claim["test"], benchmark)
+            facts |= _told_readings(claim, readings, verdict, benchmark)
+            facts["records"] = sorted(
+                {
+                    dataset.runs[run, c.reading.protocol][1]["record"]
+                    for c in found
+                    for run in c.runs
+                }
+            )
         yield Finding(
-            kind="claim",
-            experiment=None,
-            device=dataset.device,
-            subject={"claim": claim["id"], "source": claim["source"]},
-            verdict=verdict,
-            facts=_facts(claim, source, verdict, readings, benchmark),
-            evidence=_evidence(dataset, readings),
-            reasons=[*reasons, *_caveats(readings, source, benchmark)],
-            warnings=_warnings(dataset, readings),
+            "claim",
+            None,
+            {"claim": claim["id"], "source": claim["source"]},
+            verdict,
+            facts=facts,
+            estimates=[comparison.to_json() for comparison in found],
+            reasons=[*reasons, *_caveats(found, source, dataset)],
+            warnings=_warnings(dataset, found),
         )
 
 
-def _evidence(dataset: _Dataset, readings: Readings) -> Evidence:
-    found = [comparison for comparisons in readings.values() for comparison in comparisons]
-    measured = {
-        (run, c.reading.protocol): dataset.runs[run, c.reading.protocol]
-        for c in found
-        for run in c.runs
-    }
-    is_sampled = any(not dataset.benchmark.metric(c.metric).exact for c in found)
-    table = "samples" if is_sampled else "metrics"
-    folders = sorted({each.sweep.name for each in measured.values()})
-    return Evidence(
-        table=", ".join(f"tables/{folder}/{table}.csv" for folder in folders),
-        rows={
-            "runs": sorted({str(run) for run, _ in measured}),
-            "record": sorted({each.row["record"] for each in measured.values()}),
-        },
-        method="ratio of the metric of the first run to that of the second, over that of the third "
-        "to the fourth where there are four, or where amounts are compared the first less the "
-        f"second over the third less the fourth; {INTERVALS}, exact metrics and means without "
-        "samples as they are",
-        n=min((comparison.samples for comparison in found), default=0),
-        estimates=[comparison.to_json() for comparison in found],
-    )
-
-
-def _warnings(dataset: _Dataset, readings: Readings) -> list[str]:
+def _warnings(dataset: _Dataset, found: Sequence[_Comparison]) -> list[str]:
     """The codes of the warnings on the runs compared, by the measured metrics behind theirs."""
-    found: set[str] = set()
-    for comparison in (c for comparisons in readings.values() for c in comparisons):
-        if not dataset.benchmark.metric(comparison.metric).exact:
-            rows = [dataset.runs[run, comparison.reading.protocol].row for run in comparison.runs]
+    codes: set[str] = set()
+    for comparison in found:
+        if not dataset.is_exact(comparison.metric):
+            rows = [dataset.runs[run, comparison.reading.protocol][1] for run in comparison.runs]
             measured = dataset.benchmark.measured_behind(comparison.metric)
-            found.update(warning_codes(rows, *measured), sitting_doubts([rows]))
-    return sorted(found)
+            codes.update(warning_codes(rows, *measured), sitting_doubts([rows]))
+    return sorted(codes)
 
 
 CLAIM = Kind(
-    name="claim",
     label="kind.claim",
     verdicts=(*DECIDED, "ambiguous", "inconclusive", "other_device", "not_tested"),
     of_dataset=[(MEASURED, claims)],

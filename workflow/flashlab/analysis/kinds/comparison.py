@@ -7,25 +7,24 @@ about such ratios are built and told alike (`ratio_finding`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flashlab.analysis.experiment import Sweep, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.ratios import (
-    INTERVALS,
     Ratio,
     advantages,
     exceeds_margin,
     rounded_off_margin,
     shared_verdict,
     with_verdict,
-    without_samples,
 )
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.benchmarks.model import Metric
-from flashlab.telling.values import Listed, Measured, Statement, Tellable, say, span
+from flashlab.telling.codes import by_code
+from flashlab.telling.values import Listed, Measured, Tellable, say, span
 
 VERDICTS = {"above": "better", "below": "worse", "equal": "equivalent"}
 
@@ -43,12 +42,11 @@ MESSAGES: Messages = {
     ),
     "mixed": ("comparison.mixed",),
 }
-TRENDS = {
-    "widens": "comparison.trend.widens",
-    "narrows": "comparison.trend.narrows",
-    "peaks": "comparison.trend.peaks",
-    "dips": "comparison.trend.dips",
-}
+TRENDS = by_code(
+    *("comparison.trend.widens", "comparison.trend.narrows", "comparison.trend.peaks"),
+    "comparison.trend.dips",
+)
+QUOTED_OF_TRENDS = ("symbol", "first", "last", "low", "low_at", "high", "high_at")
 CLAUSES = {
     "above": "clause.better",
     "below": "clause.worse",
@@ -64,19 +62,20 @@ def message_for(messages: Messages, verdict: str, count: int) -> str:
     return fewer[1 - count] if count < 2 and fewer else several
 
 
-def describe_range(found: Sequence[Ratio]) -> dict[str, Any]:
+def describe_range(
+    ratios: Sequence[Ratio], printed: Callable[[float], float] = rounded_off_margin
+) -> dict[str, Any]:
     """The printed range of the ratios, and where each end lies; the count alone where none is."""
-    if not found:
+    if not ratios:
         return {"count": 0}
-    lowest = min(found, key=lambda ratio: ratio.ratio)
-    highest = max(found, key=lambda ratio: ratio.ratio)
+    lowest, highest = (choose(ratios, key=lambda ratio: ratio.ratio) for choose in (min, max))
     return {
-        "first": found[0].value,
-        "last": found[-1].value,
-        "count": len(found),
-        "low": rounded_off_margin(lowest.ratio),
+        "first": ratios[0].value,
+        "last": ratios[-1].value,
+        "count": len(ratios),
+        "low": printed(lowest.ratio),
         "low_at": lowest.value,
-        "high": rounded_off_margin(highest.ratio),
+        "high": printed(highest.ratio),
         "high_at": highest.value,
     }
 
@@ -85,20 +84,15 @@ def quoted_range(facts: Mapping[str, Any], symbol: str) -> dict[str, Tellable]:
     """What statements quote of a range: its ends, `factors`, and `ratios` with where they lie."""
     if not facts["count"]:
         return {}
-    low, high = Measured(facts["low"]), Measured(facts["high"])
-    factors: Tellable = span(facts["low"], facts["high"])
-    at = {"low_at": facts["low_at"], "high_at": facts["high_at"], "symbol": symbol}
-    alike = facts["low"] == facts["high"]
-    return {
-        "first": facts["first"],
-        "last": facts["last"],
-        "low": low,
-        "high": high,
-        "low_at": facts["low_at"],
-        "high_at": facts["high_at"],
-        "factors": factors,
-        "ratios": factors if alike else say("span.at", low=low, high=high, **at),
+    ends: dict[str, Tellable] = {
+        **{name: Measured(facts[name]) for name in ("low", "high")},
+        **{name: facts[name] for name in ("low_at", "high_at")},
     }
+    factors: Tellable = span(facts["low"], facts["high"])
+    alike = facts["low"] == facts["high"]
+    ratios = factors if alike else say("span.at", symbol=symbol, **ends)
+    ends |= {name: facts[name] for name in ("first", "last")}
+    return {**ends, "factors": factors, "ratios": ratios}
 
 
 def clauses_of(found: Sequence[Ratio], about: Sequence[str], symbol: str) -> Listed:
@@ -150,47 +144,29 @@ def ratio_finding(
     kind: str,
     messages: Messages,
     pair: Sequence[Series],
-    found: Sequence[Ratio],
-    method: str,
+    ratios: Sequence[Ratio],
     subject: Mapping[str, str],
     named: Mapping[str, Tellable],
 ) -> Finding:
     """A finding on the ratios of two series; `named` is what its statement names besides."""
-    metric = pair[0].metric
-    shared = shared_verdict(found)
-    verdict, facts = VERDICTS.get(shared, shared), describe_range(found)
-    values = quoted(pair, **named)
-    values |= quoted_range(facts, pair[0].sweep.parameter.symbol)
+    quantity, symbol = pair[0].metric.quantity.name, pair[0].sweep.parameter.symbol
+    shared = shared_verdict(ratios)
+    verdict, facts = VERDICTS.get(shared, shared), describe_range(ratios)
+    values = {**quoted(pair, **named), **quoted_range(facts, symbol)}
     if verdict == "mixed":
-        values["clauses"] = clauses_of(
-            found, [metric.quantity.name], pair[0].sweep.parameter.symbol
-        )
-    told = [say(message_for(messages, verdict, len(found)), metric.quantity.name, **values)]
-    if kind == "comparison" and (trend := trend_of(found)) != "none":
-        told.append(_told_trend(trend, facts, pair[0]))
+        values["clauses"] = clauses_of(ratios, [quantity], symbol)
+    statements = [say(message_for(messages, verdict, len(ratios)), quantity, **values)]
+    if kind == "comparison" and (trend := trend_of(ratios)) != "none":
+        statements.append(say(TRENDS[trend], **{name: values[name] for name in QUOTED_OF_TRENDS}))
     return build_finding(
-        kind,
-        pair,
-        verdict,
-        statements=told,
-        facts=facts,
-        method=f"median {metric.labels['en']} {method}, {INTERVALS}",
-        n=min((ratio.samples for ratio in found), default=0),
-        estimates=[ratio.to_json() for ratio in found],
-        reasons=without_samples(found),
-        subject=subject,
+        kind, pair, verdict, statements=statements, facts=facts, ratios=ratios, subject=subject
     )
 
 
-def _told_trend(trend: str, facts: Mapping[str, Any], series: Series) -> Statement:
-    ends = {name: facts[name] for name in ("first", "last", "low_at", "high_at")}
-    return say(
-        TRENDS[trend],
-        symbol=series.sweep.parameter.symbol,
-        low=Measured(facts["low"]),
-        high=Measured(facts["high"]),
-        **ends,
-    )
+def compared_ratios(given: Given, pair: Sequence[Series]) -> list[Ratio]:
+    """How many times as good as the second of two series the first is, value by value."""
+    medians = [given.estimates.along(series) for series in pair]
+    return advantages(medians[0], medians[1], pair[0].metric.higher_is_better)
 
 
 def _compared_metrics(sweep: Sweep) -> list[Metric]:
@@ -211,23 +187,14 @@ def comparisons(sweep: Sweep, given: Given) -> Iterator[Finding]:
         return
     others = sorted(name for name in sweep.implementations if name != sweep.baseline)
     metrics = _compared_metrics(sweep)
+    baseline = {"baseline": sweep.baseline}
     for name, variant, metric in itertools.product(others, sweep.variants, metrics):
         pair = [Series(sweep, who, variant, metric) for who in (name, sweep.baseline)]
-        mine, theirs = map(given.estimates.along, pair)
-        over = "over that of" if metric.higher_is_better else "under that of"
-        yield ratio_finding(
-            "comparison",
-            MESSAGES,
-            pair,
-            advantages(mine, theirs, metric.higher_is_better),
-            f"{over} the baseline, as a factor above 1 where better",
-            {"baseline": sweep.baseline},
-            {"baseline": sweep.baseline},
-        )
+        ratios = compared_ratios(given, pair)
+        yield ratio_finding("comparison", MESSAGES, pair, ratios, baseline, baseline)
 
 
 COMPARISON = Kind(
-    name="comparison",
     label="kind.comparison",
     verdicts=("better", "worse", "equivalent", "inconclusive", "mixed"),
     of_experiment=[(COMPARED, comparisons)],

@@ -12,8 +12,6 @@ from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.settings import dataset_finding, distinct_runs, given_parameters
 from flashlab.telling.values import Label, Measured, Tellable, say
 
-METHOD = "status of each run; the gate's relative errors against its reference, and its tolerance"
-
 
 def _worst(row: Row) -> tuple[str, float] | None:
     """What was wrong by most, and its error; None where the gate found no error that is a number.
@@ -65,8 +63,6 @@ def _wrong(sweeps: Sequence[Sweep], name: str, mine: Sequence[tuple[Sweep, Row]]
         "wrong",
         subject={"implementation": name},
         statements=[told],
-        method=METHOD,
-        n=len(wrong),
         estimates=estimates,
         compared=[[row] for _, row in wrong],
         reasons=reasons,
@@ -79,21 +75,11 @@ def correctness(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
     names = sorted({row["implementation"] for _, row in runs if row["status"] == "incorrect"})
     for name in names:
         yield _wrong(sweeps, name, [pair for pair in runs if pair[1]["implementation"] == name])
-    right = [row for _, row in runs if row["status"] == "ok"]
-    if right:
-        yield dataset_finding(
-            "correctness",
-            sweeps,
-            "none",
-            subject={},
-            method=METHOD,
-            n=len(right),
-            estimates=[],
-        )
+    if right := sum(row["status"] == "ok" for _, row in runs):
+        yield Finding("correctness", None, {}, "none", facts={"checked": right})
 
 
 CORRECTNESS = Kind(
-    name="correctness",
     label="kind.correctness",
     verdicts=("wrong", "none"),
     of_dataset=[(EVERY, correctness)],

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Sweep, device_of
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.experiment import Sweep
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import say
 
-KERNELS = {
-    "counted": "counters.counted",
-    "partly": "counters.partly",
-    "uncounted": "counters.uncounted",
-}
+KERNELS = by_code("counters.counted", "counters.partly", "counters.uncounted")
 OPERATORS = {
     "counted": "counters.counted.operators",
     "partly": "counters.partly.operators",
@@ -37,26 +34,11 @@ def counted_runs(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
     count = sum(found == {"ok"} for found in statuses.values())
     failed = len(statuses) - count
     verdict = "partly" if failed else "counted" if count else "uncounted"
-    yield Finding(
-        kind="counters",
-        experiment=None,
-        device=device_of(run for sweep in sweeps for run in sweep.runs),
-        subject={},
-        verdict=verdict,
-        statements=[
-            say((OPERATORS if kinds == ["cpu"] else KERNELS)[verdict], count=count, failed=failed)
-        ],
-        evidence=Evidence(
-            table="tables/*/metrics.csv",
-            rows={},
-            method="runs with rows of counters",
-            n=count,
-        ),
-    )
+    key = (OPERATORS if kinds == ["cpu"] else KERNELS)[verdict]
+    yield Finding("counters", None, {}, verdict, [say(key, count=count, failed=failed)])
 
 
 COUNTERS = Kind(
-    name="counters",
     label="kind.counters",
     verdicts=tuple(KERNELS),
     of_dataset=[(EVERY, counted_runs)],

@@ -9,7 +9,8 @@ from typing import Any
 from flashlab.analysis.experiment import Sweep, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
-from flashlab.analysis.ratios import INTERVALS, Ratio, advantages, without_samples
+from flashlab.analysis.kinds.comparison import compared_ratios
+from flashlab.analysis.ratios import Ratio
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.telling.values import Statement, say
 
@@ -60,26 +61,20 @@ def crossovers(sweep: Sweep, given: Given) -> Iterator[Finding]:
         for variant, metric in itertools.product(sweep.variants, metrics):
             # Above 1 the first of the two is the better one.
             pair = [Series(sweep, name, variant, metric) for name in names]
-            first, second = map(given.estimates.along, pair)
-            found = advantages(first, second, metric.higher_is_better)
-            for verdict, told, facts in _verdicts(pair, found):
+            ratios, other = compared_ratios(given, pair), {"other": names[1]}
+            for verdict, statements, facts in _verdicts(pair, ratios):
                 yield build_finding(
                     "crossover",
                     pair,
                     verdict,
-                    statements=told,
+                    statements=statements,
                     facts=facts,
-                    method=f"median {metric.labels['en']} of the two, as a factor above 1 where "
-                    f"the first is better, {INTERVALS}",
-                    n=min((ratio.samples for ratio in found), default=0),
-                    estimates=[ratio.to_json() for ratio in found],
-                    reasons=without_samples(found),
-                    subject={"other": names[1]},
+                    ratios=ratios,
+                    subject=other,
                 )
 
 
 CROSSOVER = Kind(
-    name="crossover",
     label="kind.crossover",
     verdicts=("crosses", "none_in_range", "inconclusive"),
     of_experiment=[(SWEEPS, crossovers)],

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from flashlab.analysis.experiment import Row, Sweep, device_of
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.model import Benchmark, Curve
@@ -23,12 +23,6 @@ from flashlab.telling.values import Label
 
 FEWEST = 3
 """Fewest runs of the naive implementation from which a spread is estimated."""
-
-METHOD = (
-    "root mean square over the steps of the difference from the naive implementation's curve of "
-    "the same seed, against the largest such distance between any two of its curves of different "
-    "seeds; over the steps that all of these curves have"
-)
 
 Key = tuple[Any, ...]
 
@@ -111,30 +105,17 @@ def _finding(
         "distance": rounded(away),
         "spread": None if spread is None else rounded(spread),
     }
-    return Finding(
-        kind="curve",
-        experiment=sweep.name,
-        device=device_of([run]),
-        subject={
-            "implementation": run["implementation"],
-            "baseline": str(sweep.benchmark.naive),
-            "curve": curve.name,
-            "variant": dict(sweep.variant_of(run)),
-        },
-        verdict=verdict,
-        facts=facts,
-        evidence=Evidence(
-            table=f"tables/{sweep.name}/samples.csv",
-            rows={"implementation": [run["implementation"]], "metric": curve.name},
-            method=METHOD,
-            n=steps,
-            estimates=[{"value": sweep.value_of(run), "estimate": facts["distance"]}],
-        ),
-    )
+    subject = {
+        "implementation": run["implementation"],
+        "baseline": str(sweep.benchmark.naive),
+        "curve": curve.name,
+        "variant": dict(sweep.variant_of(run)),
+    }
+    estimates = [{"value": sweep.value_of(run), "estimate": facts["distance"]}]
+    return Finding("curve", sweep.name, subject, verdict, facts=facts, estimates=estimates)
 
 
 CURVE = Kind(
-    name="curve",
     label="kind.curve",
     verdicts=("within", "differs", "withheld"),
     of_dataset=[(MEASURED, curve_differences)],

@@ -10,23 +10,22 @@ from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.comparison import VERDICTS
 from flashlab.analysis.rates import operations, timed_metrics
-from flashlab.analysis.ratio_pairs import (
+from flashlab.analysis.ratios import shared_verdict
+from flashlab.analysis.settings import (
     Pair,
+    Setting,
+    factors_of,
     implementations_of,
     pair_finding,
     pairs_of,
-    shares_of,
+    settings_of,
 )
-from flashlab.analysis.ratios import shared_verdict
-from flashlab.analysis.settings import Setting, settings_of
 from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.telling.codes import by_code
 
-MESSAGES = {
-    "better": "derived_size.better",
-    "worse": "derived_size.worse",
-    "equivalent": "derived_size.equivalent",
-    "mixed": "derived_size.mixed",
-}
+MESSAGES = by_code(
+    "derived_size.better", "derived_size.worse", "derived_size.equivalent", "derived_size.mixed"
+)
 
 
 def _steps(
@@ -51,46 +50,36 @@ def _steps(
 def derived_sizes(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]:
     """For each step of a derived size: its factor in each time of each implementation."""
     benchmark, settings = sweeps[0].benchmark, settings_of(sweeps)
-    for parameter in benchmark.derived_parameters:
-        if parameter.is_variant:
-            continue
+    names, metrics = implementations_of(sweeps), timed_metrics(benchmark)
+    for parameter in (each for each in benchmark.derived_parameters if not each.is_variant):
         steps = _steps(benchmark, parameter, list(pairs_of(settings, parameter.derived_from)))
-        timed = timed_metrics(benchmark)
-        for name, metric in itertools.product(implementations_of(sweeps), timed):
-            for (low, high), of_step in steps.items():
-                mine = [
-                    (small, large)
-                    for small, large in of_step
-                    if name in small.runs
-                    and name in large.runs
-                    and operations(metric, small.parameters) == operations(metric, large.parameters)
-                ]
-                if not mine:
-                    continue
-                shares = shares_of(mine, name, metric, 1.0, given.estimates)
-                shared = shared_verdict(shares)
-                yield pair_finding(
-                    "derived_size",
-                    sweeps,
-                    mine,
-                    shares,
-                    1.0,
-                    VERDICTS.get(shared, shared),
-                    messages=MESSAGES,
-                    metric=metric,
-                    subject={
-                        "implementation": name,
-                        "parameter": parameter.name,
-                        "step": f"{low} to {high}",
-                    },
-                    named={"parameter": parameter.symbol, "from": low, "to": high},
-                    method=f"median {metric.labels['en']} at the smaller {parameter.name} over "
-                    "that at the larger, at equal operations and all else equal",
-                )
+        for name, metric, step in itertools.product(names, metrics, steps.items()):
+            (low, high), of_step = step
+            pairs = [
+                pair
+                for pair in of_step
+                if all(name in setting.runs for setting in pair)
+                and len({operations(metric, setting.parameters) for setting in pair}) == 1
+            ]
+            if not pairs:
+                continue
+            factors = factors_of(pairs, name, metric, given.estimates)
+            verdict, step_name = shared_verdict(factors), f"{low} to {high}"
+            subject = {"implementation": name, "parameter": parameter.name, "step": step_name}
+            yield pair_finding(
+                "derived_size",
+                sweeps,
+                pairs,
+                factors,
+                VERDICTS.get(verdict, verdict),
+                messages=MESSAGES,
+                metric=metric,
+                subject=subject,
+                named={"parameter": parameter.symbol, "from": low, "to": high},
+            )
 
 
 DERIVED_SIZE = Kind(
-    name="derived_size",
     label="kind.derived_size",
     verdicts=(*MESSAGES, "inconclusive"),
     of_dataset=[(CHOICES, derived_sizes)],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep, device_of
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.experiment import Row, Sweep
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 
 MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
@@ -34,10 +34,10 @@ def environments(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
         if (mine := [run for run in measured if run["implementation"] == name])
     ]
     for subject, rows in fields:
-        yield _finding(subject, rows, device_of(runs))
+        yield _finding(subject, rows)
 
 
-def _finding(subject: dict[str, str], rows: Sequence[Row], device: str) -> Finding:
+def _finding(subject: dict[str, str], rows: Sequence[Row]) -> Finding:
     records_of: dict[str, list[str]] = {}
     for row in rows:
         records_of.setdefault(row[subject["field"]] or "", []).append(row["record"])
@@ -50,24 +50,10 @@ def _finding(subject: dict[str, str], rows: Sequence[Row], device: str) -> Findi
         {"value": value} if verdict == "agrees" else {"value": value, "records": records}
         for value, records in sorted(records_of.items())
     ]
-    return Finding(
-        kind="environment",
-        experiment=None,
-        device=device,
-        subject=subject,
-        verdict=verdict,
-        evidence=Evidence(
-            table="tables/*/runs.csv",
-            rows={"column": subject["field"]},
-            method="values that the records state; an empty one is not stated",
-            n=len(rows),
-            estimates=estimates,
-        ),
-    )
+    return Finding("environment", None, subject, verdict, estimates=estimates)
 
 
 ENVIRONMENT = Kind(
-    name="environment",
     label="kind.environment",
     verdicts=("agrees", "unstated", "differs"),
     of_dataset=[(EVERY, environments)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from flashlab.analysis.experiment import TABLE_DIGITS, Row, Sweep, metrics_of
 from flashlab.analysis.finding import Finding
@@ -12,12 +12,8 @@ from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.benchmarks.model import Account
 from flashlab.runs import Run
-from flashlab.telling.values import Label, Listed, Measured, Number, say
+from flashlab.telling.values import Label, Listed, Measured, Number, Statement, say
 
-METHOD = (
-    "parts of the benchmark's exact model at the largest value at which it equals what was "
-    "measured, to the nine digits of the table; the largest size by the same model, not measured"
-)
 FULL_DIGITS = 3
 """Significant digits, rounded down, of the size at which a device is full."""
 
@@ -79,66 +75,55 @@ def _explained(series: Series, account: Account) -> tuple[list[tuple[int, Row]],
     return equal, differing
 
 
+def _statements(
+    series: Series,
+    account: Account,
+    run: Row,
+    parts: Mapping[str, float],
+    largest: str,
+    differing: Sequence[int],
+) -> Iterator[Statement]:
+    """The largest part at a run, the size that would fill the device, and where the model fails."""
+    sweep, total = series.sweep, sum(parts.values())
+    symbol, unit, value = sweep.parameter.symbol, series.metric.unit, sweep.value_of(run)
+    label = Label(account.labels[largest])
+    yield say(
+        "exact_account.explained",
+        **quoted([series], value=value, unit=unit, largest_part=label),
+        whole=Number(rounded(total, 6)),
+        part_size=Number(rounded(parts[largest], 6)),
+        share=Measured(rounded(100 * parts[largest] / total)),
+    )
+    full_at, capacity = _full_at(sweep, account, run), account.capacity(run["device_name"])
+    if full_at is not None and capacity is not None:
+        held = Number(rounded(capacity, 6))
+        yield say("exact_account.full", capacity=held, unit=unit, symbol=symbol, full_at=full_at)
+        if sweep.covaried:
+            yield say("exact_account.full.others", symbol=symbol, value=value)
+    if differing:
+        yield say("exact_account.differs", symbol=symbol, model_differs_at=Listed(differing))
+
+
 def _finding(series: Series, account: Account) -> Finding | None:
     sweep = series.sweep
     equal, differing = _explained(series, account)
     if not equal:
-        return (
-            build_finding(
-                "exact_account",
-                [series],
-                "unexplained",
-                method=METHOD,
-                n=len(differing),
-                estimates=[],
-            )
-            if differing
-            else None
-        )
+        return build_finding("exact_account", [series], "unexplained") if differing else None
     value, run = equal[-1]
-    parts = _parts(sweep, account, run) or {}
-    total = sum(parts.values())
-    ordered = sorted(parts.items(), key=lambda part: (-part[1], part[0]))
-    name, size = ordered[0]
-    symbol, unit = sweep.parameter.symbol, series.metric.unit
-    share, label = rounded(100 * size / total), Label(account.labels[name])
-    told = [
-        say(
-            "exact_account.explained",
-            **quoted([series], value=value, unit=unit, largest_part=label),
-            whole=Number(rounded(total, 6)),
-            part_size=Number(rounded(size, 6)),
-            share=Measured(share),
-        )
-    ]
-    full_at = _full_at(sweep, account, run)
-    capacity = account.capacity(run["device_name"])
-    if full_at is not None and capacity is not None:
-        held = Number(rounded(capacity, 6))
-        told.append(
-            say("exact_account.full", capacity=held, unit=unit, symbol=symbol, full_at=full_at)
-        )
-        if sweep.covaried:
-            told.append(say("exact_account.full.others", symbol=symbol, value=value))
-    if differing:
-        told.append(say("exact_account.differs", symbol=symbol, model_differs_at=Listed(differing)))
+    parts = [(at, _parts(sweep, account, row) or {}) for at, row in equal]
+    last = parts[-1][1]
+    largest = min(last, key=lambda name: (-last[name], name))
+    share = rounded(100 * last[largest] / sum(last.values()))
+    label = Label(account.labels[largest])
     return build_finding(
         "exact_account",
         [series],
         "explained",
-        statements=told,
+        statements=list(_statements(series, account, run, last, largest, differing)),
         facts={"value": value, "share": share, "largest_part": label},
-        method=METHOD,
-        n=len(equal),
         estimates=[
-            {
-                "value": at,
-                "parts": {
-                    part: rounded(amount, EVIDENCE_DIGITS)
-                    for part, amount in (_parts(sweep, account, row) or {}).items()
-                },
-            }
-            for at, row in equal
+            {"value": at, "parts": {k: rounded(v, EVIDENCE_DIGITS) for k, v in of_run.items()}}
+            for at, of_run in parts
         ],
     )
 
@@ -160,7 +145,6 @@ def _strength(finding: Finding) -> float:
 
 
 EXACT_ACCOUNT = Kind(
-    name="exact_account",
     label="kind.exact_account",
     verdicts=("explained", "unexplained"),
     of_experiment=[(SWEEPS, accounts)],

@@ -7,20 +7,15 @@ import math
 from collections.abc import Iterator
 
 from flashlab.analysis.experiment import Sweep
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rate_metrics, rates_of
-from flashlab.analysis.ratios import INTERVALS, Ratio, interval_json, rounded
+from flashlab.analysis.ratios import Ratio, interval_json, rounded
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.telling.values import Measured, say, span
 
 LEAST_JUMP = 1.5
 """Least factor between neighbours that is a jump of the rate."""
-
-METHOD = (
-    f"rate over that at the value before: beyond a factor of {LEAST_JUMP} with its whole interval, "
-    f"while that of every other implementation is within it, {INTERVALS}"
-)
 
 MESSAGES = {"rises": "jump.rises", "falls": "jump.falls"}
 
@@ -61,23 +56,16 @@ def jumps(sweep: Sweep, given: Given) -> Iterator[Finding]:
                 if not _jumps(step) or not all(map(_is_calm, others)):
                     continue
                 hits += 1
-                rest = [other.ratio for other in others]
-                verdict = "rises" if step.ratio > 1 else "falls"
+                rest = [rounded(other.ratio) for other in others]
+                verdict, jump = "rises" if step.ratio > 1 else "falls", rounded(step.ratio)
+                told = quoted([of[name].series], before=before, value=value)
+                told |= {"ratio": Measured(jump), "factors": span(min(rest), max(rest))}
                 yield build_finding(
                     "jump",
                     [of[name].series],
                     verdict,
-                    statements=[
-                        say(
-                            MESSAGES[verdict],
-                            **quoted([of[name].series], before=before, value=value),
-                            ratio=Measured(rounded(step.ratio)),
-                            factors=span(rounded(min(rest)), rounded(max(rest))),
-                        )
-                    ],
-                    facts={"ratio": rounded(step.ratio)},
-                    method=METHOD,
-                    n=min(other.samples for other in steps.values()),
+                    statements=[say(MESSAGES[verdict], **told)],
+                    facts={"ratio": jump},
                     estimates=[
                         {"implementation": key, "value": value, **interval_json(other)}
                         for key, other in steps.items()
@@ -85,19 +73,7 @@ def jumps(sweep: Sweep, given: Given) -> Iterator[Finding]:
                     values=[before, value],
                 )
     if checks > hits:
-        yield Finding(
-            kind="jump",
-            experiment=sweep.name,
-            device=sweep.device,
-            subject={},
-            verdict="none",
-            evidence=Evidence(
-                table=f"tables/{sweep.name}/samples.csv",
-                rows={"implementation": names},
-                method=METHOD,
-                n=checks,
-            ),
-        )
+        yield Finding("jump", sweep.name, {}, "none", facts={"checked": checks})
 
 
 def _strength(finding: Finding) -> float:
@@ -106,7 +82,6 @@ def _strength(finding: Finding) -> float:
 
 
 JUMP = Kind(
-    name="jump",
     label="kind.jump",
     verdicts=("rises", "falls", "none"),
     of_experiment=[(SWEEPS, jumps)],

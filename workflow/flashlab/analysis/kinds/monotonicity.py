@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
-from flashlab.analysis.ratios import INTERVALS, Ratio, ratio, rounded, without_samples
-from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.analysis.ratios import Ratio, ratio, rounded, without_samples
+from flashlab.analysis.series import Series, build_finding, each_series, quoted, told_covaried
 from flashlab.statistics import Estimate
-from flashlab.telling.values import Listed, Measured, ParameterName, Statement, say
+from flashlab.telling.values import Measured, Statement, say
 
 
 @dataclass(frozen=True)
@@ -26,38 +26,43 @@ class _Step:
     may_rise: bool
 
 
-def _steps(
-    by_value: Mapping[int, float], step: Callable[[int, int], _Step]
-) -> tuple[list[_Step], list[_Step]]:
-    """Each value against the highest of those before it, and against the lowest."""
-    values = list(by_value)
+Steps = tuple[list[_Step], list[_Step]]
+"""Each value against the highest of those before it, and against the lowest."""
+
+
+def _steps(medians: Mapping[int, Estimate], step: Callable[[int, int], _Step]) -> Steps:
+    values = list(medians)
     before = [(values[:i], value) for i, value in enumerate(values) if i]
-    return (
-        [step(max(earlier, key=by_value.__getitem__), value) for earlier, value in before],
-        [step(min(earlier, key=by_value.__getitem__), value) for earlier, value in before],
+    highest, lowest = (
+        [
+            step(choose(earlier, key=lambda at: medians[at].median), value)
+            for earlier, value in before
+        ]
+        for choose in (max, min)
     )
+    return highest, lowest
 
 
-def _sampled_steps(medians: Mapping[int, Estimate]) -> tuple[list[_Step], list[_Step]]:
+def _sampled_steps(medians: Mapping[int, Estimate]) -> Steps:
     """Steps of a sampled metric, judged by the margin."""
 
     def step(start: int, value: int) -> _Step:
-        found = ratio(value, medians[value], medians[start])
-        falls, rises = found.verdict == "below", found.verdict == "above"
-        return _Step(start, found, falls, rises, found.may_be_below, found.may_be_above)
+        change = ratio(value, medians[value], medians[start])
+        falls, rises = change.verdict == "below", change.verdict == "above"
+        return _Step(start, change, falls, rises, change.may_be_below, change.may_be_above)
 
-    return _steps({value: estimate.median for value, estimate in medians.items()}, step)
+    return _steps(medians, step)
 
 
-def _exact_steps(values: Mapping[int, float]) -> tuple[list[_Step], list[_Step]]:
+def _exact_steps(medians: Mapping[int, Estimate]) -> Steps:
     """Steps of an exact metric, judged by any digit that is printed."""
 
     def step(start: int, value: int) -> _Step:
-        found = rounded(values[value] / values[start])
-        falls, rises = found < 1, found > 1
-        return _Step(start, Ratio(value, found, found, found, 1), falls, rises, falls, rises)
+        change = rounded(medians[value].median / medians[start].median)
+        falls, rises = change < 1, change > 1
+        return _Step(start, Ratio(value, change, change, change, 1), falls, rises, falls, rises)
 
-    return _steps(values, step)
+    return _steps(medians, step)
 
 
 def _verdict(from_highest: Sequence[_Step], from_lowest: Sequence[_Step]) -> str:
@@ -70,15 +75,12 @@ def _verdict(from_highest: Sequence[_Step], from_lowest: Sequence[_Step]) -> str
 
 
 def _statements(
-    series: Series,
-    verdict: str,
-    steps: tuple[Sequence[_Step], Sequence[_Step]],
-    values: Sequence[int],
+    series: Series, verdict: str, steps: Steps, values: Sequence[int]
 ) -> Iterator[Statement]:
     """Both ways at their most, or that it is not decided; nothing of what goes one way."""
     if verdict == "monotone":
         return
-    told, covaried = quoted([series]), series.sweep.covaried
+    told = quoted([series])
     if values:
         told |= {"first": values[0], "last": values[-1]}
     if verdict == "broken":
@@ -86,19 +88,14 @@ def _statements(
         fall = min((s for s in from_highest if s.falls), key=lambda step: step.ratio.ratio)
         rise = max((s for s in from_lowest if s.rises), key=lambda step: step.ratio.ratio)
         for name, step in (("fall", fall), ("rise", rise)):
-            told |= {
-                f"{name}_from": step.start,
-                f"{name}_to": step.ratio.value,
-                f"{name}_ratio": Measured(rounded(step.ratio.ratio)),
-            }
+            told |= {f"{name}_from": step.start, f"{name}_to": step.ratio.value}
+            told |= {f"{name}_ratio": Measured(rounded(step.ratio.ratio))}
         yield say("monotonicity.broken", **told)
     elif len(values) < 2:
         yield say("monotonicity.inconclusive.missing", **told)
     else:
         yield say("monotonicity.inconclusive", **told)
-    if covaried:
-        names = [ParameterName(parameter.name) for parameter in covaried]
-        yield say("covaried", symbol=series.sweep.parameter.symbol, covaried=Listed(names))
+    yield from told_covaried(series.sweep)
 
 
 def monotonicities(sweep: Sweep, given: Given) -> Iterator[Finding]:
@@ -106,33 +103,24 @@ def monotonicities(sweep: Sweep, given: Given) -> Iterator[Finding]:
     if len(sweep.values) < 2:
         return
     for series in each_series(sweep, sweep.benchmark.compared):
-        medians, metric = given.estimates.along(series), series.metric
-        values = list(medians)
-        if metric.exact:
-            steps = _exact_steps({value: found.median for value, found in medians.items()})
-        else:
-            steps = _sampled_steps(medians)
+        medians = given.estimates.along(series)
+        steps = (_exact_steps if series.metric.exact else _sampled_steps)(medians)
         verdict = _verdict(*steps)
-        found = [step.ratio for group in steps for step in group]
         yield build_finding(
             "monotonicity",
             [series],
             verdict,
-            statements=list(_statements(series, verdict, steps, values)),
-            method="each value over the highest and over the lowest before it, "
-            + ("exact, to three digits" if metric.exact else INTERVALS),
-            n=min((ratio.samples for ratio in found), default=0),
+            statements=list(_statements(series, verdict, steps, list(medians))),
             estimates=[
                 {"against": against, "start": step.start, **step.ratio.to_json()}
                 for against, group in zip(("highest", "lowest"), steps, strict=True)
                 for step in group
             ],
-            reasons=without_samples(found),
+            reasons=without_samples(step.ratio for group in steps for step in group),
         )
 
 
 MONOTONICITY = Kind(
-    name="monotonicity",
     label="kind.monotonicity",
     verdicts=("monotone", "broken", "inconclusive"),
     of_experiment=[(SWEEPS, monotonicities)],

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from flashlab.analysis.experiment import Sweep, Variant
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.series import excluded_runs
 from flashlab.telling.values import InBrackets, Listed, Statement, Tellable, say, settings
@@ -37,28 +37,18 @@ def memory_limits(sweep: Sweep, _: Given) -> Iterator[Finding]:
         fitted = [sweep.value_of(row) for row in rows if row["status"] == "ok"]
         failed = [sweep.value_of(row) for row in rows if row["status"] == "oom"]
         yield Finding(
-            kind="out_of_memory",
-            experiment=sweep.name,
-            device=sweep.device,
-            subject={"implementation": name, "variant": dict(variant)},
-            verdict="limit_found" if failed else "none",
-            statements=[_statement(sweep, name, variant, fitted, failed)] if failed else [],
-            facts={"smallest": min(failed, default=None), "failed": failed},
-            evidence=Evidence(
-                table=f"tables/{sweep.name}/runs.csv",
-                rows={"implementation": [name], **dict(variant)},
-                method="status of each run",
-                n=len(rows),
-                estimates=[
-                    {"value": sweep.value_of(row), "estimate": row["status"]} for row in rows
-                ],
-            ),
-            reasons=excluded_runs(sweep, (row for row in rows if row["status"] != "oom")),
+            "out_of_memory",
+            sweep.name,
+            {"implementation": name, "variant": dict(variant)},
+            "limit_found" if failed else "none",
+            [_statement(sweep, name, variant, fitted, failed)] if failed else [],
+            {"smallest": min(failed, default=None), "failed": failed},
+            [{"value": sweep.value_of(row), "estimate": row["status"]} for row in rows],
+            excluded_runs(sweep, (row for row in rows if row["status"] != "oom")),
         )
 
 
 OUT_OF_MEMORY = Kind(
-    name="out_of_memory",
     label="kind.out_of_memory",
     verdicts=("limit_found", "none"),
     of_experiment=[(EXPERIMENTS, memory_limits)],

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Row, Sweep, device_of, metrics_of
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.experiment import Row, Sweep, metrics_of
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.analysis.ratios import rounded
 from flashlab.telling.values import Statement, Tellable, say
@@ -49,26 +49,10 @@ def processes(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
     counts = {row["processes"] or 1 for row in rows.values()}
     verdict = "varied" if len(counts) > 1 else "single" if counts == {1} else "repeated"
     known = [row for row in rows.values() if row["deviation"] is not None]
-    yield Finding(
-        kind="processes",
-        experiment=None,
-        device=device_of(run for sweep in sweeps for run in sweep.runs),
-        subject={},
-        verdict=verdict,
-        statements=[_statement(verdict, counts, known)],
-        evidence=Evidence(
-            table="tables/*/metrics.csv",
-            rows={"column": "deviation"},
-            method="standard deviation between processes of the logarithm of a run's median, "
-            "pooled over the runs of an implementation in an experiment unless they scatter "
-            "unequally",
-            n=len(rows),
-        ),
-    )
+    yield Finding("processes", None, {}, verdict, [_statement(verdict, counts, known)])
 
 
 PROCESSES = Kind(
-    name="processes",
     label="kind.processes",
     verdicts=("single", "repeated", "varied"),
     of_dataset=[(EVERY, processes)],

@@ -20,23 +20,21 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
-from flashlab.analysis.ratios import INTERVALS, Ratio, function_of, interval_json, rounded
+from flashlab.analysis.ratios import Ratio, function_of, interval_json, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.devices import find_device
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import Listed, Measured, Span, Statement, say, span
 
 BOUND_SHARE = 50.0
 """Least percentage of a ceiling at which a run is called bound by it; under it of both: neither."""
 
 
-MESSAGES = {
-    "compute_bound": "roofline.compute_bound",
-    "memory_bound": "roofline.memory_bound",
-    "neither": "roofline.neither",
-    "model_error": "roofline.model_error",
-}
+MESSAGES = by_code(
+    "roofline.compute_bound", "roofline.memory_bound", "roofline.neither", "roofline.model_error"
+)
 COUNTED = {
     "compute_bound": "roofline.compute_bound.counted",
     "memory_bound": "roofline.memory_bound.counted",
@@ -45,11 +43,7 @@ COUNTED = {
 }
 """The same where the bytes were counted."""
 
-STATES = {
-    "measured": "ceiling.measured",
-    "unthrottled": "ceiling.unthrottled",
-    "sustained": "ceiling.sustained",
-}
+STATES = by_code("ceiling.measured", "ceiling.unthrottled", "ceiling.sustained")
 
 
 @dataclass(frozen=True)
@@ -119,10 +113,31 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
     return found
 
 
-def _vendors_rate(device_name: str | None, dtype: str) -> float | None:
-    """The peak rate that the vendor states, in TFLOP/s."""
-    device = find_device(device_name)
-    return None if device is None else device.peak_tflops.get(dtype)
+@dataclass(frozen=True)
+class _Rate:
+    """The measured matrix-product rate of a dtype, in TFLOP/s, before it fell where it fell.
+
+    `vendor` is the peak rate that the vendor states.
+    """
+
+    dtype: str
+    state: str
+    rate: float
+    vendor: float | None
+
+    @classmethod
+    def of(cls, ceilings: Ceilings, dtype: str) -> _Rate:
+        ceiling, device = ceilings.matrix[dtype], find_device(ceilings.device_name)
+        vendor = device.peak_tflops.get(dtype) if device else None
+        return cls(dtype, ceiling.state, rounded(ceiling.rate / 1e12), vendor)
+
+    @property
+    def told(self) -> Statement:
+        """The rate that a share is of, and the one that the vendor states."""
+        rate = Measured(self.rate)
+        if self.vendor is None:
+            return say("ceiling.rate", rate=rate)
+        return say("ceiling.rate.vendor", rate=rate, vendor=Measured(self.vendor))
 
 
 def _statements(
@@ -130,8 +145,7 @@ def _statements(
     verdict: str,
     found: Sequence[_Standing],
     along: Sequence[_Standing],
-    dtype: str,
-    ceilings: Ceilings,
+    ceiling: _Rate,
 ) -> Iterator[Statement]:
     """The verdict, how it is at the other values, what the bytes are, and where none is given."""
     symbol = series.sweep.parameter.symbol
@@ -140,9 +154,9 @@ def _statements(
         **quoted([series], values=Listed([standing.value for standing in found])),
         matrix=_span(standing.matrix for standing in found),
         copy=_span(standing.copy for standing in found),
-        ceiling=say(STATES[ceilings.matrix[dtype].state]),
-        ceiling_rate=_told_rate(ceilings, dtype),
-        dtype=dtype,
+        ceiling=say(STATES[ceiling.state]),
+        ceiling_rate=ceiling.told,
+        dtype=ceiling.dtype,
     )
     if others := [standing for standing in along if standing not in found]:
         yield say(
@@ -162,29 +176,6 @@ def _span(shares: Iterable[Ratio]) -> Span:
     return span(min(printed), max(printed), "percent")
 
 
-def _told_rate(ceilings: Ceilings, dtype: str) -> Statement:
-    """The rate that a share is of, and the one that the vendor states."""
-    rate, vendor = _rate(ceilings, dtype), _vendors_rate(ceilings.device_name, dtype)
-    if vendor is None:
-        return say("ceiling.rate", rate=Measured(rate))
-    return say("ceiling.rate.vendor", rate=Measured(rate), vendor=Measured(vendor))
-
-
-def _rate(ceilings: Ceilings, dtype: str) -> float:
-    """The measured matrix-product rate, before it fell where it fell, in TFLOP/s."""
-    return rounded(ceilings.matrix[dtype].rate / 1e12)
-
-
-def _facts(found: Sequence[_Standing], dtype: str, ceilings: Ceilings) -> dict[str, Any]:
-    """The highest share of the matrix-product rate, that rate, and the vendor's."""
-    return {
-        "values": [standing.value for standing in found],
-        "matrix_high": max(rounded(standing.matrix.ratio) for standing in found),
-        "ceiling": _rate(ceilings, dtype),
-        "vendor": _vendors_rate(ceilings.device_name, dtype),
-    }
-
-
 def rooflines(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """How near each timed metric comes to the given.ceilings; a finding for each verdict.
 
@@ -201,7 +192,7 @@ def rooflines(sweep: Sweep, given: Given) -> Iterator[Finding]:
     dtypes = [row["dtype"] for row in sweep.runs if row["dtype"] in given.ceilings.matrix]
     if not dtypes:
         return
-    dtype = dtypes[0]
+    dtype, ceiling = dtypes[0], _Rate.of(given.ceilings, dtypes[0])
     drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & given.ceilings.drifted else []
     timed = [metric for metric in sweep.benchmark.measured if metric.work]
     for series in each_series(sweep, timed):
@@ -218,13 +209,13 @@ def rooflines(sweep: Sweep, given: Given) -> Iterator[Finding]:
                 "roofline",
                 [series],
                 verdict,
-                statements=list(_statements(series, verdict, found, along, dtype, given.ceilings)),
-                facts=_facts(found, dtype, given.ceilings),
-                method="operations over median time as a percentage of the measured "
-                "matrix-product rate, the bytes counted in DRAM or, where none were, the fewest "
-                f"that it is known to move over median time as one of the measured copy bandwidth, "
-                f"{INTERVALS}",
-                n=min(standing.matrix.samples for standing in found),
+                statements=list(_statements(series, verdict, found, along, ceiling)),
+                facts={
+                    "values": [standing.value for standing in found],
+                    "matrix_high": max(rounded(standing.matrix.ratio) for standing in found),
+                    "ceiling": ceiling.rate,
+                    "vendor": ceiling.vendor,
+                },
                 estimates=[standing.to_json() for standing in found],
                 reasons=[*above, *drifted],
                 each_alone=True,
@@ -232,7 +223,6 @@ def rooflines(sweep: Sweep, given: Given) -> Iterator[Finding]:
 
 
 ROOFLINE = Kind(
-    name="roofline",
     label="kind.roofline",
     verdicts=tuple(MESSAGES),
     of_experiment=[(EXPERIMENTS, rooflines)],

@@ -8,13 +8,11 @@ from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.rates import rate_metrics, rates_of
-from flashlab.analysis.ratios import INTERVALS, Ratio, rounded, without_samples
+from flashlab.analysis.ratios import Ratio, rounded, without_samples
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.telling.values import Measured, Statement, say
 
 FEWEST_SIZES = 3
-
-METHOD = f"rate at each value over the highest rate of the sweep, {INTERVALS}"
 
 
 def _verdict(found: Mapping[int, Ratio], best: int) -> tuple[str, int | None]:
@@ -58,20 +56,17 @@ def saturations(sweep: Sweep, given: Given) -> Iterator[Finding]:
         if len(rates.estimates) < FEWEST_SIZES:
             continue
         best = max(rates.estimates, key=rates.median)
-        found = {value: rates.over(value, best) for value in sorted(rates.estimates)}
-        verdict, reached = _verdict(found, best)
-        values = list(found)
-        last = found[values[-1]]
+        shares = {value: rates.over(value, best) for value in sorted(rates.estimates)}
+        verdict, reached = _verdict(shares, best)
+        first, *_, last = shares.values()
         yield build_finding(
             "saturation",
             [series],
             verdict,
             statements=list(_statements(series, verdict, reached, best, last)),
-            facts={"first": values[0], "from": reached, "share": rounded(100 * last.ratio)},
-            method=METHOD,
-            n=min(entry.samples for entry in found.values()),
-            estimates=[entry.to_json() for entry in found.values()],
-            reasons=without_samples(entry for v, entry in found.items() if v != best),
+            facts={"first": first.value, "from": reached, "share": rounded(100 * last.ratio)},
+            estimates=[share.to_json() for share in shares.values()],
+            reasons=without_samples(share for value, share in shares.items() if value != best),
         )
 
 
@@ -83,7 +78,6 @@ def _strength(finding: Finding) -> float:
 
 
 SATURATION = Kind(
-    name="saturation",
     label="kind.saturation",
     verdicts=("reached", "rising", "uneven", "falls", "inconclusive"),
     of_experiment=[(SWEEPS, saturations)],

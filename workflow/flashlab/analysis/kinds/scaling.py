@@ -17,10 +17,11 @@ import scipy.stats
 from flashlab.analysis.experiment import Sweep
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import SWEEPS, Given, Kind
-from flashlab.analysis.ratios import EVIDENCE_DIGITS, INTERVALS, Ratio, ratio, rounded
-from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio, rounded
+from flashlab.analysis.series import Series, build_finding, each_series, quoted, told_covaried
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
-from flashlab.telling.values import Listed, Measured, Number, ParameterName, Statement, say
+from flashlab.telling.codes import by_code
+from flashlab.telling.values import Listed, Measured, Number, Statement, say
 
 MIN_SIZES = 4
 MAX_BEND = 0.2
@@ -33,14 +34,10 @@ FLAT = 0.1
 """Largest exponent, in size, that is called flat where the change is within the margin, too."""
 
 
-MESSAGES = {
-    "power_law": "scaling.power_law",
-    "curved": "scaling.curved",
-    "flat": "scaling.flat",
-    "imprecise": "scaling.imprecise",
-    "covaried": "scaling.covaried",
-    "too_few_sizes": "scaling.too_few_sizes",
-}
+MESSAGES = by_code(
+    *("scaling.power_law", "scaling.curved", "scaling.flat", "scaling.imprecise"),
+    *("scaling.covaried", "scaling.too_few_sizes"),
+)
 
 
 @dataclass(frozen=True)
@@ -71,10 +68,8 @@ def _bend_interval(
     """
 
     def bend(*times: Floats) -> Floats:
-        start, stop, other_start, other_stop = times[0], times[1], times[-2], times[-1]
-        difference: Floats = (
-            np.log(other_stop / other_start) / ends[1] - np.log(stop / start) / ends[0]
-        )
+        first, second = np.log(times[1] / times[0]), np.log(times[-1] / times[-2])
+        difference: Floats = second / ends[1] - first / ends[0]
         return difference
 
     return function_interval(bend, estimates)
@@ -131,19 +126,14 @@ def _growth(by_size: Mapping[int, Estimate], exact: bool, varies_alone: bool) ->
     local = [round(value, 2) for value in local_exponents(sizes, medians)]
     if len(sizes) < MIN_SIZES:
         return _Growth("too_few_sizes", local, None)
-    shape = bends(sizes, estimates, exact)
-    if shape == "bent":
-        return _Growth("curved", local, None)
-    if shape == "unknown":
-        return _Growth("imprecise", local, None)
-    found = _, low, high = _fit(sizes, medians)
+    if (shape := bends(sizes, estimates, exact)) != "straight":
+        return _Growth({"bent": "curved", "unknown": "imprecise"}[shape], local, None)
+    fitted = _, low, high = _fit(sizes, medians)
     if round(low, 2) >= -FLAT and round(high, 2) <= FLAT and _is_level(estimates, exact):
-        return _Growth("flat", local, found)
+        return _Growth("flat", local, fitted)
     if exact and high - low > MAX_BEND:
         return _Growth("curved", local, None)
-    if high - low > 2 * MAX_BEND:
-        return _Growth("imprecise", local, found)
-    return _Growth("power_law", local, found)
+    return _Growth("imprecise" if high - low > 2 * MAX_BEND else "power_law", local, fitted)
 
 
 def _to_places(exponent: float, places: int) -> float:
@@ -164,47 +154,31 @@ def _key(growth: _Growth, sizes: Sequence[int], times: float | None) -> str:
     return MESSAGES[growth.verdict]
 
 
-def _statements(
+def _told(
     series: Series, growth: _Growth, by_size: Mapping[int, Estimate]
-) -> Iterator[Statement]:
-    """How a quantity grows, and what else varies along the sweep."""
-    sweep, sizes = series.sweep, list(by_size)
-    values, times = quoted([series], count=len(sizes)), None
+) -> tuple[list[Statement], dict[str, Any]]:
+    """How a quantity grows, and what else varies along the sweep; the same as facts."""
+    sizes, facts = list(by_size), dict[str, Any](local=growth.local)
+    values = quoted([series], count=len(sizes))
     if sizes:
         values |= {"first": sizes[0], "last": sizes[-1]}
     if len(sizes) > 1:
         medians = [found.median for found in by_size.values()]
-        times = _times(by_size)
+        facts["times"] = rounded(medians[-1] / medians[0])
         steps = [Measured(rounded(b / a)) for a, b in itertools.pairwise(medians)]
         values |= {
-            "times": Measured(times),
+            "times": Measured(facts["times"]),
             "times_size": Number(rounded(sizes[-1] / sizes[0])),
             "steps": Listed(steps),
             "local": Listed([Measured(each, 2) for each in growth.local]),
         }
     if growth.exponent:
+        ends = [_to_places(each, 2) for each in growth.exponent]
+        facts["exponent"] = ends[0]
         names = ("exponent", "exponent_low", "exponent_high")
-        ends = (Measured(_to_places(each, 2), 2) for each in growth.exponent)
-        values |= dict(zip(names, ends, strict=True))
-    yield say(_key(growth, sizes, times), **values)
-    if sweep.covaried:
-        others = [ParameterName(parameter.name) for parameter in sweep.covaried]
-        yield say("covaried", symbol=sweep.parameter.symbol, covaried=Listed(others))
-
-
-def _times(by_size: Mapping[int, Estimate]) -> float:
-    """By which factor a quantity changes in all."""
-    medians = [found.median for found in by_size.values()]
-    return rounded(medians[-1] / medians[0])
-
-
-def _facts(growth: _Growth, by_size: Mapping[int, Estimate]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"local": growth.local}
-    if len(by_size) > 1:
-        facts["times"] = _times(by_size)
-    if growth.exponent:
-        facts["exponent"] = _to_places(growth.exponent[0], 2)
-    return facts
+        values |= {name: Measured(end, 2) for name, end in zip(names, ends, strict=True)}
+    told = say(_key(growth, sizes, facts.get("times")), **values)
+    return [told, *told_covaried(series.sweep)], facts
 
 
 def _estimates(growth: _Growth, by_size: Mapping[int, Estimate]) -> list[dict[str, Any]]:
@@ -219,15 +193,6 @@ def _estimates(growth: _Growth, by_size: Mapping[int, Estimate]) -> list[dict[st
     return [*medians, {"exponent": estimate, "low": low, "high": high}]
 
 
-def _method(growth: _Growth, exact: bool) -> str:
-    if growth.verdict == "covaried":
-        return "ratios of the medians at neighbouring values"
-    return (
-        "least squares on logs of per-size medians, 95% t interval; bends of the local exponents "
-        + ("exact" if exact else f"by {INTERVALS}")
-    )
-
-
 def scalings(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """How each metric grows along the sweep, for each implementation and variant."""
     if len(sweep.values) < 2:
@@ -235,23 +200,21 @@ def scalings(sweep: Sweep, given: Given) -> Iterator[Finding]:
     for series in each_series(sweep, sweep.benchmark.compared):
         by_size, exact = given.estimates.along(series), series.metric.exact
         growth = _growth(by_size, exact, varies_alone=not sweep.covaried)
+        statements, facts = _told(series, growth, by_size)
         decided = exact or growth.verdict == "covaried"
         imprecise = not decided and any(found.quantiles is None for found in by_size.values())
         yield build_finding(
             "scaling",
             [series],
             growth.verdict,
-            statements=list(_statements(series, growth, by_size)),
-            facts=_facts(growth, by_size),
-            method=_method(growth, exact),
-            n=len(by_size),
+            statements=statements,
+            facts=facts,
             estimates=_estimates(growth, by_size),
             reasons=[Reason("no_samples")] if imprecise else [],
         )
 
 
 SCALING = Kind(
-    name="scaling",
     label="kind.scaling",
     verdicts=tuple(MESSAGES),
     of_experiment=[(SWEEPS, scalings)],

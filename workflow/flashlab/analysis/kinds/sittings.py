@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from flashlab.analysis.experiment import SITTING, Row, Sweep, device_of
-from flashlab.analysis.finding import Evidence, Finding
+from flashlab.analysis.experiment import SITTING, Row, Sweep
+from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.telling.values import Statement, Tellable, say
 
@@ -147,26 +147,12 @@ def sittings(sweeps: Sequence[Sweep], _: Given) -> Iterator[Finding]:
         }
         for number, sitting in enumerate(found, start=1)
     ]
-    yield Finding(
-        kind="sittings",
-        experiment=None,
-        device=device_of(records),
-        subject={},
-        verdict=("unknown", "one")[len(found)] if len(found) < 2 else "several",
-        statements=list(map(_statement, estimates)),
-        evidence=Evidence(
-            table="tables/*/runs.csv",
-            rows={"column": "started"},
-            method="processes on one device between two boots of the system, of which none starts "
-            "an hour or more after the one before it",
-            n=sum(len(sitting.records) for sitting in found),
-            estimates=estimates,
-        ),
-    )
+    verdict = ("unknown", "one")[len(found)] if len(found) < 2 else "several"
+    statements = list(map(_statement, estimates))
+    yield Finding("sittings", None, {}, verdict, statements, estimates=estimates)
 
 
 SITTINGS = Kind(
-    name="sittings",
     label="kind.sittings",
     verdicts=("unknown", "one", "several"),
     of_dataset=[(EVERY, sittings)],

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from flashlab.analysis.experiment import Sweep, Variant, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
-from flashlab.analysis.kinds.comparison import Messages, ratio_finding
-from flashlab.analysis.ratios import advantages
+from flashlab.analysis.kinds.comparison import Messages, compared_ratios, ratio_finding
 from flashlab.analysis.series import Series
 from flashlab.telling.values import Label
 
@@ -41,24 +40,14 @@ def variant_effects(sweep: Sweep, given: Given) -> Iterator[Finding]:
     """What switching a variant on does to each sampled metric."""
     names, metrics = sorted(sweep.implementations), metrics_of(sweep.benchmark, exact=False)
     for switched, off, on in _variant_pairs(sweep):
-        label = Label(sweep.benchmark.parameter(switched).labels)
+        named = {"switched": Label(sweep.benchmark.parameter(switched).labels)}
         for name, metric in itertools.product(names, metrics):
-            pair = [Series(sweep, name, variant, metric) for variant in (off, on)]
-            before, after = map(given.estimates.along, pair)
-            sides = ("with", "without") if metric.higher_is_better else ("without", "with")
-            yield ratio_finding(
-                "variant_effect",
-                MESSAGES,
-                pair,
-                advantages(after, before, metric.higher_is_better),
-                f"{sides[0]} {switched} over that {sides[1]}, as a factor above 1 where better",
-                {"switched": switched},
-                {"switched": label},
-            )
+            pair = [Series(sweep, name, variant, metric) for variant in (on, off)]
+            ratios, subject = compared_ratios(given, pair), {"switched": switched}
+            yield ratio_finding("variant_effect", MESSAGES, pair, ratios, subject, named)
 
 
 VARIANT_EFFECT = Kind(
-    name="variant_effect",
     label="kind.variant_effect",
     verdicts=("better", "worse", "equivalent", "inconclusive", "mixed"),
     of_experiment=[(EXPERIMENTS, variant_effects)],

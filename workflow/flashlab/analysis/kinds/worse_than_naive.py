@@ -9,15 +9,8 @@ from typing import Any
 from flashlab.analysis.experiment import Sweep, chosen_metrics
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
-from flashlab.analysis.ratios import (
-    INTERVALS,
-    advantages,
-    interval_json,
-    rounded,
-    with_verdict,
-    without_samples,
-)
-from flashlab.analysis.settings import dataset_finding, in_short, settings_of
+from flashlab.analysis.ratios import advantages, rounded, with_verdict, without_samples
+from flashlab.analysis.settings import at_settings, dataset_finding, in_short, settings_of
 from flashlab.benchmarks.model import Metric
 from flashlab.telling.values import Heading, MetricName, Statement, say, span
 
@@ -48,51 +41,39 @@ def worse_than_naive(sweeps: Sequence[Sweep], given: Given) -> Iterator[Finding]
     settings = [setting for setting in settings_of(sweeps) if naive in setting.runs]
     others = sorted({name for setting in settings for name in setting.runs} - {naive})
     for name, metric in itertools.product(others, chosen_metrics(benchmark)):
-        mine = [setting for setting in settings if name in setting.runs]
-        own, of_naive = (
-            {i: setting.estimate(given.estimates, who, metric) for i, setting in enumerate(mine)}
+        places = [setting for setting in settings if name in setting.runs]
+        medians, of_naive = (
+            {i: setting.estimate(given.estimates, who, metric) for i, setting in enumerate(places)}
             for who in (name, naive)
         )
-        found = advantages(own, of_naive, metric.higher_is_better)
-        worse = [ratio for ratio in found if ratio.verdict == "below"]
-        open_at = with_verdict(found, "inconclusive")
-        verdict = "worse" if worse else "inconclusive" if open_at else "none"
-        # Where it is worse everywhere, naming the places tells nothing.
-        places = [
-            Reason(
-                "worse", {"implementation": name, **in_short(benchmark, mine[at.value], settings)}
-            )
-            for at in (worse if len(worse) < len(found) else [])
-        ]
-        facts: dict[str, Any] = {"count": len(worse), "of": len(found)}
+        ratios = advantages(medians, of_naive, metric.higher_is_better)
+        worse = [ratio for ratio in ratios if ratio.verdict == "below"]
+        facts: dict[str, Any] = {"count": len(worse), "of": len(ratios)}
         if worse:
-            facts["low"] = rounded(min(ratio.ratio for ratio in worse))
-            facts["high"] = rounded(max(ratio.ratio for ratio in worse))
+            ends = (choose(ratio.ratio for ratio in worse) for choose in (min, max))
+            facts["low"], facts["high"] = map(rounded, ends)
+        # Where it is worse everywhere, naming the places tells nothing.
+        reasons = [
+            Reason(
+                "worse", {"implementation": name, **in_short(benchmark, places[at.value], settings)}
+            )
+            for at in (worse if len(worse) < len(ratios) else [])
+        ]
+        undecided = with_verdict(ratios, "inconclusive")
         yield dataset_finding(
             "worse_than_naive",
             sweeps,
-            verdict,
+            "worse" if worse else "inconclusive" if undecided else "none",
             subject={"implementation": name, "baseline": naive, "metric": metric.name},
             statements=[_statement(name, naive, metric, facts)] if worse else [],
             facts=facts,
-            method=f"median {metric.labels['en']} against that of the naive implementation, as a "
-            f"factor below 1 where worse, {INTERVALS}",
-            n=min(ratio.samples for ratio in found),
-            estimates=[
-                {
-                    "setting": benchmark.all_parameters(mine[ratio.value].parameters),
-                    **interval_json(ratio),
-                    "verdict": ratio.verdict,
-                }
-                for ratio in found
-            ],
-            compared=[[setting.runs[who][1] for who in (name, naive)] for setting in mine],
-            reasons=[*places, *without_samples(found)],
+            estimates=at_settings(benchmark, places, ratios),
+            compared=[[setting.runs[who][1] for who in (name, naive)] for setting in places],
+            reasons=[*reasons, *without_samples(ratios)],
         )
 
 
 WORSE_THAN_NAIVE = Kind(
-    name="worse_than_naive",
     label="kind.worse_than_naive",
     verdicts=("worse", "none", "inconclusive"),
     of_dataset=[(MEASURED, worse_than_naive)],

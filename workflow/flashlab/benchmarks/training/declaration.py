@@ -122,6 +122,16 @@ def _token_rate(parameters: Parameters, milliseconds: Any) -> Any:
     return costs.tokens(parameters) / milliseconds
 
 
+def _size(parameters: Parameters) -> list[dict[str, str]]:
+    """The model's size as nanoGPT states it, and the tokens of an iteration."""
+    millions = f"{costs.parameter_count(parameters) / 1e6:#.3g} M"
+    tokens = f"{costs.tokens(parameters):,}"
+    return [
+        {"zh_TW": f"參數量 {millions}", "en": f"{millions} parameters"},
+        {"zh_TW": f"每次迭代 {tokens} 個 token", "en": f"{tokens} tokens per iteration"},
+    ]
+
+
 # The protocol
 
 
@@ -198,6 +208,7 @@ TRAINING = Benchmark(
             {"zh_TW": "迭代", "en": "iteration"},
         ),
     ),
+    size=_size,
     measure="flashlab.benchmarks.training.measure",
     naive="Pytorch",
     gated={

@@ -1,0 +1,173 @@
+"""Plants faults, one at a time in a copy of the project, and says which the tests catch.
+
+Each fault in `faults.toml` breaks a module that decides something. One that the named tests do not
+catch is a place where nothing protects the report: write the test that it lacks. By hand, from the
+repository's root, before and after tests are removed or rewritten:
+
+    .venv/bin/python tests/faults.py                  all, a few seconds each
+    .venv/bin/python tests/faults.py ratio copies     those whose names hold one of these words
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FAULTS = Path(__file__).with_suffix(".toml")
+AT_ONCE = 2
+PYTEST = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-seed=0")
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One edit of a module that makes it wrong, and the tests that should say so.
+
+    Attributes:
+        name: what it is called on the command line.
+        breaks: what it does, in words.
+        file: the module, below ``workflow/``.
+        old: a text that stands in it once.
+        new: what takes its place.
+        tests: files and folders below ``tests/``, or single tests as pytest names them.
+    """
+
+    name: str
+    breaks: str
+    file: str
+    old: str
+    new: str
+    tests: Sequence[str]
+
+
+def read_faults() -> list[Fault]:
+    """The list, in its order."""
+    document = tomllib.loads(FAULTS.read_text(encoding="utf-8"))
+    return [Fault(name=name, **keys) for name, keys in document.items()]
+
+
+def problem_of(fault: Fault) -> str | None:
+    """Why a fault cannot be planted."""
+    path = ROOT / "workflow" / fault.file
+    if not path.is_file():
+        return f"there is no {path}"
+    if (count := path.read_text(encoding="utf-8").count(fault.old)) != 1:
+        return f"{path} holds its text {count} times instead of once"
+    files = [name.partition("::")[0] for name in fault.tests]
+    missing = [name for name in files if not (ROOT / "tests" / name).exists()]
+    return f"tests/{missing[0]} is missing" if missing else None
+
+
+def copy_project(folder: Path) -> None:
+    """The files of a clone of the working tree, compiled."""
+    folder.mkdir()
+    listed = subprocess.run(
+        ["git", "ls-files", "-coz", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    names = [name for name in map(os.fsdecode, listed.stdout.split(b"\0")) if name]
+    present = [name for name in names if ROOT.joinpath(name).exists()]
+    subprocess.run(["cp", "--parents", "-P", "--", *present, folder], cwd=ROOT, check=True)
+    subprocess.run(["git", "init", "-q", folder], check=True)  # some tests list what git knows
+    command = [sys.executable, "-m", "compileall", "-q", "workflow", "tests", "kernels"]
+    subprocess.run(command, cwd=folder, check=True)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the tests made of a fault."""
+
+    fault: Fault
+    seconds: float
+    caught_by: str | None
+    said: str
+
+
+def run_tests(
+    project: Path, temporary: str, tests: Sequence[str], *options: str
+) -> tuple[int, str]:
+    """Exit status and output of pytest, called in a copy of the project."""
+    done = subprocess.run(
+        [sys.executable, *PYTEST, *options, *tests],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(project / "workflow"), "TMPDIR": temporary},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return done.returncode, done.stdout
+
+
+def try_fault(project: Path, fault: Fault) -> Outcome:
+    """Run a fault's tests on a copy of the project that has it, until one fails."""
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fault-") as temporary:
+        folder = Path(temporary, "project")
+        subprocess.run(["cp", "-al", project, folder], check=True)
+        module = folder / "workflow" / fault.file
+        text = module.read_text(encoding="utf-8")
+        module.unlink()  # a link to the project's own
+        module.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
+        tests = [f"tests/{name}" for name in fault.tests]
+        _, printed = run_tests(folder, temporary, tests, "-x")
+    failed = FAILED.search(printed)
+    said = printed.strip().rpartition("\n")[2]
+    return Outcome(fault, time.monotonic() - begin, failed[1] if failed else None, said)
+
+
+def unsound(project: Path, outcomes: Sequence[Outcome]) -> set[str]:
+    """The tests among those that caught a fault that fail on the project without any, too."""
+    tests = sorted({each.caught_by for each in outcomes if each.caught_by})
+    with tempfile.TemporaryDirectory(prefix="fault-") as temporary:
+        _, printed = run_tests(project, temporary, tests) if tests else (0, "")
+    return set(FAILED.findall(printed))
+
+
+def main(words: Sequence[str]) -> int:
+    """Try the faults whose names hold one of these words, all without any; 1 if one is missed."""
+    faults = [f for f in read_faults() if not words or any(word in f.name for word in words)]
+    if not faults:
+        print(f"no fault has {' or '.join(words)} in its name", file=sys.stderr)
+        return 2
+    if problems := [f"{f.name}: {found}" for f in faults if (found := problem_of(f))]:
+        print(*problems, sep="\n", file=sys.stderr)
+        return 2
+    outcomes: list[Outcome] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="faults-") as temporary,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
+        project = Path(temporary, "project")
+        copy_project(project)
+        waiting = [pool.submit(try_fault, project, fault) for fault in faults]
+        for number, done in enumerate(as_completed(waiting), start=1):
+            outcome = done.result()
+            outcomes.append(outcome)
+            verdict = "caught" if outcome.caught_by else "MISSED"
+            place = f"{number:3}/{len(faults)}"
+            print(f"{place} {verdict} {outcome.seconds:4.0f} s  {outcome.fault.name}")
+            print(f"{'':8}{outcome.caught_by or outcome.said}", flush=True)
+        print("The tests that caught them, without any fault ...", flush=True)
+        wrong = unsound(project, outcomes)
+    missed = [each for each in outcomes if each.caught_by is None or each.caught_by in wrong]
+    for each in missed:
+        why = f"; {each.caught_by} fails without it, too" if each.caught_by else ""
+        print(f"missed: {each.fault.name}: {each.fault.breaks} ({each.fault.file}){why}")
+    print(f"{len(faults) - len(missed)} of {len(faults)} caught")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

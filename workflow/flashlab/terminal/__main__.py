@@ -1,0 +1,51 @@
+"""Behind ``./run report``: Snakemake, of which only what concerns the user is printed.
+
+What the call gives as configuration is checked first: of a mistake in it, Snakemake names neither
+the file nor the line.
+"""
+
+from __future__ import annotations
+
+import sys
+
+try:
+    import io
+    from collections.abc import Sequence
+    from contextlib import redirect_stderr
+
+    from snakemake import cli
+
+    from flashlab.config import ConfigError, parse_override, read_config
+except KeyboardInterrupt:
+    sys.exit(130)
+
+NOTICE = "Using workflow specific profile profiles/default "
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Call Snakemake; its exit status, 130 where it is interrupted from the keyboard."""
+    said = io.StringIO()
+    try:
+        try:
+            with redirect_stderr(said):
+                parser, options = cli.parse_args(arguments)
+        finally:
+            lines = said.getvalue().splitlines(keepends=True)
+            sys.stderr.writelines(line for line in lines if not line.startswith(NOTICE))
+        for file in options.configfile or ():
+            read_config(file)
+        for argument in options.config or ():
+            parse_override(argument)
+        return 0 if cli.args_to_api(options, parser) else 1
+    except KeyboardInterrupt:
+        return 130
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+    except Exception as error:
+        cli.print_exception(error)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.argv[0] = "snakemake"  # whose usage is printed
+    sys.exit(main(sys.argv[1:]))
