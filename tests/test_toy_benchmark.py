@@ -21,7 +21,7 @@ from flashlab.benchmarks.model import UnknownNameError
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import experiment_file
 from flashlab.report.render import write_page, write_report
-from flashlab.telling.values import Teller
+from flashlab.telling.teller import Teller
 
 
 @pytest.fixture(scope="module")

@@ -3,23 +3,29 @@
 Nothing is tuned when a program starts, so that two runs of one problem run the same code.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import IntEnum
 
 import torch
 
-HEAD_DIMS = (16, 32, 64, 128, 256)
+MAX_HEAD_DIM = 256
+"""Any multiple of 8 up to it."""
 
-TWO_CONSUMERS = (240, 24)
-"""Registers of a consumer's thread and of a producer's: what 64 K leave for two consumers."""
+SHARED_BYTES = 227 * 1024
+"""Shared memory that a program can have on Hopper."""
 
-FORWARD_REGISTERS = {
-    (1, 3): ((136, 24), 80),
-    (2, 1): (TWO_CONSUMERS, 168),
-    (2, 2): ((104, 24), 80),
-    (3, 1): ((160, 32), 128),
-}
-"""Of a consumer's thread and a producer's, and of all at launch, by consumers and programs that
-share the 64 K of a multiprocessor."""
+
+def rounded_up(n: int, multiple: int) -> int:
+    """The first multiple that is not less."""
+    return (n + multiple - 1) // multiple * multiple
+
+
+def padded(seq_len: int) -> int:
+    """How many values of lse and of Δ a head has: the Hopper kernels read whole blocks of them."""
+    return rounded_up(seq_len, 128)
+
+
+# --- Plain Triton ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -42,132 +48,123 @@ class PlainTiles:
 
 
 PLAIN = {
-    16: PlainTiles(PlainTile(128, 64, 4, 2), PlainTile(64, 64, 4, 2), PlainTile(64, 64, 4, 2)),
-    32: PlainTiles(PlainTile(128, 64, 4, 2), PlainTile(64, 64, 4, 2), PlainTile(64, 64, 4, 2)),
     64: PlainTiles(PlainTile(128, 64, 4, 2), PlainTile(64, 64, 4, 2), PlainTile(64, 64, 4, 2)),
     128: PlainTiles(PlainTile(128, 64, 8, 2), PlainTile(64, 64, 8, 1), PlainTile(32, 64, 8, 1)),
-    256: PlainTiles(PlainTile(64, 32, 8, 1), PlainTile(64, 32, 8, 1), PlainTile(32, 64, 8, 1)),
+    256: PlainTiles(PlainTile(64, 32, 8, 1), PlainTile(64, 32, 8, 1), PlainTile(32, 32, 8, 1)),
 }
-"""The plain path's tiles by head_dim; all fit 99 KB of shared memory, as smaller GPUs have."""
+"""The plain path's tiles by head_dim up to so much; all fit 99 KB of shared memory, as smaller GPUs
+have."""
 
 
-PLAIN_IN_227_KB = {
-    256: PlainTiles(PlainTile(64, 32, 8, 1), PlainTile(128, 32, 8, 2), PlainTile(32, 64, 8, 2)),
-}
-"""Better ones for GPUs with the shared memory of Hopper."""
-
-
-def plain_tiles(head_dim: int, dtype: torch.dtype, shared_memory: int) -> PlainTiles:
-    """The plain path's tiles; in float32 they are small, as they are for tests alone.
-
-    `shared_memory` is what a program can have on this GPU, in bytes.
-    """
+def plain_tiles(head_dim: int, dtype: torch.dtype) -> PlainTiles:
+    """The plain path's tiles; in float32 they are small, as they are for tests alone."""
     if dtype == torch.float32:
         tile = PlainTile(32, 32, 4, 1)
         return PlainTiles(tile, tile, tile)
-    if shared_memory >= 227 * 1024 and head_dim in PLAIN_IN_227_KB:
-        return PLAIN_IN_227_KB[head_dim]
-    return PLAIN[head_dim]
+    return next(tiles for most, tiles in PLAIN.items() if head_dim <= most)
+
+
+# --- Hopper ---------------------------------------------------------------------------------------
+
+FORWARD_REGISTERS = {(1, 3): (136, 24), (2, 1): (240, 24), (2, 2): (104, 24), (3, 1): (160, 32)}
+"""Of a consumer's thread and a producer's, by consumers and programs that share the 64 K of a
+multiprocessor."""
 
 
 @dataclass(frozen=True)
-class HopperForward:
+class Forward:
     """The Hopper forward: 64 query rows for each of the consumers, and a ring of blocks of keys.
 
-    `programs` is how many share a multiprocessor, and with it the registers.
+    `programs` share a multiprocessor, and with it the registers. Where `takes_turns`, consumers
+    issue their products one after the other.
     """
 
     consumers: int
     keys: int
-    ring: int
+    stages: int
     programs: int = 1
+    takes_turns: bool = False
 
     @property
     def registers(self) -> tuple[int, int]:
         """Registers of a thread: a consumer's and a producer's."""
-        return FORWARD_REGISTERS[self.consumers, self.programs][0]
-
-    @property
-    def max_registers(self) -> int:
-        """Registers of a thread at launch, before producer and consumers share them out."""
-        return FORWARD_REGISTERS[self.consumers, self.programs][1]
+        return FORWARD_REGISTERS[self.consumers, self.programs]
 
 
-def hopper_forward(head_dim: int, seq_len: int, causal: bool) -> HopperForward:
+def forward(head_dim: int, seq_len: int, causal: bool) -> Forward:
     """The Hopper forward's tile."""
-    if head_dim == 256:
-        return HopperForward(consumers=2, keys=64, ring=2)
+    if head_dim > 192:
+        return Forward(consumers=2, keys=64, stages=2)
+    if head_dim > 128:
+        return Forward(consumers=2, keys=96, stages=2)
+    if head_dim > 64:
+        return Forward(consumers=2, keys=128, stages=2)
     if head_dim <= 32:
-        # So little of the work is matrix products that more threads count for more than larger
-        # tiles.
-        return HopperForward(consumers=2, keys=64, ring=3, programs=2)
-    if head_dim == 64 and seq_len <= (2048 if causal else 512):
+        # So little of the work is products that more threads count for more than larger tiles: two
+        # programs took 23 to 27% less time than one (in Gluon).
+        return Forward(consumers=2, keys=64, stages=3, programs=2)
+    if seq_len <= (1024 if causal else 256):
         # A tile is done so soon that its beginning and end count, in which one consumer has
-        # nothing to overlap. Three programs fill each other's gaps.
-        return HopperForward(consumers=1, keys=64, ring=3, programs=3)
-    if causal and seq_len <= 1024:
-        # Blocks of 64 keys end at the diagonal, where those of 128 compute 64 that are masked.
-        return HopperForward(consumers=2, keys=64, ring=4)
-    if head_dim == 128:
-        return HopperForward(consumers=2, keys=128, ring=2)
-    # Three consumers have no registers to spare for a mask by N.
-    ragged = seq_len % 128 != 0 and not causal
-    return HopperForward(consumers=2 if ragged else 3, keys=128, ring=3)
+        # nothing to overlap. Three programs fill each other's gaps: 13 to 19% less time.
+        return Forward(consumers=1, keys=64, stages=3, programs=3)
+    # Taking turns is 3% faster where it is on.
+    return Forward(consumers=3, keys=128, stages=3, takes_turns=not causal and seq_len <= 2048)
+
+
+def forward_queues(seq_len: int) -> bool:
+    """Whether the forward's tiles are taken from a common counter.
+
+    With a mask they differ in work: 5 to 16% less time (d 64 to 256, N 512 to 2048); without one it
+    is up to 2% less, since programs drift apart. A sequence of one or two tiles loses 6%.
+    """
+    return seq_len > 128
+
+
+class Backward(IntEnum):
+    """Where the Hopper backward computes dQ up to head_dim 128: `MODE` of cuda/backward.cu."""
+
+    ALONE = 0
+    OWN_HEADS = 1
+    ADDED = 2
+
+
+def backward(seq_len: int, heads: int, processors: int, deterministic: bool) -> Backward:
+    """Where dQ is computed.
+
+    Args:
+        seq_len: N.
+        heads: B times the heads of K and V.
+        processors: of the GPU.
+        deterministic: whether the same bits are to come at each call.
+    """
+    # A program with all blocks of keys of a head leaves dQ in the L2 cache as long as it fits, with
+    # what else the heads of all programs have: up to N 512 at head_dim 64. That takes 22 to 33%
+    # less time at N 128 and 256.
+    if seq_len <= 128 or (seq_len <= 512 and heads >= 0.75 * processors):
+        return Backward.OWN_HEADS
+    return Backward.ALONE if deterministic else Backward.ADDED
 
 
 @dataclass(frozen=True)
-class HopperBackward:
-    """The Hopper backward's tiles.
+class BackwardTile:
+    """The Hopper backward's queries in a block, and when loads and products start in one.
 
-    `queries` is the number of queries in a block of `keys_kernel` and `ring` its buffers of Q;
-    `keys` is the number of keys in a block of `queries_kernel`, and `carry` whether its product
-    with K runs on into the next block.
+    So many, `ahead`, of the loads of lse and Δ, which are of 16 rows each, start before the wait
+    for a product; dP starts when so many registers of P, `before_dp`, are there. Together: 2%.
     """
 
-    queries: int
-    ring: int
-    keys: int
-    queries_ring: int
-    carry: bool
+    rows: int
+    ahead: int
+    before_dp: int
 
 
-HOPPER_BACKWARD = {
-    16: HopperBackward(queries=128, ring=3, keys=128, queries_ring=3, carry=True),
-    32: HopperBackward(queries=128, ring=3, keys=128, queries_ring=3, carry=True),
-    64: HopperBackward(queries=128, ring=2, keys=128, queries_ring=2, carry=True),
-    128: HopperBackward(queries=64, ring=3, keys=128, queries_ring=2, carry=False),
-    256: HopperBackward(queries=64, ring=2, keys=32, queries_ring=3, carry=True),
-}
-"""The Hopper backward's tiles by head_dim."""
-
-
-def hopper_backward(head_dim: int, seq_len: int, causal: bool) -> HopperBackward:
-    """The Hopper backward's tiles; KeyError where head_dim has none."""
-    tile = HOPPER_BACKWARD[head_dim]
-    if head_dim < 256 and seq_len % 128 and not causal:
-        # Masked by N, a block of 128 keys would take more registers than there are.
-        return replace(tile, keys=64, carry=True)
-    if head_dim == 128 and causal:
-        return replace(tile, ring=2)
-    return tile
-
-
-def reduces(head_dim: int, seq_len: int) -> bool:
-    """Whether the backward is faster where dQ is added in memory than by a second kernel."""
-    return head_dim in (64, 128) and seq_len > 1024 and seq_len % 128 == 0
-
-
-def forward_queues(head_dim: int, seq_len: int, causal: bool) -> bool:
-    """Whether the forward's tiles differ enough in work to be taken from a common counter.
-
-    The counter costs a launch that clears it, 3 µs.
-    """
-    return causal and seq_len >= (1024 if head_dim == 64 else 512)
-
-
-def backward_queues(seq_len: int, causal: bool) -> bool:
-    """Whether the backward's tiles differ enough in work to be taken from a common counter."""
-    return causal and seq_len >= 512
+def backward_tile(head_dim: int, mode: Backward) -> BackwardTile:
+    """The tile of cuda/backward.cu."""
+    if head_dim <= 64:
+        return BackwardTile(rows=128, ahead=4, before_dp=16)
+    if mode == Backward.OWN_HEADS:
+        return BackwardTile(rows=64, ahead=4, before_dp=16)
+    return BackwardTile(rows=64, ahead=2, before_dp=0)
 
 
 def heads_together(seq_len: int, heads: int, head_dim: int, tensors: int) -> int:

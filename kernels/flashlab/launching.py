@@ -1,76 +1,177 @@
 """Launches of the Hopper kernels, prepared once for each problem.
 
-Triton's own launch inspects every argument at every call, and a tensor descriptor checks itself.
-Short kernels are done before that. From call to call only the tensors' addresses change, and the
-rest follows from the problem. So a kernel is compiled and its arguments are checked once, and a
-call fills in the tensors.
+Short kernels are done in less time than it takes to check and convert arguments. From call to call
+only the tensors' addresses change, if at all, since PyTorch's allocator hands the same memory out
+again. So a problem's argument stays, and a call changes the addresses that differ.
 """
 
+import ctypes
+import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from typing import NamedTuple
 
 import torch
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-from triton.runtime.jit import JITFunction, MockTensor
+
+MAP_BYTES = 128
+"""Of what the copy engine knows of a tensor, at an address that is a multiple of 64."""
+
+FLOAT16, BFLOAT16 = 6, 9  # CU_TENSOR_MAP_DATA_TYPE_…
+SWIZZLE_128B, PROMOTE_TO_128B = 3, 2
+MAX_DYNAMIC_SHARED_MEMORY = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+class DriverError(RuntimeError):
+    """A call of the CUDA driver failed."""
+
+
+def _check(status: int, what: str) -> None:
+    if status:
+        raise DriverError(f"CUDA error {status}: {what}")
+
+
+@cache
+def _driver() -> ctypes.PyDLL:
+    """The driver. Its calls are shorter than it takes to let go of the interpreter's lock."""
+    driver = ctypes.PyDLL("libcuda.so.1")
+    pointer, unsigned, integer = ctypes.c_void_p, ctypes.c_uint, ctypes.c_int
+    driver.cuTensorMapEncodeTiled.argtypes = [
+        pointer, integer, unsigned, pointer, pointer, pointer, pointer, pointer, *[integer] * 4
+    ]  # fmt: skip
+    driver.cuTensorMapReplaceAddress.argtypes = [pointer, pointer]
+    driver.cuLaunchKernel.argtypes = [pointer, *[unsigned] * 7, pointer, pointer, pointer]
+    return driver
+
+
+_this_thread = threading.local()
+
+
+def bind(device: int) -> None:
+    """Let this thread call the driver for a GPU: autograd's threads have not called it yet."""
+    if getattr(_this_thread, "bound", False):
+        return
+    context, handle = ctypes.c_void_p(), ctypes.c_int()
+    _check(_driver().cuCtxGetCurrent(ctypes.byref(context)), "asking for the context")
+    if not context.value:
+        _check(_driver().cuDeviceGet(ctypes.byref(handle), device), f"no GPU {device}")
+        status = _driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
+        _check(status, f"the context of GPU {device}")
+        _check(_driver().cuCtxSetCurrent(context), f"the context of GPU {device}")
+    _this_thread.bound = True
 
 
 class Boxes(NamedTuple):
-    """A tensor in the boxes that the copy engine moves: sizes, strides and a box, in elements."""
+    """A tensor (B, N, H, D) in the boxes that the copy engine moves: rows of a head, 64 columns.
 
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    box: tuple[int, ...]
+    `sizes` are those of D, H, N, B, `strides` those of H, N, B in bytes.
+    """
 
-    def checked(self) -> TensorDescriptor:
-        """What Triton compiles for; AssertionError where the copy engine cannot take it."""
-        size = self.dtype.itemsize
-        rank = len(self.box)
-        layout = gl.NVMMASharedLayout(
-            swizzle_byte_width=min(128, size * self.box[-1]) if rank == 3 else 0,
-            element_bitwidth=8 * size,
-            rank=rank,
+    dtype: int
+    sizes: "ctypes.Array[ctypes.c_uint64]"
+    strides: "ctypes.Array[ctypes.c_uint64]"
+    box: "ctypes.Array[ctypes.c_uint32]"
+
+    @staticmethod
+    def of(dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int], rows: int) -> "Boxes":
+        """Boxes of so many rows; D's stride is 1, the others are multiples of 16 bytes."""
+        B, N, H, D = shape
+        b, n, h, _ = (dtype.itemsize * stride for stride in strides)
+        return Boxes(
+            FLOAT16 if dtype == torch.float16 else BFLOAT16,
+            (ctypes.c_uint64 * 4)(D, H, N, B),
+            (ctypes.c_uint64 * 3)(h, n, b),
+            (ctypes.c_uint32 * 4)(64, 1, rows, 1),
         )
-        shape, strides, box = list(self.shape), list(self.strides), list(self.box)
-        return TensorDescriptor(MockTensor(self.dtype), shape, strides, box, layout)
 
 
-class Descriptor(NamedTuple):
-    """What Triton's launcher reads of a tensor descriptor."""
-
-    base: torch.Tensor
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    padding: str = "zero"
+_ONES = (ctypes.c_uint32 * 4)(1, 1, 1, 1)
 
 
 class Launch:
-    """A kernel compiled for one problem on the current GPU, which a call gives the tensors.
+    """A kernel as it is launched, on the current stream.
 
     Args:
-        kernel: takes tensors first, then integers, then constants.
-        programs: how many are launched.
-        tensors: how the kernel takes each of its tensors, as boxes or as a pointer to a dtype.
-        integers: the arguments after the tensors.
-        constants: the compile-time arguments and the options of compilation.
+        function: of a `Module`.
+        programs: how many blocks of threads.
+        threads: in each.
+        shared_bytes: of shared memory for each.
+        device: whose current stream is meant.
     """
 
     def __init__(
-        self, kernel: JITFunction[Any], programs: int, tensors: Sequence[Boxes | torch.dtype],
-        integers: Sequence[int], **constants: Any,
-    ) -> None:  # fmt: skip
-        taken = [x.checked() if isinstance(x, Boxes) else x for x in tensors]
-        self._grid = (programs, 1, 1)
-        self._kernel = kernel.warmup(*taken, *integers, grid=self._grid, **constants)
-        self._boxes = [x if isinstance(x, Boxes) else None for x in tensors]
-        names = kernel.arg_names[len(tensors) + len(integers) :]
-        self._rest = (*integers, *(constants[name] for name in names))
+        self, function: ctypes.c_void_p, programs: int, threads: int, shared_bytes: int, device: int
+    ) -> None:
+        self._function = function
+        self._shape = (programs, 1, 1, threads, 1, 1, shared_bytes)
+        self._device = device
 
-    def __call__(self, *tensors: torch.Tensor) -> None:
-        """Launch on the current stream; every tensor at an address that is a multiple of 16."""
-        taken = [
-            x if boxes is None else Descriptor(x, boxes.shape, boxes.strides)
-            for x, boxes in zip(tensors, self._boxes, strict=True)
-        ]
-        self._kernel[self._grid](*taken, *self._rest)
+    def __call__(self, argument: int) -> None:
+        """Launch with the argument that this pointer points to."""
+        stream = torch._C._cuda_getCurrentRawStream(self._device)
+        status = _driver().cuLaunchKernel(self._function, *self._shape, stream, argument, None)
+        _check(status, "launching a kernel")
+
+
+class Arguments:
+    """The one argument of a problem's kernels: what the copy engine needs, integers, pointers.
+
+    Args:
+        boxes: how the kernels take the tensors that come first.
+        integers: what follows from the problem.
+        pointers: how many tensors come after those, as pointers.
+    """
+
+    def __init__(self, boxes: Sequence[Boxes], integers: Sequence[int], pointers: int) -> None:
+        integers_at = len(boxes) * MAP_BYTES
+        pointers_at = (integers_at + 4 * len(integers) + 7) // 8 * 8
+        self._buffer = ctypes.create_string_buffer(pointers_at + 8 * pointers + 63)
+        self._place = (ctypes.addressof(self._buffer) + 63) // 64 * 64
+        (ctypes.c_int32 * len(integers)).from_address(self._place + integers_at)[:] = integers
+        self._pointers = (ctypes.c_void_p * pointers).from_address(self._place + pointers_at)
+        self._argument = ctypes.c_void_p(self._place)
+        self._boxes = boxes
+        self._addresses: tuple[int, ...] | None = None
+        self._lock = threading.Lock()
+
+    def launch(self, launches: Sequence[Launch], *addresses: int) -> None:
+        """Launch one kernel after the other with the tensors at these addresses."""
+        # Held until the driver has copied the argument.
+        with self._lock:
+            if addresses != self._addresses:
+                self._change(addresses)
+            for launch in launches:
+                launch(ctypes.addressof(self._argument))
+
+    def _change(self, addresses: tuple[int, ...]) -> None:
+        before, self._addresses = self._addresses, None
+        for i, (dtype, sizes, strides, box) in enumerate(self._boxes):
+            place = self._place + i * MAP_BYTES
+            if before is None:
+                status = _driver().cuTensorMapEncodeTiled(
+                    place, dtype, 4, addresses[i], sizes, strides, box, _ONES, 0, SWIZZLE_128B,
+                    PROMOTE_TO_128B, 0,
+                )  # fmt: skip
+            elif before[i] != addresses[i]:
+                status = _driver().cuTensorMapReplaceAddress(place, addresses[i])
+            else:
+                continue
+            _check(status, f"tensor {i} of {[*sizes]} with strides {[*strides]}")
+        self._pointers[:] = addresses[len(self._boxes) :]
+        self._addresses = addresses
+
+
+class Module:
+    """Machine code on the current GPU."""
+
+    def __init__(self, code: bytes) -> None:
+        self._handle = ctypes.c_void_p()
+        _check(_driver().cuModuleLoadData(ctypes.byref(self._handle), code), "loading a kernel")
+
+    def function(self, name: str, shared_bytes: int) -> ctypes.c_void_p:
+        """A kernel by its name, which may have so much shared memory."""
+        found = ctypes.c_void_p()
+        status = _driver().cuModuleGetFunction(ctypes.byref(found), self._handle, name.encode())
+        _check(status, f"no kernel {name}")
+        status = _driver().cuFuncSetAttribute(found, MAX_DYNAMIC_SHARED_MEMORY, shared_bytes)
+        _check(status, f"{shared_bytes} bytes of shared memory for {name}")
+        return found

@@ -1,28 +1,24 @@
-"""Attention as a `torch.library` operator with its gradient, which torch.compile takes whole.
+"""Attention as `torch.library` operators with their gradient, which torch.compile takes whole.
 
-The kernels are chosen here: those for Hopper where the GPU is one and Triton is a version that they
-were tried with, else the plain ones.
+Q, K and V come packed in one tensor or separately. The kernels are chosen here: those in CUDA C++
+where the GPU is Hopper and NVRTC is there, else the plain ones in Triton.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
 import torch
-import triton
-from kernels.flashlab import choices, plain
-from torch.autograd.function import once_differentiable
-
-TRIED = ("3.6.0",)
-"""Triton versions that the Hopper kernels were tried with; Gluon may change with any other."""
+from kernels.flashlab import choices, compiling
 
 DTYPES = (torch.float16, torch.bfloat16)
 
-if triton.__version__ in TRIED:
-    from kernels.flashlab import hopper
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def is_hopper(device: torch.device) -> bool:
-    """Whether the GPU is of the generation that the Gluon kernels are for."""
+    """Whether the GPU is of the generation that the CUDA C++ kernels are for."""
     return torch.cuda.get_device_capability(device) == (9, 0)
 
 
@@ -30,146 +26,245 @@ def reason_for_plain(device: torch.device) -> str | None:
     """Why the plain kernels run on this GPU; None where those for Hopper do."""
     if not is_hopper(device):
         return f"the others are for Hopper, and this is {torch.cuda.get_device_name(device)}"
-    if triton.__version__ not in TRIED:
-        tried = ", ".join(TRIED)
-        mine = triton.__version__
-        return f"the kernels for Hopper were tried with Triton {tried}, and this is {mine}"
-    return None
+    return compiling.missing()
+
+
+@cache
+def _kernels(device: torch.device) -> Any:
+    """The module whose kernels run on this GPU, which does not change."""
+    if reason_for_plain(device) is None:
+        from kernels.flashlab import hopper
+
+        return hopper
+    try:
+        from kernels.flashlab import plain
+    except ModuleNotFoundError as error:
+        raise NotImplementedError(f"FlashLab's plain kernels need Triton: {error}") from error
+    return plain
 
 
 # Registered key by key: what `torch.library.custom_op` checks at each call would take half as long
 # again as all that is done here.
 _library = torch.library.Library("flashlab", "FRAGMENT")
-_library.define(
-    "attention(Tensor qkv, bool causal, bool deterministic) -> (Tensor, Tensor)",
-    tags=torch.Tag.pt2_compliant_tag,
-)
-_library.define(
-    "attention_backward(Tensor grad, Tensor qkv, Tensor out, Tensor lse, bool causal, "
+for _schema in (
+    "attention(Tensor q, Tensor k, Tensor v, bool causal, bool deterministic) -> (Tensor, Tensor)",
+    "attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, "
+    "bool causal, bool deterministic) -> (Tensor, Tensor, Tensor)",
+    "packed_attention(Tensor qkv, bool causal, bool deterministic) -> (Tensor, Tensor)",
+    "packed_attention_backward(Tensor grad, Tensor qkv, Tensor out, Tensor lse, bool causal, "
     "bool deterministic) -> Tensor",
-    tags=torch.Tag.pt2_compliant_tag,
-)
-attention_forward = torch.ops.flashlab.attention.default
-attention_backward = torch.ops.flashlab.attention_backward.default
+):
+    _library.define(_schema, tags=torch.Tag.pt2_compliant_tag)
+separate_forward = torch.ops.flashlab.attention.default
+separate_backward = torch.ops.flashlab.attention_backward.default
+packed_forward = torch.ops.flashlab.packed_attention.default
+packed_backward = torch.ops.flashlab.packed_attention_backward.default
+
+
+# --- The passes -----------------------------------------------------------------------------------
 
 
 def _forward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, deterministic: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """q (B, N, H, D), k and v (B, N, H / G, D) → O (B, N, H, D), and lse.
+
+    lse is log₂ of the row sums of exp(S), (B, H, N up to a multiple of 128), in an order of the
+    kernels' own. `deterministic` is for the gradient; the output has the same bits at each call
+    anyway.
+    """
+    out, lse = _outputs(q, *q.shape)
+    if out.numel():
+        with _on(q.device):
+            _kernels(q.device).forward(_taken(q), _taken(k), _taken(v), causal, out, lse)
+    return out, lse
+
+
+def _packed_forward(
     qkv: torch.Tensor, causal: bool, deterministic: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(B, N, 3, H, D) → O (B, N, H, D), and log₂ of the row sums of exp(S), (B H, N).
-
-    `deterministic` is for the gradient; the output has the same bits at each call anyway.
-    """
-    qkv = _aligned(qkv)
-    out, lse = _outputs(qkv)
-    with torch.cuda.device(qkv.device):
-        if _takes_hopper(qkv.device):
-            hopper.forward(qkv, causal, out, lse)
-        else:
-            plain.forward(qkv, causal, out, lse)
+    """As `_forward`, of (B, N, 3, H, D)."""
+    B, N, _, H, D = qkv.shape
+    out, lse = _outputs(qkv, B, N, H, D)
+    if out.numel():
+        with _on(qkv.device):
+            _kernels(qkv.device).packed_forward(_taken(qkv), causal, out, lse)
     return out, lse
 
 
 def _backward(
+    grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor,
+    lse: torch.Tensor, causal: bool, deterministic: bool,
+) -> Gradients:  # fmt: skip
+    """dO (B, N, H, D) → the gradients of q, k and v, each contiguous."""
+    dq, dk, dv = (_like(x) for x in (q, k, v))
+    if out.numel():
+        with _on(q.device):
+            _kernels(q.device).backward(
+                _contiguous(grad), _taken(q), _taken(k), _taken(v), _contiguous(out),
+                lse.contiguous(), causal, _is_deterministic(deterministic), dq, dk, dv,
+            )  # fmt: skip
+    return dq, dk, dv
+
+
+def _packed_backward(
     grad: torch.Tensor, qkv: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, causal: bool,
     deterministic: bool,
 ) -> torch.Tensor:  # fmt: skip
     """dO (B, N, H, D) → the gradient of qkv, (B, N, 3, H, D)."""
-    grad, qkv, out, lse = _aligned(grad), _aligned(qkv), _aligned(out), _padded(lse)
-    dqkv = torch.empty_like(qkv)
-    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
-    with torch.cuda.device(qkv.device):
-        if _takes_hopper(qkv.device):
-            hopper.backward(grad, qkv, out, lse, causal, deterministic, dqkv)
-        else:
-            plain.backward(grad, qkv, out, lse, causal, dqkv)
+    dqkv = _like(qkv)
+    if out.numel():
+        with _on(qkv.device):
+            _kernels(qkv.device).packed_backward(
+                _contiguous(grad), _taken(qkv), _contiguous(out), lse.contiguous(), causal,
+                _is_deterministic(deterministic), dqkv,
+            )  # fmt: skip
     return dqkv
 
 
-@cache
-def _takes_hopper(device: torch.device) -> bool:
-    """Whether the kernels for Hopper run on this GPU, which does not change."""
-    return reason_for_plain(device) is None
+def _is_deterministic(asked: bool) -> bool:
+    """Whether the gradient is to have the same bits at each call."""
+    return asked or torch.are_deterministic_algorithms_enabled()
 
 
-def _aligned(x: torch.Tensor) -> torch.Tensor:
-    """Contiguous, and at an address that the copy engine takes: a multiple of 16 bytes."""
+def _on(device: torch.device) -> AbstractContextManager[Any]:
+    """Make a GPU the current one where it is not."""
+    return (
+        nullcontext() if torch.cuda.current_device() == device.index else torch.cuda.device(device)
+    )
+
+
+def _taken(x: torch.Tensor) -> torch.Tensor:
+    """As the copy engine takes it: rows of D side by side, all else at multiples of 16 bytes."""
+    *strides, last = x.stride()
+    if last == 1 and x.data_ptr() % 16 == 0 and all(s > 0 and s % 8 == 0 for s in strides):
+        return x
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+def _contiguous(x: torch.Tensor) -> torch.Tensor:
+    """Contiguous, and at a multiple of 16 bytes."""
     x = x.contiguous()
     return x if x.data_ptr() % 16 == 0 else x.clone()
 
 
-def _outputs(qkv: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _like(x: torch.Tensor) -> torch.Tensor:
+    """Memory for the gradient of x."""
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _outputs(
+    like: torch.Tensor, B: int, N: int, H: int, D: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Memory for O and lse."""
-    B, N, _, H, D = qkv.shape
-    return qkv.new_empty(B, N, H, D), _row_values(B * H, N, qkv.device)
+    lse = like.new_empty(B, H, choices.padded(N), dtype=torch.float32)
+    return like.new_empty(B, N, H, D), lse
 
 
-def _row_values(rows: int, N: int, device: torch.device) -> torch.Tensor:
-    """Memory for (rows, N) float32. The copy engine wants rows at multiples of 16 bytes."""
-    padded = (N + 3) // 4 * 4
-    return torch.empty_strided((rows, N), (padded, 1), dtype=torch.float32, device=device)
-
-
-def _padded(lse: torch.Tensor) -> torch.Tensor:
-    """lse with its rows apart as `_row_values` has them, which a copy of it may have lost."""
-    if lse.stride(0) % 4 == 0 and lse.stride(1) == 1 and lse.data_ptr() % 16 == 0:
-        return lse
-    return _row_values(*lse.shape, lse.device).copy_(lse)
+# --- Their gradients ------------------------------------------------------------------------------
 
 
 class _Attention(torch.autograd.Function):
-    """The operator with its gradient."""
+    """The operator of separate tensors with its gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool,
+        deterministic: bool,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        with torch._C._AutoDispatchBelowAutograd():
+            out, lse = separate_forward(q, k, v, causal, deterministic)
+        _keep(ctx, causal, deterministic, (q, k, v), out, lse)
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor | None) -> tuple[Any, ...]:
+        gradients = separate_backward(grad, *ctx.saved_tensors, ctx.causal, ctx.deterministic)
+        return *gradients, None, None
+
+
+class _PackedAttention(torch.autograd.Function):
+    """The operator of one packed tensor with its gradient."""
 
     @staticmethod
     def forward(
         ctx: Any, qkv: torch.Tensor, causal: bool, deterministic: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
         with torch._C._AutoDispatchBelowAutograd():
-            out, lse = attention_forward(qkv, causal, deterministic)
-        ctx.causal, ctx.deterministic = causal, deterministic
-        ctx.mark_non_differentiable(lse)
-        ctx.set_materialize_grads(False)  # or lse would get a gradient of zeros
-        ctx.save_for_backward(qkv, out, lse)
+            out, lse = packed_forward(qkv, causal, deterministic)
+        _keep(ctx, causal, deterministic, (qkv,), out, lse)
         return out, lse
 
     @staticmethod
-    @once_differentiable
-    def backward(
-        ctx: Any, grad: torch.Tensor, _: torch.Tensor | None
-    ) -> tuple[torch.Tensor, None, None]:
-        qkv, out, lse = ctx.saved_tensors
-        dqkv = attention_backward(grad, qkv, out, lse, ctx.causal, ctx.deterministic)
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor | None) -> tuple[Any, ...]:
+        dqkv = packed_backward(grad, *ctx.saved_tensors, ctx.causal, ctx.deterministic)
         return dqkv, None, None
+
+
+def _keep(
+    ctx: Any, causal: bool, deterministic: bool, inputs: tuple[torch.Tensor, ...],
+    out: torch.Tensor, lse: torch.Tensor,
+) -> None:  # fmt: skip
+    """What a gradient needs."""
+    ctx.causal, ctx.deterministic = causal, deterministic
+    ctx.mark_non_differentiable(lse)
+    ctx.set_materialize_grads(False)  # or lse would get a gradient of zeros
+    ctx.save_for_backward(*inputs, out, lse)
 
 
 # torch.compile takes the operators whole. Where it has given up a function and calls them from
 # there, it would otherwise go on to compile what is in them.
-for name, key, function in (
+_implementations: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("attention", "CUDA", _forward),
     ("attention", "Autograd", _Attention.apply),
     ("attention_backward", "CUDA", _backward),
-):
-    _library.impl(name, torch.compiler.disable(function), key)
+    ("packed_attention", "CUDA", _packed_forward),
+    ("packed_attention", "Autograd", _PackedAttention.apply),
+    ("packed_attention_backward", "CUDA", _packed_backward),
+)
+for _name, _key, _function in _implementations:
+    _library.impl(_name, torch.compiler.disable(_function), _key)
 
 
 @torch.library.register_fake("flashlab::attention", lib=_library)
+def _(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, deterministic: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _outputs(q, *q.shape)
+
+
+@torch.library.register_fake("flashlab::packed_attention", lib=_library)
 def _(qkv: torch.Tensor, causal: bool, deterministic: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    return _outputs(qkv)
+    B, N, _, H, D = qkv.shape
+    return _outputs(qkv, B, N, H, D)
 
 
 @torch.library.register_fake("flashlab::attention_backward", lib=_library)
 def _(
+    grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor,
+    lse: torch.Tensor, causal: bool, deterministic: bool,
+) -> Gradients:  # fmt: skip
+    return _like(q), _like(k), _like(v)
+
+
+@torch.library.register_fake("flashlab::packed_attention_backward", lib=_library)
+def _(
     grad: torch.Tensor, qkv: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, causal: bool,
     deterministic: bool,
 ) -> torch.Tensor:  # fmt: skip
-    return torch.empty_like(qkv, memory_format=torch.contiguous_format)
+    return _like(qkv)
+
+
+# --- What others call -----------------------------------------------------------------------------
 
 
 def attention(qkv: torch.Tensor, causal: bool, deterministic: bool = False) -> torch.Tensor:
     """softmax(Q Kᵀ / √D) V of a packed tensor.
 
     Args:
-        qkv: (B, N, 3, H, D) on a GPU, float16 or bfloat16; D 16, 32, 64, 128 or 256, any N.
+        qkv: (B, N, 3, H, D) on a GPU, float16 or bfloat16; D a multiple of 8 up to 256, any N.
         causal: whether position t is kept from seeing positions after t.
         deterministic: whether the gradient is to have the same bits at each call, whatever that
             costs in time; torch.use_deterministic_algorithms(True) asks for it too.
@@ -179,12 +274,56 @@ def attention(qkv: torch.Tensor, causal: bool, deterministic: bool = False) -> t
 
     Raises:
         NotImplementedError: another dtype or head_dim, or no GPU.
+        ValueError: qkv has another shape.
     """
-    if not qkv.is_cuda:
+    _refuse(qkv)
+    if qkv.ndim != 5 or qkv.shape[2] != 3:
+        raise ValueError(f"qkv must be (B, N, 3, H, D), not {tuple(qkv.shape)}")
+    return packed_forward(qkv, causal, deterministic)[0]
+
+
+def separate_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, deterministic: bool = False
+) -> torch.Tensor:
+    """softmax(Q Kᵀ / √D) V of three tensors, which may be views of others.
+
+    Args:
+        q: (B, N, H, D), as `attention` takes qkv.
+        k, v: (B, N, H / G, D): G heads of q share one of k and v, head h has number h // G.
+        causal, deterministic: as for `attention`.
+
+    Returns:
+        (B, N, H, D); NotImplementedError as for `attention`, ValueError where shapes, dtypes or
+        devices do not fit together.
+    """
+    _refuse(q)
+    if not _fit(q, k, v):
+        shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v))
+        raise ValueError(f"q must be (B, N, H, D), k and v (B, N, H / G, D), not {shapes}")
+    if not (q.dtype == k.dtype == v.dtype and q.device == k.device == v.device):
+        raise ValueError("q, k and v must have one dtype and be on one device")
+    return separate_forward(q, k, v, causal, deterministic)[0]
+
+
+def _fit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
+    """Whether the shapes are those of one attention."""
+    if not q.ndim == k.ndim == 4 or k.shape != v.shape:
+        return False
+    heads, kv_heads = q.shape[2], k.shape[2]
+    shared = 0 < kv_heads < heads and heads % kv_heads == 0
+    return (*q.shape[:2], q.shape[3]) == (*k.shape[:2], k.shape[3]) and (
+        heads == kv_heads or shared
+    )
+
+
+def _refuse(x: torch.Tensor) -> None:
+    """NotImplementedError where there is no kernel."""
+    if not x.is_cuda:
         raise NotImplementedError("FlashLab's kernels need a GPU; this tensor is on the CPU")
-    if qkv.dtype not in DTYPES:
-        raise NotImplementedError(f"FlashLab computes in float16 and bfloat16, not in {qkv.dtype}")
-    if qkv.shape[-1] not in choices.HEAD_DIMS:
-        known = ", ".join(map(str, choices.HEAD_DIMS))
-        raise NotImplementedError(f"head_dim {qkv.shape[-1]}: FlashLab has kernels for {known}")
-    return attention_forward(qkv, causal, deterministic)[0]
+    if x.dtype not in DTYPES:
+        raise NotImplementedError(f"FlashLab computes in float16 and bfloat16, not in {x.dtype}")
+    if x.shape[-1] % 8 or not 0 < x.shape[-1] <= choices.MAX_HEAD_DIM:
+        raise NotImplementedError(
+            f"head_dim {x.shape[-1]}: FlashLab has kernels for multiples of 8 up to "
+            f"{choices.MAX_HEAD_DIM}"
+        )

@@ -15,7 +15,8 @@ from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import Given, Kind
 from flashlab.analysis.registry import findings_schema
 from flashlab.benchmarks.model import Benchmark
-from flashlab.telling.values import Measured, Number, Teller, Value, from_json, to_json
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import Measured, Number, Value, from_json, to_json
 
 LANGUAGES = ("zh_TW", "en")
 NO_CLAIMS: Mapping[str, Any] = {"benchmark": "attention", "sources": {}, "claims": []}

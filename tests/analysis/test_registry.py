@@ -13,7 +13,7 @@ from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.registry import KINDS, findings_schema
 from flashlab.files import json_text
 from flashlab.telling.codes import VERDICTS
-from flashlab.telling.values import Teller
+from flashlab.telling.teller import Teller
 from schemas import COMMAND, FILE
 
 

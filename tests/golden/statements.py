@@ -31,7 +31,8 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.report.statements import MOST_NAMED, NAMING, REASONS, told_reasons
 from flashlab.telling.codes import STATUSES, VERDICTS, WARNINGS
-from flashlab.telling.values import Statement, Teller, Value, in_turn, say
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import Statement, Value, in_turn, say
 
 NAIVE = (30, 60, 120, 240)
 SLOW = (300, 600, 1200, 2400)

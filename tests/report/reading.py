@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report.document import Cell, Row
-from flashlab.telling.values import Tellable, Teller
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import Tellable
 
 TELLERS = {language: Teller(language, ATTENTION) for language in ("zh_TW", "en")}
 

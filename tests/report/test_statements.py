@@ -11,7 +11,7 @@ from flashlab.analysis.finding import Reason
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report import statements
 from flashlab.report.statements import MOST_NAMED, number_figures, told_reasons
-from flashlab.telling.values import Teller
+from flashlab.telling.teller import Teller
 
 RUN = {"implementation": "Pytorch", "causal": False, "seq_len": 512}
 WHOLE = {**RUN, "batch_size": 16, "num_heads": 32, "emb_dim": 2048}

@@ -9,9 +9,10 @@ import pytest
 
 from flashlab import statistics
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.telling import values as teller
+from flashlab.telling import teller
 from flashlab.telling.catalogs import MissingMessageError, messages
-from flashlab.telling.values import Measured, Teller, say
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import Measured, say
 
 ALL = {
     "said": "{low} in general",

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.telling.teller import Teller
 from flashlab.telling.values import (
     KINDS,
     SPANS,
@@ -31,7 +32,6 @@ from flashlab.telling.values import (
     Span,
     Statement,
     Tellable,
-    Teller,
     Value,
     Within,
     clauses,

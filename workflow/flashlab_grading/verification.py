@@ -53,7 +53,7 @@ def _one_message(what: str) -> Iterator[None]:
     """UnsoundPdfError in place of whatever data that somebody has altered makes a stage raise."""
     try:
         yield
-    except UnsoundPdfError:
+    except (UnsoundPdfError, ModuleNotFoundError):  # a missing library is no fault of the data
         raise
     except AttachmentError as error:
         raise UnsoundPdfError(str(error)) from error

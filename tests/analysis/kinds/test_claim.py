@@ -10,7 +10,7 @@ from analysis.deriving import Plant, claims_document, derived
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kinds.claim import CLAIM, wanted_range
 from flashlab.plan.published import CLAIMS, read_claims
-from flashlab.telling.values import Teller
+from flashlab.telling.teller import Teller
 
 AT = {"batch_size": 2, "num_heads": 4, "emb_dim": 64, "causal": False}
 RATIO = {

@@ -22,13 +22,13 @@ from flashlab.report.document import Cell, Link
 from flashlab.telling.catalogs import messages
 from flashlab.telling.codes import STATUSES
 from flashlab.telling.glyphs import legible, legible_plan
+from flashlab.telling.teller import Teller
 from flashlab.telling.values import (
     Label,
     Listed,
     Measured,
     Number,
     Tellable,
-    Teller,
     heading,
     say,
     settings,

@@ -18,7 +18,8 @@ from markupsafe import Markup
 from flashlab.report.document import FigureEntry, Report
 from flashlab.report.inline_svg import FigureLanguages, FigureStyles, inline
 from flashlab.telling.catalogs import messages
-from flashlab.telling.values import Tellable, Teller, Value, say
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import Tellable, Value, say
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}

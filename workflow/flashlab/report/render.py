@@ -33,7 +33,8 @@ from flashlab.report.document import Front, Report
 from flashlab.report.front import shortened
 from flashlab.report.page import LANGUAGE_TAGS, Page
 from flashlab.report.typography import typeset
-from flashlab.telling.values import Tellable, Teller, say
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import Tellable, say
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 NO_SYSTEM_FONTS = TEMPLATES / "fonts" / "fonts.conf"

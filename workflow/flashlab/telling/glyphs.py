@@ -93,9 +93,9 @@ def legible_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
     def in_all(texts: Mapping[str, str], place: str) -> dict[str, str]:
         return {name: legible(text, f"{place}.{name}") for name, text in texts.items()}
 
+    title = in_all(plan["title"], f"experiment {plan['name']}: title")
     entries = [
         {**entry, "label": in_all(entry["label"], f"kernel {entry['name']}: LABEL")}
         for entry in plan["implementations"]
     ]
-    title = in_all(plan["title"], f"experiment {plan['name']}: title")
     return {**plan, "title": title, "implementations": entries}

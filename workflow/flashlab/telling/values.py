@@ -1,6 +1,6 @@
 """What is told: statements, and the typed values that they quote, free of any language.
 
-A value knows how it is printed; a `Teller` lends it a language, and the messages of the catalogs.
+A value knows how it is printed; a `Narrator` lends it a language and messages.
 Whatever a finding or a report holds as text is `Tellable`: a text that is the same in every
 language, a whole number, or one of the values below.
 """
@@ -10,17 +10,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
-from babel import Locale
-from babel.numbers import NumberPattern, parse_pattern
-
-from flashlab import statistics
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter
-from flashlab.telling.catalogs import message, messages
 
 LEAST_DIGITS = 3
 """The fewest significant digits of a measured number, as in 4.00: it was rounded to these."""
@@ -28,66 +22,27 @@ LEAST_DIGITS = 3
 SHORT_DIGITS = 2
 
 
-@cache
-def _pattern(places: int) -> NumberPattern:
-    """All digits, and at least so many places after the point."""
-    return parse_pattern("#,##0." + "0" * places + "#" * 12)
+class Narrator(Protocol):
+    """What a value needs to be printed: a language, its messages, and the benchmark's words."""
 
-
-@cache
-def _locale(language: str) -> Locale:
-    return Locale.parse(language)
-
-
-class Teller:
-    """Tells in a language; of a benchmark, in its own words where the catalogs hold any.
-
-    Every message may quote ``{margin}``, such as 5%.
-    """
-
-    def __init__(self, language: str, benchmark: Benchmark | None = None) -> None:
-        self.language = language
-        self._benchmark = benchmark
-        self._known = messages(language, "report")
-        self._margin = f"{100 * statistics.MARGIN:g}%"
+    @property
+    def language(self) -> str:
+        """The language's code, such as ``zh_TW``."""
 
     def tell(self, told: Tellable) -> str:
-        """A value in words; a text, or a whole number, as it is."""
-        return told.printed(self) if isinstance(told, Value) else str(told)
-
-    def text(
-        self, key: str, about: Sequence[str] = (), values: Mapping[str, Tellable] | None = None
-    ) -> str:
-        """The most special message for a key, with what it quotes.
-
-        For something x that it is about, the order is ``<benchmark>.x.<key>``, ``x.<key>``,
-        ``<benchmark>.<key>``, ``<key>``. MissingMessageError if a catalog has none of them.
-        """
-        special = next((name for name in self._special(key, about) if name in self._known), key)
-        quoted = {name: self.tell(value) for name, value in (values or {}).items()}
-        found = message(self.language, "report", special)
-        return found.format_map({"margin": self._margin, **quoted})
-
-    def _special(self, key: str, about: Sequence[str]) -> Iterator[str]:
-        benchmark = "" if self._benchmark is None else self._benchmark.name
-        for name in about:
-            yield f"{benchmark}.{name}.{key}"
-            yield f"{name}.{key}"
-        yield f"{benchmark}.{key}"
+        """A value in words."""
 
     def number(self, value: float, places: int) -> str:
         """A number with at least so many places after the point, and all of its digits."""
-        return str(_pattern(places).apply(value, _locale(self.language)))
+
+    def text(self, key: str, about: Sequence[str], values: Mapping[str, Tellable]) -> str:
+        """The most special message for a key, with what it quotes."""
 
     def parameter(self, name: str) -> Parameter:
         """A parameter of the benchmark that is told about."""
-        assert self._benchmark is not None
-        return self._benchmark.parameter(name)
 
     def metric(self, name: str) -> Metric:
         """A metric of the benchmark that is told about."""
-        assert self._benchmark is not None
-        return self._benchmark.metric(name)
 
 
 @dataclass(frozen=True)
@@ -95,7 +50,7 @@ class Value(ABC):
     """Something that is told."""
 
     @abstractmethod
-    def printed(self, teller: Teller) -> str:
+    def printed(self, narrator: Narrator) -> str:
         """The value as a language prints it."""
 
 
@@ -114,8 +69,8 @@ class Statement(Value):
     values: Mapping[str, Tellable] = field(default_factory=dict)
     about: Sequence[str] = ()
 
-    def printed(self, teller: Teller) -> str:
-        return teller.text(self.key, self.about, self.values)
+    def printed(self, narrator: Narrator) -> str:
+        return narrator.text(self.key, self.about, self.values)
 
 
 def say(key: str, *about: str, **values: Tellable) -> Statement:
@@ -129,8 +84,8 @@ class Label(Value):
 
     texts: Mapping[str, str]
 
-    def printed(self, teller: Teller) -> str:
-        return self.texts[teller.language]
+    def printed(self, narrator: Narrator) -> str:
+        return self.texts[narrator.language]
 
 
 @dataclass(frozen=True)
@@ -139,8 +94,8 @@ class Heading(Value):
 
     of: Tellable
 
-    def printed(self, teller: Teller) -> str:
-        text = teller.tell(self.of)
+    def printed(self, narrator: Narrator) -> str:
+        text = narrator.tell(self.of)
         return text[:1].upper() + text[1:]
 
 
@@ -155,8 +110,8 @@ class Within(Value):
 
     of: Tellable
 
-    def printed(self, teller: Teller) -> str:
-        text = teller.tell(self.of)
+    def printed(self, narrator: Narrator) -> str:
+        text = narrator.tell(self.of)
         return text[:1].lower() + text[1:]
 
 
@@ -170,11 +125,11 @@ class Listed(Value):
     items: Sequence[Tellable]
     separator: str = "list.separator"
 
-    def printed(self, teller: Teller) -> str:
+    def printed(self, narrator: Narrator) -> str:
         if not self.items and self.separator == "list.separator":
-            return teller.text("none", (), {})
-        between = teller.text(self.separator, (), {}) if self.separator else ""
-        return between.join(map(teller.tell, self.items))
+            return narrator.text("none", (), {})
+        between = narrator.text(self.separator, (), {}) if self.separator else ""
+        return between.join(map(narrator.tell, self.items))
 
 
 @dataclass(frozen=True)
@@ -183,9 +138,9 @@ class Sentences(Value):
 
     items: Sequence[Tellable]
 
-    def printed(self, teller: Teller) -> str:
-        between = "" if teller.language == "zh_TW" else " "
-        return between.join(map(teller.tell, self.items))
+    def printed(self, narrator: Narrator) -> str:
+        between = "" if narrator.language == "zh_TW" else " "
+        return between.join(map(narrator.tell, self.items))
 
 
 def in_turn(items: Iterable[Tellable]) -> Tellable:
@@ -209,11 +164,11 @@ class Number(Value):
     value: float | None
     digits: int | None = None
 
-    def printed(self, teller: Teller) -> str:
+    def printed(self, narrator: Narrator) -> str:
         if self.value is None:
             return "–"
         value = self.value if self.digits is None else float(f"{self.value:.{self.digits}g}")
-        return teller.number(value, 0)
+        return narrator.number(value, 0)
 
 
 @dataclass(frozen=True)
@@ -223,12 +178,12 @@ class Measured(Value):
     value: float
     places: int | None = None
 
-    def printed(self, teller: Teller) -> str:
+    def printed(self, narrator: Narrator) -> str:
         places = self.places
         if places is None:
             magnitude = math.floor(math.log10(abs(self.value))) if self.value else 0
             places = max(0, LEAST_DIGITS - 1 - magnitude)
-        return teller.number(self.value, places)
+        return narrator.number(self.value, places)
 
 
 @dataclass(frozen=True)
@@ -237,7 +192,7 @@ class Short(Value):
 
     value: float
 
-    def printed(self, teller: Teller) -> str:
+    def printed(self, narrator: Narrator) -> str:
         return self.text
 
     @property
@@ -265,8 +220,8 @@ class Range(Value):
     low: Tellable
     high: Tellable
 
-    def printed(self, teller: Teller) -> str:
-        low, high = teller.tell(self.low), teller.tell(self.high)
+    def printed(self, narrator: Narrator) -> str:
+        low, high = narrator.tell(self.low), narrator.tell(self.high)
         return low if low == high else f"{low}–{high}"
 
 
@@ -290,10 +245,10 @@ class Span(Value):
     high: Tellable
     unit: str
 
-    def printed(self, teller: Teller) -> str:
+    def printed(self, narrator: Narrator) -> str:
         one, several = SPANS[self.unit]
-        low, high = teller.tell(self.low), teller.tell(self.high)
-        return teller.text(one if low == high else several, (), {"low": low, "high": high})
+        low, high = narrator.tell(self.low), narrator.tell(self.high)
+        return narrator.text(one if low == high else several, (), {"low": low, "high": high})
 
 
 def span(low: float, high: float, unit: str = "times") -> Span:
@@ -311,10 +266,10 @@ class Setting(Value):
     parameter: str
     values: Sequence[Any]
 
-    def printed(self, teller: Teller) -> str:
-        parameter = teller.parameter(self.parameter)
+    def printed(self, narrator: Narrator) -> str:
+        parameter = narrator.parameter(self.parameter)
         if parameter.words:
-            return " / ".join(parameter.words[value][teller.language] for value in self.values)
+            return " / ".join(parameter.words[value][narrator.language] for value in self.values)
         return f"{parameter.symbol} = {' / '.join(map(str, self.values))}"
 
 
@@ -341,9 +296,9 @@ class ParameterName(Value):
 
     parameter: str
 
-    def printed(self, teller: Teller) -> str:
-        parameter = teller.parameter(self.parameter)
-        return f"{parameter.labels[teller.language]} {parameter.symbol}"
+    def printed(self, narrator: Narrator) -> str:
+        parameter = narrator.parameter(self.parameter)
+        return f"{parameter.labels[narrator.language]} {parameter.symbol}"
 
 
 @dataclass(frozen=True)
@@ -356,9 +311,9 @@ class MetricName(Value):
     metric: str
     part: bool = False
 
-    def printed(self, teller: Teller) -> str:
-        metric = teller.metric(self.metric)
-        return ((self.part and metric.part) or metric.labels)[teller.language]
+    def printed(self, narrator: Narrator) -> str:
+        metric = narrator.metric(self.metric)
+        return ((self.part and metric.part) or metric.labels)[narrator.language]
 
 
 @dataclass(frozen=True)
@@ -367,10 +322,10 @@ class InBrackets(Value):
 
     settings: Sequence[Tellable]
 
-    def printed(self, teller: Teller) -> str:
+    def printed(self, narrator: Narrator) -> str:
         if not self.settings:
             return ""
-        return teller.text("variant", (), {"settings": Listed(self.settings)})
+        return narrator.text("variant", (), {"settings": Listed(self.settings)})
 
 
 @dataclass(frozen=True)
@@ -380,10 +335,10 @@ class Run(Value):
     name: str
     settings: Sequence[Tellable]
 
-    def printed(self, teller: Teller) -> str:
+    def printed(self, narrator: Narrator) -> str:
         if not self.settings:
             return self.name
-        return f"{self.name} [{teller.tell(Listed(self.settings))}]".strip()
+        return f"{self.name} [{narrator.tell(Listed(self.settings))}]".strip()
 
 
 # As JSON

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from flashlab.analysis.ratio_pairs import pairs_of
-
-from flashlab.analysis.settings import Setting
+from flashlab.analysis.settings import Setting, pairs_of
 
 
 def setting(dtype: str, **parameters: int | bool) -> Setting:

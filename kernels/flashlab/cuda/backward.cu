@@ -1,0 +1,517 @@
+// The backward pass on Hopper: dQ, dK and dV from dO, in one kernel.
+//
+// With P = exp(S − lse), dP = dO Vᵀ and Δ = rowsum(O ∘ dO), which is what softmax takes away again:
+//
+//     dV = Pᵀ dO,  dS = P ∘ (dP − Δ),  dK = dSᵀ Q / √D,  dQ = dS K / √D.
+//
+// A block of 128 keys stays while blocks of ROWS queries go by. The first warpgroup loads; two have
+// 64 keys each, and compute Pᵀ, dSᵀ, dV and dK; the last has dQ, for which it takes the dS of both.
+// It sums a block's dQ up over the blocks of keys in memory, in one of two ways, by MODE:
+//
+// - OWN: a program has all blocks of keys of a head, one after the other, and with them all that
+//   is added to its dQ. So the sum stays in the L2 cache, needs no zeros before and no pass after,
+//   and comes out the same at each call. Δ is computed on the way.
+// - ADDED: a program has one block of keys at a time, and all add to one dQ in memory, in whatever
+//   order. `prepare` computes Δ and writes the zeros, `finish` rounds dQ.
+// - ALONE: no dQ; queries.cu has computed it, and Δ.
+//
+// B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
+
+constexpr int ALONE = 0, OWN_HEADS = 1, ADDED = 2;
+constexpr bool OWN = MODE == OWN_HEADS;
+constexpr int KEYS = 128;
+constexpr int K_STAGES = D <= 64 ? 2 : 1;
+constexpr bool SWAPPED = ROWS == 128;  // dQᵀ = Kᵀ dSᵀ in place of dQ = dS K
+constexpr int DQ_PARTS = SWAPPED ? ROWS / 64 : CHUNKS;  // of 64 queries (SWAPPED) or columns
+static_assert(!SWAPPED || D <= 64, "the columns of dQ are the rows of one product");
+
+struct Sizes {
+  int B, N, H, heads;  // of keys and values: B * H / G
+  int group;           // G
+  int blocks;          // of queries: ⌈N / ROWS⌉
+  int together;        // heads side by side, where the longest tiles come first
+  int padded;          // N up to a multiple of 128
+};
+
+struct Arguments {
+  TensorMap q, k, v, out, dout, dq, dk, dv;
+  Sizes sizes;
+  const Half* o_at;   // (B, N, H, D), where ADDED
+  const Half* do_at;  // (B, N, H, D), where ADDED
+  const float* lse;   // (B, H, padded) by `place_of`, of base 2
+  float* delta;       // so too, unless OWN
+  Four* sums;         // dQ so far, a block's as threads hold it
+  int* counter;       // of tiles, unless OWN
+};
+
+// --- Shared memory ------------------------------------------------------------------------------
+
+constexpr u32 CHUNK_OF_KEYS = KEYS * 128, CHUNK_OF_ROWS = ROWS * 128;
+constexpr u32 KEYS_BYTES = CHUNKS * CHUNK_OF_KEYS, ROWS_BYTES = CHUNKS * CHUNK_OF_ROWS;
+constexpr u32 DS_BYTES = ROWS / 64 * CHUNK_OF_KEYS, STAGE_BYTES = CHUNKS * 64 * 128;
+constexpr u32 K = 0;
+constexpr u32 V = K + K_STAGES * KEYS_BYTES;
+constexpr u32 Q = V + KEYS_BYTES;
+constexpr u32 DO = Q + 2 * ROWS_BYTES;
+constexpr u32 DS = DO + 2 * ROWS_BYTES;  // dSᵀ
+constexpr u32 STAGE = DS + (MODE == ALONE ? 0 : 2 * DS_BYTES);   // dK or dV of a warpgroup on their way out
+constexpr u32 DQ_STAGE = STAGE + 2 * STAGE_BYTES;
+constexpr u32 BARRIERS = DQ_STAGE + (OWN ? ROWS_BYTES : 0);
+constexpr u32 K_FULL = BARRIERS, K_EMPTY = K_FULL + 16, V_FULL = K_EMPTY + 16, V_EMPTY = V_FULL + 16;
+constexpr u32 Q_FULL = V_EMPTY + 16, Q_EMPTY = Q_FULL + 16, DO_FULL = Q_EMPTY + 16, DO_EMPTY = DO_FULL + 16;
+constexpr u32 DS_FULL = DO_EMPTY + 16, DS_EMPTY = DS_FULL + 16, O_FULL = DS_EMPTY + 16, STATS_FULL = O_FULL + 16;
+constexpr u32 TILE_FULL = STATS_FULL + 16, TILE_EMPTY = TILE_FULL + 16, TILES = TILE_EMPTY + 16;
+constexpr u32 STATS = BARRIERS + 256;  // lse and Δ: of a head and two blocks where OWN, else a ring
+constexpr u32 STATS_BYTES = ROWS * 4;
+
+// --- Who does what, in which order --------------------------------------------------------------
+
+// A head of K and V, and the blocks of keys of it that are taken one after the other.
+struct Tile {
+  int b, head, first_keys, end_keys;
+};
+
+__device__ inline int group_of(const Sizes& z) { return GROUPED ? z.group : 1; }
+
+__device__ inline int key_blocks(const Sizes& z) { return (z.N + KEYS - 1) / KEYS; }
+
+__device__ inline int tiles_of(const Sizes& z) { return OWN ? z.heads : z.heads * key_blocks(z); }
+
+__device__ inline Tile tile_at(int tile, const Sizes& z) {
+  int heads = z.H / group_of(z), end = key_blocks(z);
+  if (OWN) return {tile / heads, tile % heads, 0, end};
+  auto [bh, block] = block_at(tile, end, z.together);
+  return {bh / heads, bh % heads, block, block + 1};
+}
+
+// The blocks of queries that see a block of keys, for each head of the group.
+struct Queries {
+  int start, left, rest, g, m;
+
+  __device__ Queries(int keys, const Sizes& z) {
+    start = CAUSAL ? keys * (KEYS / ROWS) : 0;
+    left = (z.blocks - start) * group_of(z);
+    rest = z.blocks - start;
+    g = 0;
+    // Without a mask each block of keys begins elsewhere, so that they add to dQ at different places.
+    m = CAUSAL || OWN ? start : keys * (KEYS / ROWS);
+  }
+
+  __device__ void next(const Sizes& z) {
+    left--;
+    if (++m == z.blocks) m = start;
+    if (GROUPED && --rest == 0) g++, rest = z.blocks - start;
+  }
+};
+
+// The next tile. OWN, tiles are alike and go round; else the producer takes them from a counter.
+__device__ inline int next_tile(const Arguments& a, Turn<2>& turn, int before, bool produces) {
+  if (OWN) return before < 0 ? blockIdx.x : before + gridDim.x;
+  return take_number(a.counter, tiles_of(a.sizes), turn, TILE_FULL, TILE_EMPTY, TILES, produces);
+}
+
+// --- Loads --------------------------------------------------------------------------------------
+
+// How many blocks of lse and Δ are in shared memory where OWN: those of a head, and two more, since
+// the next head's first two come while the last two of this one are read.
+__device__ inline int stats_blocks(const Sizes& z) { return z.blocks * group_of(z) + 2; }
+
+// One thread: K and V of each block of keys, and the queries with dO that go by.
+__device__ inline void produce(const Arguments& a) {
+  const Sizes& z = a.sizes;
+  constexpr u32 MORE = OWN ? 0 : STATS_BYTES;
+  Turn<2> turn, i, d, o;
+  Turn<K_STAGES> k;
+  Turn<1> v;
+  int slot = 0;  // of lse and Δ where OWN
+  for (int number = -1;;) {
+    number = next_tile(a, turn, number, true);
+    if (number >= tiles_of(z)) return;
+    Tile tile = tile_at(number, z);
+    for (int keys = tile.first_keys; keys < tile.end_keys; keys++, k.next(), v.next()) {
+      bool first = true;
+      for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next(), first = false) {
+        int h = tile.head * group_of(z) + q.g, n = q.m * ROWS;
+        long stats = (long)(tile.b * z.H + h) * z.padded + n;
+        if (first) {
+          k.wait_empty(K_EMPTY);
+          arrive_expecting(k.barrier(K_FULL), KEYS_BYTES);
+          load_tile(a.k, k.barrier(K_FULL), k.buffer(K, KEYS_BYTES), CHUNK_OF_KEYS, tile.b, tile.head, keys * KEYS);
+        }
+        i.wait_empty(Q_EMPTY);
+        arrive_expecting(i.barrier(Q_FULL), ROWS_BYTES + MORE);
+        load_tile(a.q, i.barrier(Q_FULL), i.buffer(Q, ROWS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
+        if (!OWN) load_values(a.lse + stats, i.barrier(Q_FULL), i.buffer(STATS, STATS_BYTES), STATS_BYTES);
+        if (first) {
+          v.wait_empty(V_EMPTY);
+          arrive_expecting(v.barrier(V_FULL), KEYS_BYTES);
+          load_tile(a.v, v.barrier(V_FULL), v.buffer(V, KEYS_BYTES), CHUNK_OF_KEYS, tile.b, tile.head, keys * KEYS);
+        }
+        d.wait_empty(DO_EMPTY);
+        arrive_expecting(d.barrier(DO_FULL), ROWS_BYTES + MORE);
+        load_tile(a.dout, d.barrier(DO_FULL), d.buffer(DO, ROWS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
+        if (!OWN) load_values(a.delta + stats, d.barrier(DO_FULL), d.buffer(STATS + 2 * STATS_BYTES, STATS_BYTES), STATS_BYTES);
+        if (OWN && keys == 0) {  // O takes the place of dS, which cannot be there before Δ
+          d.wait_empty(DS_EMPTY);
+          arrive_expecting(o.barrier(O_FULL), ROWS_BYTES + STATS_BYTES);
+          load_tile(a.out, o.barrier(O_FULL), d.buffer(DS, DS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
+          load_values(a.lse + stats, o.barrier(O_FULL), shared_memory() + STATS + slot * STATS_BYTES, STATS_BYTES);
+          slot = slot + 1 == stats_blocks(z) ? 0 : slot + 1;
+          o.next();
+        }
+      }
+    }
+  }
+}
+
+constexpr int HELPERS = 3;  // warps
+
+// Where OWN: Δ of each block of queries when it goes by for the first time, from O and dO in shared
+// memory; with lse it stays there for the other blocks of keys.
+__device__ inline void sum_rows(const Arguments& a, int helper) {
+  const Sizes& z = a.sizes;
+  int lane = threadIdx.x % 32, warp = helper / 32, column = lane % 8;
+  int capacity = stats_blocks(z), slot = 0;
+  Turn<2> turn, d, o, stats;
+  for (int number = -1;;) {
+    number = next_tile(a, turn, number, false);
+    if (number >= tiles_of(z)) return;
+    Tile tile = tile_at(number, z);
+    for (int keys = tile.first_keys; keys < tile.end_keys; keys++) {
+      for (Queries q(keys, z); q.left > 0; q.next(z), d.next()) {
+        if (keys > 0) {
+          d.wait_full(DO_FULL);
+          d.release(DO_EMPTY);
+          continue;
+        }
+        u32 delta = shared_memory() + STATS + (capacity + slot) * STATS_BYTES;
+        slot = slot + 1 == capacity ? 0 : slot + 1;
+        d.wait_full(DO_FULL);
+        o.wait_full(O_FULL);
+#pragma unroll 1
+        for (int row = 4 * warp + lane / 8; row < ROWS; row += 4 * HELPERS) {
+          u32 at = row * 128 + 16 * (column ^ row % 8);
+          float sum = 0;
+#pragma unroll
+          for (int c = 0; c < CHUNKS; c++) {
+            sum += dot(load_words(d.buffer(DS, DS_BYTES) + c * CHUNK_OF_ROWS + at),
+                       load_words(d.buffer(DO, ROWS_BYTES) + c * CHUNK_OF_ROWS + at));
+          }
+          sum = sum_of_eight_lanes(sum);
+          if (column == 0) store_word(delta + place_of(0, row, 0) * 4, bits(sum));
+        }
+        d.release(DO_EMPTY);
+        stats.release(STATS_FULL);
+        stats.next(), o.next();
+      }
+    }
+  }
+}
+
+// --- Two warpgroups: P, dS, dK and dV -----------------------------------------------------------
+
+// Loads of shared memory wait long behind what the products read, so that the first start before
+// the wait for a product. There are no registers for more.
+template <bool FIRST>
+__device__ inline void load_stats(Four (&values)[ROWS / 16], u32 from) {
+#pragma unroll
+  for (int n = FIRST ? 0 : AHEAD * 16; n < (FIRST ? AHEAD * 16 : ROWS); n += 16) values[n / 16] = load_four(from + n * 4);
+}
+
+// Which block of lse and Δ a block of queries has where OWN, of those from `base` on.
+__device__ inline int stats_slot(const Queries& q, int base, const Sizes& z) {
+  int slot = base + q.g * z.blocks + q.m;
+  return slot >= stats_blocks(z) ? slot - stats_blocks(z) : slot;
+}
+
+// A warpgroup's 64 rows of dK or dV on their way to memory.
+__device__ inline void store_rows(const TensorMap& map, const float (&x)[D / 2], float scale, int c, int b, int head,
+                                  int n) {
+  u32 stage = shared_memory() + STAGE + c * STAGE_BYTES;
+  if (threadIdx.x % 128 == 0) wait_stores_read();
+  sync_warpgroup(1 + c);
+  stage_rows(stage, x, scale, scale);
+  fence_shared();
+  sync_warpgroup(1 + c);
+  if (threadIdx.x % 128 == 0) store_tile(map, stage, b, head, n);
+}
+
+// Warpgroup c: keys 64 c to 64 c + 63 of each block.
+__device__ inline void keep_keys(const Arguments& a, int c) {
+  const Sizes& z = a.sizes;
+  int lane = threadIdx.x % 32, row = 64 * c + threadIdx.x % 128 / 32 * 16;
+  u32 to_ds = shared_memory() + DS + (row + lane % 16) * 128 + 16 * (lane / 16 ^ lane % 8);
+  u32 from_stats = shared_memory() + STATS + lane % 4 * 16;
+  int capacity = OWN ? stats_blocks(z) : 0, base = 0;
+  Turn<2> turn, i, d, stats;
+  Turn<K_STAGES> ring_k;
+  Turn<1> ring_v;
+  for (int number = -1;;) {
+    number = next_tile(a, turn, number, false);
+    if (number >= tiles_of(z)) break;
+    Tile tile = tile_at(number, z);
+    for (int keys = tile.first_keys; keys < tile.end_keys; keys++, ring_k.next(), ring_v.next()) {
+      u32 k = ring_k.buffer(K, KEYS_BYTES) + c * 64 * 128, v = ring_v.buffer(V, KEYS_BYTES) + c * 64 * 128;
+      float dk[D / 2] = {}, dv[D / 2] = {};  // (64, D)
+      ring_k.wait_full(K_FULL);
+      ring_v.wait_full(V_FULL);
+      for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next()) {
+        float scores[ROWS / 2], dp[ROWS / 2];
+        Four lse[ROWS / 16], delta[ROWS / 16];
+        u32 dout = d.buffer(DO, ROWS_BYTES), queries = i.buffer(Q, ROWS_BYTES);
+        u32 lse_at = from_stats + (OWN ? stats_slot(q, base, z) : i.slot) * STATS_BYTES;
+        u32 delta_at = OWN ? lse_at + capacity * STATS_BYTES : from_stats + (2 + d.slot) * STATS_BYTES;
+        i.wait_full(Q_FULL);
+        begin_products();
+        multiply_rows(scores, k, CHUNK_OF_KEYS, queries);  // Sᵀ (64, ROWS)
+        commit_products();
+        if (OWN && keys == 0) {
+          stats.wait_full(STATS_FULL);
+          stats.next();
+        }
+        d.wait_full(DO_FULL);
+        load_stats<true>(lse, lse_at);
+        wait_products<0>();
+        hold(scores);
+        if (CAUSAL && q.m * ROWS < (keys + 1) * KEYS || RAGGED && (keys + 1) * KEYS > z.N)
+          hide_queries(scores, keys * KEYS + row + lane / 4, q.m * ROWS, z.N);
+        load_stats<false>(lse, lse_at);
+        u32 p[ROWS / 4];  // Pᵀ (64, ROWS) in 16 bits
+#pragma unroll
+        for (int n = 0; n < ROWS; n += 16) exponentials(p + n / 4, scores + n / 2, lse[n / 16]);
+        // dP, which reads V, is to start only when so many of P are there: a sign of theirs, which is
+        // 0, says where V is. Else ptxas starts it at once, and has not the registers for what follows.
+        u32 signs = 0;
+#pragma unroll
+        for (int n = 0; n < BEFORE_DP; n++) signs |= p[n];
+        begin_products();
+        multiply_rows(dp, v + (signs >> 31), CHUNK_OF_KEYS, dout);  // dPᵀ (64, ROWS)
+        commit_products();
+        begin_products();
+        multiply_columns(dv, p, dout);
+        commit_products();
+        load_stats<true>(delta, delta_at);
+        wait_products<1>();
+        hold(dp);
+        load_stats<false>(delta, delta_at);
+        // P again from its 16 bits: to keep it in 32 beside dP would take too many registers.
+        u32 ds[ROWS / 4];  // dSᵀ (64, ROWS) in 16 bits
+#pragma unroll
+        for (int n = 0; n < ROWS; n += 16) {
+          const float* x = dp + n / 2;
+          const u32* y = p + n / 4;
+          Four t = delta[n / 16];
+          ds[n / 4] = pack(lower(y[0]) * (x[0] - t.x), upper(y[0]) * (x[1] - t.y));
+          ds[n / 4 + 1] = pack(lower(y[1]) * (x[2] - t.x), upper(y[1]) * (x[3] - t.y));
+          ds[n / 4 + 2] = pack(lower(y[2]) * (x[4] - t.z), upper(y[2]) * (x[5] - t.w));
+          ds[n / 4 + 3] = pack(lower(y[3]) * (x[6] - t.z), upper(y[3]) * (x[7] - t.w));
+        }
+        begin_products();
+        multiply_columns(dk, ds, queries);  // dK (64, D); before dS leaves, which takes its time
+        commit_products();
+        if (MODE != ALONE) {
+          d.wait_empty(DS_EMPTY);
+#pragma unroll
+          for (int n = 0; n < ROWS; n += 16) {
+            u32 to = to_ds + d.slot * DS_BYTES + n / 64 * CHUNK_OF_KEYS;
+            store_matrices(to ^ n % 64 * 2, ds[n / 4], ds[n / 4 + 1], ds[n / 4 + 2], ds[n / 4 + 3]);
+          }
+          fence_shared();
+          d.release(DS_FULL);
+        }
+        wait_products<1>();
+        d.release(DO_EMPTY);
+        wait_products<0>();
+        i.release(Q_EMPTY);
+      }
+      hold(dv);
+      hold(dk);
+      ring_v.release(V_EMPTY);
+      ring_k.release(K_EMPTY);
+      int n = keys * KEYS + 64 * c;
+      store_rows(a.dv, dv, 1, c, tile.b, tile.head, n);
+      store_rows(a.dk, dk, SCALE, c, tile.b, tile.head, n);
+    }
+    base += z.blocks * group_of(z);
+    if (base >= capacity) base -= capacity;
+  }
+  if (threadIdx.x % 128 == 0) wait_stores_read();
+}
+
+// --- A warpgroup: dQ ----------------------------------------------------------------------------
+
+// A part of dQ of a block of queries from one block of keys: dS K or Kᵀ dSᵀ, (64, 64).
+__device__ inline void multiply_ds(float (&dq)[32], u32 ds, u32 k, int part) {
+  Matrix by_rows = matrix(ds + (SWAPPED ? part * CHUNK_OF_KEYS : 0));
+  Matrix keys = matrix(k + (SWAPPED ? 0 : part * CHUNK_OF_KEYS));
+#pragma unroll
+  for (int n = 0; n < KEYS; n += 16) {
+    u64 left = advanced(SWAPPED ? keys : by_rows, n * 128), right = advanced(SWAPPED ? by_rows : keys, n * 128);
+    if (n == 0) {
+      mma_first<1, 1>(dq, left, right);
+    } else {
+      mma<1, 1>(dq, left, right);
+    }
+  }
+}
+
+// A part of a finished dQ in 16 bits, by way of shared memory.
+__device__ inline void store_dq(const TensorMap& map, const float (&dq)[32], u32 stage, int part, int b, int h, int n) {
+  int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
+  if (threadIdx.x % 128 == 0) wait_stores_read();
+  sync_warpgroup(3);
+#pragma unroll
+  for (int x = 0; x < 64; x += 16) {
+    const float* y = dq + x / 2;
+    u32 w[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) w[e] = pack(y[2 * e] * SCALE, y[2 * e + 1] * SCALE);
+    if (SWAPPED) {  // 16 columns of the warp, 16 queries
+      int row = x + lane % 8 + lane / 16 * 8, column = 2 * warp + lane / 8 % 2;
+      store_matrices_transposed(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
+    } else {
+      int row = 16 * warp + lane % 16, column = x / 8 + lane / 16;
+      store_matrices(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
+    }
+  }
+  fence_shared();
+  sync_warpgroup(3);
+  if (threadIdx.x % 128 == 0) {
+    store_box(&map, stage, SWAPPED ? 0 : 64 * part, h, SWAPPED ? n + 64 * part : n, b);
+    commit_stores();
+  }
+}
+
+// Where a thread has its numbers of a part of dQ of a block, 128 Fours apart.
+__device__ inline Four* sum_of(const Arguments& a, long block, int part) {
+  return a.sums + (block * DQ_PARTS + part) * (8 * 128) + threadIdx.x % 128;
+}
+
+// A part of dQ from one block of keys goes to the others.
+__device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, const Tile& tile, int keys,
+                              const Queries& q) {
+  const Sizes& z = a.sizes;
+  int h = tile.head * group_of(z) + q.g;
+  long head = OWN ? (long)blockIdx.x * group_of(z) + q.g : (long)tile.b * z.H + h;
+  Four* sum = sum_of(a, head * z.blocks + q.m, part);
+  bool begins = OWN && keys == 0, ends = OWN && keys == (CAUSAL ? q.m * ROWS / KEYS : key_blocks(z) - 1);
+  if (ends) {
+#pragma unroll
+    for (int x = 0; x < 8 && !begins; x++) {
+      Four f = load_past_l1(sum + 128 * x);
+      dq[4 * x] += f.x, dq[4 * x + 1] += f.y, dq[4 * x + 2] += f.z, dq[4 * x + 3] += f.w;
+    }
+    store_dq(a.dq, dq, shared_memory() + DQ_STAGE + part * 64 * 128, part, tile.b, h, q.m * ROWS);
+  } else {
+#pragma unroll
+    for (int x = 0; x < 8; x++) {
+      Four f = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
+      if (begins) {
+        sum[128 * x] = f;
+      } else {
+        add_in_memory(sum + 128 * x, f);
+      }
+    }
+  }
+}
+
+__device__ inline void sum_dq(const Arguments& a) {
+  const Sizes& z = a.sizes;
+  Turn<2> turn, d;
+  Turn<K_STAGES> ring_k;
+  for (int number = -1;;) {
+    number = next_tile(a, turn, number, false);
+    if (number >= tiles_of(z)) break;
+    Tile tile = tile_at(number, z);
+    for (int keys = tile.first_keys; keys < tile.end_keys; keys++, ring_k.next()) {
+      ring_k.wait_full(K_FULL);
+      for (Queries q(keys, z); q.left > 0; q.next(z), d.next()) {
+        d.wait_full(DS_FULL);
+#pragma unroll 1
+        for (int part = 0; part < DQ_PARTS; part++) {
+          float dq[32];
+          begin_products();
+          multiply_ds(dq, d.buffer(DS, DS_BYTES), ring_k.buffer(K, KEYS_BYTES), part);
+          commit_products();
+          wait_products<0>();
+          hold(dq);
+          if (part == DQ_PARTS - 1) {
+            if (q.left == 1) ring_k.release(K_EMPTY);
+            d.release(DS_EMPTY);
+          }
+          add_dq(a, dq, part, tile, keys, q);
+        }
+      }
+    }
+  }
+  if (threadIdx.x % 128 == 0) wait_stores_read();
+}
+
+// --- The kernels --------------------------------------------------------------------------------
+
+constexpr int CONSUMERS = MODE == ALONE ? 8 : 12;  // warps
+
+extern "C" __global__ void __launch_bounds__(MODE == ALONE ? 384 : 512, 1) backward(const __grid_constant__ Arguments a) {
+  if (threadIdx.x == 0) {
+    u32 s = shared_memory();
+    for (int x = 0; x < 2; x++) {
+      init_barrier(s + K_FULL + 8 * x, 1), init_barrier(s + K_EMPTY + 8 * x, CONSUMERS);
+      init_barrier(s + V_FULL + 8 * x, 1), init_barrier(s + V_EMPTY + 8 * x, 8);
+      init_barrier(s + Q_FULL + 8 * x, 1), init_barrier(s + Q_EMPTY + 8 * x, 8);
+      init_barrier(s + DO_FULL + 8 * x, 1), init_barrier(s + DO_EMPTY + 8 * x, OWN ? 8 + HELPERS : 8);
+      init_barrier(s + DS_FULL + 8 * x, 8), init_barrier(s + DS_EMPTY + 8 * x, 4);
+      init_barrier(s + O_FULL + 8 * x, 1), init_barrier(s + STATS_FULL + 8 * x, HELPERS);
+      init_barrier(s + TILE_FULL + 8 * x, 1), init_barrier(s + TILE_EMPTY + 8 * x, CONSUMERS);
+    }
+    fence_barriers();
+  }
+  sync_block();
+  int group = uniform(threadIdx.x / 128), warp = uniform(threadIdx.x / 32);
+  if (group == 0) {
+    shrink_registers<PRODUCER_REGISTERS>();
+    if (threadIdx.x == 0) produce(a);
+    if (OWN && warp > 0) sum_rows(a, threadIdx.x - 32);
+  } else if (MODE != ALONE && group == 3) {
+    shrink_registers<DQ_REGISTERS>();
+    sum_dq(a);
+  } else {
+    grow_registers<KEYS_REGISTERS>();
+    keep_keys(a, group - 1);
+  }
+}
+
+// Where ADDED: Δ, and zeros in dQ. A program for a block.
+extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant__ Arguments a) {
+  const Sizes& z = a.sizes;
+  int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks, column = threadIdx.x % 8;
+  for (int row = threadIdx.x / 8; row < ROWS; row += 16) {
+    int n = m * ROWS + row;
+    float sum = 0;
+    if (n < z.N) {
+      long from = (((long)(bh / z.H) * z.N + n) * z.H + bh % z.H) * HEAD_DIM;
+      for (int d = 8 * column; d < HEAD_DIM; d += 64)
+        sum += dot(*(const Words*)(a.o_at + from + d), *(const Words*)(a.do_at + from + d));
+    }
+    sum = sum_of_eight_lanes(sum);
+    if (column == 0) a.delta[place_of(bh, n, z.padded)] = sum;
+  }
+  for (int part = 0; part < DQ_PARTS; part++)
+    for (int x = 0; x < 8; x++) sum_of(a, blockIdx.x, part)[128 * x] = {0, 0, 0, 0};
+}
+
+// Where ADDED: dQ / √D in 16 bits. A program for a block.
+extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__ Arguments a) {
+  const Sizes& z = a.sizes;
+  int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks;
+#pragma unroll
+  for (int part = 0; part < DQ_PARTS; part++) {
+    float dq[32];
+#pragma unroll
+    for (int x = 0; x < 8; x++) {
+      Four f = sum_of(a, blockIdx.x, part)[128 * x];
+      dq[4 * x] = f.x, dq[4 * x + 1] = f.y, dq[4 * x + 2] = f.z, dq[4 * x + 3] = f.w;
+    }
+    store_dq(a.dq, dq, shared_memory() + part * 64 * 128, part, bh / z.H, bh % z.H, m * ROWS);
+  }
+  if (threadIdx.x == 0) wait_stores_read();
+}

@@ -1,0 +1,243 @@
+"""FlashLab's kernels for Hopper on a CPU, in a simulation of their instructions.
+
+Threads take turns in a random order, and the copy engine and the products do their work at a random
+time, so that a missing wait gives a wrong result, NaN or a deadlock.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import simulated_hopper
+import torch
+
+from flashlab.benchmarks.attention.gate import reference_passes, relative_error
+from flashlab.benchmarks.implementations import KERNELS
+from flashlab.measuring.kernel import load_kernel
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the simulation switches threads as glibc does"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of what g++ has compiled."""
+    return tmp_path_factory.mktemp("compiled")
+
+
+@pytest.fixture
+def driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> simulated_hopper.Driver:
+    load_kernel(KERNELS / "flash_lab.py")
+    return simulated_hopper.install(monkeypatch, folder)
+
+
+@pytest.fixture
+def operator(
+    driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ModuleType]:
+    """The operators on tensors of the CPU."""
+    from kernels.flashlab import hopper
+    from kernels.flashlab import operator as loaded
+
+    monkeypatch.setattr(loaded, "_on", lambda _: nullcontext())
+    monkeypatch.setattr(loaded, "_kernels", lambda _: hopper)
+    library = torch.library.Library("flashlab", "IMPL")
+    for name, key, function in loaded._implementations:
+        if key == "CUDA":
+            library.impl(name, function, "CPU")
+    yield loaded
+    library._destroy()
+
+
+def random_qkv(*size: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
+    """(B, N, 3, H, D) of the given B, N, H, D."""
+    B, N, H, D = size
+    return torch.randn(B, N, 3, H, D, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "seq_len", "causal", "deterministic", "dtype", "kernels"),
+    [
+        (64, 1, True, False, torch.float16, "forward backward"),
+        (64, 130, True, False, torch.float16, "forward backward"),
+        (64, 600, True, False, torch.float16, "forward prepare backward finish"),
+        (8, 300, False, True, torch.bfloat16, "forward backward"),
+        (80, 530, False, False, torch.bfloat16, "forward prepare backward finish"),
+        (128, 520, True, True, torch.float16, "forward queries backward"),
+        (160, 200, True, False, torch.float16, "forward queries wide"),
+        (256, 100, False, False, torch.float16, "forward queries wide"),
+    ],
+)
+def test_both_passes_agree_with_float64(
+    driver: simulated_hopper.Driver, operator: ModuleType, head_dim: int, seq_len: int,
+    causal: bool, deterministic: bool, dtype: torch.dtype, kernels: str,
+) -> None:  # fmt: skip
+    from kernels.flashlab import hopper
+
+    qkv = random_qkv(2, seq_len, 2, head_dim, dtype=dtype)
+    grad = torch.randn(2, seq_len, 2, head_dim, dtype=dtype)
+    expected = reference_passes(qkv, grad, causal)
+    for driver.seed in range(2):
+        driver.launched.clear()
+        out, lse = operator.packed_forward(qkv, causal, deterministic)
+        found = out, operator.packed_backward(grad, qkv, out, lse, causal, deterministic)
+        assert [name for name, *_ in driver.launched] == kernels.split()
+        for mine, right in zip(found, expected, strict=True):
+            assert relative_error(mine, right) <= (1e-3 if dtype == torch.float16 else 8e-3)
+    # The tiles of each launch were numbered from 0 on.
+    assert not any(counter.any() for counter in hopper._counters.values())
+
+
+@pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 200), (96, 600), (192, 70)])
+def test_separate_tensors_and_heads_that_share_keys(
+    operator: ModuleType, head_dim: int, seq_len: int
+) -> None:
+    q = torch.randn(1, 4, seq_len, head_dim, dtype=torch.float16).transpose(1, 2)
+    k, v = torch.randn(1, seq_len, 2, 2, head_dim, dtype=torch.float16).unbind(3)
+    inputs = [x.detach().requires_grad_() for x in (q, k, v)]
+    grad = torch.randn(1, seq_len, 4, head_dim, dtype=torch.float16)
+    out, _ = operator.separate_forward(*inputs, True, False)
+    dq, dk, dv = torch.autograd.grad(out, inputs, grad)
+    same = torch.stack([q, k.repeat_interleave(2, 2), v.repeat_interleave(2, 2)], 2)
+    right, dqkv = reference_passes(same, grad, True)
+    expected = dqkv.unbind(2)
+    assert relative_error(out.detach(), right) <= 1e-3
+    assert relative_error(dq, expected[0]) <= 1e-3
+    for mine, each in ((dk, expected[1]), (dv, expected[2])):
+        assert relative_error(mine, each.unflatten(2, (2, 2)).sum(3)) <= 1e-3
+
+
+def test_an_unaligned_tensor_is_copied(operator: ModuleType) -> None:
+    wide = torch.randn(1, 40, 3, 1, 17, dtype=torch.float16)
+    out, _ = operator.packed_forward(wide[..., 1:], False, False)
+    expected, _ = reference_passes(wide[..., 1:], torch.zeros_like(out), False)
+    assert relative_error(out, expected) <= 1e-3
+
+
+@pytest.mark.parametrize("size", [(0, 5, 2, 64), (2, 0, 2, 64), (2, 5, 0, 64)])
+def test_nothing_gives_nothing(operator: ModuleType, size: tuple[int, ...]) -> None:
+    qkv = random_qkv(*size).requires_grad_()
+    out, _ = operator.packed_forward(qkv, True, False)
+    (dqkv,) = torch.autograd.grad(out, qkv, torch.ones_like(out))
+    assert out.shape == size and dqkv.shape == qkv.shape
+
+
+def test_a_call_changes_the_addresses_that_differ(
+    driver: simulated_hopper.Driver, operator: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kernels.flashlab import hopper
+
+    called = []
+    for name in ("cuTensorMapEncodeTiled", "cuTensorMapReplaceAddress"):
+        function = getattr(driver, name)
+        monkeypatch.setattr(
+            driver, name, lambda *a, n=name, f=function: (called.append(n), f(*a))[1]
+        )
+    one, other = (random_qkv(1, 20, 1, 16) for _ in range(2))
+    out, lse = operator._outputs(one, 1, 20, 1, 16)
+    changes = []
+    for qkv in (one, one, other, one):
+        called.clear()
+        hopper.packed_forward(qkv, False, out, lse)
+        changes.append([name.removeprefix("cuTensorMap") for name in called])
+        expected, _ = reference_passes(qkv, torch.zeros_like(out), False)
+        assert relative_error(out, expected) <= 1e-3
+    assert changes == [["EncodeTiled"] * 4, [], *[["ReplaceAddress"] * 3] * 2]
+
+
+def test_the_operators_pass_pytorchs_own_checks(operator: ModuleType) -> None:
+    qkv = random_qkv(1, 5, 2, 16).requires_grad_()
+    out, lse = operator.packed_forward(qkv, True, False)
+    assert out.requires_grad and not lse.requires_grad
+    torch.library.opcheck(operator.packed_forward, (qkv, True, False))
+    separate = tuple(x.detach().requires_grad_() for x in qkv.unbind(2))
+    torch.library.opcheck(operator.separate_forward, (*separate, True, False))
+    checks = ("test_schema", "test_faketensor")
+    given = (torch.randn_like(out), qkv.detach(), out.detach(), lse, True, False)
+    torch.library.opcheck(operator.packed_backward, given, test_utils=checks)
+    given = (given[0], *(x.detach() for x in separate), *given[2:])
+    torch.library.opcheck(operator.separate_backward, given, test_utils=checks)
+
+
+def test_a_second_derivative_is_refused(operator: ModuleType) -> None:
+    qkv = random_qkv(1, 3, 1, 16).requires_grad_()
+    out, _ = operator.packed_forward(qkv, False, False)
+    (grad,) = torch.autograd.grad(out.square().sum(), qkv, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        grad.sum().backward()
+
+
+def test_tensors_that_were_saved_as_copies_give_the_same_gradient(operator: ModuleType) -> None:
+    qkv = random_qkv(1, 37, 2, 16).requires_grad_()
+    grads = []
+    for unpack in (lambda x: x, torch.clone):
+        with torch.autograd.graph.saved_tensors_hooks(torch.clone, unpack):
+            out, _ = operator.packed_forward(qkv, True, False)
+        grads += torch.autograd.grad(out, qkv, torch.ones_like(out))
+    assert torch.equal(*grads)
+
+
+FAULTY = """
+import sys
+from pathlib import Path
+import pytest
+import torch
+import simulated_hopper
+from flashlab.benchmarks.attention.gate import reference_passes, relative_error
+from flashlab.measuring.kernel import load_kernel
+kernel, folder, file, before, after, head_dim, seq_len = sys.argv[1:]
+load_kernel(Path(kernel))
+from kernels.flashlab import compiling, hopper, operator
+driver = simulated_hopper.install(pytest.MonkeyPatch(), Path(folder))
+whole = compiling.source
+def faulty(name, *given):
+    text = whole(name, *given)
+    if name == file:
+        assert before in text
+        text = text.replace(before, after)
+    return text
+compiling.source = faulty
+size = 1, int(seq_len), 2, int(head_dim)
+qkv, grad = torch.randn(1, size[1], 3, *size[2:]).half(), torch.randn(size).half()
+expected = reference_passes(qkv, grad, True)
+for driver.seed in range(10):
+    out, lse = operator._outputs(qkv, *size)
+    hopper.packed_forward(qkv, True, out, lse)
+    dqkv = torch.full_like(qkv, torch.nan)
+    hopper.packed_backward(grad, qkv, out, lse, True, False, dqkv)
+    if not max(map(relative_error, (out, dqkv), expected)) <= 1e-3:
+        sys.exit("wrong")
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "head_dim", "seq_len"),
+    [
+        ("forward", "v.wait_full(V_FULL);\n      begin", "begin", 64, 600),
+        ("backward", "d.wait_full(DS_FULL);", "", 64, 600),
+        ("backward", "d.wait_empty(DS_EMPTY);\n#", "\n#", 64, 600),
+        ("backward", "counter[0] = counter[1] = 0", "counter[1] = 0", 64, 600),
+        ("wide", "d.wait_full(P_FULL);", "", 160, 200),
+    ],
+)
+def test_a_planted_fault_is_found(
+    folder: Path, file: str, before: str, after: str, head_dim: int, seq_len: int
+) -> None:
+    tests = Path(__file__).parents[1]
+    path = os.pathsep.join(map(str, (tests, tests.parent / "workflow")))
+    given = KERNELS / "flash_lab.py", folder, file, before, after, head_dim, seq_len
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTY, *map(str, given)],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.stderr.strip() == "wrong" or "simulated: " in done.stderr, done.stderr

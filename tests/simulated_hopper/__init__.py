@@ -1,0 +1,149 @@
+"""A Hopper GPU on a CPU: FlashLab's kernels compiled by g++ with `sm90.h`, and a driver.
+
+The driver's functions that FlashLab calls are here in Python: tensors are described to the copy
+engine's stand-in, and a launch runs the kernel's blocks one after the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+HEADER = Path(__file__).with_name("sm90.h")
+KERNELS = {
+    "forward": ("forward",),
+    "backward": ("backward", "prepare", "finish"),
+    "queries": ("queries",),
+    "wide": ("wide",),
+}
+"""The kernels of each file of kernels/flashlab/cuda."""
+
+PROCESSORS = 2
+
+
+class _Map(ctypes.Structure):
+    """The header's TensorMap."""
+
+    _fields_ = (
+        ("base", ctypes.c_void_p),
+        ("sizes", ctypes.c_long * 4),
+        ("strides", ctypes.c_long * 4),
+        ("rows", ctypes.c_int),
+    )
+
+
+class Driver:
+    """Stands in for libcuda.
+
+    `launched` has the name, the number of blocks and the bytes of shared memory of each launch.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.launched: list[tuple[str, int, int]] = []
+        self._libraries: list[tuple[ctypes.CDLL, str]] = []
+        self._functions: list[tuple[Any, str, int]] = []
+
+    def cuModuleLoadData(self, handle: Any, code: bytes) -> int:
+        path, _, name = code.decode().partition("\n")
+        self._libraries.append((ctypes.CDLL(path), name))
+        handle._obj.value = len(self._libraries)
+        return 0
+
+    def cuModuleGetFunction(self, found: Any, module: ctypes.c_void_p, name: bytes) -> int:
+        library, _ = self._libraries[(module.value or 0) - 1]
+        self._functions.append((library[f"launch_{name.decode()}"], name.decode(), 0))
+        found._obj.value = len(self._functions)
+        return 0
+
+    def cuFuncSetAttribute(self, function: ctypes.c_void_p, _: int, shared_bytes: int) -> int:
+        at = (function.value or 0) - 1
+        self._functions[at] = (*self._functions[at][:2], shared_bytes)
+        return 0
+
+    def cuTensorMapEncodeTiled(
+        self, place: int, dtype: int, rank: int, base: int, sizes: Any, strides: Any, box: Any,
+        *_: Any,
+    ) -> int:  # fmt: skip
+        assert base % 16 == 0 and all(stride % 16 == 0 for stride in strides) and rank == 4
+        assert list(box) == [64, 1, box[2], 1] and box[2] <= 256
+        tensor_map = _Map.from_address(place)
+        tensor_map.base, tensor_map.rows = base, box[2]
+        tensor_map.sizes[:] = list(sizes)
+        tensor_map.strides[:] = [2, *strides]
+        return 0
+
+    def cuTensorMapReplaceAddress(self, place: int, base: int) -> int:
+        assert base % 16 == 0
+        _Map.from_address(place).base = base
+        return 0
+
+    def cuCtxGetCurrent(self, context: Any) -> int:
+        context._obj.value = 1
+        return 0
+
+    def cuLaunchKernel(
+        self, function: ctypes.c_void_p, blocks: int, y: int, z: int, threads: int, *rest: Any
+    ) -> int:
+        _, _, shared_bytes, _, arguments, _ = rest
+        launch, name, allowed = self._functions[(function.value or 0) - 1]
+        assert (y, z) == (1, 1) and shared_bytes == allowed <= 227 * 1024
+        self.launched.append((name, blocks, shared_bytes))
+        (place,) = (ctypes.c_void_p * 1).from_address(arguments)
+        launch(blocks, threads, shared_bytes, self.seed, ctypes.c_void_p(place))
+        return 0
+
+
+def compiler(folder: Path) -> Callable[[str, str], bytes]:
+    """In place of `compiling.cubin`: a library in a folder, as its path and its kernel's file."""
+    from kernels.flashlab import compiling
+
+    sm90 = (compiling.FOLDER / "sm90.cuh").read_text(encoding="utf-8")
+
+    def cubin(name: str, text: str) -> bytes:
+        assert sm90 in text
+        text = text.replace(sm90, HEADER.read_text(encoding="utf-8"))
+        text += "".join(
+            f'extern "C" void launch_{kernel}'
+            "(int blocks, int size, int shared, int seed, const Arguments* a) {\n"
+            f"  simulated::launch(blocks, size, shared, seed, [a] {{ {kernel}(*a); }});\n}}\n"
+            for kernel in KERNELS[name]
+        )
+        library = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
+        if not library.exists():
+            options = ("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-Wno-psabi")
+            command = ["g++", *options, "-x", "c++", "-", "-o", str(library)]
+            subprocess.run(command, input=text, text=True, check=True)
+        return f"{library}\n{name}".encode()
+
+    return cubin
+
+
+def install(monkeypatch: Any, folder: Path, seed: int = 0) -> Driver:
+    """Let FlashLab's Hopper kernels run on tensors of the CPU."""
+    from kernels.flashlab import compiling, hopper, launching
+
+    driver = Driver(seed)
+    processors = SimpleNamespace(multi_processor_count=PROCESSORS)
+    monkeypatch.setattr(launching, "_driver", lambda: driver)
+    monkeypatch.setattr(compiling, "cubin", compiler(folder))
+    monkeypatch.setattr(compiling, "product", lambda *_: "")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: processors)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0, raising=False)
+    monkeypatch.setattr(hopper, "_counters", {})
+    monkeypatch.setattr(launching, "_this_thread", threading.local())
+    for cached in (
+        hopper._module, hopper._forward_launch, hopper._keys_launches, hopper._queries_launch,
+        hopper._wide_launch,
+    ):  # fmt: skip
+        cached.cache_clear()
+    return driver
