@@ -29,7 +29,7 @@ EXPERIMENT = plan.PlannedExperiment(
     benchmark=ATTENTION,
     name="seq_len",
     title={},
-    experiment="seq_len",
+    sweep="seq_len",
     problems=tuple(
         ATTENTION.complete(
             {"batch_size": 1, "seq_len": n, "num_heads": 2, "emb_dim": 32, "causal": causal}

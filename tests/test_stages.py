@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,28 +50,35 @@ def workflow() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.fixture
-def start(workflow: subprocess.Popen[bytes], root: Path, tmp_path: Path) -> Start:
+def folder() -> Iterator[str]:
+    """Where servers listen: the name of a socket has 107 characters at most."""
+    with tempfile.TemporaryDirectory(prefix="fl-") as name:
+        yield name
+
+
+@pytest.fixture
+def start(workflow: subprocess.Popen[bytes], root: Path, tmp_path: Path, folder: str) -> Start:
     """Start a job whose fork runs a package `flashlab` in `tmp_path`, once a server is there."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(root / "workflow"),
-        "TMPDIR": str(tmp_path),
+        "TMPDIR": folder,
         "WORD": "attention",
         WORKFLOW_PID: str(workflow.pid),
         PLACE: place(),
     }
 
-    def job(*arguments: str, folder: Path = tmp_path) -> subprocess.Popen[str]:
+    def job(*arguments: str, at: Path = tmp_path) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-P", "-c", CLIENT, *arguments],
-            cwd=folder,
+            cwd=at,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    with job(folder=root) as first:
+    with job(at=root) as first:
         assert "usage: python -m flashlab tables" in first.communicate()[0]
     (tmp_path / "flashlab").mkdir()
     (tmp_path / "flashlab" / "__init__.py").touch()
@@ -109,7 +117,7 @@ def test_a_job_ends_by_the_signal_that_ends_its_fork(start: Start) -> None:
 
 
 def test_no_process_outlives_its_job_or_its_call(
-    start: Start, workflow: subprocess.Popen[bytes], tmp_path: Path
+    start: Start, workflow: subprocess.Popen[bytes], folder: str
 ) -> None:
     with start("import os, time; print(os.getpid(), flush=True); time.sleep(600)") as job:
         assert job.stdout
@@ -119,7 +127,7 @@ def test_no_process_outlives_its_job_or_its_call(
         wait_until(lambda: has_ended(fork))
     assert not has_ended(server)
     workflow.kill()
-    wait_until(lambda: has_ended(server) and not list(tmp_path.glob("flashlab-*")))
+    wait_until(lambda: has_ended(server) and not os.listdir(folder))
 
 
 @pytest.mark.parametrize("given", [None, "[]"], ids=["no call", "another place"])

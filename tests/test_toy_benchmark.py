@@ -82,7 +82,7 @@ def test_each_quantity_has_a_figure_with_its_axis_in_both_languages(results: Pat
     assert "Throughput (Mitem/s)" in summary and "Scratch space (KiB)" in summary
 
 
-def test_a_experiment_of_one_value_is_not_fixed_as_well(results: Path, tmp_path: Path) -> None:
+def test_an_experiment_of_one_value_is_not_fixed_as_well(results: Path, tmp_path: Path) -> None:
     items, *_ = REPORT.config["experiments"]
     one = {**items, "cuda": {"items": [1024], "threads": 4}}
     report = replace(REPORT, config={**REPORT.config, "experiments": [one]})

@@ -13,7 +13,7 @@ from planted.experiments import Planter
 
 @pytest.fixture(scope="session")
 def noisy() -> Callable[..., list[float]]:
-    """Samples around a median (`planted.sweeps.noisy`)."""
+    """Samples around a median (`planted.experiments.noisy`)."""
     return experiments.noisy
 
 

@@ -55,7 +55,7 @@ from flashlab.statistics import Estimate
         (lambda h: {"num_heads": h}, "num_heads", ["num_heads", "head_dim"], []),
     ],
 )
-def test_a_experiment_knows_what_varies_along_with_its_parameter(
+def test_an_experiment_knows_what_varies_along_with_its_parameter(
     experiment: Plant,
     sizes: Callable[[int], Mapping[str, int]],
     parameter: str,
@@ -71,7 +71,7 @@ def test_a_experiment_knows_what_varies_along_with_its_parameter(
         assert ("covaried" in keys(finding)) is bool(covaried)
 
 
-def test_a_experiment_over_the_head_dimension_is_told_by_its_values(experiment: Plant) -> None:
+def test_an_experiment_over_the_head_dimension_is_told_by_its_values(experiment: Plant) -> None:
     row = {32: 32, 64: 64, 128: 128}
     runs = {"Pytorch": {**{d: 3 * t for d, t in row.items()}, 256: "oom"}, "Flash2": row}
     planted = experiment(runs, "heads", "head_dim", sizes=lambda d: {"emb_dim": 4 * d})

@@ -93,7 +93,7 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-def test_every_kind_is_found_in_a_experiment_ratios_in_the_summary_and_the_rest_in_neither(
+def test_every_kind_is_found_in_an_experiment_ratios_in_the_summary_and_the_rest_in_neither(
     dataset: list[Path], derive: Derive, ceilings: Path
 ) -> None:
     found = derive(dataset, ceilings)
@@ -158,7 +158,7 @@ def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(
     assert "roofline" in {finding.kind for finding in found}
 
 
-def test_a_experiment_of_nothing_but_failures_still_has_its_findings_written(
+def test_an_experiment_of_nothing_but_failures_still_has_its_findings_written(
     write_experiment: Write, derive: Derive
 ) -> None:
     runs = {name: {128: "unsupported"} for name in ("Pytorch", "Flash2")}

@@ -207,10 +207,10 @@ def test_a_number_is_bold_where_the_difference_is_decided() -> None:
     assert weights["–"] == "normal"  # the baseline has no comparison there
 
 
-def several(experiments: int, values: int, batches: bool) -> Comparisons:
+def several(count: int, values: int, batches: bool) -> Comparisons:
     """Experiments with so many lengths, each of another batch size or all of the same."""
     experiments, found = [], []
-    for number in range(experiments):
+    for number in range(count):
         sizes = [128 * 2**i for i in range(values)]
         times = {"Pytorch": [1.0] * values, "Flash2": [1.0] * values}
         experiment = experiment_of(times, sizes, name=f"e{number}")
@@ -221,7 +221,7 @@ def several(experiments: int, values: int, batches: bool) -> Comparisons:
 
 
 def test_an_experiment_stays_on_one_page_of_the_heat_map() -> None:
-    pages = heat_map_pages(several(experiments=5, values=25, batches=True))
+    pages = heat_map_pages(several(count=5, values=25, batches=True))
     assert [len(page) for page in pages] == [2, 2, 1]
     assert all(
         sum(len(experiment.values) for experiment, _ in page) <= ROWS_OF_A_PAGE for page in pages
@@ -229,7 +229,7 @@ def test_an_experiment_stays_on_one_page_of_the_heat_map() -> None:
 
 
 def test_an_experiment_whose_runs_another_has_is_not_on_the_heat_map_again() -> None:
-    (page,) = heat_map_pages(several(experiments=5, values=20, batches=False))
+    (page,) = heat_map_pages(several(count=5, values=20, batches=False))
     assert [experiment.name for experiment, _ in page] == ["e0"]
 
 

@@ -79,7 +79,7 @@ def test_a_comparison_across_sittings_is_in_doubt(
         assert found and all(finding.warnings == [] for finding in found)
 
 
-def test_growth_along_a_experiment_that_was_measured_in_two_sittings_is_in_doubt(
+def test_growth_along_an_experiment_that_was_measured_in_two_sittings_is_in_doubt(
     experiment: Plant,
 ) -> None:
     row = [at("10:00:00" if size < 512 else "15:00:00", cost=size) for size in SIZES]

@@ -73,12 +73,12 @@ class Planter:
         self,
         records: Sequence[Record],
         name: str = "seq_len",
-        experiment: str = "seq_len",
+        sweep: str = "seq_len",
         counters: Sequence[Record] = (),
     ) -> Path:
         """Write the plan and the tables of records, all of one benchmark; the plan's file."""
         file = self.folder / "plan" / f"{name}.json"
-        write_json(file, plan_of(self.folder, records, name, experiment, counters=counters))
+        write_json(file, plan_of(self.folder, records, name, sweep, counters=counters))
         write_tables(file, self.folder / "tables" / name)
         return file
 
@@ -86,7 +86,7 @@ class Planter:
         self,
         runs: Mapping[Any, Any],
         name: str = "seq_len",
-        experiment: str = "seq_len",
+        sweep: str = "seq_len",
         *,
         values: Sequence[int] = SIZES,
         sizes: Callable[[int], Mapping[str, int]] = lambda value: {"seq_len": value},
@@ -118,10 +118,10 @@ class Planter:
                         counters.append(counters_of(records[-1], "error", message=counted))
                     elif counted is not None:
                         counters.append(counters_of(records[-1], **counted))
-        return self.write_plan(records, name, experiment, counters)
+        return self.write_plan(records, name, sweep, counters)
 
     def experiment(self, runs: Mapping[Any, Any], *names: str, **options: Any) -> Experiment:
-        """What is planted (`write_sweep`), as the findings read it."""
+        """What is planted (`write_experiment`), as the findings read it."""
         return self.read(self.write_experiment(runs, *names, **options))
 
     def read(self, plan: Path) -> Experiment:
