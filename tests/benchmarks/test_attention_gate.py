@@ -107,6 +107,12 @@ def pair(qkv: torch.Tensor, causal: bool) -> Any:
     return naive(qkv, causal), None
 
 
+def overwriting(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    out = naive(qkv, causal)
+    qkv.data[0, 0, 0] += 1  # as a kernel writes: autograd sees nothing of it
+    return out
+
+
 WRONG: dict[str, tuple[Attention, str]] = {
     "no scale": (lambda qkv, causal: naive(qkv, causal, 1.0), "out .*dqkv"),
     "no mask": (lambda qkv, causal: naive(qkv, False), "out .*dqkv"),
@@ -125,6 +131,7 @@ WRONG: dict[str, tuple[Attention, str]] = {
     "no gradient": (lambda qkv, causal: naive(qkv, causal).detach(), "no gradient"),
     "half the gradient": (lambda qkv, causal: Halved.apply(naive(qkv, causal)), ": dqkv 0.5;"),
     "no gradient for keys": (without_keys, ": dqkv"),
+    "its input overwritten": (overwriting, "^qkv is overwritten"),
     "of something else": (
         lambda qkv, causal: naive(qkv.detach(), causal).requires_grad_(),
         "no gradient",

@@ -17,6 +17,7 @@ from flashlab.measuring.environment import (
     state_warnings,
 )
 from flashlab.measuring.surroundings import surroundings
+from flashlab.sources import PACKAGE
 
 CPUS = psutil.cpu_count() or 1
 
@@ -27,6 +28,19 @@ def steady(count: int = 60) -> list[float]:
 
 def codes(samples: list[float]) -> list[str]:
     return [warning["code"] for warning in sample_warnings("forward", samples)]
+
+
+def test_a_cpu_is_measured_without_what_asks_nvidias_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a GPU's node, too, where the package that asks is not installed."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr(machine, "NVML_LIBRARY", None)  # loads, as a driver's library would
+    machine.driver_version.cache_clear()
+    assert environment("cpu")["driver"] is None
+    for module in ("measuring.energy", "benchmarks.training.measure"):
+        source = PACKAGE.joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8")
+        assert "import pynvml" not in source
 
 
 def test_steady_samples_give_no_warning() -> None:

@@ -38,8 +38,6 @@ from flashlab.measuring.kernel import load_kernel
 SEED = 0
 """Seeds every case, so that a failed case has the same inputs when it is repeated."""
 
-OVERWRITTEN = "{} is overwritten, which the model that calls the kernel still needs; work on a copy"
-
 
 def _kernel_traceback(error: BaseException, kernel: Path) -> str:
     """The exception as Python prints it, starting at the kernel's first frame, if any."""
@@ -91,7 +89,7 @@ def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, A
             ) from error
         raise
     if not all(torch.equal(qkv, before) for qkv, before in given):
-        raise IncorrectError(OVERWRITTEN.format("qkv"))
+        raise IncorrectError(gate.OVERWRITTEN.format("qkv"))
     return compared
 
 
@@ -108,7 +106,7 @@ def _check_step(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
     before = [array.copy() for array in (q, k, v)]
     step.compute(q, k, v, out, Parts())
     if not all(map(np.array_equal, (q, k, v), before)):
-        raise IncorrectError(OVERWRITTEN.format("q, k or v"))
+        raise IncorrectError(gate.OVERWRITTEN.format("q, k or v"))
     return ladder_gate.check_correctness(q, k, v, out, device)
 
 

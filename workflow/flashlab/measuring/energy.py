@@ -15,10 +15,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-import pynvml
-import torch
-
 from flashlab import machine
+from flashlab.measuring.environment import gpu_uuid
 from flashlab.measuring.protocols import synchronize, warm_up
 
 BATCH_SECONDS = 0.002
@@ -70,11 +68,21 @@ def spans(readings: Sequence[Reading], batch_seconds: float) -> Energy | None:
     return Energy(samples, batch_seconds / typical)
 
 
-def _counter() -> Callable[[], float]:
+def _counter(pynvml: Any) -> Callable[[], float]:
     """What reads the counter of the GPU that this process computes on, in J."""
-    uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
-    handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+    handle = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
     return lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
+
+
+def consumed() -> float | None:
+    """What the GPU has consumed since its driver was loaded, in J; None where nothing counts it."""
+    with machine.nvml() as pynvml:
+        if pynvml is None:
+            return None
+        try:
+            return _counter(pynvml)()
+        except pynvml.NVMLError:
+            return None
 
 
 def measure_energy(call: Callable[[], object], seconds: float) -> Energy | None:
@@ -83,10 +91,10 @@ def measure_energy(call: Callable[[], object], seconds: float) -> Energy | None:
     L2 is not flushed between the calls, as a buffer's overwriting takes energy too. None where the
     GPU has no such counter.
     """
-    with machine.nvml() as known:
-        if known is None:
+    with machine.nvml() as pynvml:
+        if pynvml is None:
             return None
-        read = _counter()
+        read = _counter(pynvml)
         try:
             joules = read()
         except pynvml.NVMLError:

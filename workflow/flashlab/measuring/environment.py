@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import psutil
-import pynvml
 import torch
 
 from flashlab import machine
@@ -21,12 +20,11 @@ OUTLIER_SHARE = 0.1
 FOREIGN_LOAD = 0.1
 """Largest share of the machine's CPU time, used by other processes, that needs no warning."""
 
-_HARMLESS_CLOCK_REASONS = (
-    pynvml.nvmlClocksEventReasonGpuIdle | pynvml.nvmlClocksEventReasonApplicationsClocksSetting
-)
+_HARMLESS_CLOCK_REASONS = 0x1 | 0x2
+"""NVML's GpuIdle and ApplicationsClocksSetting."""
 
 
-def _gpu_uuid() -> str:
+def gpu_uuid() -> str:
     """The UUID of the GPU that this process computes on, as NVML writes it."""
     uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
     return f"GPU-{uuid}"
@@ -34,8 +32,8 @@ def _gpu_uuid() -> str:
 
 def gpu_state() -> dict[str, Any]:
     """Clocks (MHz), temperature (°C), power limit (W), clock reasons, other processes' count."""
-    with machine.nvml():
-        handle = pynvml.nvmlDeviceGetHandleByUUID(_gpu_uuid())
+    with machine.nvml() as pynvml:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
         processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
         return {
             "sm_clock_MHz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
@@ -58,7 +56,7 @@ def environment(device: str) -> dict[str, Any]:
     on_gpu = device == "cuda"
     name = torch.cuda.get_device_name() if on_gpu else machine.device_name("cpu")
     return {
-        **surroundings(name, _gpu_uuid() if on_gpu else None),
+        **surroundings(name, gpu_uuid() if on_gpu else None),
         "threads": torch.get_num_threads(),
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version() if on_gpu else None,

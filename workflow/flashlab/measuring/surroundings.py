@@ -45,6 +45,6 @@ def surroundings(device_name: str, gpu_uuid: str | None) -> dict[str, Any]:
         "platform": platform.platform(),
         "python": platform.python_version(),
         "packages": {name: machine.package_version(name) for name in PACKAGES},
-        "driver": machine.driver_version(),
+        "driver": machine.driver_version() if gpu_uuid else None,
         **_commit(),
     }

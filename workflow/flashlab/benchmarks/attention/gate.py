@@ -27,6 +27,9 @@ REMAINDER = 128
 """Kernels tile sequences by at most this; a smaller sequence keeps the remainder modulo it."""
 
 
+OVERWRITTEN = "{} is overwritten, which the model that calls the kernel still needs; work on a copy"
+
+
 def gate_shape(shape: Shape, device: str) -> Shape:
     """The shape itself where the reference fits, else one with fewer batches, heads, tiles.
 
@@ -102,6 +105,7 @@ def check_correctness(
     seed = torch.initial_seed()
     size = (checked.batch_size, checked.seq_len, 3, checked.num_heads, checked.head_dim)
     qkv = torch.randn(size, dtype=getattr(torch, dtype), device=device, requires_grad=True)
+    given = qkv.detach().clone()
     out = attention(qkv, checked.causal)
     expected = (*size[:2], *size[3:])
     if not isinstance(out, torch.Tensor):  # a forgotten return, or (out, lse)
@@ -118,6 +122,8 @@ def check_correctness(
     out.backward(grad)
     if qkv.grad is None:
         raise IncorrectError("the output has no gradient with respect to qkv")
+    if not torch.equal(qkv.detach(), given):
+        raise IncorrectError(OVERWRITTEN.format("qkv"))
     out_reference, dqkv_reference = reference_passes(qkv, grad, checked.causal)
     errors = {
         "out": relative_error(out.detach(), out_reference),

@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import pynvml
 import torch
 from torch._dynamo.utils import calculate_time_spent, counters
 
@@ -28,7 +27,7 @@ from flashlab import machine
 from flashlab.benchmarks.training import corpus, gate
 from flashlab.benchmarks.training.loop import Trained, Trainer, batches, synchronize
 from flashlab.benchmarks.training.model import GPT, Attention, GPTConfig
-from flashlab.measuring import environment, memory
+from flashlab.measuring import energy, environment, memory
 from flashlab.measuring.protocols import Timing
 
 MIB = 1024**2
@@ -97,21 +96,6 @@ def _compile_seconds() -> float:
     return float(calculate_time_spent()["total_wall_time"])
 
 
-def _gpu_uuid() -> str:
-    """The UUID of the GPU that this process computes on, as NVML writes it."""
-    return f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"
-
-
-def _joules() -> float | None:
-    """What NVML says that the GPU has consumed since the driver was loaded."""
-    with machine.nvml():
-        handle = pynvml.nvmlDeviceGetHandleByUUID(_gpu_uuid())
-        try:
-            return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1e3
-        except pynvml.NVMLError:
-            return None
-
-
 def _process_mib(device: str) -> float | None:
     """What NVML says that this process holds of the GPU, context and cache included.
 
@@ -120,8 +104,8 @@ def _process_mib(device: str) -> float | None:
     """
     if device == "cpu":
         return None
-    with machine.nvml():
-        handle = pynvml.nvmlDeviceGetHandleByUUID(_gpu_uuid())
+    with machine.nvml() as pynvml:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(environment.gpu_uuid())
         found = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
     mine = [each for each in found if each.pid == os.getpid()] or found
     if len(mine) != 1 or mine[0].usedGpuMemory is None:
@@ -133,7 +117,9 @@ class _EnergyMeter:
     """What the GPU consumes from `start` on; nothing is told of a CPU."""
 
     def __init__(self, device: str) -> None:
-        self._read: Callable[[], float | None] = _joules if device == "cuda" else lambda: None
+        self._read: Callable[[], float | None] = (
+            energy.consumed if device == "cuda" else lambda: None
+        )
         self._begin: float | None = None
 
     def start(self) -> None:
