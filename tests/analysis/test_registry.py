@@ -28,6 +28,8 @@ def test_the_schema_is_that_of_the_registry() -> None:
 def test_a_kind_and_its_verdicts_have_names(kind: Kind, language: str) -> None:
     teller = Teller(language)
     assert teller.text(kind.label)
+    unnamed = set(kind.verdicts) - VERDICTS.keys()
+    assert not unnamed, f"name {unnamed} in telling/codes.py (VERDICTS) and in both report.po"
     assert all(teller.text(VERDICTS[verdict]) for verdict in kind.verdicts)
     assert set(kind.alarming) <= set(kind.verdicts) and len(set(kind.verdicts)) >= 2
     assert (kind.told == "briefly") == (kind.strength is not None)

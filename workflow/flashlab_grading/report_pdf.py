@@ -7,6 +7,7 @@ and memory.
 from __future__ import annotations
 
 import io
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -66,9 +67,8 @@ def _opened(content: bytes) -> Iterator[Any]:
     except UnsoundPdfError:
         raise
     except Exception as error:
-        raise UnsoundPdfError(
-            f"it cannot be read as a PDF: {type(error).__name__}: {str(error)[:200]}"
-        ) from error
+        said = re.sub(r"^.*?<_io\.BytesIO[^>]*>: |^error: ", "", str(error), flags=re.IGNORECASE)
+        raise UnsoundPdfError(f"it cannot be read as a PDF: {said[:200]}") from error
 
 
 def _attached(pdf: Any) -> Iterator[tuple[str, Any]]:

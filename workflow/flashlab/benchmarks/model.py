@@ -210,8 +210,8 @@ Counters = Mapping[str, tuple[Metric, ...]]
 class Benchmark:
     """A benchmark: what its runs differ in, what is measured of each, and by which code.
 
-    `measure` is the module whose function ``measure(order)`` the measuring process calls; it
-    imports nothing of the declaration. `report` is the stem of the report's file name. `kernels` is
+    `measure` is the module with ``measure(kernel, run, protocol)``, which measuring processes call;
+    it imports nothing of the declaration. `report` is the stem of the report's name. `kernels` is
     the folder of its implementations, below ``kernels/``, and `entry_point` the function that each
     of them defines, with its arguments. `products` are parameters that follow from one another.
     `counters` are what is counted of the pass behind a timed metric, by kind of device

@@ -18,10 +18,10 @@ Problem = tuple[tuple[str, ...], str]
 
 
 def letters_of_parameters() -> dict[str, str]:
-    """The parameter that each letter stands for, in lower case."""
+    """The parameter that each letter stands for, in lower case: in the first benchmark with it."""
     return {
         parameter.symbol.lower(): parameter.name
-        for benchmark in BENCHMARKS.values()
+        for benchmark in reversed(BENCHMARKS.values())
         for parameter in benchmark.parameters
     }
 

@@ -21,7 +21,9 @@ from flashlab.analysis.verdict_changes import CHANGED
 from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.calls.selection import benchmark_of_file
+from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.plan_files import results_of
+from flashlab.plan.source import DATA
 from flashlab.runs import Run
 from flashlab.terminal.outcomes import (
     UNMEASURED,
@@ -521,7 +523,8 @@ class Call:
         rows = [("open it", f"{opener} {report}")] if shutil.which(opener) else []
         own = str(results_of(LOCAL, benchmark) / f"{benchmark.report}.pdf")
         if dataset == LOCAL:
-            rows.append(("see an H200's report", f"{self._report_call} --config dataset=h200"))
+            if dataset_folder(DATA, "h200", benchmark).is_dir():
+                rows.append(("see an H200's report", f"{self._report_call} --config dataset=h200"))
         elif self._root.joinpath(own).is_file():
             lines.append(f"The report on this machine's records is kept as {own}.")
             rows.append(("show that one again", self._report_call))
