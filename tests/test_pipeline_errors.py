@@ -95,18 +95,23 @@ def test_a_key_given_twice_in_the_file_is_refused(clean: Any, refused: Callable[
     assert "tests/twice.yaml: line 3, column 1: the key languages is given twice" in output
 
 
-def test_what_a_call_gives_is_checked_before_snakemake_reads_it(root: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    own.write_bytes(b"author: {name: \xa4\xfd}\n")
-    call = ("--cores", "1", "-n", "--configfile", "tests/tiny.yaml", str(own), "-C", "device=cpu")
-    done = subprocess.run(
-        [sys.executable, "-m", "flashlab.terminal", *call],
+def called_through_run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The call that `./run report` makes of these arguments."""
+    return subprocess.run(
+        [sys.executable, "-m", "flashlab.terminal", *arguments],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(root / "workflow")},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_what_a_call_gives_is_checked_before_snakemake_reads_it(root: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_bytes(b"author: {name: \xa4\xfd}\n")
+    call = ("--cores", "1", "-n", "--configfile", "tests/tiny.yaml", str(own), "-C", "device=cpu")
+    done = called_through_run(root, *call)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: ")
     assert "own.yaml: line 1, column 16: not UTF-8" in done.stderr
@@ -118,15 +123,7 @@ def test_through_run_a_mistake_is_our_message_alone_with_its_line(
 ) -> None:
     own = tmp_path / "own.yaml"
     own.write_text("device: cpu\nmeasure:\n  sampled:\n    max_secnds: 3\n")
-    call = (sys.executable, "-m", "flashlab.terminal", "--logger=flashlab", "-n")
-    done = subprocess.run(
-        [*call, "--configfile", str(own)],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = called_through_run(root, "--logger=flashlab", "-n", "--configfile", str(own))
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout == (
         "error: The configuration is not usable:\n"

@@ -60,8 +60,8 @@ class Command:
     as ``module:name`` it is imported when it is called. Of options in `one_of`, which come last,
     exactly one is given. A command that `ends_alone` watches the Snakemake call that it belongs to
     by itself. One that `tells_made` prints the digest of each file in its ``--output``, so that the
-    log of a job tells what the job made. Of `libraries`, what it imports of
-    other packages, a fork of the call's server has them imported.
+    log of a job tells what the job made. `libraries` are what it imports of other packages, which
+    a fork of the call's server has imported.
     """
 
     name: str

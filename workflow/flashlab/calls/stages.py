@@ -61,17 +61,22 @@ def run_in_fork(arguments: Sequence[str], libraries: Sequence[str]) -> int | Non
     }
     try:
         connection = connect_or_start(workflow, __name__, environment)
-        if connection is None:
-            return None
-        with connection:
-            socket.send_fds(connection, [b"\n"], range(STREAMS))
-            send_message(connection, request)
-            if read_message(connection) is None:
-                return None
-            ended = read_message(connection)
     except OSError as error:
         print(f"no warm start: {error}", file=sys.stderr)
         return None
+    if connection is None:
+        return None
+    with connection:
+        try:
+            socket.send_fds(connection, [b"\n"], range(STREAMS))
+            send_message(connection, request)
+            is_accepted = read_message(connection) is not None
+        except OSError:  # the server has ended
+            is_accepted = False
+        if not is_accepted:
+            return None
+        # From here on a fork may be at work: what becomes of the connection starts no second one.
+        ended = read_message(connection)
     status = int(ended["returncode"]) if ended else -signal.SIGKILL
     if status < 0:
         signal.signal(-status, signal.SIG_DFL)
@@ -84,6 +89,8 @@ def _accept(connection: socket.socket, packages: Sequence[str]) -> Work | None:
     _, streams, _, _ = socket.recv_fds(connection, 1, STREAMS)
     request = read_message(connection)
     if request is None:
+        for stream in streams:
+            os.close(stream)
         return None
     for name in request["libraries"]:
         with contextlib.suppress(Exception):  # the command itself says what is missing
