@@ -72,15 +72,8 @@ def _takes_bfloat16_for_float16(kernel: ModuleType, head_dim: int, device: str) 
 
 
 def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
-    given: list[tuple[torch.Tensor, torch.Tensor]] = []
-
-    def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
-        given.append((qkv, qkv.detach().clone()))
-        out: torch.Tensor = kernel.attention(qkv, causal)
-        return out
-
     try:
-        compared = gate.check_correctness(attention, case.shape, case.dtype, device)
+        return gate.check_correctness(kernel.attention, case.shape, case.dtype, device)
     except IncorrectError as error:
         may_lack_it = case.dtype == "bfloat16" and "flash-attn" in getattr(kernel, "PACKAGES", ())
         if may_lack_it and _takes_bfloat16_for_float16(kernel, case.shape.head_dim, device):
@@ -88,9 +81,6 @@ def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, A
                 "this flash-attn was built for float16 alone: it takes bfloat16 for it, bit by bit"
             ) from error
         raise
-    if not all(torch.equal(qkv, before) for qkv, before in given):
-        raise IncorrectError(gate.OVERWRITTEN.format("qkv"))
-    return compared
 
 
 def _check_step(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
