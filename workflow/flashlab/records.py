@@ -79,7 +79,8 @@ class Record:
     """The record of a run, of whichever version; `metrics` is empty unless `status` is ``ok``.
 
     `details` is what a protocol gives beside metrics: for counters, the kernels or operators of
-    each pass. `curves` are values by step, those of a benchmark's `Curve` by its name.
+    each pass. `started` and `ended` are when its process was, and of older records the latter is
+    not known. `curves` are values by step, those of a benchmark's `Curve` by its name.
     """
 
     benchmark: str
@@ -93,6 +94,7 @@ class Record:
     environment: Mapping[str, Any]
     sources: Mapping[str, Any]
     started: str
+    ended: str | None = None
     details: Mapping[str, Any] | None = None
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
@@ -139,6 +141,7 @@ class Record:
                 "environment": dict(self.environment),
                 "sources": dict(self.sources),
                 "started": self.started,
+                **({"ended": self.ended} if self.ended else {}),
                 **({"details": dict(self.details)} if self.details else {}),
                 **({"curves": {k: list(v) for k, v in self.curves.items()}} if self.curves else {}),
             },
@@ -281,6 +284,7 @@ def parse_record(document: Any, where: str) -> Record:
         environment=inner["environment"],
         sources=inner["sources"],
         started=inner["started"],
+        ended=inner.get("ended"),
         details=inner.get("details"),
         curves=inner.get("curves", {}),
     )

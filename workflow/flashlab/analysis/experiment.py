@@ -19,8 +19,8 @@ TABLES = ("runs", "metrics", "samples")
 
 RUN_COLUMNS = (
     *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
-    *("power_limit_W", "commit", "started", "gpu_uuid", "boot", "warnings", "gate"),
-    *("source_changed", "record", "sha256"),
+    *("power_limit_W", "inputs", "commit", "started", "ended", "gpu_uuid", "boot", "warnings"),
+    *("gate", "source_changed", "record", "sha256"),
 )
 METRIC_COLUMNS = (
     *("metric", "unit", "status", "processes", "samples", "stopped", "value", "low", "high"),

@@ -188,6 +188,7 @@ def measure_run(
             found = _count(benchmark, run.device, order, variables, protocol["timeout_s"])
         else:
             found = _run_child(start, order, variables, protocol["timeout_s"])
+        ended = datetime.now(UTC).isoformat(timespec="seconds")
     record = Record(
         benchmark=benchmark.name,
         run=run,
@@ -200,6 +201,7 @@ def measure_run(
         environment=found.get("environment") or known,
         sources=sources,
         started=started,
+        ended=ended,
         details=found.get("details"),
         curves=found.get("curves", {}),
     )
