@@ -13,38 +13,48 @@ NAME = "Flash2"
 LABEL = {"zh_TW": "FlashAttention-2", "en": "FlashAttention-2"}
 LABEL_CPU = {"zh_TW": "PyTorch 的 CPU flash 核心", "en": "PyTorch's CPU flash kernel"}
 PACKAGES = ("flash-attn", "torch")
+INPUTS = ("separate", "packed")
 PRELOADS = ("flash_attn",)
 
 try:
-    from flash_attn import flash_attn_qkvpacked_func
+    import flash_attn
 except ImportError:
-    flash_attn_qkvpacked_func = None
+    flash_attn = None
 
 
 def provider(device: str) -> str:
     """Whose FlashAttention-2 `attention` calls on this kind of device (``cuda`` or ``cpu``)."""
-    if device == "cuda" and flash_attn_qkvpacked_func is not None:
+    if device == "cuda" and flash_attn is not None:
         return f"flash-attn {importlib.metadata.version('flash-attn')}"
     place = "CUDA" if device == "cuda" else "CPU"
     return f"torch {torch.__version__} SDPBackend.FLASH_ATTENTION ({place})"
 
 
-def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Attention from one packed tensor.
+def separate_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+) -> torch.Tensor:
+    """Attention from q, k and v.
 
     Args:
-        qkv: (B, N, 3, H, D); float16 or bfloat16 on CUDA, float32 too on the CPU.
+        q, k, v: (B, N, H, D) each; float16 or bfloat16 on CUDA, float32 too on the CPU.
         causal: whether position t is kept from seeing positions after t.
 
     Returns:
-        (B, N, H, D) in qkv's dtype.
+        (B, N, H, D) in q's dtype.
 
     Raises:
         RuntimeError: "No available kernel" for this dtype or head_dim; the reasons are warnings.
     """
-    if qkv.is_cuda and flash_attn_qkvpacked_func is not None:
-        return flash_attn_qkvpacked_func(qkv, causal=causal)  # (B, N, H, D)
-    q, k, v = qkv.transpose(1, 3).unbind(dim=2)  # each (B, H, N, D)
+    if q.is_cuda and flash_attn is not None:
+        return flash_attn.flash_attn_func(q, k, v, causal=causal)  # (B, N, H, D)
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # each (B, H, N, D)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # (B, H, N, D)
     return out.transpose(1, 2)  # (B, N, H, D)
+
+
+def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """As `separate_attention`, from one packed tensor, qkv (B, N, 3, H, D)."""
+    if qkv.is_cuda and flash_attn is not None:
+        return flash_attn.flash_attn_qkvpacked_func(qkv, causal=causal)  # (B, N, H, D)
+    return separate_attention(*qkv.unbind(dim=2), causal)

@@ -10,6 +10,8 @@ import torch
 NAME = "Flash4"
 LABEL = {"zh_TW": "FlashAttention-4", "en": "FlashAttention-4"}
 PACKAGES = ("flash-attn-4", "nvidia-cutlass-dsl", "torch")
+INPUTS = ("separate",)
+PRELOADS = ("flash_attn.cute",)
 
 
 def provider(device: str) -> str:
@@ -17,19 +19,25 @@ def provider(device: str) -> str:
     return f"flash-attn-4 {importlib.metadata.version('flash-attn-4')}"
 
 
-def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Attention from one packed tensor, qkv (B, N, 3, H, D) float16 or bfloat16 on CUDA.
+def separate_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+) -> torch.Tensor:
+    """Attention from q, k and v, each (B, N, H, D) float16 or bfloat16 on CUDA, to (B, N, H, D).
 
-    Returns (B, N, H, D). NotImplementedError where the package or the GPU is missing.
+    NotImplementedError where the package or the GPU is missing.
     """
-    if not qkv.is_cuda:
+    if not q.is_cuda:
         raise NotImplementedError("flash-attn-4 runs on CUDA only")
     try:
         from flash_attn.cute import flash_attn_func
     except ImportError as error:
         raise NotImplementedError(f"flash-attn-4 is not installed: {error}") from error
-    q, k, v = qkv.unbind(dim=2)  # each (B, N, H, D)
     out = flash_attn_func(
         q, k, v, causal=causal
     )  # (B, N, H, D), with the log-sum-exp in some versions
     return out[0] if isinstance(out, tuple) else out
+
+
+def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """As `separate_attention`, from one packed tensor, qkv (B, N, 3, H, D)."""
+    return separate_attention(*qkv.unbind(dim=2), causal)

@@ -8,6 +8,7 @@ import torch
 NAME = "FlashLab"
 LABEL = {"zh_TW": "FlashLab 核心", "en": "FlashLab's kernel"}
 PACKAGES = ("torch", "triton")
+INPUTS = ("separate", "packed")
 SOURCES = (
     "flashlab/cuda/sm90.cuh", "flashlab/cuda/tiles.cuh", "flashlab/cuda/forward.cu",
     "flashlab/cuda/backward.cu", "flashlab/cuda/queries.cu", "flashlab/cuda/wide.cu",
@@ -28,14 +29,25 @@ def provider(device: str) -> str:
     return f"FlashLab (plain Triton: {reason}), triton {triton.__version__}"
 
 
-def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Attention from one packed tensor, qkv (B, N, 3, H, D) float16 or bfloat16 on a GPU.
+def separate_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+) -> torch.Tensor:
+    """Attention from q, k and v, each (B, N, H, D) float16 or bfloat16 on a GPU.
 
     Returns (B, N, H, D). The gradient is computed in the fastest way, or with the same bits at each
     call where torch.use_deterministic_algorithms(True) asks for it. NotImplementedError where there
     is no GPU, or none of Hopper and no Triton, and for head_dims that are no multiple of 8 or over
     256.
     """
+    if not q.is_cuda:
+        raise NotImplementedError("FlashLab's kernels need a GPU; this tensor is on the CPU")
+    from kernels.flashlab import operator
+
+    return operator.separate_attention(q, k, v, causal)
+
+
+def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """As `separate_attention`, from one packed tensor, qkv (B, N, 3, H, D)."""
     if not qkv.is_cuda:
         raise NotImplementedError("FlashLab's kernels need a GPU; this tensor is on the CPU")
     from kernels.flashlab import operator

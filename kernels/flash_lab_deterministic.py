@@ -8,6 +8,7 @@ import torch
 NAME = "FlashLabDeterministic"
 LABEL = {"zh_TW": "FlashLab 核心（可重現）", "en": "FlashLab's kernel, deterministic"}
 PACKAGES = ("torch", "triton")
+INPUTS = ("separate", "packed")
 SOURCES = (
     "flashlab/cuda/sm90.cuh", "flashlab/cuda/tiles.cuh", "flashlab/cuda/forward.cu",
     "flashlab/cuda/backward.cu", "flashlab/cuda/queries.cu", "flashlab/cuda/wide.cu",
@@ -21,11 +22,22 @@ def provider(device: str) -> str:
     return flash_lab.provider(device)
 
 
-def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Attention from one packed tensor, qkv (B, N, 3, H, D) float16 or bfloat16 on a GPU.
+def separate_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+) -> torch.Tensor:
+    """Attention from q, k and v, each (B, N, H, D) float16 or bfloat16 on a GPU.
 
     Returns (B, N, H, D); otherwise as FlashLab's kernel. No float32 dQ takes memory.
     """
+    if not q.is_cuda:
+        raise NotImplementedError("FlashLab's kernels need a GPU; this tensor is on the CPU")
+    from kernels.flashlab import operator
+
+    return operator.separate_attention(q, k, v, causal, deterministic=True)
+
+
+def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """As `separate_attention`, from one packed tensor, qkv (B, N, 3, H, D)."""
     if not qkv.is_cuda:
         raise NotImplementedError("FlashLab's kernels need a GPU; this tensor is on the CPU")
     from kernels.flashlab import operator

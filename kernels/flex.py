@@ -12,6 +12,11 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 NAME = "Flex"
 LABEL = {"zh_TW": "FlexAttention", "en": "FlexAttention"}
 PACKAGES = ("torch", "triton")
+INPUTS = ("separate",)
+PRELOADS = (
+    "torch._inductor.compile_fx", "torch._dynamo.backends.inductor",
+    "torch._inductor.fx_passes.joint_graph", "torch._inductor.async_compile", "triton",
+)  # fmt: skip
 
 # The backward pass is called again on one graph, so its buffers may not be reused.
 torch._functorch.config.donated_buffer = False
@@ -27,14 +32,21 @@ def _causal_mask(seq_len: int, device: torch.device) -> BlockMask:
     return create_block_mask(_keep, None, None, seq_len, seq_len, device=str(device))
 
 
-def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Attention from one packed tensor, qkv (B, N, 3, H, D), to (B, N, H, D).
+def separate_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+) -> torch.Tensor:
+    """Attention from q, k and v, each (B, N, H, D), to (B, N, H, D).
 
     The block mask depends on seq_len alone and is made once for it, outside later calls.
     """
-    if not qkv.is_cuda:
+    if not q.is_cuda:
         raise NotImplementedError("flex_attention has no backward pass on the CPU")
-    q, k, v = qkv.transpose(1, 3).unbind(dim=2)  # each (B, H, N, D)
-    mask = _causal_mask(qkv.shape[1], qkv.device) if causal else None
+    mask = _causal_mask(q.shape[1], q.device) if causal else None
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # each (B, H, N, D)
     out = compiled(q, k, v, block_mask=mask)  # (B, H, N, D)
     return out.transpose(1, 2)  # (B, N, H, D)
+
+
+def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """As `separate_attention`, from one packed tensor, qkv (B, N, 3, H, D)."""
+    return separate_attention(*qkv.unbind(dim=2), causal)

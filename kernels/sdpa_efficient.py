@@ -10,15 +10,23 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 NAME = "SdpaEfficient"
 LABEL = {"zh_TW": "SDPA efficient", "en": "SDPA efficient"}
 PACKAGES = ("torch",)
+INPUTS = ("separate",)
 
 
-def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Attention from one packed tensor, qkv (B, N, 3, H, D), to (B, N, H, D).
+def separate_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+) -> torch.Tensor:
+    """Attention from q, k and v, each (B, N, H, D), to (B, N, H, D).
 
     RuntimeError "No available kernel" where the backend does not serve this device, dtype or
     head_dim; its reasons are warnings.
     """
-    q, k, v = qkv.transpose(1, 3).unbind(dim=2)  # each (B, H, N, D)
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # each (B, H, N, D)
     with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
         out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # (B, H, N, D)
     return out.transpose(1, 2)  # (B, N, H, D)
+
+
+def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """As `separate_attention`, from one packed tensor, qkv (B, N, 3, H, D)."""
+    return separate_attention(*qkv.unbind(dim=2), causal)

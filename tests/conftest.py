@@ -27,7 +27,7 @@ from zygote import STAGES, TORCH_SUFFIX
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.measuring.start import thread_variables
+from flashlab.measuring.start import process_variables
 from flashlab.records import Record
 from flashlab.runs import Run
 
@@ -275,7 +275,7 @@ def forking_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     python.chmod(0o755)
     with subprocess.Popen(
         [sys.executable, str(zygote), "serve", str(path)],
-        env={**os.environ, **thread_variables()},
+        env={**os.environ, **process_variables()},
         stdin=subprocess.PIPE,
     ) as server:
         while not path.exists():

@@ -15,7 +15,6 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import read_implementation
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.plan import identity
-from flashlab.records import Record, write_record
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of
 
@@ -163,108 +162,19 @@ def test_tables_findings_figures_and_report_do_not_measure() -> None:
     assert folders.isdisjoint(stages)
 
 
-# Records that older code has named
-
-
-@pytest.fixture(params=[1, 2], ids=["scheme 1", "scheme 2"])
-def old_record(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    record_of: Callable[..., Record],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., tuple[Path, Path]]:
-    """Writes a record of older code; its file, and the one that it would be kept as now."""
-    run = replace(RUN, device="cpu", dtype="float32")
-    (tmp_path / "mine.py").write_text(KERNEL)
-    mine = read_implementation(tmp_path / "mine.py")
-    monkeypatch.setattr(
-        identity, "EQUIVALENT", {"old": identity.measuring_digest(ATTENTION.measure)}
-    )
-
-    def write(**changed: Any) -> tuple[Path, Path]:
-        decided_by = identity.identity(ATTENTION, run, PROTOCOL, mine) | {"measuring": "old"}
-        sources = identity.sources(decided_by, mine)
-        if request.param == 1:
-            kept = {key: sources[key] for key in ("implementation_sha256", "versions")}
-            sources = {**kept, "measuring_sha256": "old"}
-        record = record_of(run, protocol=PROTOCOL, sources=sources)
-        old = tmp_path / f"{run.slug}-{identity._former_digits(record)}.json"
-        write_record(old, replace(record, sources=sources | changed))
-        now = identity.identity(ATTENTION, run, PROTOCOL, mine)
-        new = tmp_path / identity.record_name(run, now)
-        identity.adopt(new, ATTENTION, run, {**PROTOCOL, "timeout_s": 9}, mine)
-        return old, new
-
-    return write
-
-
-def test_a_record_whose_old_digest_verifies_is_kept_under_its_new_name(
-    old_record: Callable[..., tuple[Path, Path]],
-) -> None:
-    old, new = old_record()
-    assert new.read_bytes() == old.read_bytes()
-
-
-@pytest.mark.parametrize("old_record", [2], indirect=True)
-def test_a_record_of_another_process_is_not_kept_for_this_one(
-    old_record: Callable[..., tuple[Path, Path]],
-) -> None:
-    _, new = old_record(process=1)
-    assert not new.exists()
-
-
 def test_the_first_process_has_the_name_that_a_single_one_has(
     this_machine: Callable[..., str],
 ) -> None:
     assert "process" not in this_machine()
 
 
-def test_an_old_record_that_was_changed_is_not_kept(
-    old_record: Callable[..., tuple[Path, Path]],
-) -> None:
-    _, new = old_record(implementation_sha256="0" * 64, implementation_digest="0" * 64)
-    assert not new.exists()
-
-
-@pytest.mark.parametrize(
-    "what", ["the kernel", "torch", "the device", "the measuring code"]
-)  # fmt: skip
-def test_an_old_record_of_other_circumstances_is_not_kept(
-    what: str,
-    old_record: Callable[..., tuple[Path, Path]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if what == "the kernel":
-        # As if the kernel's file had been another one when the record was made.
-        adopt = identity.adopt
-        monkeypatch.setattr(
-            identity,
-            "adopt",
-            lambda *a: adopt(*a[:4], replace(a[4], sha256="1", digest="1"), *a[5:]),
-        )
-    elif what == "torch":
-        # As if torch had been upgraded after the record was made.
-        adopt = identity.adopt
-
-        def upgrade_and_adopt(*arguments: Any) -> bool:
-            monkeypatch.setattr(identity, "_versions", lambda *_: {"torch": "99.0"})
-            return adopt(*arguments)
-
-        monkeypatch.setattr(identity, "adopt", upgrade_and_adopt)
-    elif what == "the device":
-        verify = identity._former_digits
-        digits = iter(["0" * 12])
-        monkeypatch.setattr(identity, "_former_digits", lambda *a: next(digits, None) or verify(*a))
-    else:
-        monkeypatch.setattr(identity, "EQUIVALENT", {})
-    _, new = old_record()
-    assert not new.exists()
-
-
-def test_what_counts_as_the_same_measuring_code_is_the_code_there_is() -> None:
-    """An entry for code that has been edited since adopts nothing; it is renewed or removed."""
-    current = {identity.measuring_digest(benchmark.measure) for benchmark in BENCHMARKS.values()}
-    assert set(identity.EQUIVALENT.values()) <= current
+def test_the_form_of_the_inputs_decides_the_name(this_machine: Callable[..., str]) -> None:
+    """The same kernel given q, k and v in another form is another measurement."""
+    both = (
+        KERNEL + "INPUTS = ('separate', 'packed')\ndef separate_attention(q, k, v, causal): ...\n"
+    )
+    packed = both.replace("('separate', 'packed')", "('packed',)")
+    assert this_machine(kernel=both) != this_machine(kernel=packed)
 
 
 def test_a_release_measures_nothing_again() -> None:

@@ -9,8 +9,10 @@ from flashlab.benchmarks.implementations import (
     ImplementationError,
     available,
     find_implementations,
+    implementations_of,
     read_implementation,
 )
+from flashlab.benchmarks.registry import ATTENTION, find_benchmark
 
 KERNEL = """
 import a_library_that_nobody_has
@@ -56,6 +58,34 @@ def test_what_flash2_runs_on_a_cpu_is_called_by_its_own_name() -> None:
         assert "PyTorch" in text and "CPU" in text and "FlashAttention-2" not in text
 
 
+BOTH = (
+    KERNEL
+    + """
+INPUTS = ("separate", "packed")
+def separate_attention(q, k, v, causal): ...
+"""
+)
+
+
+def test_a_kernel_is_given_separate_inputs_where_it_takes_them_and_packed_ones_by_the_course(
+    tmp_path: Path,
+) -> None:
+    plain = read_implementation(kernel(tmp_path, KERNEL))
+    both = read_implementation(kernel(tmp_path, BOTH, "both.py"))
+    assert (plain.form(ATTENTION, "sampled"), plain.form(ATTENTION, "lab5")) == ("packed",) * 2
+    assert (both.form(ATTENTION, "sampled"), both.form(ATTENTION, "lab5")) == ("separate", "packed")
+    assert both.form(find_benchmark("training"), "sampled") is None
+
+
+def test_a_kernel_that_takes_both_forms_can_be_named_with_packed_inputs() -> None:
+    found = implementations_of(ATTENTION)
+    flash2, packed = found["Flash2"], found["Flash2Packed"]
+    assert packed.form(ATTENTION, "sampled") == "packed"
+    assert (packed.digest, packed.path) == (flash2.digest, flash2.path)
+    assert "SdpaCudnnPacked" not in found
+    assert "Flash2Packed" not in implementations_of(find_benchmark("training"))
+
+
 def test_a_kernel_depends_on_torch_if_it_does_not_say(tmp_path: Path) -> None:
     source = KERNEL.replace('PACKAGES = ("triton", "torch")', "")
     assert read_implementation(kernel(tmp_path, source)).packages == ("torch",)
@@ -75,6 +105,8 @@ def test_a_kernel_depends_on_torch_if_it_does_not_say(tmp_path: Path) -> None:
         ('("triton", "torch")', '"torch"', "PACKAGES"),
         ('("triton", "torch")', "3", "PACKAGES"),
         ('("a_slow_library",)', '("one", 2)', "PRELOADS"),
+        ("PACKAGES =", 'INPUTS = ("both",); PACKAGES =', "INPUTS"),
+        ("PACKAGES =", 'INPUTS = ("separate",); PACKAGES =', "separate_attention"),
     ],
 )
 def test_a_kernel_that_does_not_say_what_it_must_is_named(

@@ -57,6 +57,26 @@ MEMORY = PREPARED.config["memory_mb"]
 # What to measure, by record file name. Rules beside the pipeline add the runs that they need.
 ORDERS = dict(PREPARED.orders)
 
+# The runs of a block follow one another on one GPU of the host: each GPU is a resource of its own, for
+# the job that measures on it and one that starts up meanwhile and waits for its lock. What is measured
+# first has the highest priority, which is enough elsewhere, and on a CPU.
+RANKS = {name: rank for rank, name in enumerate(ORDERS)}
+CARDS = workflow.global_resources["gpu"].value if PREPARED.device == "cuda" and workflow.local_exec else 0
+for card in range(CARDS):
+    workflow.register_resource(f"card{card}", 2)
+
+
+def has_card(wildcards, card=None):
+    """Whether a run is measured on a certain card, or on any."""
+    own = ORDERS[f"{wildcards.record}.json"].get("card")
+    return bool(CARDS) and own is not None and card in (None, own % CARDS)
+
+
+CARD_RESOURCES = {
+    f"card{card}": lambda wildcards, card=card: int(has_card(wildcards, card))
+    for card in range(CARDS)
+}
+
 # Options of commands that only some calls give.
 MACHINE = f"--machine {shlex.quote(PREPARED.machine)}" if PREPARED.machine else ""
 CEILINGS = f"--ceilings {shlex.quote(PREPARED.ceilings)}" if PREPARED.ceilings else ""

@@ -49,6 +49,33 @@ def test_the_courses_implementations_pass(
     assert (checked["seq_len"], checked["num_heads"]) == (seq_len, 4)
 
 
+@pytest.mark.parametrize("name", ["Pytorch", "Flash2"])
+def test_separate_inputs_are_checked_as_packed_ones_are(name: str) -> None:
+    kernel = load_kernel(find_implementations()[name].path)
+    shape = Shape(2, 129, 4, 4 * 40, True)
+    checked = check_correctness(kernel.separate_attention, shape, "bfloat16", "cpu", "separate")
+    assert max(checked["errors"].values()) < TOLERANCES["bfloat16"] / 2
+
+
+def test_a_gradient_that_one_of_the_inputs_lacks_is_missed() -> None:
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+        return naive(torch.stack((q, k.detach(), v), dim=2), causal)
+
+    with pytest.raises(IncorrectError, match="no gradient with respect to q, k and v"):
+        check_correctness(attention, Shape(1, 16, 2, 16, False), "float32", "cpu", "separate")
+
+
+def test_in_half_precision_the_error_of_a_plain_computation_stands_beside() -> None:
+    """What rounding alone costs, so that an implementation's error can be judged."""
+    attention = load_kernel(find_implementations()["Pytorch"].path).attention
+    shape = Shape(2, 256, 4, 256, False)
+    checked = check_correctness(attention, shape, "bfloat16", "cpu")
+    for name, error in checked["plain_errors"].items():
+        assert 1e-3 < error < TOLERANCES["bfloat16"] / 2
+        assert checked["errors"][name] < 3 * error
+    assert "plain_errors" not in check_correctness(attention, shape, "float32", "cpu")
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("size", [(1, 1, 3, 1, 1), (2, 37, 3, 3, 8), (1, 1100, 3, 5, 4)])
 def test_the_reference_is_float64_attention_and_its_derivative(

@@ -130,7 +130,7 @@ def test_a_kernel_is_imported_by_its_path(tmp_path: Path) -> None:
 
 def test_a_process_ends_when_the_other_end_of_its_lifeline_is_closed(root: Path) -> None:
     code = (
-        "import sys, time; from flashlab.measuring.child import die_with_parent\n"
+        "import sys, time; from flashlab.calls.forks import die_with_parent\n"
         "die_with_parent(int(sys.argv[1])); print('alive', flush=True)\n"
         "while True: pass"
     )

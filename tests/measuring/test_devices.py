@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,6 +84,25 @@ def test_each_claim_on_a_gpu_gets_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPat
         assert [first, second] == [{"CUDA_VISIBLE_DEVICES": gpu.uuid} for gpu in gpus]
     with claimed("cuda") as again:
         assert again == first
+
+
+def test_a_run_waits_for_the_card_of_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = [machine.Gpu("GPU-c", "H200"), machine.Gpu("GPU-d", "H200")]
+    monkeypatch.setattr(machine, "gpus", lambda: gpus)
+    order: list[str] = []
+
+    def wait() -> None:
+        with claimed("cuda", card=3) as own:
+            order.append(own["CUDA_VISIBLE_DEVICES"])
+
+    with claimed("cuda", card=1) as held:
+        assert held == {"CUDA_VISIBLE_DEVICES": "GPU-d"}
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        with claimed("cuda", card=0) as other:
+            order.append(other["CUDA_VISIBLE_DEVICES"])
+    waiting.join()
+    assert order == ["GPU-c", "GPU-d"]
 
 
 def test_without_a_gpu_there_is_nothing_to_claim(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,10 @@ from flashlab.measuring.memory import peak_memory
 MIB = 2**20
 
 
-def peak_of(name: str, shape: Shape) -> int:
-    attention = load_kernel(find_implementations()[name].path).attention
-    return measure.peak_memory(attention, shape, "float32", "cpu")
+def peak_of(name: str, shape: Shape, form: str = "packed") -> int:
+    kernel = load_kernel(find_implementations()[name].path)
+    run = {**vars(shape), "dtype": "float32", "device": "cpu", "inputs": form}
+    return measure.peak_memory(kernel, run)
 
 
 def sizes(shape: Shape) -> tuple[int, int]:
@@ -32,7 +33,8 @@ def test_naive_with_long_sequences_peaks_in_the_softmaxs_backward() -> None:
     shape = Shape(2, 256, 4, 64, False)
     scores, one = sizes(shape)
     # weights, their gradient, the scores' gradient; qkv (3), copies of q, k, v, out, dout, dv
-    assert peak_of("Pytorch", shape) == 3 * scores + 9 * one
+    for form in ("packed", "separate"):
+        assert peak_of("Pytorch", shape, form) == 3 * scores + 9 * one
 
 
 def test_naive_with_wide_heads_peaks_where_dqkv_is_put_together() -> None:
@@ -40,6 +42,8 @@ def test_naive_with_wide_heads_peaks_where_dqkv_is_put_together() -> None:
     scores, one = sizes(shape)
     # weights; qkv (3), copies of q, k, v, out, dout, dq, dk, dv, dqkv (3)
     assert peak_of("Pytorch", shape) == scores + 14 * one
+    # With separate inputs nothing is put together.
+    assert peak_of("Pytorch", shape, "separate") < scores + 14 * one
 
 
 def test_the_peak_is_the_same_at_every_run() -> None:

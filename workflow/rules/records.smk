@@ -4,8 +4,9 @@
 if PREPARED.orders:
 
     # On the CPU a run takes every core, so that no other job runs beside it. The first processes of
-    # all runs come first, so that those of a run are spread over the session. Everything that
-    # decides a record's numbers is in its name; it has an input only where it must be made again.
+    # all runs come first, so that those of a run are spread over the session; what is compared
+    # follows one another (`flashlab.plan.blocks`). Everything that decides a record's numbers is in
+    # its name; it has an input only where it must be made again.
     rule measure:
         input:
             remade=remade(f"{HOME}/records/{{record}}.json"),
@@ -13,14 +14,15 @@ if PREPARED.orders:
             f"{HOME}/records/{{record}}.json",
         log:
             f"{HOME}/logs/measure/{{record}}.log",
-        priority: lambda wildcards: MAX_PROCESSES - ORDERS[f"{wildcards.record}.json"]["process"]
+        priority: lambda wildcards: len(RANKS) - RANKS.get(f"{wildcards.record}.json", len(RANKS))
         conda:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1
         resources:
-            gpu=0 if PREPARED.device == "cpu" else 1,
+            gpu=lambda wildcards: int(PREPARED.device == "cuda" and not has_card(wildcards)),
             runtime=RUNTIME,
             mem_mb=MEMORY["measure"],
+            **CARD_RESOURCES,
         params:
             order=lambda wildcards: json.dumps(ORDERS[f"{wildcards.record}.json"]),
             machine=MACHINE,
@@ -37,7 +39,7 @@ if PREPARED.orders:
             f"{HOME}/records/ceilings-{{identity}}.json",
         log:
             f"{HOME}/logs/measure/ceilings-{{identity}}.log",
-        priority: MAX_PROCESSES
+        priority: len(RANKS) + 1
         conda:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1

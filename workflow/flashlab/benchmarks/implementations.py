@@ -11,7 +11,7 @@ import difflib
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -20,6 +20,14 @@ from flashlab.kernel_sources import KernelSourceError, kernel_digest
 
 KERNELS = Path(__file__).parents[3] / "kernels"
 ENTRY_POINT = "attention(qkv, causal)"
+SEPARATE, PACKED = "separate", "packed"
+ENTRY_POINTS = {SEPARATE: "separate_attention(q, k, v, causal)", PACKED: ENTRY_POINT}
+"""The functions of an attention kernel by the form of their inputs: three tensors (B, N, H, D),
+each a leaf with a gradient of its own, or one (B, N, 3, H, D)."""
+
+PACKED_TWIN = "Packed"
+"""What the name of an implementation that takes both forms ends in where it is given the packed
+one."""
 
 
 class ImplementationError(Exception):
@@ -40,6 +48,9 @@ class Implementation:
     `digest` covers everything that decides what the kernel computes: the file, what it imports
     below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file
     but for ``LABEL_CPU``, which came after the recorded datasets that know nothing else of it.
+
+    `inputs` are the forms in which an attention kernel takes q, k and v without a copy; empty for
+    another benchmark's.
     """
 
     name: str
@@ -52,10 +63,38 @@ class Implementation:
     cpu_label: dict[str, str] | None = None
     previous: str | None = None
     idea: dict[str, str] | None = None
+    inputs: tuple[str, ...] = ()
 
     def label_on(self, device: str) -> dict[str, str]:
         """What it is called in the report of a kind of device (``cuda`` or ``cpu``)."""
         return self.cpu_label if device == "cpu" and self.cpu_label else self.label
+
+    def form(self, benchmark: Benchmark, protocol: str) -> str | None:
+        """The form in which a protocol gives it q, k and v: separate wherever it is taken.
+
+        None where the benchmark has no inputs in several forms.
+        """
+        if benchmark.packed_protocols is None:
+            return None
+        is_packed = protocol in benchmark.packed_protocols or SEPARATE not in self.inputs
+        return PACKED if is_packed else SEPARATE
+
+    def packed_twin(self) -> Implementation | None:
+        """Itself with packed inputs, by a name of its own; None where it takes one form alone."""
+        if len(self.inputs) < 2:
+            return None
+        labels = [
+            label and {language: f"{text} (qkv)" for language, text in label.items()}
+            for label in (self.label, self.cpu_label)
+        ]
+        assert labels[0] is not None
+        return replace(
+            self,
+            name=f"{self.name}{PACKED_TWIN}",
+            label=labels[0],
+            cpu_label=labels[1],
+            inputs=(PACKED,),
+        )
 
 
 def _literals(tree: ast.Module) -> dict[str, Any]:
@@ -67,6 +106,25 @@ def _literals(tree: ast.Module) -> dict[str, Any]:
             except (ValueError, TypeError, RecursionError, MemoryError):  # not a literal
                 continue
     return found
+
+
+def _inputs(literals: dict[str, Any], tree: ast.Module, path: Path) -> tuple[str, ...]:
+    """The forms in which an attention kernel takes its inputs; each has its function."""
+    forms: tuple[str, ...] = _words(literals, "INPUTS", (PACKED,), path)
+    if not forms or not ENTRY_POINTS.keys() >= set(forms):
+        raise ImplementationError(
+            f'{path}: INPUTS must be ("{SEPARATE}",), ("{PACKED}",) or ("{SEPARATE}", "{PACKED}")'
+        )
+    for form in forms:
+        _check_function(tree, ENTRY_POINTS[form], path)
+    return forms
+
+
+def _check_function(tree: ast.Module, entry_point: str, path: Path) -> None:
+    """ImplementationError where a kernel does not define a function."""
+    name = entry_point.partition("(")[0]
+    if not any(isinstance(n, ast.FunctionDef) and n.name == name for n in tree.body):
+        raise ImplementationError(f"{path}: needs a function {entry_point}")
 
 
 def _words(literals: dict[str, Any], key: str, default: tuple[str, ...], path: Path) -> Any:
@@ -113,7 +171,8 @@ def read_implementation(
     """Read what a kernel file declares.
 
     NAME, LABEL (one for each language), LABEL_CPU (default: LABEL), PACKAGES (default: torch),
-    PRELOADS and SOURCES (default: none); of a step beyond another one also PREVIOUS, its name, and
+    PRELOADS and SOURCES (default: none), INPUTS (default: packed; another form has the function of
+    `ENTRY_POINTS`); of a step beyond another one also PREVIOUS, its name, and
     IDEA, a sentence for each language. `defaults` stand in for NAME and LABEL.
 
     ImplementationError where one is missing, there is no function `entry_point`, such as
@@ -135,9 +194,8 @@ def read_implementation(
     cpu_label = literals.get("LABEL_CPU")
     if "LABEL_CPU" in literals and not _is_label(cpu_label):
         raise ImplementationError(f'{path}: LABEL_CPU must be {{"zh_TW": …, "en": …}}')
-    function = entry_point.partition("(")[0]
-    if not any(isinstance(n, ast.FunctionDef) and n.name == function for n in tree.body):
-        raise ImplementationError(f"{path}: needs a function {entry_point}")
+    _check_function(tree, entry_point, path)
+    inputs = _inputs(literals, tree, path) if entry_point == ENTRY_POINT else ()
     previous, idea = literals.get("PREVIOUS"), literals.get("IDEA")
     if not (previous is None or isinstance(previous, str)):
         raise ImplementationError(f"{path}: PREVIOUS must be the NAME of another step, or None")
@@ -151,7 +209,7 @@ def read_implementation(
         raise ImplementationError(str(error)) from error
     sha256 = _sha256(source, tree)
     return Implementation(
-        *(name, label, packages, preloads, path, sha256, digest, cpu_label, previous, idea)
+        *(name, label, packages, preloads, path, sha256, digest, cpu_label, previous, idea, inputs)
     )
 
 
@@ -200,8 +258,16 @@ def available(known: Collection[str]) -> str:
 
 
 def implementations_of(benchmark: Benchmark) -> Implementations:
-    """All implementations of a benchmark's problem by name."""
-    return find_implementations(KERNELS / benchmark.kernels, benchmark.entry_point)
+    """All implementations of a benchmark's problem by name.
+
+    One that takes its inputs in both forms is there twice (`Implementation.packed_twin`), if the
+    benchmark gives both.
+    """
+    found = find_implementations(KERNELS / benchmark.kernels, benchmark.entry_point)
+    if benchmark.packed_protocols is not None:
+        twins = [twin for each in found.values() if (twin := each.packed_twin())]
+        found |= {twin.name: twin for twin in twins if twin.name not in found}
+    return found
 
 
 def find_implementations(folder: Path = KERNELS, entry_point: str = ENTRY_POINT) -> Implementations:

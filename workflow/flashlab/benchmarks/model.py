@@ -213,7 +213,9 @@ class Benchmark:
     `measure` is the module with ``measure(kernel, run, protocol)``, which measuring processes call;
     it imports nothing of the declaration. `report` is the stem of the report's name. `kernels` is
     the folder of its implementations, below ``kernels/``, and `entry_point` the function that each
-    of them defines, with its arguments. `products` are parameters that follow from one another.
+    of them defines, with its arguments. `packed_protocols` give every implementation packed q, k
+    and v, other protocols the form that it takes; None where there are no such forms. `products`
+    are parameters that follow from one another.
     `counters` are what is counted of the pass behind a timed metric, by kind of device
     (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs those passes. `naive`
     names the implementation that does nothing clever, which any other should beat. `gated` are the
@@ -238,6 +240,7 @@ class Benchmark:
     measure: str
     kernels: str = ""
     entry_point: str = "attention(qkv, causal)"
+    packed_protocols: Collection[str] | None = None
     products: tuple[Product, ...] = ()
     counters: Mapping[str, Counters] = field(default_factory=dict)
     naive: str | None = None

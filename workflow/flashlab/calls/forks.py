@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -51,6 +52,16 @@ def read_message(connection: socket.socket) -> dict[str, Any] | None:
         line += part
     message: dict[str, Any] = json.loads(line)
     return message
+
+
+def die_with_parent(lifeline: int) -> None:
+    """End this process as soon as the other end of the pipe `lifeline` is closed."""
+
+    def wait() -> None:
+        os.read(lifeline, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 # The caller's side

@@ -20,6 +20,7 @@ from flashlab.calls.replicates import read_replicates, runs_to_decide
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.files import read_json
 from flashlab.plan import datasets, identity, planning
+from flashlab.plan.blocks import blocks_of, broken_blocks, cards_of
 from flashlab.plan.counting import Counting, counting_of
 from flashlab.plan.machines import HERE, machine_file
 from flashlab.plan.plan_files import (
@@ -84,8 +85,7 @@ class Prepared:
 def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     """Check the configuration and plan its runs.
 
-    Nothing is written, except that records of an older naming scheme are kept under their new
-    names (`identity.adopt`).
+    Nothing is written.
 
     Args:
         base: the configuration file of the benchmark's report (`config.config_file`), or what
@@ -161,23 +161,8 @@ def _planned_records(
         undecided = runs_to_decide(findings, experiments, planned, source.kind)
         replicates = replicates.with_one_more(undecided)
         planned = planning.plan_local(*local, replicates.of, source.machine)
-    _adopt_older(source, planned, protocol)
     added = dict(replicates.added)
     return planned, {processes_file(source.home).as_posix(): added} if added else {}
-
-
-def _adopt_older(source: Source, planned: PlannedRuns, protocol: Mapping[str, Any]) -> None:
-    """Keep the records of an older naming scheme under their new names."""
-    older = identity.records_by_run(source.records)
-    for run, every in planned.items():
-        for entry in every.processes:
-            if not entry.path.exists():
-                identity.adopt(
-                    entry.path,
-                    *(source.benchmark, run, protocol),
-                    *(source.implementations[run.implementation], entry.process),
-                    *(source.machine, older),
-                )
 
 
 def _with_claims(
@@ -233,14 +218,21 @@ def _ceilings(source: Source) -> Path | None:
 def _orders(
     source: Source, planned: PlannedRuns, protocol: Mapping[str, Any], counting: Counting
 ) -> dict[str, dict[str, Any]]:
-    """What to measure, by record file name; nothing of a recorded dataset."""
+    """What to measure, by record file name in this order; nothing of a recorded dataset."""
     if source.recorded:
         return {}
-    return {
-        entry.path.name: planning.measuring_order(source.benchmark, entry, by)
-        for runs, by in ((planned, protocol), (counting.planned, counting.protocol))
-        for every in runs.values()
-        for entry in every.processes
+    blocks = blocks_of(planned)
+    orders = {
+        entry.path.name: {
+            **planning.measuring_order(source.benchmark, entry, protocol),
+            "card": card,
+        }
+        for card, block in zip(cards_of(blocks), blocks, strict=True)
+        for entry in block
+    }
+    return orders | {
+        entry.path.name: planning.measuring_order(source.benchmark, entry, counting.protocol)
+        for entry in counting.planned.values()
     }
 
 
@@ -264,7 +256,10 @@ def _remade(
     is_local = source.recorded is None
     if ceilings and is_local and (damage := remaking.damage(ceilings)):
         remade[ceilings.as_posix()] = damage
-    if again := source.config["again"]:
+    if is_local and source.config["again"] == remaking.BLOCKS:
+        broken = broken_blocks(blocks_of(every[0][1]))
+        remade |= {entry.path.as_posix(): remaking.ASKED_FOR for entry in broken}
+    elif again := source.config["again"]:
         both = (*every[0][1].values(), *counters.values()) if is_local else ()
         measured = {e.path.as_posix(): e.run for entry in both for e in entry.processes}
         remade |= remaking.runs_asked_for(again, measured)

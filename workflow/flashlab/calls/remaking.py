@@ -21,6 +21,9 @@ from flashlab.records import RecordError, read_record, time_out_message
 from flashlab.runs import Run
 
 ALL = "all"
+BLOCKS = "blocks"
+"""Asks for the runs of each block that is not of one card and a few minutes (`plan.blocks`)."""
+
 ASKED_FOR = "is to be measured again"
 MISSING = "is missing"
 
@@ -160,7 +163,7 @@ def runs_asked_for(again: str | Sequence[str], runs: Mapping[str, Run]) -> dict[
         if not meant:
             some = ", ".join(dict.fromkeys(run.implementation for run in runs.values()))
             raise ConfigError(
-                f"--config: again: no planned run is called {word!r}; give `all`, an "
+                f"--config: again: no planned run is called {word!r}; give `all`, `blocks`, an "
                 f"implementation ({some}), or parts of a run's name, such as "
                 f"{next(iter(runs.values())).slug}"
                 if runs

@@ -108,7 +108,11 @@ def command_lines(benchmark: Benchmark, run: Run, implementation: Implementation
 
     Nsight Compute collects all its sections, Nsight Systems a range for each pass.
     """
-    order = {"run": run.to_json(), "measure": benchmark.measure, "kernel": str(implementation.path)}
+    order = {
+        "run": {**run.to_json(), "inputs": implementation.form(benchmark, COUNTERS)},
+        "measure": benchmark.measure,
+        "kernel": str(implementation.path),
+    }
     program = [
         *(sys.executable, "-m", "flashlab.measuring.counters"),
         *(json.dumps(order), f"{run.slug}.json"),

@@ -28,10 +28,9 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.ladder import gate as ladder_gate
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.calls.forks import read_message, send_message
+from flashlab.calls.forks import die_with_parent, read_message, send_message
 from flashlab.checking.cases import Case, Outcome
 from flashlab.hw4.program import Parts, Step
-from flashlab.measuring.child import die_with_parent
 from flashlab.measuring.failures import IncorrectError, describe_failure
 from flashlab.measuring.kernel import load_kernel
 

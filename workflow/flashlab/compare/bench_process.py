@@ -21,7 +21,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.calls.forks import POLL_SECONDS, START_SECONDS, send_message
 from flashlab.measuring.start import start
 from flashlab.measuring.supervise import count_oom_kills, ended_without_answer
-from flashlab.records import time_out_message
+from flashlab.records import INTERLEAVED, time_out_message
 from flashlab.runs import Run
 
 WORKER = "flashlab.measuring.turns"
@@ -87,7 +87,7 @@ class Worker:
         self._connection: socket.socket | None = None
         self._oom_kills = count_oom_kills()
         order = {
-            "run": run.to_json(),
+            "run": {**run.to_json(), "inputs": implementation.form(benchmark, INTERLEAVED)},
             "measure": benchmark.measure,
             "kernel": str(implementation.path),
             "preloads": implementation.preloads,

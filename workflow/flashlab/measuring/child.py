@@ -12,7 +12,6 @@ import importlib.metadata
 import json
 import os
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from typing import Any
 
 import torch
 
+from flashlab.calls.forks import die_with_parent
 from flashlab.files import write_json
 from flashlab.measuring import ceilings, environment
 from flashlab.measuring.failures import IncorrectError, describe_failure
@@ -94,16 +94,6 @@ def answer(order: Mapping[str, Any], path: Path, started_warm: bool) -> None:
     found = ceilings.measure(order["ceilings"]) if "ceilings" in order else measure(order)
     found["environment"]["started_warm"] = started_warm
     write_json(path, found)
-
-
-def die_with_parent(lifeline: int) -> None:
-    """End this process as soon as the other end of the pipe `lifeline` is closed."""
-
-    def wait() -> None:
-        os.read(lifeline, 1)
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def main() -> None:

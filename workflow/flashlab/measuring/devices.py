@@ -15,7 +15,7 @@ from pathlib import Path
 
 from flashlab import machine
 
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.02
 
 
 def _try_lock(name: str) -> int | None:
@@ -34,14 +34,20 @@ def _try_lock(name: str) -> int | None:
 
 
 @contextmanager
-def claimed(device: str) -> Iterator[dict[str, str]]:
-    """Claim the CPU, or whichever visible GPU is free first, for the block.
+def claimed(device: str, card: int | None = None) -> Iterator[dict[str, str]]:
+    """Claim the CPU, or a visible GPU, for the block.
+
+    Of several GPUs it is that of the number `card`, counted round (`plan.blocks`), or whichever is
+    free first.
 
     Yields the environment variables that confine a child process to the claimed device.
     """
     names = {"cpu": ""} if device == "cpu" else {gpu.uuid: gpu.uuid for gpu in machine.gpus()}
     if not names:
         raise machine.MachineError("no NVIDIA GPU is visible any more; check nvidia-smi")
+    if card is not None:
+        chosen = list(names)[card % len(names)]
+        names = {chosen: names[chosen]}
     while True:
         for name, visible in names.items():
             descriptor = _try_lock(name)

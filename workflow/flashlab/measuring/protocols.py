@@ -6,6 +6,7 @@ calls, is narrow enough or the time is spent, and keeps every sample in order.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 
+from flashlab.measuring import clocks
 from flashlab.statistics import median_interval
 
 BATCH = 10
@@ -42,14 +44,24 @@ HEAD_START, MAX_HEAD_START = 8, 512
 WARM_UP_CALLS = 3
 WARM_UP_SECONDS = 0.05
 
+LONG_PASS_SECONDS = 1e-3
+"""From where on a pass may meet the power limit, and its clock is given time to settle."""
+
+WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.1, 3, 0.01, 0.6
+"""It has settled when the medians of so many windows agree within a share, at most after a time."""
+
 
 @dataclass(frozen=True)
 class Timing:
-    """One pass as timed: its time in seconds, every sample, and why sampling stopped."""
+    """One pass as timed: its time in seconds, every sample, and why sampling stopped.
+
+    `clocks` is the state of the GPU meanwhile (`measuring.clocks`), None where it is not known.
+    """
 
     seconds: float
     samples: tuple[float, ...]
     stopped: str
+    clocks: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The timing as a metric of a record, in ms."""
@@ -136,7 +148,29 @@ def sampler(call: Callable[[], Any], device: str, calls: int = BATCH) -> Callabl
     return _CudaSampler(call, calls) if device == "cuda" else partial(_sample_cpu, call, calls)
 
 
-def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -> Timing:
+def settle(sample: Callable[[], list[float]]) -> None:
+    """Time a long pass, for nothing, until the GPU's clock has settled.
+
+    A long pass of matrix products meets the power limit, and the clock falls within some tenths of
+    a second. It has settled where the last windows agree.
+    """
+    windows: list[float] = []
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < MAX_SETTLE_SECONDS:
+        window: list[float] = []
+        start = time.perf_counter()
+        while time.perf_counter() - start < WINDOW_SECONDS:
+            window += sample()
+            if window[0] < LONG_PASS_SECONDS:
+                return
+        windows = [*windows, statistics.median(window)][-AGREEING_WINDOWS:]
+        if len(windows) == AGREEING_WINDOWS and max(windows) <= (1 + SETTLED) * min(windows):
+            return
+
+
+def sampled(
+    call: Callable[[], Any], protocol: Mapping[str, Any], device: str, settled: bool = True
+) -> Timing:
     """Time `call` by the `sampled` protocol.
 
     Args:
@@ -145,6 +179,7 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
             share of it, and ``max_seconds``, after which to stop in any case.
         device: ``cuda`` (CUDA events, L2 flushed before each call, every call launched before the
             GPU comes to it) or ``cpu`` (perf_counter_ns).
+        settled: whether a long pass is timed only after the GPU's clock has settled.
 
     Returns:
         The median, with at least `MIN_CALLS` samples whatever the time spent. It stopped at the
@@ -152,12 +187,16 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
     """
     warm_up(call, device)
     sample = sampler(call, device)
+    if device == "cuda" and settled:
+        settle(sample)
+    watch = clocks.Watch(device)
     samples: list[float] = []
     relative_interval = protocol["relative_interval"]
     next_look: float = ENOUGH_CALLS
     begin = time.perf_counter()
     while True:
         samples += sample()
+        watch.look()
         is_spent = time.perf_counter() - begin >= protocol["max_seconds"]
         if len(samples) < (MIN_CALLS if is_spent else next_look):
             continue
@@ -165,7 +204,7 @@ def sampled(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -
         is_reached = interval.relative_half_width <= relative_interval
         if is_spent or is_reached:
             stopped = "interval" if is_reached else "time"
-            return Timing(interval.median, tuple(samples), stopped)
+            return Timing(interval.median, tuple(samples), stopped, watch.seen())
         next_look = GROWTH * len(samples)
 
 

@@ -44,17 +44,19 @@ class Started(Protocol):
         """End it, if it still runs, and wait until it is gone."""
 
 
-def thread_variables() -> dict[str, str]:
+def process_variables() -> dict[str, str]:
     """Every CPU, whatever Snakemake counts for the job, and threads that sleep while they wait.
 
     Threads that spin instead cost a busy machine up to a hundred times the time of a short call.
     Inductor compiles in the process itself: a pool of workers costs more than a run's one or two
-    kernels, and could not be forked.
+    kernels, and could not be forked. FlashAttention-4 keeps what it has compiled for later
+    processes, as Triton and Inductor do anyway.
     """
     return {
         "OMP_NUM_THREADS": str(machine.cpu_count()),
         "OMP_WAIT_POLICY": "passive",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "1",
     }
 
 
@@ -63,7 +65,7 @@ def job_environment() -> dict[str, str]:
     package = str(Path(__file__).parents[2])
     search = [package, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     search_path = os.pathsep.join(filter(None, dict.fromkeys(search)))
-    return {**os.environ, "PYTHONPATH": search_path, **thread_variables()}
+    return {**os.environ, "PYTHONPATH": search_path, **process_variables()}
 
 
 def fingerprint() -> str:
@@ -218,7 +220,7 @@ def _start_warm(
     request = {
         "fingerprint": fingerprint(),
         "order": order,
-        "environment": {**thread_variables(), **variables},
+        "environment": {**process_variables(), **variables},
         "answer": str(answer),
         "errors": str(errors),
     }

@@ -161,25 +161,28 @@ def measure_run(
     implementation: Implementation,
     sources: Mapping[str, Any],
     output: Path,
+    card: int | None = None,
 ) -> Record:
     """Measure `run` in a process of its own and write its record to `output`.
 
     Under the protocol ``counters`` its passes are counted: on a GPU by Nsight Compute, on a CPU by
-    PyTorch's profiler. The device is claimed for as long as the process runs; waiting for it is
-    not part of the time limit. Returns the record.
+    PyTorch's profiler. The device, of several GPUs that of the number `card` counted round, is
+    claimed for as long as the process runs; waiting for it is not part of the time limit. Returns
+    the record.
 
     Raises:
         WorkflowGoneError: the Snakemake call that ordered the run has ended; nothing is written.
         OSError: the record cannot be written; nothing half written is left.
     """
+    form = implementation.form(benchmark, protocol["name"])
     order = {
-        "run": run.to_json(),
+        "run": {**run.to_json(), "inputs": form},
         "protocol": dict(protocol),
         "measure": benchmark.measure,
         "kernel": str(implementation.path),
         "preloads": implementation.preloads,
     }
-    with claimed(run.device) as confined:
+    with claimed(run.device, card) as confined:
         variables = {**benchmark.variables.get(run.device, {}), **confined}
         # Read before the run, since a GPU that crashed may no longer tell its name.
         known = _surroundings(run.device, variables)

@@ -63,7 +63,7 @@ def _accept(connection: socket.socket, mine: str) -> Work | None:
 
     def measure(lifeline: int) -> int:
         """Take on the job's environment and measure its order."""
-        child.die_with_parent(lifeline)
+        forks.die_with_parent(lifeline)
         os.environ.update(request["environment"])
         with open(request["errors"], "ab") as errors:
             os.dup2(errors.fileno(), 1)

@@ -34,7 +34,8 @@ def _measure(order: Mapping[str, Any], output: Path, machine: Path | None) -> No
     sources = identity.sources(decided_by, implementation)
     if benchmark.fetch and protocol["name"] in benchmark.protocols:
         benchmark.fetch(protocol)
-    record = supervise.measure_run(benchmark, run, protocol, implementation, sources, output)
+    card = order.get("card")
+    record = supervise.measure_run(benchmark, run, protocol, implementation, sources, output, card)
     print(f"{run}: {record.status}" + (f": {record.message}" if record.message else ""))
 
 

@@ -428,7 +428,7 @@ def records_document(
 
 FIXED_STYLES = (
     *("Pytorch", "Flash2", "SdpaMath", "SdpaEfficient"),
-    *("SdpaCudnn", "Flex", "Flash4", "FlashLab"),
+    *("SdpaCudnn", "Flex", "Flash4", "FlashLab", "Flash3"),
 )
 """The implementations that have the same colour and marker in every report, by their number."""
 

@@ -279,6 +279,7 @@ ATTENTION = Benchmark(
         ),
     ),
     measure="flashlab.benchmarks.attention.measure",
+    packed_protocols=("lab5",),
     products=(Product("emb_dim", ("num_heads", "head_dim")),),
     counters=counters_of(
         {

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from flashlab.benchmarks.attention.inputs import Attention, packed, random_inputs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.measuring.failures import IncorrectError
-
-Attention = Callable[[torch.Tensor, bool], torch.Tensor]
 
 TOLERANCES = {"float16": 5e-3, "bfloat16": 2e-2, "float32": 1e-4}
 """Largest relative error, as the norm of the difference over the norm of the reference. A dtype's
@@ -48,12 +46,13 @@ def gate_shape(shape: Shape, device: str) -> Shape:
 
 
 def reference_passes(
-    qkv: torch.Tensor, grad: torch.Tensor, causal: bool
+    qkv: torch.Tensor, grad: torch.Tensor, causal: bool, dtype: torch.dtype = torch.float64
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output (B, N, H, D) and gradient (B, N, 3, H, D) in float64 of standard attention.
+    """Output (B, N, H, D) and gradient (B, N, 3, H, D) of standard attention, as float64.
 
     softmax(q·kᵀ/√D)·v and its derivative by hand, a few heads at a time, so that the score
-    matrices never exceed `CHUNK_SCORES`.
+    matrices never exceed `CHUNK_SCORES`. It is computed in `dtype`: in half precision as a plain
+    implementation does, with the softmax in float32 and all that is stored rounded.
     """
     B, N, _, H, D = qkv.shape
     scale = D**-0.5
@@ -64,12 +63,12 @@ def reference_passes(
     hidden = torch.ones(N, N, dtype=torch.bool, device=qkv.device).triu(1) if causal else None
     step = max(1, CHUNK_SCORES[qkv.device.type] // N**2)
     for i in range(0, B * H, step):
-        q, k, v = heads[:, i : i + step].double()  # each (C, N, D)
-        g = grads[i : i + step].double()  # (C, N, D)
+        q, k, v = heads[:, i : i + step].to(dtype)  # each (C, N, D)
+        g = grads[i : i + step].to(dtype)  # (C, N, D)
         scores = q @ k.mT * scale  # (C, T, S)
         if hidden is not None:
             scores.masked_fill_(hidden, -torch.inf)
-        p = torch.softmax(scores, dim=-1)  # (C, T, S)
+        p = torch.softmax(scores, dim=-1, dtype=torch.promote_types(dtype, torch.float32)).to(dtype)
         del scores
         o = p @ v  # (C, T, D)
         dp = g @ v.mT  # (C, T, S)
@@ -90,13 +89,22 @@ def relative_error(found: torch.Tensor, reference: torch.Tensor) -> float:
     return float(difference / torch.linalg.vector_norm(reference))
 
 
+def _errors(
+    found: tuple[torch.Tensor, torch.Tensor], reference: tuple[torch.Tensor, torch.Tensor]
+) -> dict[str, float]:
+    """The relative errors of the output and of the gradient."""
+    pairs = zip(("out", "dqkv"), found, reference, strict=True)
+    return {name: relative_error(one, other) for name, one, other in pairs}
+
+
 def check_correctness(
-    attention: Attention, shape: Shape, dtype: str, device: str
+    attention: Attention, shape: Shape, dtype: str, device: str, form: str | None = None
 ) -> dict[str, Any]:
     """Compare an implementation's output and gradient with the reference on fresh inputs.
 
     Returns what was compared, for the record: the shape, the seed, the tolerance, the relative
-    errors of ``out`` (B, N, H, D) and ``dqkv`` (B, N, 3, H, D), None for one that is not finite.
+    errors of ``out`` (B, N, H, D) and ``dqkv`` (B, N, 3, H, D), None for one that is not finite;
+    in half precision also those of the same computed plainly in it.
 
     Raises:
         IncorrectError: an error above the tolerance, NaN, or an output of the wrong form.
@@ -104,31 +112,33 @@ def check_correctness(
     checked = gate_shape(shape, device)
     seed = torch.initial_seed()
     size = (checked.batch_size, checked.seq_len, 3, checked.num_heads, checked.head_dim)
-    qkv = torch.randn(size, dtype=getattr(torch, dtype), device=device, requires_grad=True)
-    given = qkv.detach().clone()
-    out = attention(qkv, checked.causal)
+    inputs = random_inputs(checked, dtype, device, form)
+    given = packed(inputs).detach().clone()
+    out = attention(*inputs, checked.causal)
     expected = (*size[:2], *size[3:])
     if not isinstance(out, torch.Tensor):  # a forgotten return, or (out, lse)
         raise IncorrectError(
-            f"the output is {type(out).__name__}; it must be a tensor {expected} {qkv.dtype}"
+            f"the output is {type(out).__name__}; it must be a tensor {expected} {given.dtype}"
         )
-    if out.shape != expected or out.dtype != qkv.dtype:
+    if out.shape != expected or out.dtype != given.dtype:
         raise IncorrectError(
-            f"the output is {tuple(out.shape)} {out.dtype}; it must be {expected} {qkv.dtype}"
+            f"the output is {tuple(out.shape)} {out.dtype}; it must be {expected} {given.dtype}"
         )
-    if not out.requires_grad:
-        raise IncorrectError("the output has no gradient with respect to qkv")
+    names = "qkv" if len(inputs) == 1 else "q, k and v"
     grad = torch.randn_like(out)
-    out.backward(grad)
-    if qkv.grad is None:
-        raise IncorrectError("the output has no gradient with respect to qkv")
-    if not torch.equal(qkv.detach(), given):
-        raise IncorrectError(OVERWRITTEN.format("qkv"))
-    out_reference, dqkv_reference = reference_passes(qkv, grad, checked.causal)
-    errors = {
-        "out": relative_error(out.detach(), out_reference),
-        "dqkv": relative_error(qkv.grad, dqkv_reference),
-    }
+    if out.requires_grad:
+        out.backward(grad)
+    gradients = tuple(leaf.grad for leaf in inputs if leaf.grad is not None)
+    if len(gradients) < len(inputs):
+        raise IncorrectError(f"the output has no gradient with respect to {names}")
+    if not torch.equal(packed(inputs).detach(), given):
+        raise IncorrectError(OVERWRITTEN.format(names))
+    reference = reference_passes(given, grad, checked.causal)
+    errors = _errors((out.detach(), packed(gradients)), reference)
+    in_half = {}
+    if given.dtype.itemsize == 2:
+        plain = reference_passes(given, grad, checked.causal, given.dtype)
+        in_half = {"plain_errors": _errors(plain, reference)}
     tolerance = TOLERANCES[dtype]
     compared = {
         "reference": "float64",
@@ -138,6 +148,7 @@ def check_correctness(
         "seed": seed,
         "tolerance": tolerance,
         "errors": {k: error if math.isfinite(error) else None for k, error in errors.items()},
+        **in_half,
     }
     wrong = [name for name, error in errors.items() if not error <= tolerance]
     if wrong:

@@ -13,27 +13,24 @@ from typing import Any
 import torch
 
 from flashlab.benchmarks.attention import gate
+from flashlab.benchmarks.attention.inputs import attention_of, random_inputs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.measuring import energy, environment, memory, protocols
 
 MIB = 1024**2
 
 
-def _inputs(shape: Shape, dtype: str, device: str) -> torch.Tensor:
-    """The packed qkv (B, N, 3, H, D), random, with gradients on."""
-    size = (shape.batch_size, shape.seq_len, 3, shape.num_heads, shape.head_dim)
-    return torch.randn(size, dtype=getattr(torch, dtype), device=device, requires_grad=True)
-
-
-def peak_memory(attention: gate.Attention, shape: Shape, dtype: str, device: str) -> int:
+def peak_memory(kernel: ModuleType, run: Mapping[str, Any]) -> int:
     """Peak bytes of both passes, inputs included."""
+    shape, form = Shape.of(run), run.get("inputs")
+    attention = attention_of(kernel, form)
 
     def both_passes() -> None:
-        qkv = _inputs(shape, dtype, device)
-        out = attention(qkv, shape.causal)
+        inputs = random_inputs(shape, run["dtype"], run["device"], form)
+        out = attention(*inputs, shape.causal)
         out.backward(torch.randn_like(out), retain_graph=True)
 
-    return memory.peak_memory(both_passes, device)
+    return memory.peak_memory(both_passes, run["device"])
 
 
 def passes(
@@ -44,14 +41,16 @@ def passes(
     One is to be done with before the next is taken, so that the backward pass's graph is not held
     while the forward pass runs.
     """
-    shape = Shape.of(run)
-    qkv = _inputs(shape, run["dtype"], run["device"])
-    yield "forward_time", lambda: kernel.attention(qkv, shape.causal)
-    out = kernel.attention(qkv, shape.causal)
+    shape, form = Shape.of(run), run.get("inputs")
+    attention = attention_of(kernel, form)
+    inputs = random_inputs(shape, run["dtype"], run["device"], form)
+    yield "forward_time", lambda: attention(*inputs, shape.causal)
+    out = attention(*inputs, shape.causal)
     grad = torch.randn_like(out)
 
     def backward() -> None:
-        qkv.grad = None
+        for leaf in inputs:
+            leaf.grad = None
         out.backward(grad, retain_graph=True)
 
     yield "backward_time", backward
@@ -63,9 +62,11 @@ def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
     Returns what the gate compared and the metric, as they stand in a record; raises what the
     implementation raises.
     """
-    shape, dtype, device = Shape.of(run), run["dtype"], run["device"]
-    checked = gate.check_correctness(kernel.attention, shape, dtype, device)
-    peak = peak_memory(kernel.attention, shape, dtype, device)
+    form = run.get("inputs")
+    checked = gate.check_correctness(
+        attention_of(kernel, form), Shape.of(run), run["dtype"], run["device"], form
+    )
+    peak = peak_memory(kernel, run)
     return {"gate": checked, "metrics": {"peak_memory": {"unit": "MiB", "value": peak / MIB}}}
 
 
@@ -93,7 +94,8 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     """Check, then measure memory, then time; each raises what the implementation raises.
 
     Returns the metrics of a record (times in ms, memory in MiB), what the gate compared, and the
-    warnings; where the protocol asks for it and the GPU tells, energies in J and their resolution.
+    warnings; as details, the state of the GPU during each pass; where the protocol asks for it and
+    the GPU tells, energies in J and their resolution.
     """
     device = run["device"]
     prepared = prepare(kernel, run)
@@ -104,8 +106,10 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     # After all that is timed, which it would heat the device for.
     seconds = protocol.get("energy_seconds")
     told = measure_energy(kernel, run, seconds) if seconds else {}
+    clocks = {name: timing.clocks for name, timing in timings.items() if timing.clocks}
+    details = {**told.get("details", {}), **({"clocks": clocks} if clocks else {})}
     return {
-        **told,
+        **({"details": details} if details else {}),
         "metrics": {
             **{name: timing.to_json() for name, timing in timings.items()},
             **prepared["metrics"],

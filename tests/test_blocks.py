@@ -1,0 +1,100 @@
+"""Blocks: what is compared is measured one after the other, on one card."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.plan.blocks import blocks_of, broken_blocks, cards_of
+from flashlab.plan.planning import PlannedRun, with_replicates
+from flashlab.records import Record, write_record
+from flashlab.runs import Run
+
+NAMES = ("Flash2", "Pytorch", "SdpaMath", "Flex")
+RUNS = [
+    attention_run(name, Shape(1, seq_len, 8, 512, False), "float32", "cpu")
+    for seq_len in (128, 256, 512)
+    for name in NAMES
+]
+
+
+def planned(folder: Path = Path(), processes: int = 2) -> dict[Run, PlannedRun]:
+    return {
+        run: with_replicates(
+            PlannedRun(run, folder / f"{run.slug}-{process}.json", process=process)
+            for process in range(processes)
+        )
+        for run in RUNS
+    }
+
+
+def test_a_block_holds_every_implementation_of_a_shape_in_the_processes_of_one_number() -> None:
+    blocks = blocks_of(planned())
+    assert len(blocks) == 3 * 2
+    for block in blocks:
+        assert sorted(entry.run.implementation for entry in block) == sorted(NAMES)
+        assert len({(entry.run["seq_len"], entry.process) for entry in block}) == 1
+
+
+def test_the_first_processes_come_first_and_no_implementation_is_always_the_first() -> None:
+    blocks = blocks_of(planned(processes=4))
+    processes = [block[0].process for block in blocks]
+    assert processes == sorted(processes)
+    assert len({block[0].run.implementation for block in blocks}) > 1
+
+
+def test_the_order_is_the_same_at_each_call_whatever_the_order_of_the_plan() -> None:
+    there = planned()
+    back = dict(reversed(there.items()))
+    paths = {tuple(entry.path for entry in block) for block in blocks_of(there)}
+    assert {tuple(entry.path for entry in block) for block in blocks_of(back)} == paths
+
+
+@pytest.mark.parametrize("cards", [1, 2, 3, 4])
+def test_cards_have_as_many_blocks_each(cards: int) -> None:
+    blocks = blocks_of(planned(processes=4))
+    counts = [[n % cards for n in cards_of(blocks)].count(card) for card in range(cards)]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_alternating_masks_do_not_go_to_one_card() -> None:
+    """The shapes of an experiment alternate between short and long."""
+    numbers = cards_of(range(38 * 3))
+    long_ones = [number % 2 for number in numbers[::2]]
+    assert 0.3 < sum(long_ones) / len(long_ones) < 0.7
+
+
+def written(record_of: Callable[..., Record], folder: Path) -> dict[Run, PlannedRun]:
+    """A record for each planned run, all of one card and moment."""
+    plan = planned(folder)
+    for entry in (entry for every in plan.values() for entry in every.processes):
+        write_record(entry.path, record_of(entry.run))
+    return plan
+
+
+def test_blocks_of_one_card_and_moment_are_whole(
+    tmp_path: Path, record_of: Callable[..., Record]
+) -> None:
+    assert not broken_blocks(blocks_of(written(record_of, tmp_path)))
+
+
+@pytest.mark.parametrize("what", ["missing", "another card", "later"])
+def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
+    tmp_path: Path, record_of: Callable[..., Record], what: str
+) -> None:
+    plan = written(record_of, tmp_path)
+    entry = plan[RUNS[0]]
+    record = record_of(entry.run)
+    if what == "missing":
+        entry.path.unlink()
+    elif what == "another card":
+        write_record(entry.path, replace(record, environment={"gpu_uuid": "GPU-other"}))
+    else:
+        write_record(entry.path, replace(record, started="2026-12-24T00:00:00+00:00"))
+    again = broken_blocks(blocks_of(plan))
+    assert {each.run["seq_len"] for each in again} == {128}
+    assert {each.process for each in again} == {0}
+    assert len(again) == len(NAMES)

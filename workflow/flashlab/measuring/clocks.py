@@ -1,0 +1,67 @@
+"""The state of the GPU while a pass is timed: its clock, its power, and whether that limits it."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from flashlab import machine
+
+LOOK_SECONDS = 0.05
+"""Least time between two looks."""
+
+MIN_LOOKS = 5
+"""Fewest looks that tell anything: a pass of a quarter of a second."""
+
+POWER_CAP = 0x4 | 0x80
+"""NVML's reasons SwPowerCap and HwPowerBrakeSlowdown."""
+
+
+class Watch:
+    """Looks at the GPU between batches of calls, when nothing runs on it and nothing is timed."""
+
+    def __init__(self, device: str) -> None:
+        self._looks: list[tuple[float, float, bool]] = []
+        self._next = 0.0
+        self._stack = contextlib.ExitStack()
+        self._nvml = self._stack.enter_context(machine.nvml()) if device == "cuda" else None
+        if self._nvml is not None:
+            uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
+            self._handle = self._nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+
+    def look(self) -> None:
+        """Read the state, unless the last time was just now."""
+        nvml, now = self._nvml, time.perf_counter()
+        if nvml is None or now < self._next:
+            return
+        self._next = now + LOOK_SECONDS
+        reasons = nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
+        (power,) = nvml.nvmlDeviceGetFieldValues(self._handle, [nvml.NVML_FI_DEV_POWER_INSTANT])
+        self._looks.append(
+            (
+                float(nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM)),
+                power.value.uiVal / 1e3,
+                bool(reasons & POWER_CAP),
+            )
+        )
+
+    def seen(self) -> Mapping[str, Any] | None:
+        """Medians and extremes of clock (MHz) and power (W), and the share of looks at the limit.
+
+        None where there were too few looks.
+        """
+        self._stack.close()
+        if len(self._looks) < MIN_LOOKS:
+            return None
+        clocks, powers, capped = zip(*self._looks, strict=True)
+        return {
+            "looks": len(self._looks),
+            "sm_clock_MHz": [min(clocks), statistics.median(clocks), max(clocks)],
+            "power_W": [min(powers), statistics.median(powers), max(powers)],
+            "at_power_limit": round(sum(capped) / len(capped), 3),
+        }

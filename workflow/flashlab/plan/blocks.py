@@ -1,0 +1,66 @@
+"""Blocks: the runs that are compared with one another, measured one after the other on one card.
+
+A block holds all implementations at one set of parameters, in the processes of one number. Within
+it they differ in nothing but the implementation: not in the card, and by minutes alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from flashlab.plan.planning import PlannedRun
+from flashlab.records import Record, RecordError, read_record
+from flashlab.runs import Run
+
+REACH = timedelta(minutes=10)
+"""Farthest that the processes of a block may have started from one another."""
+
+
+def blocks_of(planned: Mapping[Run, PlannedRun]) -> list[list[PlannedRun]]:
+    """The blocks in the order in which they are measured: the first processes of all runs first.
+
+    The runs of a block are in an order drawn for it, the same at each call, so that no
+    implementation always follows another one.
+    """
+    blocks: dict[tuple[object, ...], list[PlannedRun]] = {}
+    every = [entry for run in planned.values() for entry in run.processes]
+    for entry in sorted(every, key=lambda entry: entry.process):
+        run = entry.run
+        blocks.setdefault((entry.process, *run.words, run.dtype, run.device), []).append(entry)
+    for key, block in blocks.items():
+        block.sort(key=lambda entry: entry.run.implementation)
+        random.Random(" ".join(map(str, key))).shuffle(block)
+    return list(blocks.values())
+
+
+def cards_of(blocks: Sequence[object]) -> list[int]:
+    """A number for each block, from 0, modulo which it has its card: drawn, the same at each call.
+
+    In the order of the plan masks and sizes alternate, so that one card of two would get all the
+    long ones.
+    """
+    numbers = list(range(len(blocks)))
+    random.Random(len(blocks)).shuffle(numbers)
+    return numbers
+
+
+def _is_whole(records: Sequence[Record]) -> bool:
+    """Whether these were measured on one card, within `REACH`."""
+    cards = {r.environment.get("gpu_uuid") or r.environment.get("boot") for r in records}
+    starts = [datetime.fromisoformat(record.started) for record in records]
+    return len(cards) == 1 and max(starts) - min(starts) <= REACH
+
+
+def broken_blocks(blocks: Iterable[Sequence[PlannedRun]]) -> list[PlannedRun]:
+    """The runs of the blocks of which a record is missing, or was measured elsewhere or later."""
+    found: list[PlannedRun] = []
+    for block in blocks:
+        try:
+            records = [read_record(entry.path, entry.run) for entry in block]
+        except RecordError:
+            found += block
+        else:
+            found += [] if _is_whole(records) else block
+    return found
