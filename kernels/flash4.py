@@ -11,7 +11,6 @@ NAME = "Flash4"
 LABEL = {"zh_TW": "FlashAttention-4", "en": "FlashAttention-4"}
 PACKAGES = ("flash-attn-4", "nvidia-cutlass-dsl", "torch")
 INPUTS = ("separate",)
-PRELOADS = ("flash_attn.cute",)
 
 
 def provider(device: str) -> str:

@@ -13,10 +13,6 @@ NAME = "Flex"
 LABEL = {"zh_TW": "FlexAttention", "en": "FlexAttention"}
 PACKAGES = ("torch", "triton")
 INPUTS = ("separate",)
-PRELOADS = (
-    "torch._inductor.compile_fx", "torch._dynamo.backends.inductor",
-    "torch._inductor.fx_passes.joint_graph", "torch._inductor.async_compile", "triton",
-)  # fmt: skip
 
 # The backward pass is called again on one graph, so its buffers may not be reused.
 torch._functorch.config.donated_buffer = False
