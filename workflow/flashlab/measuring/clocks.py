@@ -15,8 +15,8 @@ from flashlab import machine
 LOOK_SECONDS = 0.05
 """Least time between two looks."""
 
-MIN_LOOKS = 5
-"""Fewest looks that tell anything: a pass of a quarter of a second."""
+MIN_SECONDS = 0.25
+"""Shortest watch that tells anything: the driver renews what it says several times in it."""
 
 POWER_CAP = 0x4 | 0x80
 """NVML's reasons SwPowerCap and HwPowerBrakeSlowdown."""
@@ -27,7 +27,8 @@ class Watch:
 
     def __init__(self, device: str) -> None:
         self._looks: list[tuple[float, float, bool]] = []
-        self._next = 0.0
+        self._begin = time.perf_counter()
+        self._last = -LOOK_SECONDS
         self._stack = contextlib.ExitStack()
         self._nvml = self._stack.enter_context(machine.nvml()) if device == "cuda" else None
         if self._nvml is not None:
@@ -37,9 +38,9 @@ class Watch:
     def look(self) -> None:
         """Read the state, unless the last time was just now."""
         nvml, now = self._nvml, time.perf_counter()
-        if nvml is None or now < self._next:
+        if nvml is None or now < self._last + LOOK_SECONDS:
             return
-        self._next = now + LOOK_SECONDS
+        self._last = now
         reasons = nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
         (power,) = nvml.nvmlDeviceGetFieldValues(self._handle, [nvml.NVML_FI_DEV_POWER_INSTANT])
         self._looks.append(
@@ -53,10 +54,10 @@ class Watch:
     def seen(self) -> Mapping[str, Any] | None:
         """Medians and extremes of clock (MHz) and power (W), and the share of looks at the limit.
 
-        None where there were too few looks.
+        None for a pass that was over too soon to tell.
         """
         self._stack.close()
-        if len(self._looks) < MIN_LOOKS:
+        if self._last - self._begin < MIN_SECONDS:
             return None
         clocks, powers, capped = zip(*self._looks, strict=True)
         return {

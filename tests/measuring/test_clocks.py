@@ -1,0 +1,91 @@
+"""The state of the GPU while a pass is timed, on a driver that says what it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from flashlab import machine
+from flashlab.measuring import clocks
+
+
+class Driver:
+    """As much of NVML as a watch asks for: the clock falls where the power limit is met."""
+
+    NVML_CLOCK_SM, NVML_FI_DEV_POWER_INSTANT = 1, 186
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        return uuid
+
+    def is_capped(self) -> bool:
+        return self.looks > 2
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, _: str) -> int:
+        self.looks += 1
+        return 0x4 if self.is_capped() else 0
+
+    def nvmlDeviceGetFieldValues(self, _: str, fields: list[int]) -> list[SimpleNamespace]:
+        milliwatts = 700_000 if self.is_capped() else 500_000
+        return [SimpleNamespace(value=SimpleNamespace(uiVal=milliwatts)) for _ in fields]
+
+    def nvmlDeviceGetClockInfo(self, _: str, clock: int) -> int:
+        return 1500 if self.is_capped() else 1980
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, on a GPU whose driver answers."""
+    driver, time = Driver(), [0.0]
+
+    @contextmanager
+    def nvml() -> Iterator[Driver]:
+        yield driver
+
+    monkeypatch.setattr(machine, "nvml", nvml)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid="of-a-card")
+    )
+    monkeypatch.setattr(clocks.time, "perf_counter", lambda: time[0])
+    return time
+
+
+def watch(now: list[float], seconds: float, batches: int) -> clocks.Watch:
+    found = clocks.Watch("cuda")
+    for _ in range(batches):
+        now[0] += seconds / batches
+        found.look()
+    return found
+
+
+def test_a_watch_tells_clock_power_and_how_often_the_power_limit_was_met(now: list[float]) -> None:
+    seen = watch(now, seconds=0.4, batches=4).seen()
+    assert seen == {
+        "looks": 4,
+        "sm_clock_MHz": [1500.0, 1740.0, 1980.0],
+        "power_W": [500.0, 600.0, 700.0],
+        "at_power_limit": 0.5,
+    }
+
+
+def test_a_watch_looks_at_most_every_twentieth_of_a_second(now: list[float]) -> None:
+    seen = watch(now, seconds=0.5, batches=1000).seen()
+    assert seen is not None
+    assert 9 <= seen["looks"] <= 10
+
+
+def test_a_pass_that_is_over_at_once_tells_nothing(now: list[float]) -> None:
+    assert watch(now, seconds=0.2, batches=10).seen() is None
+
+
+def test_nothing_is_watched_on_a_cpu() -> None:
+    found = clocks.Watch("cpu")
+    found.look()
+    assert found.seen() is None
