@@ -66,16 +66,20 @@ for card in range(CARDS):
     workflow.register_resource(f"card{card}", 2)
 
 
-def has_card(wildcards, card=None):
-    """Whether a run is measured on a certain card, or on any."""
-    own = ORDERS[f"{wildcards.record}.json"].get("card")
-    return bool(CARDS) and own is not None and card in (None, own % CARDS)
+def on_card(name, card, amount):
+    """An input function: how much of a card the job takes whose record has this name."""
+
+    def taken(wildcards):
+        own = ORDERS[name.format(**wildcards)].get("card")
+        return amount if own is not None and own % CARDS == card else 0
+
+    return taken
 
 
-CARD_RESOURCES = {
-    f"card{card}": lambda wildcards, card=card: int(has_card(wildcards, card))
-    for card in range(CARDS)
-}
+def gpu_resources(name="{record}.json", amount=1):
+    """The resources of a job that measures on a GPU: where cards are known, so much of its own."""
+    cards = {f"card{card}": on_card(name, card, amount) for card in range(CARDS)}
+    return {"gpu": int(PREPARED.device == "cuda" and not cards), **cards}
 
 # Options of commands that only some calls give.
 MACHINE = f"--machine {shlex.quote(PREPARED.machine)}" if PREPARED.machine else ""

@@ -19,10 +19,9 @@ if PREPARED.orders:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1
         resources:
-            gpu=lambda wildcards: int(PREPARED.device == "cuda" and not has_card(wildcards)),
             runtime=RUNTIME,
             mem_mb=MEMORY["measure"],
-            **CARD_RESOURCES,
+            **gpu_resources(),
         params:
             order=lambda wildcards: json.dumps(ORDERS[f"{wildcards.record}.json"]),
             machine=MACHINE,

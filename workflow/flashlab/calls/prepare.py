@@ -231,8 +231,11 @@ def _orders(
         for entry in block
     }
     return orders | {
-        entry.path.name: planning.measuring_order(source.benchmark, entry, counting.protocol)
-        for entry in counting.planned.values()
+        entry.path.name: {
+            **planning.measuring_order(source.benchmark, entry, counting.protocol),
+            "card": card,
+        }
+        for card, entry in enumerate(counting.planned.values())
     }
 
 
