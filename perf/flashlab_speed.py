@@ -11,8 +11,7 @@ Measures in this order, in at most --minutes:
 Usage: PYTHONPATH=workflow python perf/flashlab_speed.py [--groups lab long] [--others NAME ...]
                                  [--before KERNELS] [--minutes 8.5] [--out FILE.json]
 
-NAMEs are files in kernels/; without them flash2 and sdpa_cudnn, on a CPU sdpa_math. flash2 and
-flash4 are of packages that share their name: measure them in a call each. KERNELS is the folder of
+NAMEs are files in kernels/; without them flash2 and sdpa_cudnn, on a CPU sdpa_math. KERNELS is the folder of
 the earlier version: git archive REVISION kernels | tar -x -C FOLDER.
 On a CPU the same is done with PyTorch's own attentions, at the shapes for a CPU.
 """
@@ -62,7 +61,7 @@ GROUPS = {"lab": ("config.yaml", ""), "long": ("h200.yaml", "long_")}
 
 def run_of(shape: Shape, device: str) -> dict[str, Any]:
     """A run as the measuring takes it."""
-    return {**vars(shape), "dtype": DTYPE[device], "device": device}
+    return {**vars(shape), "dtype": DTYPE[device], "device": device, "inputs": "separate"}
 
 
 def shapes_of(file: str, prefix: str, device: str) -> list[Shape]:
