@@ -47,7 +47,7 @@ def separate_attention(
 
 
 def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
-    """As `separate_attention`, from one packed tensor, qkv (B, N, 3, H, D)."""
+    """As `separate_attention`, from a packed qkv (B, N, 3, H, D) to (B, N, H, D)."""
     if not qkv.is_cuda:
         raise NotImplementedError("FlashLab's kernels need a GPU; this tensor is on the CPU")
     from kernels.flashlab import operator

@@ -40,5 +40,5 @@ def separate_attention(
 
 
 def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
-    """As `separate_attention`, from one packed tensor, qkv (B, N, 3, H, D)."""
+    """As `separate_attention`, from a packed qkv (B, N, 3, H, D) to (B, N, H, D)."""
     return separate_attention(*qkv.unbind(dim=2), causal)

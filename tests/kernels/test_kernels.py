@@ -26,11 +26,11 @@ def attention(name: str) -> Callable[..., torch.Tensor]:
 def test_a_kernel_explains_itself_and_the_shapes_of_its_tensors(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert ast.get_docstring(tree)
-    (function,) = [
-        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "attention"
-    ]
-    assert "(B, N, H, D)" in (ast.get_docstring(function) or "")
-    assert [argument.arg for argument in function.args.args] == ["qkv", "causal"]
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    takes = {"attention": ["qkv", "causal"], "separate_attention": ["q", "k", "v", "causal"]}
+    for name, arguments in takes.items():
+        assert "(B, N, H, D)" in (ast.get_docstring(functions[name]) or "")
+        assert [argument.arg for argument in functions[name].args.args] == arguments
 
 
 @pytest.mark.parametrize("name", NAMES)
