@@ -58,6 +58,11 @@ SLOWEST = (
 workers makes it, the other one need not wait."""
 
 
+os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
+"""Set before any test imports torch or numpy: on small tensors, and beside other workers, further
+threads spin for several times what the work takes."""
+
+
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 """A busy machine may take as long as it likes for an example."""
