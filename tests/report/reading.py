@@ -29,6 +29,12 @@ def cells(row: Row) -> list[str]:
     return [cell.text if isinstance(cell, Cell) else en(cell) for cell in row.cells]
 
 
+def pages(pdf: Path) -> list[str]:
+    """The text of each page; behind the last one, nothing."""
+    command = ["pdftotext", "-raw", str(pdf), "-"]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\f")
+
+
 def depths(pdf: Path) -> list[float]:
     """How far down each page its text reaches, labels of figures too, without the footer."""
     boxes = subprocess.run(

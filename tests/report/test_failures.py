@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from report.reading import en
-
-
-def pages(pdf: Path) -> list[str]:
-    done = subprocess.run(
-        ["pdftotext", "-raw", str(pdf), "-"], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return done.stdout.split("\f")
+from report.reading import en, pages
 
 
 def pages_after(results: Any, squeezed: Callable[[str], str], failed: set[str]) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report.reading import TELLERS, en, texts
+from report.reading import TELLERS, en, pages, texts
 
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json, write_json
@@ -23,13 +23,6 @@ from flashlab.telling.values import say
 
 LONG_NAME = "Abacus Mark {n} Super Special Edition with Very Many Beads and 192 Threads (384 CPUs)"
 AUTHOR = {"name": "陳翊瑄、林霈晟、王堃喆", "id": "113062000", "course": "Parallel Programming"}
-
-
-def texts_of_pages(pdf: Path) -> list[str]:
-    done = subprocess.run(
-        ["pdftotext", "-raw", str(pdf), "-"], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return done.stdout.split("\f")
 
 
 def name_devices(results: Any, count: int) -> None:
@@ -48,7 +41,7 @@ def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Fr
     """Page one has all that it is left with, and page two begins with the first chapter."""
     report = on_one_page(results.compose(), results.local)
     results.pdf.write_bytes(to_pdf(to_html(report), results.local, [], datetime.now(UTC)))
-    first, second, *_ = texts_of_pages(results.pdf)
+    first, second, *_ = pages(results.pdf)
     front: Front = report.front
     for conclusion in (
         front.answer,
@@ -76,7 +69,7 @@ def test_page_one_is_one_page_with_an_author_every_notice_and_long_device_names(
     name_devices(results, count=4)
     front = assert_page_one_is_whole(results, squeezed)
     assert len(front.notices) == 2
-    first = squeezed(texts_of_pages(results.pdf)[0])
+    first = squeezed(pages(results.pdf)[0])
     assert AUTHOR["id"] in first and AUTHOR["name"] in first  # the fonts have Taiwanese names
 
 
@@ -106,7 +99,7 @@ def test_with_more_than_two_implementations_page_one_has_the_choice_map(
     of_many: Any, squeezed: Callable[[str], str]
 ) -> None:
     front = assert_page_one_is_whole(of_many, squeezed)
-    assert len(texts_of_pages(of_many.pdf)) <= 16  # the last one is the end of the text
+    assert len(pages(of_many.pdf)) <= 16  # the last one is the end of the text
     assert front.map is not None and front.answer is None and front.headline is None
     assert 1 <= len(front.conclusions) <= 5
     assert {len(chart.rows) for chart in front.map.charts} == {2}
@@ -129,7 +122,7 @@ def test_a_failed_gate_stands_first_on_page_one(
     cells = {"status": "incorrect", "message": "wrong", "gate": gate}
     results.change_runs("emb_dim", cells, first=1)
     results.derive_findings()
-    first = squeezed(texts_of_pages(results.write())[0])
+    first = squeezed(pages(results.write())[0])
     front = results.compose().front
     (wrong,) = front.wrong
     for said, answer in zip(texts(wrong.text), texts(front.answer.heading), strict=True):

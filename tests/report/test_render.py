@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from flashlab.plan.plan_files import experiment_file
 from flashlab.remarks import RemarkError, read_remarks
 from flashlab.report import render
 from flashlab.report.attachments import attached_files
+from flashlab.report.chapters import shared_title
 from flashlab.report.render import ProjectFetcher, RenderError, on_one_page
 from flashlab.telling.catalogs import messages
 
@@ -232,6 +233,32 @@ def test_it_is_sound_tagged_and_says_that_it_is_an_archive(finished: Any) -> Non
             titles = [item.title for item in whole.children]
     assert any("實驗 1" in title and "Experiment 1" in title for title in titles)
     assert len(titles) >= 10
+
+
+# How many pages it has, and how full they are
+
+
+def test_the_students_report_has_at_most_ten_pages_at_least_half_full(finished: Any) -> None:
+    found = depths(finished.pdf)
+    assert len(found) <= 10
+    assert min(found[:-1]) >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("titles", "shared"),
+    [
+        (["Long sequences (d = 64, full)", "Long sequences (d = 128, causal)"], "Long sequences"),
+        (["長序列（d = 64，完整）", "長序列（d = 64，因果）"], "長序列"),
+        (["Batches, small", "Batches, large"], "Batches"),
+        (["Alpha one", "Alpha other"], "Alpha"),
+        (["Alpha", "Beta"], "Alpha"),
+        (["Only (this)"], "Only (this)"),
+    ],
+)
+def test_experiments_of_one_section_share_the_beginning_of_their_titles(
+    titles: Sequence[str], shared: str
+) -> None:
+    assert shared_title(titles) == shared
 
 
 # The languages
