@@ -63,6 +63,9 @@ os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_N
 threads spin for several times what the work takes."""
 
 
+gc.disable()  # until the tests are collected
+
+
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 """A busy machine may take as long as it likes for an example."""
@@ -77,6 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Spare garbage collections what collecting the tests has imported."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
