@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import re
@@ -15,9 +16,11 @@ import pikepdf
 import pytest
 from grading import tampering
 
+from flashlab import machine
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import RUNS_CSV_COLUMNS
+from flashlab_grading.report_pdf import attachments_of
 
 GRADES = "report/grades.csv"
 SHAPE = Shape(2, 256, 8, 256, False)
@@ -193,36 +196,49 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
 # Verifying a report
 
 
-@pytest.fixture
-def report_with_data(abridged: Any, tmp_path: Path) -> Path:
-    """The abridged report under a name that would break a rule."""
-    path = tmp_path / "{my} report's.pdf"
-    shutil.copy(abridged.pdf, path)
-    return path
-
-
-def test_a_changed_page_is_found_from_the_pdf_alone(grader: Any, report_with_data: Path) -> None:
+def test_a_changed_page_is_found_from_the_pdf_alone(
+    grader: Any, abridged: Any, tmp_path: Path
+) -> None:
     def exchange(pdf: pikepdf.Pdf) -> None:
         # Glyphs are drawn by number: another one is put where two stand side by side.
         contents = pdf.pages[0].Contents
         pattern = rb"<([0-9a-f]{4})(?!\1)([0-9a-f]{4})"
         contents.write(re.sub(pattern, rb"<\2\2", contents.read_bytes(), count=1))
 
-    changed = tampering.altered(report_with_data.read_bytes(), exchange)
-    report_with_data.write_bytes(changed)
-    done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={report_with_data}")
+    changed = tmp_path / "lab5.pdf"
+    changed.write_bytes(tampering.altered(abridged.pdf.read_bytes(), exchange))
+    done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={changed}")
     assert done.returncode != 0
     assert "Measuring" not in done.stdout
-    differences = {line for line in done.stdout.splitlines() if line.startswith("difference: ")}
-    assert len(differences) == 1, done.stdout
-    (told,) = differences
+    (told,) = {line for line in done.stdout.splitlines() if line.startswith("difference: ")}
     assert "page 1: after" in told
     assert "verdict: inconsistent" in done.stdout
 
 
-def test_a_report_is_verified_and_measured_again(grader: Any, report_with_data: Path) -> None:
-    order = ("--config", f"pdf={report_with_data}", "reproduce=1")
-    done = grader.snakemake("--cores", "1", "verify", *order)
+def texts_attached_to(pdf: Path) -> dict[str, str]:
+    return {
+        name: (gzip.decompress(content) if name.endswith(".gz") else content).decode(
+            errors="replace"
+        )
+        for name, content in attachments_of(pdf.read_bytes()).items()
+    }
+
+
+def test_an_anonymous_report_names_no_machine_is_verified_and_measured_again(
+    grader: Any, project: Any, tmp_path: Path
+) -> None:
+    before, boot = project.records, machine.boot_id()
+    assert boot and any(boot in text for text in texts_attached_to(project.pdf).values())
+    project.make("report/lab5.pdf", "--config", "anonymous=true")
+    assert project.records == before, "it is made of the records that are there"
+    found = texts_attached_to(project.pdf)
+    private = [boot, str(project.folder)]
+    assert not [(name, part) for name, text in found.items() for part in private if part in text]
+    assert "anonymous-" in found["records.jsonl.gz"] and "anonymous-" in found["seq_len-runs.csv"]
+
+    report = tmp_path / "{my} report's.pdf"  # a name that would break a rule
+    shutil.copy(project.pdf, report)
+    done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={report}", "reproduce=1")
     said = done.stdout
     assert "difference: " not in said, said
     assert "verdict: consistent: its data give this file, byte for byte" in said

@@ -1,10 +1,16 @@
-"""Training: the model, its gradients, the text, the schedule, and one run compiled and not."""
+"""Training: the model, its gradients, the text, the schedule, and one run compiled and not.
+
+The compiled run is traced and differentiated as torch.compile does it, but for the last step, C++
+of the graphs, which takes most of a minute. FLASHLAB_BACKEND=inductor takes that too, by hand.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +26,7 @@ from flashlab.measuring.failures import IncorrectError
 from flashlab.measuring.kernel import load_kernel
 
 KERNELS = Path(__file__).parents[2] / "kernels"
+BACKEND = os.environ.get("FLASHLAB_BACKEND", "aot_eager")
 SEED_SIZES = {
     "n_layer": 12,
     "n_head": 12,
@@ -110,7 +117,10 @@ def test_a_run_gives_its_loss_its_times_and_what_it_trained_on(eager: dict[str, 
     assert eager["gate"]["errors"]["gradient"] < 1e-5
 
 
-def test_a_compiled_run_trains_alike_and_says_what_compiling_took(eager: dict[str, Any]) -> None:
+def test_a_compiled_run_trains_alike_and_says_what_compiling_took(
+    eager: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=BACKEND))
     run = {**TINY, "compile": True}
     compiled = measure.measure(load_kernel(KERNELS / "pytorch.py"), run, SETTINGS)
     metrics = compiled["metrics"]

@@ -162,16 +162,17 @@ class Results:
         findings = self.local / "findings.json"
         write_findings(plans, self.local / "tables", CLAIMS, self.ceilings, findings)
 
-    def redraw(self, languages: list[str]) -> None:
-        """Choose these languages, in the configuration and in every figure."""
+    def redraw(self, languages: list[str], of_experiments: bool = True) -> None:
+        """Choose these languages, in the configuration and in the figures."""
         self.change(languages=languages)
         chosen = self.local / "plan" / "languages.json"
         write_json(chosen, languages)
         tables, plans = self.local / "tables", []
         for experiment in self.config["experiments"]:
             plans.append(experiment_file(self.local, experiment["name"]))
-            folder = self.local / "figures" / experiment["name"]
-            draw_figures(plans[-1], tables, chosen, folder)
+            if of_experiments:
+                folder = self.local / "figures" / experiment["name"]
+                draw_figures(plans[-1], tables, chosen, folder)
         draw_overview(
             plans,
             tables,

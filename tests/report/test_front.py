@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report.reading import TELLERS, en, texts
+from report.reading import TELLERS, en, pages, texts
 
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json, write_json
@@ -22,14 +22,7 @@ from flashlab.report.render import on_one_page, to_html, to_pdf
 from flashlab.telling.values import say
 
 LONG_NAME = "Abacus Mark {n} Super Special Edition with Very Many Beads and 192 Threads (384 CPUs)"
-AUTHOR = {"name": "王小明", "id": "113062000", "course": "Parallel Programming"}
-
-
-def texts_of_pages(pdf: Path) -> list[str]:
-    done = subprocess.run(
-        ["pdftotext", "-raw", str(pdf), "-"], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return done.stdout.split("\f")
+AUTHOR = {"name": "陳翊瑄、林霈晟、王堃喆", "id": "113062000", "course": "Parallel Programming"}
 
 
 def name_devices(results: Any, count: int) -> None:
@@ -48,7 +41,7 @@ def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Fr
     """Page one has all that it is left with, and page two begins with the first chapter."""
     report = on_one_page(results.compose(), results.local)
     results.pdf.write_bytes(to_pdf(to_html(report), results.local, [], datetime.now(UTC)))
-    first, second, *_ = texts_of_pages(results.pdf)
+    first, second, *_ = pages(results.pdf)
     front: Front = report.front
     for conclusion in (
         front.answer,
@@ -71,12 +64,13 @@ def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Fr
 def test_page_one_is_one_page_with_an_author_every_notice_and_long_device_names(
     results: Any, squeezed: Callable[[str], str], languages: list[str]
 ) -> None:
-    results.redraw(languages)
+    results.redraw(languages, of_experiments=False)
     results.change(author=AUTHOR)
     name_devices(results, count=4)
     front = assert_page_one_is_whole(results, squeezed)
     assert len(front.notices) == 2
-    assert AUTHOR["id"] in texts_of_pages(results.pdf)[0]
+    first = squeezed(pages(results.pdf)[0])
+    assert AUTHOR["id"] in first and AUTHOR["name"] in first  # the fonts have Taiwanese names
 
 
 def test_the_html_page_says_what_does_not_fit_on_paper(
@@ -91,7 +85,7 @@ def test_the_html_page_says_what_does_not_fit_on_paper(
     assert shown.count('<div class="ordinal">') == len(front.experiments) + front.cut
 
 
-@pytest.fixture(params=[3, 5, 7])
+@pytest.fixture(params=[3, 7])
 def of_many(request: Any, results: Any) -> Any:
     """Results in which there are more implementations, as fast as Flash2 or a little faster."""
     others = ["SdpaMath", "SdpaEfficient", "SdpaCudnn", "Flex", "Flash4"][: request.param - 2]
@@ -105,7 +99,7 @@ def test_with_more_than_two_implementations_page_one_has_the_choice_map(
     of_many: Any, squeezed: Callable[[str], str]
 ) -> None:
     front = assert_page_one_is_whole(of_many, squeezed)
-    assert len(texts_of_pages(of_many.pdf)) <= 16  # the last one is the end of the text
+    assert len(pages(of_many.pdf)) <= 16  # the last one is the end of the text
     assert front.map is not None and front.answer is None and front.headline is None
     assert 1 <= len(front.conclusions) <= 5
     assert {len(chart.rows) for chart in front.map.charts} == {2}
@@ -128,7 +122,7 @@ def test_a_failed_gate_stands_first_on_page_one(
     cells = {"status": "incorrect", "message": "wrong", "gate": gate}
     results.change_runs("emb_dim", cells, first=1)
     results.derive_findings()
-    first = squeezed(texts_of_pages(results.write())[0])
+    first = squeezed(pages(results.write())[0])
     front = results.compose().front
     (wrong,) = front.wrong
     for said, answer in zip(texts(wrong.text), texts(front.answer.heading), strict=True):

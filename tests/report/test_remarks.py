@@ -61,14 +61,6 @@ def written(results: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., l
 # Characters
 
 
-def test_common_taiwanese_names_are_printed(
-    results: Any, written: Callable[..., list[str]], text_of: Callable[[Path], str]
-) -> None:
-    results.change(author={"name": "陳翊瑄、林霈晟、王堃喆"})
-    assert written("report", results.pdf) == []
-    assert "陳翊瑄、林霈晟、王堃喆" in text_of(results.pdf)
-
-
 def test_a_character_without_a_glyph_is_a_warning_wherever_others_wrote_it(
     results: Any, written: Callable[..., list[str]], text_of: Callable[[Path], str]
 ) -> None:

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ from typing import Any
 import jinja2
 import pikepdf
 import pytest
-from report.reading import en, texts
+from report.reading import depths, en, texts
 
 from flashlab.figures.stage import draw_figures
 from flashlab.plan.plan_files import experiment_file
 from flashlab.remarks import RemarkError, read_remarks
 from flashlab.report import render
 from flashlab.report.attachments import attached_files
+from flashlab.report.chapters import shared_title
 from flashlab.report.render import ProjectFetcher, RenderError, on_one_page
 from flashlab.telling.catalogs import messages
 
@@ -234,23 +235,52 @@ def test_it_is_sound_tagged_and_says_that_it_is_an_archive(finished: Any) -> Non
     assert len(titles) >= 10
 
 
+# How many pages it has, and how full they are
+
+
+def test_the_students_report_has_at_most_ten_pages_at_least_half_full(finished: Any) -> None:
+    found = depths(finished.pdf)
+    assert len(found) <= 10
+    assert min(found[:-1]) >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("titles", "shared"),
+    [
+        (["Long sequences (d = 64, full)", "Long sequences (d = 128, causal)"], "Long sequences"),
+        (["長序列（d = 64，完整）", "長序列（d = 64，因果）"], "長序列"),
+        (["Batches, small", "Batches, large"], "Batches"),
+        (["Alpha one", "Alpha other"], "Alpha"),
+        (["Alpha", "Beta"], "Alpha"),
+        (["Only (this)"], "Only (this)"),
+    ],
+)
+def test_experiments_of_one_section_share_the_beginning_of_their_titles(
+    titles: Sequence[str], shared: str
+) -> None:
+    assert shared_title(titles) == shared
+
+
 # The languages
 
 
-def written(results: Any, languages: list[str]) -> Path:
-    results.redraw(languages)
+def written(results: Any, language: str) -> Path:
+    """The report in one language, which is shorter than in two."""
+    results.redraw([language])
     pdf: Path = results.write()
+    found = depths(pdf)
+    assert len(found) <= 9 and min(found[:-1]) >= 0.4
     return pdf
 
 
 def test_a_report_in_english_has_no_chinese(results: Any, text_of: Callable[[Path], str]) -> None:
-    assert CHINESE.findall(text_of(written(results, ["en"]))) == []
+    assert CHINESE.findall(text_of(written(results, "en"))) == []
 
 
 def test_a_report_in_chinese_has_no_english_sentence(
     results: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
 ) -> None:
-    text = text_of(written(results, ["zh_TW"]))
+    text = text_of(written(results, "zh_TW"))
     pieces = {
         squeezed(piece)
         for domain in ("report", "figures")

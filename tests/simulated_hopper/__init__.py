@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import subprocess
 import threading
 from collections.abc import Callable
@@ -27,6 +28,7 @@ KERNELS = {
 """The kernels of each file of kernels/flashlab/cuda."""
 
 PROCESSORS = 2
+COMPILE = ("g++", "-std=c++17", "-O1", "-fPIC", "-w", "-Wno-psabi")
 
 
 class _Map(ctypes.Structure):
@@ -119,9 +121,13 @@ def compiler(folder: Path) -> Callable[[str, str], bytes]:
         )
         library = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
         if not library.exists():
-            options = ("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-Wno-psabi")
-            command = ["g++", *options, "-x", "c++", "-", "-o", str(library)]
-            subprocess.run(command, input=text, text=True, check=True)
+            standard = folder / "standard.h"
+            if not standard.exists():
+                included = re.findall("^#include .*\n", text, re.MULTILINE)
+                standard.write_text("".join(included))
+                subprocess.run([*COMPILE, "-x", "c++-header", str(standard)], check=True)
+            command = [*COMPILE, "-include", str(standard), "-shared", "-x", "c++", "-"]
+            subprocess.run([*command, "-o", str(library)], input=text, text=True, check=True)
         return f"{library}\n{name}".encode()
 
     return cubin
