@@ -11,8 +11,8 @@ Measures in this order, in at most --minutes:
 Usage: PYTHONPATH=workflow python perf/flashlab_speed.py [--groups lab long] [--others NAME ...]
                                  [--before KERNELS] [--minutes 8.5] [--out FILE.json]
 
-NAMEs are files in kernels/; without them flash2 and sdpa_cudnn, on a CPU sdpa_math. KERNELS is the folder of
-the earlier version: git archive REVISION kernels | tar -x -C FOLDER.
+NAMEs are files in kernels/; without them flash2 and sdpa_cudnn, on a CPU sdpa_math. KERNELS is the
+folder of the earlier version: git archive REVISION kernels | tar -x -C FOLDER.
 On a CPU the same is done with PyTorch's own attentions, at the shapes for a CPU.
 """
 

@@ -188,6 +188,6 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
     write_remaking(prepared, root)
     if claim.held:
         keep_call(prepared)
-    for notice in _notices(prepared.remade):
+    for notice in [*prepared.upgrades, *_notices(prepared.remade)]:
         print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)
     return Call(prepared, files, claim)

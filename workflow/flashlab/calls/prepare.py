@@ -38,6 +38,7 @@ from flashlab.plan.published import (
     read_claims,
 )
 from flashlab.plan.source import LOCAL, Source, source_of
+from flashlab.plan.upgrades import upgrade_notices
 from flashlab.runs import Run
 
 INTACT = Path(".snakemake", "flashlab-intact.json")
@@ -57,9 +58,10 @@ class Prepared:
     `home` is the folder of the results, `report` the stem of the report's file name. `records` are
     each experiment's, with those of its `counters`. `orders` is what to measure and `imports` what
     to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
-    planned files that must be made again, each with the reason. `config` is the resolved
-    configuration, and `machine` the file of the machine that it names. `intact` is what the next
-    call is to know of the records. Paths are relative to the working directory.
+    planned files that must be made again, each with the reason, and `upgrades` says why runs that
+    were measured before are measured again. `config` is the resolved configuration, and `machine`
+    the file of the machine that it names. `intact` is what the next call is to know of the records.
+    Paths are relative to the working directory.
     """
 
     dataset: str
@@ -76,6 +78,7 @@ class Prepared:
     imports: Mapping[str, dict[str, Any]]
     remarks: Sequence[str]
     remade: Mapping[str, str]
+    upgrades: Sequence[str]
     machine: str | None
     config: Mapping[str, Any]
     documents: Mapping[str, Any] = field(repr=False)
@@ -131,6 +134,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         imports=source.imports,
         remarks=_remark_files(source.config),
         remade=remade,
+        upgrades=_upgrades(source, planned, protocol),
         machine=None
         if source.machine is HERE
         else machine_file(source.config["machine"]).as_posix(),
@@ -163,6 +167,15 @@ def _planned_records(
         planned = planning.plan_local(*local, replicates.of, source.machine)
     added = dict(replicates.added)
     return planned, {processes_file(source.home).as_posix(): added} if added else {}
+
+
+def _upgrades(source: Source, planned: PlannedRuns, protocol: Mapping[str, Any]) -> list[str]:
+    """Why runs that were measured here before are measured again; nothing of recorded ones."""
+    if source.recorded:
+        return []
+    return upgrade_notices(
+        source.benchmark, planned, protocol, source.implementations, source.machine
+    )
 
 
 def _with_claims(
@@ -410,6 +423,7 @@ def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         imports={},
         remarks=(),
         remade={file: remaking.ASKED_FOR} if Path(file).exists() else {},
+        upgrades=(),
         machine=file,
         config=config,
         documents={},

@@ -73,7 +73,7 @@ def _versions(run: Run, implementation: Implementation, on: Machine) -> dict[str
     return versions
 
 
-def _deciding(protocol: Mapping[str, Any]) -> dict[str, Any]:
+def deciding(protocol: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a protocol that decides numbers."""
     return {key: value for key, value in protocol.items() if key not in WITHOUT_EFFECT}
 
@@ -101,7 +101,7 @@ def identity(
         "scheme": SCHEME,
         "benchmark": benchmark.name,
         "run": run.to_json(),
-        "protocol": _deciding(protocol),
+        "protocol": deciding(protocol),
         "process": process,
         "counters": counters,
         "implementation": implementation.digest,

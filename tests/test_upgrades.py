@@ -1,0 +1,82 @@
+"""What a call says of runs that were measured before and are measured again."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import Implementation, read_implementation
+from flashlab.plan import identity
+from flashlab.plan.machines import HERE
+from flashlab.plan.planning import plan_local
+from flashlab.plan.upgrades import upgrade_notices
+from flashlab.records import Record, write_record
+
+KERNEL = """
+NAME = "Mine"
+LABEL = {"zh_TW": "我的", "en": "Mine"}
+def attention(qkv, causal): ...
+"""
+RUNS = [
+    attention_run("Mine", Shape(1, seq_len, 8, 512, False), "float32", "cpu")
+    for seq_len in (128, 256)
+]
+PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
+
+
+def kernel(folder: Path, source: str = KERNEL) -> dict[str, Implementation]:
+    (folder / "mine.py").write_text(source)
+    return {"Mine": read_implementation(folder / "mine.py")}
+
+
+def measured(folder: Path, record_of: Callable[..., Record]) -> None:
+    """Records of both runs as they are measured now."""
+    mine = kernel(folder)
+    for run, entry in plan_local(ATTENTION, RUNS, PROTOCOL, mine, folder / "records").items():
+        now = identity.identity(ATTENTION, run, PROTOCOL, mine["Mine"])
+        record = record_of(
+            run,
+            protocol=PROTOCOL,
+            sources=identity.sources(now, mine["Mine"]),
+            environment={"device_name": HERE.name_device("cpu")},
+        )
+        write_record(entry.path, record)
+
+
+def notices(folder: Path, source: str = KERNEL, **protocol: float) -> list[str]:
+    mine, by = kernel(folder, source), PROTOCOL | protocol
+    planned = plan_local(ATTENTION, RUNS, by, mine, folder / "records")
+    return upgrade_notices(ATTENTION, planned, by, mine, HERE)
+
+
+def test_nothing_is_said_of_runs_that_are_measured_already_or_for_the_first_time(
+    tmp_path: Path, record_of: Callable[..., Record]
+) -> None:
+    assert notices(tmp_path) == []
+    measured(tmp_path, record_of)
+    assert notices(tmp_path) == []
+
+
+def test_an_edited_kernel_is_the_reason_to_measure_its_runs_again(
+    tmp_path: Path, record_of: Callable[..., Record]
+) -> None:
+    measured(tmp_path, record_of)
+    edited = KERNEL.replace("...", "return qkv")
+    assert notices(tmp_path, edited) == [
+        "2 processes measured before, since the kernel of Mine was edited"
+    ]
+
+
+def test_other_settings_of_the_protocol_and_an_edit_are_both_said(
+    tmp_path: Path, record_of: Callable[..., Record]
+) -> None:
+    measured(tmp_path, record_of)
+    (said,) = notices(tmp_path, KERNEL.replace("...", "return 1"), max_seconds=1.0)
+    assert "settings were changed; the kernel of Mine was edited" in said
+
+
+def test_a_damaged_record_is_no_reason(tmp_path: Path, record_of: Callable[..., Record]) -> None:
+    measured(tmp_path, record_of)
+    for path in (tmp_path / "records").glob("*.json"):
+        path.write_text("{")
+    assert notices(tmp_path, KERNEL.replace("...", "return 1")) == []
