@@ -149,7 +149,7 @@ def test_the_fastest_forward_is_the_fastest_in_total_at_no_shape(
             times = found[astuple(Shape.of(estimate["setting"]))]
             assert times["forward"]["SdpaCudnn"] <= 1.05 * min(times["forward"].values())
             prices.append(times["total"]["SdpaCudnn"] / min(times["total"].values()))
-    assert len(prices) == choice.facts["wrong_count"] >= 14
+    assert len(prices) == choice.facts["wrong_count"] >= 8
     ends = [choice.facts["low"], choice.facts["high"]]
     assert ends == pytest.approx([min(prices), max(prices)], rel=0.005)
 

@@ -10,7 +10,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.analysis.replication import Replicated, combine_processes
+from flashlab.analysis.ratios import ratio
+from flashlab.analysis.replication import UNREPLICATED, Replicated, combine_processes
 from flashlab.statistics import DRAWS, Estimate, estimate_median, function_interval
 
 EXACT = 1e-6
@@ -78,13 +79,12 @@ def test_a_run_that_scatters_more_than_the_others_is_judged_by_its_own_spread() 
     assert high - low > 4 * (ends(found[0])[1] - ends(found[0])[0])
 
 
-def test_no_run_widens_the_intervals_of_others_that_scatter_less() -> None:
-    """The spread of small sizes is not averaged over all of them."""
-    sizes = [[1.0, 1 + spread, 1 - spread] for spread in (0.1, 0.05, 0.02, 0.005, 0.001, 0.0005)]
-    found = combine_processes([[process(m) for m in run] for run in sizes])
-    assert {each.spread.freedom for each in found if each.spread} == {2}
-    low, high = ends(found[-1])
-    assert high - low < 0.005
+def test_a_run_that_scatters_less_than_the_others_does_so_by_chance() -> None:
+    """As one whose processes all were in the same one of two states."""
+    states = [[1.0, 1.07, 1.0], [1.07, 1.0, 1.07], [1.0, 1.0, 1.0001], [1.07, 1.07, 1.0]]
+    found = combine_processes([[process(m) for m in run] for run in states])
+    spreads = {each.spread for each in found}
+    assert len(spreads) == 1 and {spread.freedom for spread in spreads if spread} == {8}
 
 
 def test_one_process_is_judged_by_the_spread_of_its_kind() -> None:
@@ -95,11 +95,23 @@ def test_one_process_is_judged_by_the_spread_of_its_kind() -> None:
     assert found[-1].processes == 1
 
 
-def test_where_runs_scatter_unequally_one_process_has_the_largest_spread() -> None:
-    spreads = (0.1, 0.05, 0.001, 0.0005)
-    runs = [*([1.0, 1 + spread, 1 - spread] for spread in spreads), [3.0]]
-    found = combine_processes([[process(m) for m in run] for run in runs])
-    assert found[-1].spread == found[0].spread
+def test_a_spread_is_assumed_where_none_was_measured() -> None:
+    alone, other = combine_processes([[process(1.0)], [process(2.0)]], UNREPLICATED)
+    assert alone.spread == other.spread == UNREPLICATED
+    half = scipy.stats.t.ppf(0.975, UNREPLICATED.freedom) * UNREPLICATED.deviation
+    assert ends(alone) == pytest.approx((math.exp(-half), math.exp(half)), rel=1e-4)
+    measured = [process(m) for m in (1.0, 1.0001, 1.0002)]
+    (borrowed, _) = combine_processes([[process(1.0)], measured], UNREPLICATED)
+    assert borrowed.spread is not None and borrowed.spread.deviation < 0.001
+
+
+@given(st.floats(0.9, 1.1), st.floats(1e-6, 0.03))
+def test_by_the_assumed_spread_no_two_single_processes_are_equal(
+    factor: float, scatter: float
+) -> None:
+    runs = [[process(1.0, scatter)], [process(factor, scatter)]]
+    one, other = combine_processes(runs, UNREPLICATED)
+    assert ratio(0, other.estimate, one.estimate).verdict == "inconclusive"
 
 
 def test_processes_that_agree_by_chance_are_not_surer_than_their_calls() -> None:

@@ -59,7 +59,9 @@ def check(findings: Iterable[Finding], benchmark: Benchmark) -> None:
 
 def derived(kind: Kind, *experiments: Any, **given: Any) -> list[Finding]:
     """The findings of a kind in experiments, and on all of them as a dataset; each is checked."""
-    known = Given(**{"estimates": Estimates(), "ceilings": None, "published": NO_CLAIMS, **given})
+    known = Given(
+        **{"estimates": Estimates(experiments), "ceilings": None, "published": NO_CLAIMS, **given}
+    )
     found = [
         f
         for experiment in experiments

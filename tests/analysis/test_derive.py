@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from analysis.deriving import check, excluded_run
+from analysis.deriving import NO_CLAIMS, Plant, check, excluded_run
 from planted.experiments import SIZES
 
+from flashlab.analysis import derive as stage
 from flashlab.analysis.derive import write_findings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.plan.published import CLAIMS
@@ -130,6 +134,38 @@ def test_the_order_of_rows_runs_and_experiments_changes_nothing(
     derive(dataset[::-1], name="permuted.json")
     before = (tmp_path / "findings.json").read_bytes()
     assert (tmp_path / "permuted.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(("seed", "reverse"), [(1, False), (2, True), (3, True)])
+def test_no_order_breaks_a_tie(experiment: Plant, seed: int, reverse: bool) -> None:
+    """Of implementations that are the same to the last digit, in two experiments that are alike."""
+    names = ("Pytorch", "Flash2", "Flash4")
+
+    def shape(heads: int) -> Callable[[int], dict[str, int]]:
+        return lambda n: {"seq_len": n, "num_heads": heads}
+
+    same = dict.fromkeys(names, (1, 2, 4, 8))
+    planted = [experiment(same, f"h{n}", "seq_len", sizes=shape(n)) for n in (2, 4)]
+    expected = without_conclusions(planted)
+    shuffle = random.Random(seed).shuffle
+
+    def shuffled(rows: Sequence[Row]) -> list[Row]:
+        found = list(rows)
+        shuffle(found)
+        return found
+
+    permuted = [
+        replace(each, **{n: shuffled(getattr(each, n)) for n in ("runs", "metrics", "records")})
+        for each in planted
+    ]
+    assert without_conclusions(permuted[:: -1 if reverse else 1]) == expected
+
+
+def without_conclusions(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """All findings but what follows the report's order: conclusions, and where each is told."""
+    found = stage.derive(experiments, Estimates(experiments), NO_CLAIMS, None)
+    kept = (replace(finding, told=False) for finding in found if finding.kind != "conclusion")
+    return [finding.to_json() for finding in kept]
 
 
 def test_a_record_that_is_not_ok_never_becomes_a_number(

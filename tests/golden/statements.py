@@ -232,7 +232,7 @@ def _ceilings(rate: float) -> dict[str, Any]:
 
 
 def _derived(experiment: Any, ceilings: float | None = None) -> list[Finding]:
-    estimates = Estimates()
+    estimates = Estimates([experiment])
     found = read_ceilings(_ceilings(ceilings), estimates) if ceilings else None
     published = {"benchmark": experiment.benchmark.name, "sources": {}, "claims": []}
     return derive([experiment], estimates, published, found)

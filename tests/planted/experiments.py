@@ -34,11 +34,14 @@ def noisy(median: float, count: int = 40, spread: float = 0.01) -> list[float]:
     return [float(x) for x in median * random.lognormal(sigma=spread, size=count) * slow]
 
 
-def _contents(cell: Any) -> Iterator[dict[str, Any]]:
-    """What is planted of each process of a run."""
+def _contents(cell: Any, processes: int = 1) -> Iterator[dict[str, Any]]:
+    """What is planted of each process of a run; in `processes` alike where they are not listed."""
     if isinstance(cell, list):
         for process in cell:
             yield from _contents(process)
+    elif processes > 1 and not isinstance(cell, str):
+        for _ in range(processes):
+            yield from _contents(cell)
     elif isinstance(cell, str):
         yield {"status": cell}
     elif isinstance(cell, Mapping):
@@ -92,6 +95,7 @@ class Planter:
         sizes: Callable[[int], Mapping[str, int]] = lambda value: {"seq_len": value},
         dtype: str = "float32",
         device: str = "cpu",
+        processes: int = 2,
         **noise: Any,
     ) -> Path:
         """Write what is planted as records, plan and tables; the plan's file.
@@ -102,7 +106,8 @@ class Planter:
         of the run; or what the record holds: `forward` and `backward` as such a time or as samples
         in seconds, `peak` in MiB, `means` for means alone, `counters` of a pass (the unusual ones,
         or the message of a failure to read them), or any field of the record. `sizes` gives the
-        sizes that a value is of.
+        sizes that a value is of. What is no list is measured alike in `processes`: of one alone a
+        spread would be assumed.
         """
         records, counters = [], []
         for key, row in runs.items():
@@ -111,7 +116,7 @@ class Planter:
             for value, cell in cells.items():
                 shape = replace(SHAPE, causal=causal, **sizes(value))
                 run = attention_run(who, shape, dtype, device)
-                for process, content in enumerate(_contents(cell)):
+                for process, content in enumerate(_contents(cell, processes)):
                     counted = content.pop("counters", None)
                     records.append(_record(run, process, content, noise))
                     if isinstance(counted, str):
@@ -143,16 +148,20 @@ class Planter:
             for items, cell in zip(ITEMS, runs[key], strict=False):
                 given = {"implementation": who, "items": items, "threads": 4, **dict(setting)}
                 run = Run.of(benchmark, {**given, "dtype": "float32", "device": "cpu"})
-                records.append(_sorted(run, cell, noise))
+                records += [_sorted(run, cell, noise, process) for process in range(2)]
         return self.read(self.write_plan(records, name, "items"))
 
 
-def _sorted(run: Run, cell: Any, noise: Mapping[str, Any]) -> Record:
+def _sorted(run: Run, cell: Any, noise: Mapping[str, Any], process: int) -> Record:
+    sources = {"process": process} if process else {}
     if isinstance(cell, str):
-        return plain_record(run, NAME, status=cell, message=f"it was {cell}")
+        return plain_record(run, NAME, status=cell, message=f"it was {cell}", sources=sources)
     rate, scratch = cell if isinstance(cell, tuple) else (cell, 100.0)
     samples = rate if isinstance(rate, list) else noisy(rate, **noise)
     measured = Measurement(statistics.median(samples), tuple(samples), "interval")
     return plain_record(
-        run, NAME, metrics={"throughput": measured, "scratch": Measurement(scratch)}
+        run,
+        NAME,
+        metrics={"throughput": measured, "scratch": Measurement(scratch)},
+        sources=sources,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ class PlantedReport:
     """A report whose records are planted.
 
     `kind` is the number format and the kind of device, `counters` gives the record of a run's
-    counters where they were read, `claims` is the file of published claims.
+    counters where they were read, `claims` is the file of published claims. Each
+    run is measured alike in `processes`.
     """
 
     benchmark: Benchmark
@@ -40,6 +41,7 @@ class PlantedReport:
     counters: Callable[[Run], Record | None] = lambda run: None
     implementations: Mapping[str, Implementation] | None = None
     claims: Path = CLAIMS
+    processes: int = 1
 
     @contextmanager
     def declared(self) -> Iterator[None]:
@@ -79,13 +81,18 @@ class PlantedReport:
         return folder
 
     def _record(self, run: Run, records: Path) -> plan.PlannedRun:
-        path = records / f"{run.slug}.json"
-        write_record(path, self.record(run))
+        planned = []
+        for process in range(self.processes):
+            path = records / f"{run.slug}{f'-process{process}' * bool(process)}.json"
+            record = self.record(run)
+            sources = {**record.sources, "process": process} if process else record.sources
+            write_record(path, replace(record, sources=sources))
+            planned.append(plan.PlannedRun(run, path, process=process))
         counted = None
         if (counters := self.counters(run)) is not None:
             counted = plan.PlannedRun(run, records / f"counters-{run.slug}.json")
             write_record(counted.path, counters)
-        return plan.PlannedRun(run, path, counters=counted)
+        return replace(plan.with_replicates(planned), counters=counted)
 
     def compose(self, home: Path) -> Report:
         """The report as data."""

@@ -115,4 +115,5 @@ REPORT = PlantedReport(
     record,
     implementations={name: _kernel(name) for name in FACTORS},
     claims=Path(__file__).parent / "sorting_claims.yaml",
+    processes=2,
 )

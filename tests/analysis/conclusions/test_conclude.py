@@ -21,7 +21,7 @@ FAILED = ("oom",) * 4
 
 def concluded(*experiments: Any) -> list[Finding]:
     """The conclusions from all findings on these experiments, which are checked with them."""
-    found = derive(experiments, Estimates(), NO_CLAIMS, None)
+    found = derive(experiments, Estimates(experiments), NO_CLAIMS, None)
     check(found, experiments[0].benchmark)
     return [finding for finding in found if finding.kind == "conclusion"]
 

@@ -44,7 +44,7 @@ def test_records_of_one_environment_agree_in_every_field(experiment: Plant) -> N
 def test_a_record_of_another_environment_is_named(
     experiment: Plant, other: dict[str, Any], field: str, verdict: str
 ) -> None:
-    found = by_field(experiment({"Flash2": (measured(), other)}))
+    found = by_field(experiment({"Flash2": ([measured()], [other])}))
     assert {key: f.verdict for key, f in found.items() if f.verdict != "agrees"} == {
         (field,): verdict
     }

@@ -8,7 +8,7 @@ import pytest
 from analysis.deriving import Plant, derived
 from planted.experiments import SIZES
 
-from flashlab.analysis.experiment import SITTING, SITTINGS_DIFFER, sitting_doubts
+from flashlab.analysis.experiment import SITTING, SITTINGS_DIFFER, comparison_doubts
 from flashlab.analysis.kinds.balance import BALANCE
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.scaling import SCALING
@@ -45,7 +45,7 @@ def both(first: Any, second: Any) -> dict[str, Any]:
 def test_a_sitting_is_a_span_of_one_device_and_one_boot(
     experiment: Plant, first: Any, second: Any, counts: list[int], gpus: list[int | None]
 ) -> None:
-    (found,) = derived(SITTINGS, experiment(both(first, second)))
+    (found,) = derived(SITTINGS, experiment(both(first, second), processes=1))
     assert found.verdict == ("one" if len(counts) == 1 else "several")
     assert [each["records"] for each in found.estimates] == counts
     # A GPU is told by its number, where there are several, and never by its UUID.
@@ -92,8 +92,8 @@ def test_growth_along_an_experiment_that_was_measured_in_two_sittings_is_in_doub
 
 
 def test_a_run_of_processes_in_two_sittings_is_compared_with_one_of_the_same_two() -> None:
-    assert sitting_doubts([[{SITTING: (1, 2)}, {SITTING: (1, 2)}]]) == []
-    assert sitting_doubts([[{SITTING: (1, 2)}, {SITTING: (1,)}]]) == [SITTINGS_DIFFER]
+    assert comparison_doubts([[{SITTING: (1, 2)}, {SITTING: (1, 2)}]]) == []
+    assert comparison_doubts([[{SITTING: (1, 2)}, {SITTING: (1,)}]]) == [SITTINGS_DIFFER]
 
 
 @pytest.mark.parametrize(

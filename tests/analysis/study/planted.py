@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,10 @@ class Pass:
     drift: float = 0.0
     cap: int = 200
     resolution: float = 0.0
+
+
+PROCESSES, BETWEEN_PROCESSES = 3, 0.002
+"""In how many processes a run is planted, and the standard deviation between them."""
 
 
 @dataclass
@@ -330,23 +334,22 @@ def write_dataset(
     """Plan and tables of a planted sweep over seq_len; the plan's file."""
     environment = {"device_name": device, "packages": {}}
     records = []
-    for implementation, shape in itertools.product(
-        NAMES, sorted({shape for _, shape, _ in dataset.passes})
-    ):
-        times = {
-            timed: [
-                time / 1e3 for time in draw(dataset.passes[implementation, shape, timed], random)
-            ]
-            for timed in ("forward", "backward")
-        }
-        run = attention_run(implementation, shape, "float16", "cuda")
+    shapes = sorted({shape for _, shape, _ in dataset.passes})
+    for implementation, shape, process in itertools.product(NAMES, shapes, range(PROCESSES)):
+        times = {}
+        for timed in ("forward", "backward"):
+            planted = dataset.passes[implementation, shape, timed]
+            off = float(random.lognormal(sigma=BETWEEN_PROCESSES))
+            drawn = draw(replace(planted, median=planted.median * off), random)
+            times[timed] = [time / 1e3 for time in drawn]
         ran_out = (implementation, shape) in dataset.oom
         records.append(
             record_of(
-                run,
+                attention_run(implementation, shape, "float16", "cuda"),
                 "oom" if ran_out else "ok",
                 peak=dataset.peaks[implementation, shape],
                 environment=environment,
+                sources={"process": process} if process else {},
                 **times,
             )
         )

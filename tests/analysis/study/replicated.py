@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from analysis.study.noise import NOISES, Draw, lognormal
 
+from flashlab.analysis.pairing import Pairings, RunEstimate
 from flashlab.analysis.ratios import ratio
 from flashlab.analysis.replication import Replicated, combine_processes
 from flashlab.calls.replicates import MOST_ADDED
@@ -103,6 +104,12 @@ def _process(random: np.random.Generator, calls: Calls, sd: float) -> Estimate:
     return estimate_median((offset * calls.draw(random, calls.count)).tolist())
 
 
+def _of_run(found: Replicated) -> RunEstimate:
+    """The estimate of a run to which processes were added until the verdict was reached."""
+    parts = found.estimate.median, found.estimate.count, found.estimate.quantiles
+    return RunEstimate(*parts, (), Pairings({}, ()), found.processes - FIRST)
+
+
 def _scaled(estimate: Estimate, factor: float) -> Estimate:
     assert estimate.quantiles is not None
     return Estimate(estimate.median * factor, estimate.count, estimate.quantiles * factor)
@@ -154,7 +161,8 @@ def _measured(
 
     while True:
         kinds = combined()
-        verdicts = [ratio(0, b.estimate, a.estimate).verdict for a, b in zip(*kinds, strict=True)]
+        runs = ([_of_run(found) for found in kind] for kind in kinds)
+        verdicts = [ratio(0, b, a).verdict for a, b in zip(*runs, strict=True)]
         undecided = [
             position
             for position, verdict in enumerate(verdicts)
@@ -177,7 +185,7 @@ def score_adaptive(calls: Calls, sd: float, pairs: int, seed: int) -> Replicated
         for kind in kinds:
             score.add_runs(kind)
         for a, b in zip(*kinds, strict=True):
-            found = ratio(0, b.estimate, a.estimate)
+            found = ratio(0, _of_run(b), _of_run(a))
             assert found.low is not None and found.high is not None
             score.ratio_held += found.low <= 1 <= found.high
         score.pairs += RUNS

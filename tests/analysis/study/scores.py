@@ -163,9 +163,10 @@ def score(datasets: int, seed: int, folder: Path) -> Scores:
 def _score_findings(
     scores: Scores, dataset: Planted, random: np.random.Generator, folder: Path
 ) -> None:
-    ceilings, estimates = plant_ceilings(dataset, random), Estimates()
+    ceilings = plant_ceilings(dataset, random)
     plan = write_dataset(dataset, folder, random)
     experiment = Planter(folder).read(plan)
+    estimates = Estimates([experiment])
     found = derive([experiment], estimates, NO_CLAIMS, read_ceilings(ceilings, estimates))
     truth = Truth(dataset, ceilings["truth"])
     for finding in found:
@@ -186,7 +187,7 @@ def _score_claims(
     plan = write_dataset(dataset, folder, random, device)
     experiment = Planter(folder).read(plan)
     times = {key: true_median(planted) for key, planted in dataset.passes.items()}
-    found: Iterator[Finding] = claims([experiment], Given(Estimates(), None, published))
+    found: Iterator[Finding] = claims([experiment], Given(Estimates([experiment]), None, published))
     for finding in found:
         if finding.estimates:
             judged = judge_claim(finding, wanted[finding.subject["claim"]], dataset, times)

@@ -20,7 +20,7 @@ UNDECIDED = {"correctness"}
 
 @pytest.fixture(scope="module")
 def scores(tmp_path_factory: pytest.TempPathFactory) -> Scores:
-    found = score(DATASETS, 1, tmp_path_factory.mktemp("planted"))
+    found = score(DATASETS, 3, tmp_path_factory.mktemp("planted"))
     print(f"\n{found.text()}")
     return found
 

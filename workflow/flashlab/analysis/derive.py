@@ -108,12 +108,10 @@ def write_findings(
     Raises:
         ClaimsError: the file of published claims is no such file.
     """
-    estimates = Estimates()
+    read = [read_planned_experiment(file, tables, with_samples=True) for file in plan_files]
+    estimates = Estimates(read)
     ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
-    experiments = [
-        with_doubts(read_planned_experiment(file, tables, with_samples=True), estimates)
-        for file in plan_files
-    ]
+    experiments = [with_doubts(experiment, estimates) for experiment in read]
     published = read_claims(claims_file)
     if experiments:
         published = claims_of(published, experiments[0].benchmark)

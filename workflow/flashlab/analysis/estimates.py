@@ -1,18 +1,18 @@
 """The one estimator: medians of runs with their distributions, the processes of each combined.
 
-Tables and findings get theirs from here. The processes of the runs of one implementation, in one
-experiment and by one metric, share what is known of the spread between processes.
+What is known of the spread between processes is shared by the runs of one implementation over the
+whole dataset, metric by metric. So a run has one estimate, in whichever experiments it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property, partial
 
-from flashlab.analysis.experiment import Experiment, Row
-from flashlab.analysis.replication import Replicated, combine_processes
+from flashlab.analysis.experiment import Experiment, Row, Samples, run_keys
+from flashlab.analysis.pairing import Key, Pairings, Processes, RunEstimate, place_of
+from flashlab.analysis.replication import UNREPLICATED, combine_processes
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
 from flashlab.statistics import Estimate, estimate_median, function_estimate
@@ -21,74 +21,30 @@ Known = dict[tuple[Hashable, ...], Estimate]
 """Estimates by what tells their samples from all others."""
 
 
-@dataclass(frozen=True)
-class SampledRun:
-    """A run with its samples: of each metric those of each process, in order.
-
-    `key` tells it from all others; `parameters` are those that a metric may follow from.
-    """
-
-    key: tuple[Hashable, ...]
-    parameters: Mapping[str, Any]
-    samples: Mapping[str, Sequence[Sequence[float]]]
-
-    @property
-    def has_samples(self) -> bool:
-        """Whether every process has samples of every metric."""
-        return all(each and all(each) for each in self.samples.values())
-
-
 def bases_of(metric: Metric) -> tuple[str, ...]:
     """The measured metrics that a metric's samples are of."""
     return (metric.name,) if metric.derived is None else metric.derived.of
 
 
-def combine_runs(metric: Metric, runs: Sequence[SampledRun], known: Known) -> list[Replicated]:
-    """A sampled metric, measured or following from several, of runs of one implementation.
-
-    What was estimated before is taken from `known`, where what is estimated here is kept.
-    """
-    processes = []
-    for run in runs:
-        measured = [
-            [
-                _kept(known, (*run.key, base, i), partial(estimate_median, samples))
-                for i, samples in enumerate(run.samples[base])
-            ]
-            for base in bases_of(metric)
-        ]
-        if metric.derived is None:
-            processes.append(measured[0])
-            continue
-        compute = partial(metric.derived.compute, run.parameters)
-        processes.append(
-            [
-                _kept(known, (*run.key, metric.name, i), partial(function_estimate, compute, each))
-                for i, each in enumerate(zip(*measured, strict=True))
-            ]
-        )
-    return combine_processes(processes)
-
-
-def _kept(known: Known, key: tuple[Hashable, ...], estimate: Callable[[], Estimate]) -> Estimate:
-    if key not in known:
-        known[key] = estimate()
-    return known[key]
-
-
 class Estimates:
-    """Medians with their distributions: of each metric of each run once an experiment.
+    """Medians with their distributions: of each metric of each run once a dataset.
 
     So the same run on both sides of a function is the same median, and varies as one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, experiments: Sequence[Experiment] = ()) -> None:
+        self._experiments = sorted(experiments, key=lambda experiment: experiment.name)
         self._known: Known = {}
-        self._kinds: dict[tuple[str, str, str], dict[tuple[Any, ...], Estimate]] = {}
+        self._metrics: dict[str, dict[Key, RunEstimate]] = {}
 
-    def of(self, key: tuple[Any, ...], samples: Sequence[float]) -> Estimate:
+    def of(self, key: tuple[Hashable, ...], samples: Sequence[float]) -> Estimate:
         """The estimate of these samples; `key` is what tells them from all others."""
-        return _kept(self._known, key, partial(estimate_median, samples))
+        return self._kept(key, partial(estimate_median, samples))
+
+    def _kept(self, key: tuple[Hashable, ...], estimate: Callable[[], Estimate]) -> Estimate:
+        if key not in self._known:
+            self._known[key] = estimate()
+        return self._known[key]
 
     def of_row(self, experiment: Experiment, row: Row) -> Estimate:
         """The estimate of a row of the metric table, in the metric's unit.
@@ -98,34 +54,72 @@ class Estimates:
         metric = experiment.benchmark.metric(row["metric"])
         if metric.exact or not experiment.samples_of(row):
             return Estimate(row["value"], 1, None)
-        return self._of_kind(experiment, row["implementation"], metric)[experiment.key_of(row)]
+        return self._of_sampled(metric)[experiment.key_of(row)]
 
-    def _of_kind(
-        self, experiment: Experiment, implementation: str, metric: Metric
-    ) -> dict[tuple[Any, ...], Estimate]:
-        """A sampled metric of all runs of one implementation that are ok, by their keys."""
-        kind = (experiment.name, implementation, metric.name)
-        if kind not in self._kinds:
-            every = [
-                SampledRun(
-                    experiment.key_of(row),
-                    row,
-                    {
-                        base: experiment.samples_of({**row, "metric": base})
-                        for base in bases_of(metric)
-                    },
-                )
-                for row in experiment.metrics
-                if row["implementation"] == implementation
-                and row["metric"] == metric.name
-                and row["status"] == "ok"
-            ]
-            runs = [run for run in every if run.has_samples]
-            combined = combine_runs(metric, runs, self._known)
-            self._kinds[kind] = {
-                run.key: found.estimate for run, found in zip(runs, combined, strict=True)
-            }
-        return self._kinds[kind]
+    def _of_sampled(self, metric: Metric) -> dict[Key, RunEstimate]:
+        """A sampled metric of all runs of the dataset that are ok, by their keys."""
+        if metric.name not in self._metrics:
+            runs = self._processes(metric)
+            kinds: dict[str, dict[Key, Processes]] = {}
+            for key, run in runs.items():
+                kinds.setdefault(key[0], {})[key] = run
+            columns = run_keys(self._experiments[0].benchmark)
+            variants = {columns.index(v.name) for v in self._experiments[0].benchmark.variants}
+            pairings, found = Pairings(runs, variants), {}
+            for kind in kinds.values():
+                combined = combine_processes([run.estimates for run in kind.values()], UNREPLICATED)
+                for (key, run), each in zip(kind.items(), combined, strict=True):
+                    looks = max(0, len(run.estimates) - self._usual_processes)
+                    parts = each.estimate.median, each.estimate.count, each.estimate.quantiles
+                    found[key] = RunEstimate(*parts, key, pairings, looks)
+            self._metrics[metric.name] = found
+        return self._metrics[metric.name]
+
+    def _processes(self, metric: Metric) -> dict[Key, Processes]:
+        """The processes of each run that has samples of a metric, in order of the runs' keys."""
+        found: dict[Key, Processes] = {}
+        for experiment in self._experiments:
+            for row in experiment.metrics:
+                key = experiment.key_of(row)
+                if row["metric"] != metric.name or row["status"] != "ok" or key in found:
+                    continue
+                bases = bases_of(metric)
+                samples = [experiment.samples_of({**row, "metric": base}) for base in bases]
+                if all(each and all(each) for each in samples):
+                    estimates = self._of_processes(metric, row, key, samples)
+                    places = list(map(place_of, experiment.processes_of(row)))
+                    known = places if len(places) == len(estimates) else [None] * len(estimates)
+                    found[key] = Processes(estimates, known)
+        return {key: found[key] for key in sorted(found)}
+
+    def _of_processes(
+        self, metric: Metric, row: Row, key: Key, samples: Sequence[Samples]
+    ) -> list[Estimate]:
+        """A metric in each process of a run, measured or following from several."""
+        measured = [
+            [self.of((*key, base, i), calls) for i, calls in enumerate(processes)]
+            for base, processes in zip(bases_of(metric), samples, strict=True)
+        ]
+        if metric.derived is None:
+            return measured[0]
+        compute = partial(metric.derived.compute, row)
+        return [function_estimate(compute, each) for each in zip(*measured, strict=True)]
+
+    @cached_property
+    def _usual_processes(self) -> int:
+        """In how many processes runs were measured before any were added to decide a verdict.
+
+        The number that most runs have: no record says why it was measured.
+        """
+        counts = Counter(
+            {
+                experiment.key_of(run): len(experiment.processes_of(run))
+                for experiment in self._experiments
+                for run in experiment.runs
+                if run["status"] == "ok"
+            }.values()
+        )
+        return min(counts, key=lambda count: (-counts[count], count))
 
     def of_metric(self, experiment: Experiment, run: Row, name: str) -> Estimate:
         """The estimate of any metric of a run, one that follows from others by computing it."""
@@ -133,16 +127,16 @@ class Estimates:
         if metric.derived is None:
             return self.of_row(experiment, experiment.metric_row(run, name))
         if len(metric.derived.of) > 1:
-            kind = self._of_kind(experiment, run["implementation"], metric)
-            if (found := kind.get(experiment.key_of(run))) is not None:
+            sampled = self._of_sampled(metric)
+            if (found := sampled.get(experiment.key_of(run))) is not None:
                 return found
         bases = [self.of_metric(experiment, run, base) for base in metric.derived.of]
         parameters = {p.name: run[p.name] for p in experiment.benchmark.given}
         compute = partial(metric.derived.compute, parameters)
         if any(base.quantiles is None for base in bases):
             return function_estimate(compute, bases)  # of means, which are another record's
-        key = (experiment.name, *experiment.key_of(run), name)
-        return _kept(self._known, key, partial(function_estimate, compute, bases))
+        key = (*experiment.key_of(run), name)
+        return self._kept(key, partial(function_estimate, compute, bases))
 
     def along(self, series: Series) -> dict[int, Estimate]:
         """A series by sweep value. Only runs that are ok are in it."""

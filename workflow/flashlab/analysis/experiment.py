@@ -24,7 +24,7 @@ RUN_COLUMNS = (
 )
 METRIC_COLUMNS = (
     *("metric", "unit", "status", "processes", "samples", "stopped", "value", "low", "high"),
-    *("deviation", "freedom", "GFLOP"),
+    *("deviation", "GFLOP"),
 )
 SAMPLE_COLUMNS = ("process", "metric", "index", "value")
 
@@ -35,17 +35,23 @@ SITTING = "sitting"
 SITTINGS_DIFFER = "sittings_differ"
 """The code of the warning on runs that are compared and were measured in different sittings."""
 
+INPUTS_DIFFER = "inputs_differ"
+"""The code of the warning on runs that are compared and were given q, k and v in other forms."""
+
 DIRTY = "-dirty"
 """Ends the commit of a run that was measured with uncommitted changes."""
 
 ABSENT = "absent"
 """The status of an optional metric that a run which is ok does not have."""
 
-TABLE_DIGITS = 9
-"""Significant digits of a number in the tables."""
+SAMPLE_DIGITS = 9
+"""Significant digits of a sample in the tables."""
+
+EXACT_DIGITS = 12
+"""Those of a metric's value: a byte counts up to 100 GiB, in MiB."""
 
 INTEGERS = frozenset({"process", "processes", "samples", "index"})
-NUMBERS = frozenset({"value", "low", "high", "deviation", "freedom", "GFLOP"})
+NUMBERS = frozenset({"value", "low", "high", "deviation", "GFLOP"})
 BOOLEANS = frozenset({"source_changed"})
 
 Row = Mapping[str, Any]
@@ -336,6 +342,19 @@ class Experiment:
     def _metric_by_run(self) -> dict[tuple[Any, ...], Row]:
         return {(*self.key_of(row), row["metric"]): row for row in self.metrics}
 
+    @cached_property
+    def _records_by_run(self) -> dict[tuple[Any, ...], list[Row]]:
+        found: dict[tuple[Any, ...], list[Row]] = {}
+        for record in sorted(self.records or self.runs, key=lambda record: record["process"] or 0):
+            found.setdefault(self.key_of(record), []).append(record)
+        return found
+
+    def processes_of(self, row: Row) -> list[Row]:
+        """The records of a run that ended as it did, a row for each process, in their order."""
+        found = self._records_by_run.get(self.key_of(row), [])
+        status = status_of([record["status"] for record in found]) if found else None
+        return [record for record in found if record["status"] == status]
+
     def metric_row(self, run: Row, metric: str) -> Row:
         """The row of one metric of a run."""
         return self._metric_by_run[(*self.key_of(run), metric)]
@@ -451,10 +470,23 @@ def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
     )
 
 
-def sitting_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
-    """`SITTINGS_DIFFER` where runs that are compared with one another are of several sittings."""
-    groups = ({run.get(SITTING) for run in runs} - {None} for runs in compared)
-    return [SITTINGS_DIFFER] if any(len(found) > 1 for found in groups) else []
+def is_imported(record: Row) -> bool:
+    """Whether a run was measured elsewhere, at a time that is not known."""
+    return any(warning["code"] == "imported" for warning in record["warnings"] or ())
+
+
+def comparison_doubts(compared: Iterable[Iterable[Row]], exact: bool = False) -> list[str]:
+    """The warnings on runs that are compared with one another, where they are known to differ.
+
+    In what they were given as inputs, and, but for an `exact` metric, in their sittings.
+    """
+    groups = [list(runs) for runs in compared]
+    columns = {INPUTS_DIFFER: "inputs"} | ({} if exact else {SITTINGS_DIFFER: SITTING})
+    return [
+        code
+        for code, column in columns.items()
+        if any(len({run.get(column) for run in runs} - {None}) > 1 for runs in groups)
+    ]
 
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from flashlab import statistics
+from flashlab.analysis.experiment import EXACT_DIGITS
 from flashlab.analysis.finding import Reason
-from flashlab.statistics import Estimate, Floats, function_interval
+from flashlab.analysis.pairing import RunEstimate
+from flashlab.analysis.replication import interval_of
+from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_estimate
 
 SIGNIFICANT_DIGITS = 3
 EVIDENCE_DIGITS = 9
@@ -35,19 +39,28 @@ def exceeds_margin(ratio: float, margins: int = 1) -> bool:
 
 def rounded_off_margin(ratio: float) -> float:
     """As printed: with more digits where the fewest would put it on the margin or across it."""
-    ends = (1 + statistics.MARGIN, 1 / (1 + statistics.MARGIN))
-    for digits in range(SIGNIFICANT_DIGITS, EVIDENCE_DIGITS):
+    return _rounded_off(ratio, 1 + statistics.MARGIN, 1 / (1 + statistics.MARGIN))
+
+
+def rounded_off_one(ratio: float) -> float:
+    """A ratio of exact values as printed: 1 only where they are equal."""
+    return _rounded_off(ratio, 1.0)
+
+
+def _rounded_off(ratio: float, *ends: float) -> float:
+    for digits in range(SIGNIFICANT_DIGITS, EXACT_DIGITS):
         printed = rounded(ratio, digits)
         if all((printed > end, printed < end) == (ratio > end, ratio < end) for end in ends):
             return printed
-    return rounded(ratio, EVIDENCE_DIGITS)
+    return rounded(ratio, EXACT_DIGITS)
 
 
 @dataclass(frozen=True)
 class Ratio:
     """A ratio of two medians at one value of the sweep, with its 95% interval if there is one.
 
-    It is judged as a share of the `ideal` one.
+    It is judged as a share of the `ideal` one. `pairs` are the processes that ran side by side and
+    were compared one by one; none where it is that of two independent medians.
     """
 
     value: int
@@ -56,6 +69,7 @@ class Ratio:
     high: float | None
     samples: int
     ideal: float = 1.0
+    pairs: int = 0
 
     @property
     def verdict(self) -> str:
@@ -82,7 +96,7 @@ class Ratio:
         return self.low is None or exceeds_margin(self.ideal / self.low)
 
     def to_json(self) -> dict[str, Any]:
-        """The ratio as evidence, rounded to nine significant digits."""
+        """The ratio as evidence, rounded to `EVIDENCE_DIGITS`."""
         return {"value": self.value, **interval_json(self), "verdict": self.verdict}
 
 
@@ -90,26 +104,39 @@ def interval_json(found: Ratio) -> dict[str, Any]:
     """Estimate, interval and number of samples, as evidence."""
     ends = {"estimate": found.ratio, "low": found.low, "high": found.high}
     printed = {k: None if v is None else rounded(v, EVIDENCE_DIGITS) for k, v in ends.items()}
-    return {**printed, "n": found.samples}
+    paired = {"pairs": found.pairs} if found.pairs else {}
+    return {**printed, "n": found.samples, **paired}
 
 
 def function_of(
     value: int, function: Callable[..., Floats], estimates: Sequence[Estimate], ideal: float = 1.0
 ) -> Ratio:
-    """A function of independent medians, such as their ratio, with its interval."""
-    estimate = float(function(*(found.median for found in estimates)))
-    low, high = function_interval(function, estimates) or (None, None)
-    return Ratio(value, estimate, low, high, min(found.count for found in estimates), ideal)
+    """A function of independent medians, such as a sum, with its interval."""
+    found = function_estimate(function, estimates)
+    low, high = interval_of(found) or (None, None)
+    return Ratio(value, found.median, low, high, found.count, ideal)
 
 
-def quotient(numerator: Floats, denominator: Floats) -> Floats:
-    """Element by element."""
-    return numerator / denominator
+LATER_ERROR = 0.01
+"""The error of each look at a ratio after the first, whose interval is the usual one. With each
+process that is added to decide a verdict, it is looked at once more (compare `compare.looks`)."""
 
 
 def ratio(value: int, numerator: Estimate, denominator: Estimate, ideal: float = 1.0) -> Ratio:
-    """Ratio of two medians; exactly 1 where both are the same run's."""
-    return function_of(value, quotient, (numerator, denominator), ideal)
+    """Ratio of two medians; exactly 1 where both are the same run's.
+
+    Of two runs whose processes ran side by side, that of the pairs (`pairing`).
+    """
+    found, pairs, error = None, 0, 1 - CONFIDENCE
+    if isinstance(numerator, RunEstimate) and isinstance(denominator, RunEstimate):
+        if paired := numerator.over(denominator):
+            found, pairs = paired.estimate, paired.processes
+        if min(numerator.looks, denominator.looks):
+            error = LATER_ERROR
+    if found is None:
+        found = function_estimate(operator.truediv, (numerator, denominator))
+    low, high = interval_of(found, error) or (None, None)
+    return Ratio(value, found.median, low, high, found.count, ideal, pairs)
 
 
 def advantages(

@@ -15,15 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.special
 
-from flashlab.statistics import DRAWS, Estimate, Floats, function_estimate
+from flashlab.statistics import CONFIDENCE, DRAWS, Estimate, Floats, function_estimate
 
-UNEQUAL_LEVEL = 0.05
-"""Level of the tests for runs of one kind whose processes scatter unequally.
-
-At 10% the intervals of runs that do are better by a point or two, but of the differences of twice
-the margin 17% are missed rather than 9% (three processes that differ by 1.2%).
-"""
-
+GREATER_LEVEL = 0.05
+"""Level of the F test by which a run scatters more than the others of its kind."""
 
 LARGEST_FACTOR = 1e6
 """Farthest that a distribution reaches from its value: of two processes it has no bounds."""
@@ -40,6 +35,14 @@ class Spread:
     freedom: float
 
 
+UNREPLICATED = Spread(deviation=0.02, freedom=20)
+"""What is assumed of a run of one process, where no other of its kind was measured in several.
+
+So did two recordings of identical code on different days differ, in 226 comparisons, which count as
+fewer since they share the days and the implementations. By it the interval of a ratio spans ±6%:
+single processes never show that two are equal, nor a difference of less than 11%."""
+
+
 @dataclass(frozen=True)
 class Replicated:
     """What is known of a run from all of its processes.
@@ -53,69 +56,34 @@ class Replicated:
     spread: Spread | None
 
 
-@dataclass(frozen=True)
-class _Variances:
-    """The variance between processes of each run of a kind that has several, by its position."""
+def _spreads(logs: Sequence[Floats]) -> list[Spread | None]:
+    """By what to judge each run of a kind: the pooled spread, or its own where that is greater.
 
-    own: dict[int, Spread]
+    Its own is where it exceeds that of all others by an F test (`GREATER_LEVEL`). One that is
+    smaller may be so by chance, as of processes that go between two states. None where no run has
+    several processes.
+    """
+    own = {
+        position: Spread(float(np.std(medians, ddof=1)), len(medians) - 1)
+        for position, medians in enumerate(logs)
+        if len(medians) > 1
+    }
+    freedom = sum(spread.freedom for spread in own.values())
+    squares = math.fsum(spread.freedom * spread.deviation**2 for spread in own.values())
+    if not freedom:
+        return [None] * len(logs)
+    pooled = Spread(math.sqrt(squares / freedom), freedom)
 
-    @property
-    def pooled(self) -> Spread:
-        """That of all runs together."""
-        freedom = sum(spread.freedom for spread in self.own.values())
-        squares = sum(spread.freedom * spread.deviation**2 for spread in self.own.values())
-        return Spread(math.sqrt(squares / freedom), freedom)
+    def is_greater(run: Spread) -> bool:
+        others = squares - run.freedom * run.deviation**2
+        rest = freedom - run.freedom
+        if not rest or others <= 0:
+            return rest > 0 and run.deviation > 0
+        ratio = run.deviation**2 * rest / others
+        return bool(scipy.special.fdtrc(run.freedom, rest, ratio) < GREATER_LEVEL)
 
-    def without(self, run: int) -> _Variances:
-        """Those of all other runs."""
-        return _Variances({key: spread for key, spread in self.own.items() if key != run})
-
-    @property
-    def are_unequal(self) -> bool:
-        """Whether the runs scatter unequally, by Bartlett's test.
-
-        A run whose processes agree to the last digit, as a coarse clock makes them, says nothing.
-        """
-        known = [spread for spread in self.own.values() if spread.deviation > 0]
-        if len(known) < 2:
-            return False
-        pooled = _Variances(dict(enumerate(known))).pooled
-        logs = sum(s.freedom * math.log(s.deviation / pooled.deviation) for s in known)
-        inverses = sum(1 / s.freedom for s in known) - 1 / pooled.freedom
-        statistic = -2 * logs / (1 + inverses / (3 * (len(known) - 1)))
-        return bool(scipy.special.chdtrc(len(known) - 1, statistic) < UNEQUAL_LEVEL)
-
-    def is_greater(self, run: int) -> bool:
-        """Whether a run scatters more than all others, by an F test."""
-        others = self.without(run)
-        if not others.own:
-            return False
-        own, pooled = self.own[run], others.pooled
-        if not pooled.deviation:
-            return own.deviation > 0
-        ratio = (own.deviation / pooled.deviation) ** 2
-        return bool(scipy.special.fdtrc(own.freedom, pooled.freedom, ratio) < UNEQUAL_LEVEL)
-
-    def spread_of(self, run: int) -> Spread:
-        """By what to judge a run: the pooled spread, or its own where runs scatter unequally.
-
-        A run of one process has none of its own: then the largest of the kind.
-        """
-        if not self.are_unequal:
-            return self.own[run] if run in self.own and self.is_greater(run) else self.pooled
-        if run not in self.own:
-            return max(self.own.values(), key=lambda spread: spread.deviation)
-        return self.own[run] if self.own[run].deviation else self.pooled
-
-
-def _variances(logs: Sequence[Floats]) -> _Variances:
-    return _Variances(
-        {
-            position: Spread(float(np.std(medians, ddof=1)), len(medians) - 1)
-            for position, medians in enumerate(logs)
-            if len(medians) > 1
-        }
-    )
+    greater = {position for position, spread in own.items() if is_greater(spread)}
+    return [own[i] if i in greater else pooled for i in range(len(logs))]
 
 
 @functools.lru_cache(maxsize=256)
@@ -160,9 +128,8 @@ def combine_processes(
     t on their logarithms, by the variance between processes, and nowhere narrower than what the
     calls within each process tell of that mean.
 
-    The variance is pooled over the runs of the kind, unless they scatter unequally: each run's own
-    counts if Bartlett's test says so of the kind, or an F test of that run (`UNEQUAL_LEVEL`). A run
-    of one process is judged by the spread of its kind, if any is known.
+    The variance is pooled over the runs of the kind, but a run that scatters more than the others
+    has its own. A run of one process is judged by the spread of its kind, if any is known.
 
     Args:
         kind: the processes of each run, at least one, in any order.
@@ -172,10 +139,9 @@ def combine_processes(
         An estimate for each run, without an interval where a process has none.
     """
     logs: list[Floats] = [np.log([process.median for process in run]) for run in kind]
-    variances = _variances(logs)
     found = []
-    for position, processes in enumerate(kind):
-        spread = variances.spread_of(position) if variances.own else unreplicated
+    for processes, known in zip(kind, _spreads(logs), strict=True):
+        spread = known or unreplicated
         found.append(Replicated(combine_with_spread(processes, spread), len(processes), spread))
     return found
 
@@ -183,3 +149,11 @@ def combine_processes(
 def geometric_mean(values: Sequence[float]) -> float:
     """The geometric mean of values above 0; exactly the value where there is one alone."""
     return values[0] if len(values) == 1 else math.exp(float(np.log(values).mean()))
+
+
+def interval_of(estimate: Estimate, error: float = 1 - CONFIDENCE) -> tuple[float, float] | None:
+    """Its interval, which misses the truth with a probability of `error`; None for few samples."""
+    if estimate.quantiles is None:
+        return None
+    outside = round((DRAWS + 1) * error / 2)  # on either side
+    return float(estimate.quantiles[outside - 1]), float(estimate.quantiles[-outside])

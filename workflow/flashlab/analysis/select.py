@@ -77,6 +77,13 @@ def _strength(finding: Finding) -> float:
     return strength(finding) if strength and finding.statements else 0.0
 
 
+def _strongest(findings: Iterable[Finding]) -> Finding | None:
+    """That which has most to tell; of several the first by name, whatever the order."""
+    return min(
+        findings, key=lambda f: (-_strength(f), str(f.experiment), str(f.subject)), default=None
+    )
+
+
 def _decisive(findings: Iterable[Finding]) -> set[str | None]:
     """The metric by which the dataset's overall choice is made."""
     return {f.metric for f in findings if f.kind == "choice" and f.experiment is None}
@@ -107,7 +114,7 @@ def _told_briefly(
         if finding.kind in BRIEFLY and finding.experiment == experiment.name and told_of:
             topic = finding.kind, finding.implementations, finding.metric
             by_topic.setdefault(topic, []).append(finding)
-    strongest = [max(alike, key=_strength) for alike in by_topic.values()]
+    strongest = list(map(_strongest, by_topic.values()))
     decisive = _decisive(findings)
     known: set[str] = set()
     for experiment in experiments:
@@ -119,8 +126,8 @@ def _told_briefly(
         told = [choice for content, choice in choices.items() if content not in known]
         known |= choices.keys()
         for kind in BRIEFLY:
-            here = [f for f in strongest if (f.experiment, f.kind) == (experiment.name, kind)]
-            best = max(here, key=_strength, default=None)
+            of_kind = (f for f in strongest if f and f.kind == kind)
+            best = _strongest(f for f in of_kind if f.experiment == experiment.name)
             if best and _strength(best) and len(told) < MOST_BRIEF:
                 told.append(best)
         yield from told

@@ -12,7 +12,7 @@ from flashlab.analysis.experiment import (
     Experiment,
     Row,
     Variant,
-    sitting_doubts,
+    comparison_doubts,
     warning_codes,
 )
 from flashlab.analysis.finding import Finding, Reason
@@ -136,12 +136,13 @@ def build_finding(
     warnings = warning_codes(runs, *measured)
     if metric.exact:
         warnings = [code for code in warnings if code == PROCESSES_DIFFER]
-    elif not each_alone:
+    if not each_alone:
         good = [run for run in runs if run["status"] == "ok"]
         at_value = [
             [run for run in good if experiment.value_of(run) == v] for v in experiment.values
         ]
-        warnings = sorted([*warnings, *sitting_doubts(at_value if len(series) > 1 else [good])])
+        compared = at_value if len(series) > 1 else [good]
+        warnings = sorted([*warnings, *comparison_doubts(compared, metric.exact)])
     about = {} if of_all else {"implementation": series[0].implementation}
     about |= {**(subject or {}), "metric": metric.name}
     return Finding(

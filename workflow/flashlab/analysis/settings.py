@@ -16,8 +16,8 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
     Experiment,
     Row,
+    comparison_doubts,
     run_keys,
-    sitting_doubts,
     warning_codes,
 )
 from flashlab.analysis.finding import Finding, Reason
@@ -105,7 +105,7 @@ def dataset_finding(
     if metric := subject.get("metric"):
         measured = experiments[0].benchmark.measured_behind(metric)
         codes = warning_codes(itertools.chain.from_iterable(compared), *measured)
-        warnings = sorted([*codes, *sitting_doubts(compared)])
+        warnings = sorted([*codes, *comparison_doubts(compared)])
     return Finding(
         kind, None, subject, verdict, statements, facts or {}, estimates, reasons, warnings
     )

@@ -5,7 +5,7 @@ measured it, and its metrics are those of all processes together (`flashlab.anal
 Each row of the metric table states its unit, which is also that of the metric's samples; after a
 run's metrics come its counters, if they were read. The sample table holds a run's curves too, a row
 for each step. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
-rounded to `TABLE_DIGITS` before they are written.
+rounded to `EXACT_DIGITS`, samples to `SAMPLE_DIGITS`, before they are written.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.estimates import SampledRun, bases_of, combine_runs
+import numpy as np
+
+from flashlab.analysis.estimates import bases_of
 from flashlab.analysis.experiment import (
     ABSENT,
     DIRTY,
+    EXACT_DIGITS,
     METRIC_COLUMNS,
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
-    TABLE_DIGITS,
+    SAMPLE_DIGITS,
     TABLES,
+    Samples,
     parameter_columns,
     run_keys,
     status_of,
 )
-from flashlab.analysis.replication import Replicated, Spread, geometric_mean
+from flashlab.analysis.replication import geometric_mean, interval_of
 from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
@@ -39,7 +43,7 @@ from flashlab.files import canonical, json_text, open_atomically, read_json, sha
 from flashlab.plan.plan_files import process_files
 from flashlab.records import Record, parse_record, read_record
 from flashlab.runs import Run
-from flashlab.statistics import Floats, function_interval, median_interval
+from flashlab.statistics import estimate_median, function_estimate, median_interval
 
 STATED = ("device_name", "provider", "driver", "gpu_uuid", "boot")
 """What the run table takes from a record's environment as it is."""
@@ -54,11 +58,11 @@ class Tables:
     samples: list[dict[str, Any]]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, digits: int) -> str:
     if isinstance(value, str):  # by far the most
         return value
     if isinstance(value, float):
-        return f"{value:.{TABLE_DIGITS}g}"
+        return f"{value:.{digits}g}"
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -66,12 +70,17 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+def write_csv(
+    path: Path,
+    columns: Sequence[str],
+    rows: Iterable[Mapping[str, Any]],
+    digits: int = EXACT_DIGITS,
+) -> None:
     """Write rows as CSV, atomically."""
     with open_atomically(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([_cell(row[column]) for column in columns] for row in rows)
+        writer.writerows([_cell(row[column], digits) for column in columns] for row in rows)
 
 
 @dataclass(frozen=True)
@@ -101,20 +110,19 @@ class _Measured:
         """The records that the run's numbers come from."""
         return [f.record for f in self.files if f.record.status == self.status == "ok"]
 
-    def sampled(self, metric: Metric) -> SampledRun:
-        """The samples behind a metric."""
-        samples = {
-            base: [record.metrics[base].samples for record in self.with_numbers]
+    def samples_of(self, metric: Metric) -> list[Samples]:
+        """The samples of each process of each measured metric behind a metric."""
+        return [
+            [[*record.metrics[base].samples] for record in self.with_numbers]
             for base in bases_of(metric)
-        }
-        return SampledRun((self.run,), self.run, samples)
+        ]
 
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A metric of a run with its 95% interval, and what is behind it.
+    """A metric of a run by its own records alone, and what is behind it.
 
-    `spread` is that between processes, None where only one was measured of the run's kind.
+    `deviation` is the standard deviation of the logarithm between its processes.
     """
 
     value: float
@@ -122,29 +130,18 @@ class _Estimate:
     high: float | None
     samples: int
     stopped: str | None = None
-    spread: Spread | None = None
+    deviation: float | None = None
 
 
-_Estimates = dict[Run, _Estimate]
-
-
-def _estimates(benchmark: Benchmark, metric: Metric, runs: Sequence[_Measured]) -> _Estimates:
-    """A metric of runs of one implementation that are ok; its spread is shared among them."""
+def _estimate(benchmark: Benchmark, metric: Metric, measured: _Measured) -> _Estimate:
+    """A metric of a run that is ok."""
     if metric.derived is not None and len(metric.derived.of) == 1:
-        base = benchmark.metric(metric.derived.of[0])
-        return {
-            run: _transformed(partial(metric.derived.compute, run), found)
-            for run, found in _estimates(benchmark, base, runs).items()
-        }
-    sampled = {} if metric.exact else {each.run: each.sampled(metric) for each in runs}
-    sampled = {run: each for run, each in sampled.items() if each.has_samples}
-    combined = dict(zip(sampled, combine_runs(metric, [*sampled.values()], {}), strict=True))
-    return {
-        each.run: _sampled_estimate(metric, each, combined[each.run])
-        if each.run in combined
-        else _plain_estimate(metric, each)
-        for each in runs
-    }
+        base = _estimate(benchmark, benchmark.metric(metric.derived.of[0]), measured)
+        return _transformed(partial(metric.derived.compute, measured.run), base)
+    samples = [] if metric.exact else measured.samples_of(metric)
+    if not samples or not all(map(all, samples)):
+        return _plain_estimate(metric, measured)
+    return _sampled_estimate(metric, measured, samples)
 
 
 def _transformed(compute: Callable[..., Any], base: _Estimate) -> _Estimate:
@@ -179,20 +176,31 @@ def _plain_estimate(metric: Metric, measured: _Measured) -> _Estimate:
     return _Estimate(worst, low, high, 0, stopped)
 
 
-def _sampled_estimate(metric: Metric, measured: _Measured, found: Replicated) -> _Estimate:
-    estimate = found.estimate
-    interval = function_interval(_identity, [estimate])
-    if metric.derived is None and found.spread is None:  # even of few samples
-        (record,) = measured.with_numbers
-        alone = median_interval(record.metrics[metric.name].samples)
-        interval = (alone.low, alone.high) if alone.low and alone.high else None
-    low, high = interval or (None, None)
-    stopped = _stopped(metric, measured)
-    return _Estimate(estimate.median, low, high, estimate.count, stopped, found.spread)
+def _sampled_estimate(metric: Metric, measured: _Measured, samples: Sequence[Samples]) -> _Estimate:
+    """The geometric mean of the processes' medians, and what the intervals of their calls span.
 
-
-def _identity(median: Floats) -> Floats:
-    return median
+    That is no interval of the mean: how much processes differ, one run alone cannot tell.
+    """
+    medians, intervals = [], []
+    for processes in zip(*samples, strict=True):
+        if metric.derived is None:
+            alone = median_interval(processes[0])  # even of few samples
+            medians.append(alone.median)
+            intervals.append((alone.low, alone.high))
+        else:
+            compute = partial(metric.derived.compute, measured.run)
+            found = function_estimate(compute, list(map(estimate_median, processes)))
+            medians.append(found.median)
+            intervals.append(interval_of(found) or (None, None))
+    lows, highs = zip(*intervals, strict=True)
+    return _Estimate(
+        geometric_mean(medians),
+        None if None in lows else min(lows),
+        None if None in highs else max(highs),
+        sum(min(map(len, processes)) for processes in zip(*samples, strict=True)),
+        _stopped(metric, measured),
+        float(np.std(np.log(medians), ddof=1)) if len(medians) > 1 else None,
+    )
 
 
 def _stopped(metric: Metric, measured: _Measured) -> str | None:
@@ -203,7 +211,7 @@ def _stopped(metric: Metric, measured: _Measured) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) -> dict[str, Any]:
+def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
     run = measured.run
     row: dict[str, Any] = {
         **dict.fromkeys(METRIC_COLUMNS),
@@ -213,8 +221,11 @@ def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) ->
         "status": measured.status,
         "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
     }
-    if found is None:
-        return row | ({"status": ABSENT} if measured.status == "ok" else {})
+    if measured.status != "ok":
+        return row
+    if not _has(benchmark, metric, measured):
+        return row | {"status": ABSENT}
+    found = _estimate(benchmark, metric, measured)
     return row | {
         "processes": len(measured.with_numbers),
         "samples": found.samples,
@@ -222,8 +233,7 @@ def _metric_row(metric: Metric, measured: _Measured, found: _Estimate | None) ->
         "value": found.value,
         "low": found.low,
         "high": found.high,
-        "deviation": found.spread.deviation if found.spread else None,
-        "freedom": found.spread.freedom if found.spread else None,
+        "deviation": found.deviation,
     }
 
 
@@ -344,20 +354,6 @@ def _benchmark_of(declared: Benchmark, measured: Sequence[_Measured]) -> Benchma
     )
 
 
-def _all_estimates(
-    benchmark: Benchmark, measured: Sequence[_Measured]
-) -> dict[tuple[Run, str], _Estimate]:
-    """Every metric of every run that is ok."""
-    found: dict[tuple[Run, str], _Estimate] = {}
-    for name in {each.run.implementation for each in measured}:
-        runs = [e for e in measured if e.run.implementation == name and e.status == "ok"]
-        for metric in benchmark.metrics:
-            with_it = [each for each in runs if _has(benchmark, metric, each)]
-            estimates = _estimates(benchmark, metric, with_it)
-            found |= {(run, metric.name): estimate for run, estimate in estimates.items()}
-    return found
-
-
 def tables_of(plan: Mapping[str, Any]) -> Tables:
     """The tables of an experiment, from the records that its plan names (`plan.records_document`).
 
@@ -370,16 +366,12 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
     measured = [_read(declared, entry, is_anonymous) for entry in plan["records"]]
     benchmark = _benchmark_of(declared, measured)
     recorded = {metric.name for metric in benchmark.measured}
-    estimates = _all_estimates(benchmark, measured)
     for each in measured:
-        run, source = each.run, plan["sources"][each.run.implementation]
+        source = plan["sources"][each.run.implementation]
         tables.runs.extend(
             _run_row(file.record, benchmark, file.path, file.sha256, source) for file in each.files
         )
-        tables.metrics.extend(
-            _metric_row(metric, each, estimates.get((run, metric.name)))
-            for metric in benchmark.metrics
-        )
+        tables.metrics.extend(_metric_row(benchmark, metric, each) for metric in benchmark.metrics)
         if each.counted:
             first = next(f.record for f in each.files if f.record.status == each.status)
             tables.metrics.extend(_counter_rows(first, each.counted, benchmark))
@@ -406,4 +398,5 @@ def write_tables(plan_file: Path, folder: Path) -> None:
         "samples": (*keys, *SAMPLE_COLUMNS),
     }
     for name in reversed(TABLES):  # runs.csv last
-        write_csv(folder / f"{name}.csv", columns[name], getattr(tables, name))
+        digits = SAMPLE_DIGITS if name == "samples" else EXACT_DIGITS
+        write_csv(folder / f"{name}.csv", columns[name], getattr(tables, name), digits)

@@ -13,9 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from flashlab.analysis.replication import Spread, combine_processes, combine_with_spread
+from flashlab.analysis.replication import (
+    Spread,
+    combine_processes,
+    combine_with_spread,
+    interval_of,
+)
 from flashlab.compare.rule import Ratio
-from flashlab.statistics import DRAWS, MIN_SAMPLES, estimate_median
+from flashlab.statistics import MIN_SAMPLES, estimate_median
 
 PROCESSES = 4
 """In how many processes each implementation is measured: the first, and three restarts."""
@@ -77,7 +82,4 @@ def look_at(processes: Sequence[Sequence[float]]) -> Look | None:
         found = combined.spread.deviation if combined.spread else 0.0
         spread = replace(ASSUMED_SPREAD, deviation=max(found, ASSUMED_SPREAD.deviation))
         estimate, error = combine_with_spread(estimates, spread), PROVISIONAL_ERROR
-    assert estimate.quantiles is not None  # of at least MIN_PAIRS
-    outside = round((DRAWS + 1) * error / 2)  # on either side
-    low, high = estimate.quantiles[outside - 1], estimate.quantiles[-outside]
-    return Look(Ratio(estimate.median, float(low), float(high)), len(processes))
+    return Look(Ratio(estimate.median, *(interval_of(estimate, error) or ())), len(processes))

@@ -16,7 +16,7 @@ WARNINGS = by_code(
     *("warning.drift", "warning.states", "warning.processes_differ", "warning.halves_differ"),
     *("warning.outliers", "warning.cpu_load", "warning.throttled", "warning.shared_device"),
     *("warning.interval_not_reached", "warning.imported", "warning.sittings_differ"),
-    "warning.simulated",
+    *("warning.inputs_differ", "warning.simulated"),
 )
 VERDICTS = by_code(
     *("verdict.one_best", "verdict.one_suffices", "verdict.changes", "verdict.inconclusive"),

@@ -126,12 +126,11 @@ Sign = tuple[Mapping[str, Any], Ratio]
 
 
 def _sign(experiment: Experiment, row: Row, estimates: Estimates) -> Sign | None:
-    """A process drifted by more than the margin, or the median is not known by it; else None."""
+    """A process drifted, or processes and calls differ, by more than the margin; else None."""
     if drifted := drift(experiment, row, estimates):
         return {"sign": "drift", "ratio": rounded(drifted.ratio)}, drifted
-    interval = function_of(
-        experiment.value_of(row), np.asarray, [estimates.of_row(experiment, row)]
-    )
+    value = experiment.value_of(row)
+    interval = Ratio(value, row["value"], row["low"], row["high"], row["samples"])
     if interval.low is None or interval.high is None:
         return None
     half_width = rounded(100 * (interval.high - interval.low) / 2 / interval.ratio)

@@ -22,10 +22,22 @@ import numpy as np
 
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, Row, device_of, sitting_doubts, warning_codes
+from flashlab.analysis.experiment import (
+    Experiment,
+    Row,
+    comparison_doubts,
+    device_of,
+    warning_codes,
+)
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
-from flashlab.analysis.ratios import EVIDENCE_DIGITS, SIGNIFICANT_DIGITS, function_of, rounded
+from flashlab.analysis.ratios import (
+    EVIDENCE_DIGITS,
+    SIGNIFICANT_DIGITS,
+    function_of,
+    ratio,
+    rounded,
+)
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.plan.published import SAMPLED, asked_comparisons, claim_protocols
@@ -214,7 +226,10 @@ def _compare(
     amounts = reading.compare == "amounts"
     if amounts and not _rises(values[3], values[2]):
         return _Comparison(metric, runs, reading, min(value.count for value in values))
-    found = function_of(0, _amounts if amounts else _times, values)
+    if amounts or len(values) != 2:
+        found = function_of(0, _amounts if amounts else _times, values)
+    else:
+        found = ratio(0, values[0], values[1])
     low, high = found.low, found.high
     if dataset.is_exact(metric):
         low = high = found.ratio
@@ -517,7 +532,7 @@ def _warnings(dataset: _Dataset, found: Sequence[_Comparison]) -> list[str]:
         if not dataset.is_exact(comparison.metric):
             rows = [dataset.runs[run, comparison.reading.protocol][1] for run in comparison.runs]
             measured = dataset.benchmark.measured_behind(comparison.metric)
-            codes.update(warning_codes(rows, *measured), sitting_doubts([rows]))
+            codes.update(warning_codes(rows, *measured), comparison_doubts([rows]))
     return sorted(codes)
 
 

@@ -22,7 +22,7 @@ def _worst(row: Row) -> tuple[str, float] | None:
     known = {name: error for name, error in errors.items() if error is not None}
     if not known or None in errors.values():
         return None
-    name = max(known, key=lambda name: float(known[name]))
+    name = min(known, key=lambda name: (-float(known[name]), name))
     return name, float(known[name])
 
 

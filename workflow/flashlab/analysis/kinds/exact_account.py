@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from flashlab.analysis.experiment import TABLE_DIGITS, Experiment, Row, metrics_of
+from flashlab.analysis.experiment import EXACT_DIGITS, Experiment, Row, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.kinds.exact_comparison import modelled_value
-from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
+from flashlab.analysis.ratios import rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.benchmarks.model import Account
 from flashlab.runs import Run
@@ -68,7 +68,7 @@ def _explained(series: Series, account: Account) -> tuple[list[tuple[int, Row]],
         model = modelled_value(experiment, series.metric, run)
         if model is None or _parts(experiment, account, run) is None:
             continue
-        if rounded(model, TABLE_DIGITS) == measured["value"]:
+        if rounded(model, EXACT_DIGITS) == measured["value"]:
             equal.append((value, run))
         else:
             differing.append(value)
@@ -122,7 +122,7 @@ def _finding(series: Series, account: Account) -> Finding | None:
         statements=list(_statements(series, account, run, last, largest, differing)),
         facts={"value": value, "share": share, "largest_part": label},
         estimates=[
-            {"value": at, "parts": {k: rounded(v, EVIDENCE_DIGITS) for k, v in of_run.items()}}
+            {"value": at, "parts": {k: rounded(v, EXACT_DIGITS) for k, v in of_run.items()}}
             for at, of_run in parts
         ],
     )

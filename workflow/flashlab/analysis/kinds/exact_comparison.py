@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.experiment import TABLE_DIGITS, Experiment, Row, metrics_of
+from flashlab.analysis.experiment import EXACT_DIGITS, Experiment, Row, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.kinds.comparison import Messages, describe_range, message_for, quoted_range
-from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, rounded
+from flashlab.analysis.ratios import Ratio, rounded, rounded_off_one
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.benchmarks.model import Metric
 from flashlab.runs import Run
@@ -37,7 +37,7 @@ def modelled_value(experiment: Experiment, metric: Metric, row: Row) -> float | 
 class _Share(Ratio):
     """An exact metric as a share of the baseline's; `agrees` is whether both equal the model.
 
-    To the table's digits; None where the model, which gives `modelled`, does not cover one of them.
+    To the tables' digits; None where the model, which gives `modelled`, does not cover one of them.
     """
 
     modelled: tuple[float | None, ...] = ()
@@ -45,15 +45,14 @@ class _Share(Ratio):
 
     @property
     def side(self) -> str:
-        """``less``, ``more`` or ``equal``, as printed."""
-        printed = rounded(self.ratio)
-        return "less" if printed < 1 else "more" if printed > 1 else "equal"
+        """``less``, ``more`` or ``equal``, to the last byte."""
+        return "less" if self.ratio < 1 else "more" if self.ratio > 1 else "equal"
 
     def to_json(self) -> dict[str, Any]:
         """The share and the model's values as evidence."""
         names = ("modelled_implementation", "modelled_baseline")
-        models = (None if m is None else rounded(m, EVIDENCE_DIGITS) for m in self.modelled)
-        share = {"value": self.value, "estimate": rounded(self.ratio, EVIDENCE_DIGITS)}
+        models = (None if m is None else rounded(m, EXACT_DIGITS) for m in self.modelled)
+        share = {"value": self.value, "estimate": rounded(self.ratio, EXACT_DIGITS)}
         return {**share, **dict(zip(names, models, strict=True))}
 
 
@@ -68,7 +67,7 @@ def _shares(pair: Sequence[Series]) -> list[_Share]:
         both = measured[value], theirs[value]
         runs = (experiment.run_at(series.implementation, series.variant, value) for series in pair)
         models = tuple(modelled_value(experiment, metric, run) if run else None for run in runs)
-        known = [rounded(model, TABLE_DIGITS) for model in models if model is not None]
+        known = [rounded(model, EXACT_DIGITS) for model in models if model is not None]
         agrees = known == list(both) if len(known) == len(both) else None
         share = both[0] / both[1]
         shares.append(_Share(value, share, share, share, 1, modelled=models, agrees=agrees))
@@ -106,7 +105,7 @@ def exact_comparisons(experiment: Experiment, _: Given) -> Iterator[Finding]:
         for share in _shares(pair):
             sides.setdefault(share.side, []).append(share)
         for verdict, shares in sorted(sides.items()) or [("withheld", [])]:
-            facts = describe_range(shares, rounded)
+            facts = describe_range(shares, rounded_off_one)
             if shares:
                 facts["values"] = [share.value for share in shares]
             yield build_finding(

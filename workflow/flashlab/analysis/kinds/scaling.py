@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.experiment import EXACT_DIGITS, Experiment
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio, rounded
@@ -181,10 +181,13 @@ def _told(
     return [told, *told_covaried(series.experiment)], facts
 
 
-def _estimates(growth: _Growth, by_size: Mapping[int, Estimate]) -> list[dict[str, Any]]:
+def _estimates(
+    growth: _Growth, by_size: Mapping[int, Estimate], exact: bool
+) -> list[dict[str, Any]]:
     """The medians by size, and the exponent where one describes them."""
+    digits = EXACT_DIGITS if exact else EVIDENCE_DIGITS
     medians: list[dict[str, Any]] = [
-        {"value": size, "estimate": rounded(found.median, EVIDENCE_DIGITS), "n": found.count}
+        {"value": size, "estimate": rounded(found.median, digits), "n": found.count}
         for size, found in by_size.items()
     ]
     if growth.exponent is None:
@@ -209,7 +212,7 @@ def scalings(experiment: Experiment, given: Given) -> Iterator[Finding]:
             growth.verdict,
             statements=statements,
             facts=facts,
-            estimates=_estimates(growth, by_size),
+            estimates=_estimates(growth, by_size, exact),
             reasons=[Reason("no_samples")] if imprecise else [],
         )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from flashlab.analysis.experiment import SITTING, Experiment, Row
+from flashlab.analysis.experiment import SITTING, Experiment, Row, is_imported
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.telling.values import Statement, Tellable, say
@@ -38,16 +38,11 @@ class Sitting:
         return str(self.records[-1]["started"])
 
 
-def _is_imported(record: Row) -> bool:
-    """Whether a run was measured elsewhere, at a time that is not known."""
-    return any(warning["code"] == "imported" for warning in record["warnings"] or ())
-
-
 def find_sittings(records: Iterable[Row]) -> list[Sitting]:
     """The sittings of these records, in order of time; one that is there twice counts once."""
     by_boot: dict[tuple[str, ...], dict[str, Row]] = {}
     for record in records:
-        if not _is_imported(record):
+        if not is_imported(record):
             boot = tuple(record[key] or "" for key in ("device_name", "gpu_uuid", "boot"))
             by_boot.setdefault(boot, {})[record["record"]] = record
     found = []

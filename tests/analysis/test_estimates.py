@@ -1,0 +1,99 @@
+"""A run has one estimate over the whole dataset, and its comparisons their doubts."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+from analysis.deriving import Plant, derived, the_one
+
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import INPUTS_DIFFER, Experiment
+from flashlab.analysis.kinds.choice import CHOICE
+from flashlab.analysis.kinds.comparison import COMPARISON
+from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
+from flashlab.analysis.kinds.scaling import SCALING
+from flashlab.analysis.pairing import RunEstimate
+from flashlab.analysis.ratios import LATER_ERROR, Ratio, ratio
+from flashlab.analysis.replication import UNREPLICATED, interval_of
+from flashlab.statistics import CONFIDENCE, function_estimate
+
+NOISE = {"spread": 0.001}
+CALM, WILD = [1.0, 1.001, 1.002], [1.0, 1.06, 0.97]
+
+
+def at_first(experiment: Experiment, estimates: Estimates) -> Ratio:
+    """Flash2 over Pytorch at the first size."""
+    first, other = (
+        estimates.of_metric(experiment, run, "forward_time")
+        for run in sorted(experiment.runs, key=lambda run: run["implementation"])
+        if run["seq_len"] == 128
+    )
+    return ratio(128, first, other)
+
+
+@pytest.mark.parametrize("processes", [CALM, [1.0]], ids=["repeated", "alone"])
+def test_a_run_has_one_verdict_in_whichever_experiment_it_stands(
+    experiment: Plant, processes: list[float]
+) -> None:
+    """Its headline too, where a run of one process alone borrows the spread of the sections."""
+    runs = {name: [processes, WILD, WILD, WILD] for name in ("Flash2", "Pytorch")}
+    headline = experiment({name: row[:1] for name, row in runs.items()}, "summary", "", **NOISE)
+    section = experiment(runs, **NOISE)
+    estimates = Estimates([headline, section])
+    found = at_first(headline, estimates)
+    assert found == at_first(section, estimates)
+    assert found.low is not None and found.low < 0.95
+    alone = at_first(headline, Estimates([headline]))
+    assert alone.low is not None and alone.low > found.low
+
+
+def test_a_spread_is_assumed_of_single_processes(experiment: Plant) -> None:
+    planted = experiment({"Flash2": [[1.0]] * 4, "Pytorch": [[1.0]] * 4}, **NOISE)
+    found = at_first(planted, Estimates([planted]))
+    assert found.verdict == "inconclusive"
+    assert found.low == pytest.approx(1 / (1 + 3 * UNREPLICATED.deviation), abs=0.01)
+
+
+def test_a_ratio_that_is_looked_at_again_is_less_sure(experiment: Plant) -> None:
+    """Where processes were added to both runs: to one of them they were for another's sake."""
+    more = [1.0, 1.01, 0.99, 1.01]
+    runs = {"Flash2": [more, CALM, CALM, CALM], "Pytorch": [more, CALM, CALM, CALM]}
+    planted = experiment({**runs, "Flash4": [CALM] * 4}, **NOISE)
+    estimates = Estimates([planted])
+    of = {
+        run["implementation"]: estimates.of_metric(planted, run, "forward_time")
+        for run in planted.runs
+        if run["seq_len"] == 128
+    }
+    looks = {name: found.looks for name, found in of.items() if isinstance(found, RunEstimate)}
+    assert looks == {"Flash2": 1, "Pytorch": 1, "Flash4": 0}
+    for other, error in (("Pytorch", LATER_ERROR), ("Flash4", 1 - CONFIDENCE)):
+        found = ratio(128, of["Flash2"], of[other])
+        independent = function_estimate(operator.truediv, (of["Flash2"], of[other]))
+        assert (found.low, found.high) == interval_of(independent, error)
+
+
+def given_as(inputs: str | None) -> list[dict[str, Any]]:
+    sources = {"inputs": inputs} if inputs else {}
+    return [{"forward": cost, "sources": sources} for cost in (1.0, 1.0, 4.0, 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "doubts"),
+    [
+        ("separate", "packed", [INPUTS_DIFFER]),
+        ("packed", "packed", []),
+        ("separate", None, []),  # as of an older record
+    ],
+)
+def test_runs_that_were_given_other_forms_of_inputs_are_marked(
+    experiment: Plant, one: str | None, other: str | None, doubts: list[str]
+) -> None:
+    runs = {"Pytorch": given_as(one), "Flash2": given_as(other)}
+    planted = experiment(runs, processes=1)
+    assert the_one(COMPARISON, planted).warnings == doubts
+    assert the_one(EXACT_COMPARISON, planted, metric="peak_memory").warnings == doubts
+    assert all(found.warnings == doubts for found in derived(CHOICE, planted))
+    assert all(found.warnings == [] for found in derived(SCALING, planted))
