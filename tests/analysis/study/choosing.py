@@ -2,7 +2,7 @@
 
 Each dataset has the true time of each pass of each implementation at each setting: ties, winners by
 6%, crossovers, winners by the mask alone, runs that failed. Its records are three processes with a
-spread of 1%, or of 4%. Every statement of page one and of the sections that says who is best, or by how much,
+spread of 1%, or of 4%. Every statement of page one and of the sections on who is best and where
 is judged by the values that it quotes: a choice is false if, at a setting that it covers, another
 one is over 5% better. By hand: perf/conclusions.py.
 """
@@ -24,9 +24,8 @@ from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, sections_of
 from flashlab.analysis.finding import Finding
-from flashlab.telling.values import Listed, Measured, Number, Range, Short
+from flashlab.telling.values import Listed, Measured, Number, Range, Short, Statement
 from flashlab.telling.values import Setting as TellableSetting
-from flashlab.telling.values import Statement
 
 NAMES = ("Pytorch", "Flash2", "Flash4", "FlashLab", "SdpaCudnn", "Flex")
 SIZES = (128, 256, 512, 1024, 2048)
@@ -159,7 +158,9 @@ def _cell(planted: Planted, place: Place, name: str, random: np.random.Generator
             random.lognormal(sigma=planted.noise * SPREAD, size=CALLS) * time * off * 1e-5
             for time in planted.times[place, name]
         )
-        processes.append(dict(zip(("forward", "backward"), map(np.ndarray.tolist, drawn))))
+        processes.append(
+            dict(zip(("forward", "backward"), map(np.ndarray.tolist, drawn), strict=True))
+        )
     return processes
 
 
@@ -368,7 +369,7 @@ class Judge:
             if listed not in values or key.startswith("choice.inconclusive"):
                 continue
             if listed == "part_winners":
-                metric = PASSES[0]
+                metric = values["part"].metric  # type: ignore[union-attr]
             for each in _items(values[listed]):
                 among = places
                 if key.startswith("variant."):
@@ -376,7 +377,7 @@ class Judge:
                 yield from self._clause(each, among, metric, rows)
         if key in ("front.choice.most", "front.choice.mostly"):
             count = sum(self._fine(str(values["name"]), [place], metric) for place in places)
-            yield count >= int(values["name_count"]), (), False
+            yield count >= int(str(values["name_count"])), (), False
         if "counts" in values or "near" in values:
             for each in _items(values.get("counts", values.get("near"))):
                 name, count = each.values["name"], each.values["count"]
@@ -391,11 +392,11 @@ class Judge:
             name = str(values["wrong"])
             part = [p for p in places if self._fine(name, [p], PASSES[0])]
             part = part or [p for p in places if self._fine(name, [p], PASSES[1])]
-            yield len(part) >= int(values["wrong_count"]), (), False
+            yield len(part) >= int(str(values["wrong_count"])), (), False
             yield not any(self._fine(name, [p], TOTAL) for p in places), (), False
         if key.startswith("front.avoid") and "avoid" in values:
             count = sum(self._is_slower(str(values["avoid"]), p, metric) for p in places)
-            yield count >= int(values.get("avoid_count", values["avoid_of"])), (), False
+            yield count >= int(str(values.get("avoid_count", values["avoid_of"]))), (), False
         if key.startswith(("pair.", "front.pair.")):
             yield from self._pair(key, statement, finding, places, metric)
         if key == "variant":
@@ -452,7 +453,7 @@ class Judge:
     def _variant(
         self, statement: Statement, places: Sequence[Place], metric: str
     ) -> Iterator[tuple[bool, Sequence[Place], bool]]:
-        last = int(statement.values["last"])
+        last = int(str(statement.values["last"]))
         _, width, _, batch = places[0]
         for each in _items(statement.values["outcomes"]):
             outcome = each.key.rpartition(".")[2]
