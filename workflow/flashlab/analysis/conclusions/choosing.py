@@ -32,6 +32,9 @@ Column = tuple[str, Any] | None
 MOST_CLAUSES = 4
 """Most implementations, or groups of them, of which a sentence says where to use them."""
 
+MOST_STRETCHES = 4
+"""Most stretches that a sentence on page one names; more are left to the map."""
+
 MOST_NAMED = 3
 """Most of which a sentence says that they cannot be told apart."""
 
@@ -130,6 +133,12 @@ class Decided:
     clauses: Sequence[Clause]
 
     @property
+    def is_brief(self) -> bool:
+        """Whether few stretches tell at least half of the places."""
+        stretches = sum(len(clause.where) for clause in self.clauses)
+        return stretches <= MOST_STRETCHES and 2 * len(self.rest) <= len(self.places)
+
+    @property
     def rest(self) -> list[Place]:
         """The places that no clause covers."""
         covered = {id(place) for clause in self.clauses for place in clause.places}
@@ -223,7 +232,7 @@ def _told_rows(rows: Sequence[int], every: Sequence[int], parameter: Parameter) 
 
 def _told_stretch(rows: Sequence[int], every: Sequence[int], symbol: str) -> Statement:
     first, last = rows[0], rows[-1]
-    if len(rows) == 1 and len(every) > 1:
+    if len(rows) == 1:
         return say("conclusion.stretch.at", symbol=symbol, low=first)
     if (first, last) == (every[0], every[-1]):
         return say("conclusion.stretch.all", symbol=symbol)

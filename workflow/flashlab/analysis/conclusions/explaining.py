@@ -19,7 +19,7 @@ from flashlab.telling.values import Listed, Measured, Range, Short, Tellable, pe
 
 KERNEL_CAUSES = by_code(
     *("conclusion.cause.unfused", "conclusion.cause.memory_bound", "conclusion.cause.matrix_bound"),
-    *("conclusion.cause.launch_bound", "conclusion.cause.occupancy", "conclusion.cause.neither"),
+    *("conclusion.cause.neither", "conclusion.cause.launch_bound", "conclusion.cause.occupancy"),
 )
 """Verdicts of a cause that explain a time on a GPU, the most telling first."""
 
@@ -52,7 +52,8 @@ def tell_cause(known: Known, experiments: Sequence[Experiment], name: str) -> It
         "cause_idle": share("idle"),
     }
     if "operators" in figures:  # counted by the profiler of a CPU
-        yield _operators(finding, figures, values)
+        last = Listed(settings(known.benchmark, _place(known, finding, last=True)))
+        yield _operators(finding, figures, {**values, "cause_where": last})
         return
     excess = figures["bytes"] / figures["compulsory_bytes"]
     key = KERNEL_CAUSES[finding.verdict]

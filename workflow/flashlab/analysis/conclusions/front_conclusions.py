@@ -211,7 +211,7 @@ def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Findi
 def _decision(overall: Finding, decided: Decided, metric: Metric) -> tuple[str, list[Told]]:
     """One for all settings, who suffices at which sizes, or that nobody wins; with the verdict.
 
-    Sizes are told where that covers at least half of the settings.
+    Sizes are told where that is brief; the map has the rest.
     """
     places, of = decided.places, len(decided.places)
     use = say("use", metric.name, metric=Heading(MetricName(metric.name, part=True)))
@@ -223,7 +223,7 @@ def _decision(overall: Finding, decided: Decided, metric: Metric) -> tuple[str, 
         key = "conclusion.front.choice.always"
         if not all(place.is_alone for place in places):
             key = "conclusion.front.choice.near"
-    elif 2 * len(decided.rest) <= of:
+    elif decided.is_brief:
         verdict, key, named["stretches"] = (
             "by_size",
             "conclusion.front.choice.by_size",
@@ -234,7 +234,7 @@ def _decision(overall: Finding, decided: Decided, metric: Metric) -> tuple[str, 
         near = [_counted(each["implementation"], each["level"]) for each in tally["counts"][:3]]
         verdict, named["near"] = "varies", Listed(near)
         key = "conclusion.front.choice.varies"
-    told.append(tell(key, sources=[overall], **named))
+    told.append(tell(key, metric.quantity.name, sources=[overall], **named))
     if wins is not None and key != "conclusion.front.choice.always":
         told.append(tell("conclusion.front.choice.leads", leads=wins, of=of))
     elif wins is not None:
@@ -245,16 +245,10 @@ def _decision(overall: Finding, decided: Decided, metric: Metric) -> tuple[str, 
 
 
 def _tell_medians(decided: Decided, name: str, places: Sequence[Place]) -> Iterator[Told]:
-    """Who has the best medians where most is not decided, and at how many settings it is."""
-    alone = sum(place.is_alone for place in places)
-    if len(places) > 1:
-        yield tell(
-            "conclusion.front.choice.medians",
-            name=name,
-            where=decided.where(places),
-            decided_count=alone,
-            of=len(places),
-        )
+    """Who has the best medians at most of the sizes that are not told, where none is decided."""
+    if len(places) > 1 and not any(place.is_alone for place in places):
+        where = decided.where(places)
+        yield tell("conclusion.front.choice.medians", name=name, where=where)
 
 
 def _counted(name: str, count: int) -> Statement:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
@@ -61,6 +62,7 @@ class Known:
 
     findings: Sequence[Finding]
     experiments: Sequence[Experiment]
+    ceilings: Ceilings | None = None
 
     @property
     def benchmark(self) -> Benchmark:

@@ -80,10 +80,14 @@ MOST_EFFECTS = 3
 """Most implementations of which each one's gain from a variant is told."""
 
 
-ONCE = ("conclusion.cause.", "conclusion.account")
-"""Statements that are told once, in the first section that has them: later ones say the same."""
+ONCE = {
+    "conclusion.cause.": ("cause_name", "cause_metric"),
+    "conclusion.account": ("account_of", "account_part"),
+    "conclusion.choice.exact": ("exact_metric_heading", "least", "most"),
+}
+"""Statements that are told once, in the first section that has them, by what they say alike."""
 
-MOST_STATEMENTS = 4
+MOST_STATEMENTS = 5
 """Most statements after the heading, beside what was looked for and not found."""
 
 
@@ -110,16 +114,12 @@ def section_conclusions(known: Known) -> Iterator[Finding]:
         )
 
 
-SOMEWHERE = ("cause_where", "cause_at", "account_at", "account_symbol")
-"""What tells where a statement holds: elsewhere it says the same."""
-
-
 def _content(told: Told) -> str:
     """What a statement that is told once says, wherever; empty for the others."""
-    if not told.key.startswith(ONCE):
-        return ""
-    said = {k: v for k, v in told.statement.values.items() if k not in SOMEWHERE}
-    return canonical([told.key, to_json(said)])
+    for key, names in ONCE.items():
+        if told.key.startswith(key):
+            return canonical([told.key, *(to_json(told.statement.values[name]) for name in names)])
+    return ""
 
 
 Conclusion = tuple[str, Sequence[Told], Mapping[str, Any], Sequence[Reason]]
@@ -345,7 +345,7 @@ def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]
             "conclusion.variant",
             *known.about,
             sources=sources,
-            switched_heading=heading(switched.labels),
+            switched=Label(switched.labels),
             outcomes=Listed(outcomes, "clause.separator"),
             **at,
         )
@@ -476,8 +476,8 @@ def _conclude_choice(known: Known, group: Sequence[Experiment], names: Sequence[
             )
             break
     told += tell_limits(known, group)
-    told += _tell_extremes(group)
     told += tell_jump(known, group)
+    told += _tell_extremes(group)
     leader = _leader(choices)
     explained = list(tell_cause(known, group, leader)) if leader else []
     told += explained or tell_cause(known, group, group[0].baseline)
