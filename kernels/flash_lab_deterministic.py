@@ -6,7 +6,10 @@ B batch_size, N seq_len, H num_heads, D head_dim.
 import torch
 
 NAME = "FlashLabDeterministic"
-LABEL = {"zh_TW": "本專案自行開發的 kernel（可重現）", "en": "this project's own kernel, deterministic"}
+LABEL = {
+    "zh_TW": "本專案自行開發的 kernel（可重現）",
+    "en": "this project's own kernel, deterministic",
+}
 PACKAGES = ("torch", "triton")
 SOURCES = (
     "flashlab/cuda/sm90.cuh", "flashlab/cuda/tiles.cuh", "flashlab/cuda/forward.cu",

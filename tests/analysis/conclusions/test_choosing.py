@@ -65,7 +65,7 @@ def test_a_sentence_is_split_by_what_decides() -> None:
     assert EN.tell(found.winners()) == "A at N = 128 and at N = 1024 (causal)"
     assert [p.row for p in found.rest] == [1024, 2048, 2048]
     rest = found.open_rows()
-    assert rest and EN.tell(rest) == "from N = 1024, A, B cannot be told apart"
+    assert rest and EN.tell(rest) == "elsewhere (from N = 1024), A, B cannot be told apart"
     assert found.medians() == ("B", list(found.rest[1:]))
 
 
@@ -81,5 +81,5 @@ def test_rows_are_one_stretch_as_long_as_one_suffices_at_all() -> None:
 def test_a_win_is_one_where_all_others_are_decidedly_worse() -> None:
     places = [place("A", 0.3), place("A", 0.08, maybe="C"), place("A", 0.5), place("B", 0.01, "A")]
     wins = told_wins(places)
-    assert wins and EN.tell(wins) == "A 2 (by 30–50%)"
+    assert wins and EN.tell(wins) == "A 2 (30–50%)"
     assert told_wins(places[-1:]) is None
