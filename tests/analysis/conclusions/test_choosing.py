@@ -66,7 +66,6 @@ def test_a_sentence_is_split_by_what_decides() -> None:
     assert [p.row for p in found.rest] == [1024, 2048, 2048]
     rest = found.open_rows()
     assert rest and EN.tell(rest) == "elsewhere (from N = 1024), A, B cannot be told apart"
-    assert found.medians() == ("B", list(found.rest[1:]))
 
 
 def test_rows_are_one_stretch_as_long_as_one_suffices_at_all() -> None:
@@ -75,7 +74,7 @@ def test_rows_are_one_stretch_as_long_as_one_suffices_at_all() -> None:
         *(place(best, 0.1, *more, row=128 * 2**i) for i, (best, *more) in enumerate(rows))
     )
     assert EN.tell(found.winners()) == "B up to N = 512; C or D at N = 1024"
-    assert found.open_rows() is None and found.medians() is None
+    assert found.open_rows() is None
 
 
 def test_a_win_is_one_where_all_others_are_decidedly_worse() -> None:

@@ -358,15 +358,15 @@ class Judge:
         """Whether each claim of a statement is right, what it covers, and if it names one alone."""
         values, planted = statement.values, self.planted
         rows = sorted({place[0] for place in places})
-        if key in ("front.choice.always", "front.choice.near") or key.startswith(
-            ("choice.one_best", "choice.one_suffices")
+        if key in ("front.choice.best", "front.choice.near") or key.startswith(
+            ("choice.best", "choice.near")
         ):
             name = str(values["name"])
             yield self._fine(name, places, metric), places, True
-            if key.startswith("choice.one_best"):
+            if key.endswith("choice.best"):
                 yield all(planted.lead(p, metric)[0] == name for p in places), places, True
-        for listed in ("stretches", "winners", "part_winners"):
-            if listed not in values or key.startswith("choice.inconclusive"):
+        for listed in ("winners", "part_winners"):
+            if listed not in values:
                 continue
             if listed == "part_winners":
                 metric = values["part"].metric  # type: ignore[union-attr]

@@ -228,7 +228,7 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
 def _told_effect(finding: Finding) -> Statement:
     """``Pytorch 1.92×``."""
     name, times = finding.subject["implementation"], Measured(finding.facts["low"])
-    return say("conclusion.each.times", name=name, times=times)
+    return say("conclusion.each.gain", name=name, times=times)
 
 
 def _break_even(

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashlab.analysis.conclusions.quoting import Told, tell
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.telling.values import (
+    Heading,
     Listed,
     Range,
+    Short,
     Statement,
     Tellable,
     clauses,
@@ -76,10 +80,12 @@ def sufficient(places: Sequence[Place]) -> list[str]:
     return sorted(everywhere, key=lambda name: (-wins[name], name))
 
 
-def told_lead(places: Iterable[Place]) -> Range:
-    """The lowest and highest lead in percent."""
+def told_lead(places: Sequence[Place]) -> Statement:
+    """The lowest and highest lead by the medians, in percent, or as factors where one doubles."""
     leads = [place.lead for place in places]
-    return Range(percent(min(leads)), percent(max(leads)))
+    if max(leads) >= 1:
+        return say("conclusion.each.times", range=Range(*(Short(1 + f(leads)) for f in (min, max))))
+    return say("conclusion.each.percent", range=Range(*(percent(f(leads)) for f in (min, max))))
 
 
 def cell(places: Sequence[Place]) -> dict[str, Any]:
@@ -97,9 +103,9 @@ def cell(places: Sequence[Place]) -> dict[str, Any]:
         possible = set.intersection(*(place.possible for place in places))
         state = "undecided" if possible else "changes"
         names = sorted(wins, key=lambda name: (-wins[name], name))
-    lead = told_lead(places)
-    ends = {"lead_low": lead.low, "lead_high": lead.high}
-    return {"names": names, "state": state, **{k: v.text for k, v in ends.items()}}  # type: ignore[union-attr]
+    leads = [place.lead for place in places]
+    ends = {"lead_low": percent(min(leads)).text, "lead_high": percent(max(leads)).text}
+    return {"names": names, "state": state, **ends}
 
 
 # By stretches of the row
@@ -169,18 +175,6 @@ class Decided:
         names = sorted(set().union(*(place.possible for place in rest)))
         key = "conclusion.each.open" if len(names) <= MOST_NAMED else "conclusion.each.open.many"
         return say(key, where=self.where(rest), names=Listed(names))
-
-    def medians(self) -> tuple[str, Sequence[Place]] | None:
-        """Who has the best medians at the most neighbouring rows that are not told."""
-        by_row: dict[int, set[str]] = {}
-        for place in self.rest:
-            by_row.setdefault(place.row, set()).add(place.choice["best"])
-        groups = itertools.groupby(sorted(by_row), key=lambda row: sorted(by_row[row]))
-        found = [(names[0], list(rows)) for names, rows in groups if len(names) == 1]
-        if not found:
-            return None
-        name, rows = max(found, key=lambda each: (len(each[1]), each[1]))
-        return name, [place for place in self.rest if place.row in rows]
 
 
 def _columns(places: Sequence[Place]) -> list[tuple[Column, list[Place]]]:
@@ -278,3 +272,56 @@ def told_wins(places: Sequence[Place], count: int = 3) -> Tellable | None:
         for name, mine in most
     ]
     return Listed(listed) if listed else None
+
+
+FRONT = {
+    "best": "conclusion.front.choice.best",
+    "near": "conclusion.front.choice.near",
+    "changes": "conclusion.front.choice.by_size",
+    "varies": "conclusion.front.choice.varies",
+}
+"""What page one says of places: one is best at all, or suffices; who where; or that nobody wins."""
+
+SECTION = {
+    "best": "conclusion.choice.best",
+    "near": "conclusion.choice.near",
+    "changes": "conclusion.choice.changes",
+    "varies": "conclusion.choice.varies",
+}
+"""The same of a section."""
+
+
+def told_decision(
+    decided: Decided,
+    messages: Mapping[str, str],
+    about: Sequence[str],
+    sources: Sequence[Finding],
+    *,
+    brief: bool = False,
+    **values: Tellable,
+) -> tuple[str, list[Told]]:
+    """What is decided of places, with the verdict: the heading, the clear wins, and the rest.
+
+    Where `brief` is asked, sizes are told only if that is.
+    """
+    places, names = decided.places, sufficient(decided.places)
+    values |= {"of": len(places), "symbol": decided.row.symbol}
+    if names:
+        verdict, values["name"] = "near", names[0]
+        if all(place.is_alone for place in places):
+            verdict, values["lead"] = "best", told_lead(places)
+    elif decided.is_brief if brief else decided.clauses:
+        verdict, values["winners"] = "changes", decided.winners()
+    else:
+        count = Counter(name for place in places for name in place.level)
+        most = sorted(count, key=lambda name: (-count[name], name))[:MOST_NAMED]
+        near = [say("choice.count", name=name, count=count[name]) for name in most]
+        verdict, values["near"] = "varies", Listed(near)
+    told = [tell(messages[verdict], *about, sources=sources, **values)]
+    wins = told_wins(places)
+    if wins is not None and verdict != "best":
+        told.append(tell("conclusion.choice.wins", leads=wins, of=len(places)))
+    rest = decided.open_rows()
+    if rest is not None and verdict == "changes":
+        told.append(tell("conclusion.choice.open", rest=Heading(rest)))
+    return verdict, told

@@ -13,13 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flashlab.analysis.conclusions.choice_map import ChoiceMap
-from flashlab.analysis.conclusions.choosing import (
-    Decided,
-    Place,
-    sufficient,
-    told_lead,
-    told_wins,
-)
+from flashlab.analysis.conclusions.choosing import FRONT, told_decision
 from flashlab.analysis.conclusions.explaining import tell_cause
 from flashlab.analysis.conclusions.quoting import (
     Known,
@@ -39,7 +33,6 @@ from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.comparison import describe_range
 from flashlab.analysis.ratios import Ratio, shared_verdict
 from flashlab.analysis.select import MIN_CHOICES
-from flashlab.benchmarks.model import Metric
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Heading,
@@ -202,53 +195,18 @@ def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Findi
     """Which one to use by each metric of the map."""
     assert known.decisive is not None
     for metric in [*known.parts[:1], known.decisive]:
-        verdict, told = _decision(overall, chart.decided(metric.name), metric)
+        label = Heading(MetricName(metric.name, part=True))
+        verdict, told = told_decision(
+            chart.decided(metric.name),
+            FRONT,
+            [metric.quantity.name],
+            [overall],
+            brief=True,
+            use=say("use", metric.name, metric=label),
+        )
         if metric == known.decisive and "wrong" in overall.facts:
             told.append(_wrong_choice(known, overall))
         yield build_conclusion("choice", verdict, told, metric=metric.name)
-
-
-def _decision(overall: Finding, decided: Decided, metric: Metric) -> tuple[str, list[Told]]:
-    """One for all settings, who suffices at which sizes, or that nobody wins; with the verdict.
-
-    Sizes are told where that is brief; the map has the rest.
-    """
-    places, of = decided.places, len(decided.places)
-    use = say("use", metric.name, metric=Heading(MetricName(metric.name, part=True)))
-    named: dict[str, Tellable] = {"use": use, "of": of}
-    wins, names = told_wins(places), sufficient(places)
-    told = []
-    if names:
-        verdict, named["name"] = "always", names[0]
-        key = "conclusion.front.choice.always"
-        if not all(place.is_alone for place in places):
-            key = "conclusion.front.choice.near"
-    elif decided.is_brief:
-        verdict, key, named["stretches"] = (
-            "by_size",
-            "conclusion.front.choice.by_size",
-            (decided.winners()),
-        )
-    else:
-        (tally,) = [t for t in overall.facts["tallies"] if t["metric"] == metric.name]
-        near = [_counted(each["implementation"], each["level"]) for each in tally["counts"][:3]]
-        verdict, named["near"] = "varies", Listed(near)
-        key = "conclusion.front.choice.varies"
-    told.append(tell(key, metric.quantity.name, sources=[overall], **named))
-    if wins is not None and key != "conclusion.front.choice.always":
-        told.append(tell("conclusion.front.choice.leads", leads=wins, of=of))
-    elif wins is not None:
-        told.append(tell("conclusion.front.choice.lead", lead=told_lead(places)))
-    if verdict == "by_size" and (medians := decided.medians()):
-        told += _tell_medians(decided, *medians)
-    return verdict, told
-
-
-def _tell_medians(decided: Decided, name: str, places: Sequence[Place]) -> Iterator[Told]:
-    """Who has the best medians at most of the sizes that are not told, where none is decided."""
-    if len(places) > 1 and not any(place.is_alone for place in places):
-        where = decided.where(places)
-        yield tell("conclusion.front.choice.medians", name=name, where=where)
 
 
 def _counted(name: str, count: int) -> Statement:

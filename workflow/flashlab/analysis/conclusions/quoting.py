@@ -31,9 +31,9 @@ from flashlab.telling.values import (
 
 VERDICTS = (
     *("no_numbers", "alone", "better", "worse", "equivalent", "mixed", "inconclusive", "missing"),
-    *("gains", "loses", "level", "one_best", "one_suffices", "changes"),
-    *("map", "always", "by_size", "varies", "naive", "limit", "avoid"),
-    *("climb", "steps", "top", "start", "simulated", "best", "alternatives"),
+    *("gains", "loses", "level", "best", "near", "changes", "varies"),
+    *("map", "naive", "limit", "avoid"),
+    *("climb", "steps", "top", "start", "simulated", "alternatives"),
 )
 """What a conclusion may come to."""
 
@@ -363,20 +363,3 @@ def _sizes(experiment: Experiment, name: str, variant: Variant, value: int) -> L
     derived = [p for p in experiment.varying if p != experiment.parameter and p.derive is not None]
     sizes = {p.name: run[p.name] for p in (experiment.parameter, *derived)}
     return Listed(settings(experiment.benchmark, sizes))
-
-
-def tell_saturation(
-    known: Known, experiment: Experiment, name: str, variant: Variant
-) -> Iterator[Told]:
-    """From which value on more work is no longer done any faster."""
-    about = {"implementation": name, "variant": dict(variant)}
-    found = known.every("saturation", experiment.name, **about)
-    reached = [f for f in found if f.verdict == "reached" and f.facts["from"] != f.facts["first"]]
-    if not found or len(reached) != len(found):
-        return
-    start = max(finding.facts["from"] for finding in reached)
-    if start != experiment.values[-1]:
-        symbol = experiment.parameter.symbol
-        yield tell(
-            "conclusion.saturation", sources=reached, full_name=name, symbol=symbol, full_from=start
-        )

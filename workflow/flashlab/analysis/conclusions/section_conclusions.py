@@ -18,12 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flashlab.analysis.conclusions.choosing import (
+    SECTION,
     Decided,
     Place,
     decide,
-    sufficient,
-    told_lead,
-    told_wins,
+    told_decision,
 )
 from flashlab.analysis.conclusions.explaining import tell_cause, tell_changed_pass, tell_jump
 from flashlab.analysis.conclusions.quoting import (
@@ -40,7 +39,6 @@ from flashlab.analysis.conclusions.quoting import (
     tell_equal_work,
     tell_exact,
     tell_limits,
-    tell_saturation,
 )
 from flashlab.analysis.conclusions.step_conclusions import section_steps, without_times
 from flashlab.analysis.experiment import Experiment, Variant, metrics_of, sections_of
@@ -51,14 +49,12 @@ from flashlab.benchmarks.model import Metric
 from flashlab.files import canonical
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
-    Heading,
     Label,
     Listed,
     Measured,
     MetricName,
     Number,
     Range,
-    Short,
     Statement,
     Tellable,
     clauses,
@@ -72,9 +68,6 @@ PAIR_VERDICTS = {
     **{"above": "better", "below": "worse", "equal": "equivalent"},
     **{"mixed": "mixed", "inconclusive": "inconclusive"},
 }
-
-MANY_TIMES = 2.0
-"""From this lead on a factor says more than a percentage."""
 
 MOST_EFFECTS = 3
 """Most implementations of which each one's gain from a variant is told."""
@@ -279,7 +272,6 @@ def _conclude_pair(known: Known, experiment: Experiment) -> Conclusion:
     told = [headed]
     if ratios:
         told += tell_equal_work(known, experiment, other, variant)
-        told += tell_saturation(known, experiment, other, variant)
         told += tell_exact(known, experiment, other, variant)
         told += tell_limits(known, [experiment])
         told += tell_parts(known, experiment, other, variant)
@@ -463,9 +455,12 @@ def _tell_exact_effect(experiment: Experiment, switched: str) -> Iterator[Told]:
 def _conclude_choice(known: Known, group: Sequence[Experiment], names: Sequence[str]) -> Conclusion:
     metric = known.decisive
     assert metric is not None
-    choices = _choices_of(known, group, metric.name)
-    verdict, told = _decision(known, group, choices, metric)
-    winners = _decided(known, group, choices).winners() if choices else None
+    choices, winners = _choices_of(known, group, metric.name), None
+    verdict, told = "missing", [tell("conclusion.choice.missing", symbol=group[0].parameter.symbol)]
+    if choices:
+        decided, label = _decided(known, group, choices), MetricName(metric.name)
+        verdict, told = told_decision(decided, SECTION, known.about, choices, metric=label)
+        winners = decided.winners()
     for part in known.parts:
         found = _choices_of(known, group, part.name)
         of_part = _decided(known, group, found).winners() if found else None
@@ -525,77 +520,6 @@ def _leader(choices: Sequence[Finding]) -> str | None:
     """Who is the best most often, by the medians."""
     wins = Counter(estimate["best"] for choice in choices for estimate in choice.estimates)
     return max(sorted(wins), key=lambda name: wins[name]) if wins else None
-
-
-def _decision(
-    known: Known, group: Sequence[Experiment], choices: Sequence[Finding], metric: Metric
-) -> tuple[str, list[Told]]:
-    """Who is the best everywhere with its lead, or else who suffices where, as far as decided."""
-    symbol = group[0].parameter.symbol
-    if not choices:
-        return "missing", [tell("conclusion.choice.missing", symbol=symbol)]
-    decided = _decided(known, group, choices)
-    places, named = decided.places, sufficient(decided.places)
-    values: dict[str, Tellable] = {"metric": MetricName(metric.name), "symbol": symbol}
-
-    def telling(key: str, **more: Tellable) -> Told:
-        return tell(key, *known.about, sources=choices, **values, **more)
-
-    if named and all(place.is_alone for place in places):
-        return "one_best", [_tell_best(known, choices, places, named[0], values)]
-    wins = [place for place in places if place.is_alone]
-    if named:
-        told = [telling("conclusion.choice.one_suffices", name=named[0])]
-        if wins:
-            told.append(_tell_wins(decided, wins))
-        return "one_suffices", told
-    if not decided.clauses:
-        names = sorted({place.choice["best"] for place in places})
-        verdict = (
-            "changes"
-            if all(choice.verdict == "changes" for choice in choices)
-            else ("inconclusive")
-        )
-        return verdict, [telling("conclusion.choice.inconclusive", names=Listed(names))]
-    told = []
-    (clause, *more), rest = decided.clauses, decided.open_rows()
-    if not more and len(clause.names) == 1 and all(place.is_alone for place in clause.places):
-        where = Listed(clause.where, "and")
-        lead = told_lead(clause.places)
-        winners = Listed([say("conclusion.each.winner", names=Listed(clause.names), where=where)])
-        told.append(telling("conclusion.choice.best_where", winners=winners, lead=lead))
-    else:
-        told.append(telling("conclusion.choice.changes", winners=decided.winners()))
-        if wins:
-            told.append(_tell_wins(decided, wins))
-    if rest is not None:
-        told.append(tell("conclusion.choice.open", rest=Heading(rest)))
-    return "changes", told
-
-
-def _tell_best(
-    known: Known,
-    choices: Sequence[Finding],
-    places: Sequence[Place],
-    name: str,
-    values: Mapping[str, Tellable],
-) -> Told:
-    """One that is decidedly the best everywhere, by percents or a factor."""
-    leads = [1 + place.lead for place in places]
-    key = "conclusion.choice.one_best"
-    more: dict[str, Tellable] = {"name": name, "lead": told_lead(places)}
-    if max(leads) >= MANY_TIMES:
-        key = "conclusion.choice.one_best.times"
-        more["ratio_range"] = Range(Short(min(leads)), Short(max(leads)))
-        del more["lead"]
-    return tell(key, *known.about, sources=choices, **values, **more)
-
-
-def _tell_wins(decided: Decided, wins: Sequence[Place]) -> Told:
-    """Who is decidedly the best at how many settings, beside those where several suffice."""
-    listed = told_wins(wins)
-    assert listed is not None
-    return tell("conclusion.front.choice.leads", leads=listed, of=len(decided.places))
 
 
 def _tell_extremes(group: Sequence[Experiment]) -> Iterator[Told]:
