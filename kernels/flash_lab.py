@@ -6,7 +6,7 @@ B batch_size, N seq_len, H num_heads, D head_dim.
 import torch
 
 NAME = "FlashLab"
-LABEL = {"zh_TW": "FlashLab 核心", "en": "FlashLab's kernel"}
+LABEL = {"zh_TW": "本專案自行開發的 kernel", "en": "this project's own kernel"}
 PACKAGES = ("torch", "triton")
 INPUTS = ("separate", "packed")
 SOURCES = (

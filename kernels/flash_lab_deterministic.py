@@ -6,7 +6,10 @@ B batch_size, N seq_len, H num_heads, D head_dim.
 import torch
 
 NAME = "FlashLabDeterministic"
-LABEL = {"zh_TW": "FlashLab 核心（可重現）", "en": "FlashLab's kernel, deterministic"}
+LABEL = {
+    "zh_TW": "本專案自行開發的 kernel（可重現）",
+    "en": "this project's own kernel, deterministic",
+}
 PACKAGES = ("torch", "triton")
 INPUTS = ("separate", "packed")
 SOURCES = (

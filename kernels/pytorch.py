@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 NAME = "Pytorch"
-LABEL = {"zh_TW": "Pytorch（樸素實作）", "en": "Pytorch (naive)"}
+LABEL = {"zh_TW": "Pytorch（直接實作）", "en": "Pytorch (naive)"}
 PACKAGES = ("torch",)
 INPUTS = ("separate", "packed")
 

@@ -13,7 +13,10 @@ from numba import cuda, float32
 from .lib.device import MAX_HEAD_DIM, jit, provider, require_gpu
 
 NAME = "Coalesced"
-LABEL = {"zh_TW": "合併存取", "en": "Coalesced loads"}
+LABEL = {
+    "zh_TW": "相鄰的執行緒讀取相鄰的位址",
+    "en": "neighbouring threads load neighbouring addresses",
+}
 PACKAGES = ("numba-cuda", "numba", "numpy")
 PREVIOUS = "Padded"
 IDEA = {

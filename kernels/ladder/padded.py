@@ -13,7 +13,10 @@ from numba import cuda, float32
 from .lib.device import MAX_HEAD_DIM, jit, provider, require_gpu
 
 NAME = "Padded"
-LABEL = {"zh_TW": "Padding 避免 bank conflict", "en": "Padding"}
+LABEL = {
+    "zh_TW": "每列多留一個 float，避免 bank conflict",
+    "en": "one unused float a row against bank conflicts",
+}
 PACKAGES = ("numba-cuda", "numba", "numpy")
 PREVIOUS = "SharedTiles"
 IDEA = {

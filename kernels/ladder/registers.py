@@ -13,7 +13,10 @@ from numba import cuda, float32
 from .lib.device import MAX_HEAD_DIM, jit, provider, require_gpu
 
 NAME = "Registers"
-LABEL = {"zh_TW": "暫存器", "en": "Registers"}
+LABEL = {
+    "zh_TW": "最大值、總和與輸出留在暫存器",
+    "en": "running maximum, sum and output in registers",
+}
 PACKAGES = ("numba-cuda", "numba", "numpy")
 PREVIOUS = "Coalesced"
 IDEA = {

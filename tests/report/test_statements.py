@@ -22,7 +22,7 @@ ON_CUDA = {**WHOLE, "dtype": "float16", "device": "cuda"}
     ("reasons", "en", "zh_tw"),
     [
         ([Reason("excluded", RUN, "oom")],
-         ["Pytorch [N = 512, full] (out of memory)"], "Pytorch [N = 512、完整]（記憶體不足）"),
+         ["Pytorch [N = 512, full] (out of memory)"], "Pytorch [N = 512、無遮罩]（記憶體不足）"),
         ([Reason("missing", ON_CUDA)],
          ["Pytorch [B = 16, N = 512, H = 32, E = 2048, full, float16, cuda]"], "float16、cuda]"),
         # What is about no run comes first; a run of each code in an order of its own.

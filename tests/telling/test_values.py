@@ -68,7 +68,7 @@ LABEL = Label({"zh_TW": "前向", "en": "forward"})
         (Number(12345.678, 4), "12,350", None),
         (Number(None), "–", None),
         # In short
-        (Short(1234.5), "1,230", None),
+        (Short(1234.5), "1,200", None),
         (Short(12.4), "12", None),
         (Short(9.96), "10", None),
         (Short(3.14), "3.1", None),
@@ -93,7 +93,7 @@ LABEL = Label({"zh_TW": "前向", "en": "forward"})
         (Heading(LABEL), "Forward", "前向"),
         (Within(Heading(LABEL)), "forward", "前向"),
         (setting(ATTENTION.parameter("seq_len"), 128, 256), "N = 128 / 256", None),
-        (Setting("causal", [False, True]), "full / causal", "完整 / 因果"),
+        (Setting("causal", [False, True]), "full / causal", "無遮罩 / 因果"),
         (ParameterName("seq_len"), "sequence length N", "序列長度 N"),
         (MetricName("forward_time"), "forward time", "前向時間"),
         (MetricName("forward_time", part=True), "Forward", "前向"),

@@ -86,7 +86,7 @@ def test_the_map_names_who_is_best_at_each_size(
     (chart,) = of_front(found, "map")
     cells = [row[0] for row in chart.facts["charts"][-1]["cells"]]
     assert [cell["state"] for cell in cells] == states
-    leads = any("leads" in key for key in keys(of_front(found, "choice")[-1]))
+    leads = any("wins" in key for key in keys(of_front(found, "choice")[-1]))
     assert leads is (names is not None)
     if names:
         assert [cell["names"] for cell in cells] == [[name] for name in names]

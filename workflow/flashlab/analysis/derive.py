@@ -54,7 +54,7 @@ def derive(
         found, [experiment for experiment in shown if not experiment.is_summary], headline
     )
     device = device_of(run for experiment in shown for run in experiment.runs)
-    every = [*selected, *conclude(selected, shown, estimates)]
+    every = [*selected, *conclude(selected, shown, estimates, ceilings)]
     return [replace(finding, device=device) for finding in every]
 
 
@@ -79,13 +79,16 @@ def _whole(experiments: Sequence[Experiment]) -> Whole:
 
 
 def conclude(
-    findings: Sequence[Finding], experiments: Sequence[Experiment], estimates: Estimates
+    findings: Sequence[Finding],
+    experiments: Sequence[Experiment],
+    estimates: Estimates,
+    ceilings: Ceilings | None,
 ) -> list[Finding]:
     """What to do, by how much and why: drawn last, from all other findings, which they quote.
 
     `experiments` are the headline's and the sections', in the report's order.
     """
-    known = Known(findings, experiments)
+    known = Known(findings, experiments, ceilings)
     if any(experiment.has_alternatives for experiment in experiments):
         found = [*alternative_conclusions(known, estimates)]
     else:

@@ -9,7 +9,7 @@ In this order, the first that holds is the verdict:
   a multiple of the bytes that any implementation must move.
 - ``launch_bound``: neither is busy, and the kernels are so short that starting them counts.
 - ``occupancy``: neither is busy, in longer kernels, and few warps are resident to hide latency.
-- ``none``: no rule holds clearly.
+- ``neither``: no rule holds, so neither is saturated.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class CountedKernels(CountedPass):
         "memory_bound": "cause.memory_bound",
         "unfused": "cause.unfused",
         "occupancy": "cause.occupancy",
+        "neither": "cause.neither",
     }
 
     matrix: float
@@ -77,13 +78,13 @@ class CountedKernels(CountedPass):
             unfused = self.parts > 1 and EXCESS.holds(self.excess)
             return "unfused" if unfused else "memory_bound"
         if BUSY.holds(busier) is None:
-            return "none"
+            return "neither"
         long = KERNEL_MICROSECONDS.holds(self.kernel_us)
         if long is False:
             return "launch_bound"
         if long and OCCUPANCY.holds(self.occupancy) is False:
             return "occupancy"
-        return "none"
+        return "neither"
 
     @property
     def shares(self) -> Mapping[str, float]:

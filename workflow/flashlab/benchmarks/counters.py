@@ -22,7 +22,7 @@ KERNEL_QUANTITIES = (
     _quantity("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
     _quantity("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
     _quantity("dram_bytes", "B", "lower", "DRAM 傳輸量", "DRAM traffic"),
-    _quantity("matrix_activity", "%", "higher", "矩陣單元使用率", "matrix-unit activity"),
+    _quantity("matrix_activity", "%", "higher", "Tensor Core 使用率", "Tensor Core activity"),
     _quantity("occupancy", "%", "higher", "實際占用率", "achieved occupancy"),
     _quantity("compute_share", "%", "higher", "運算吞吐量占峰值", "share of peak compute"),
     _quantity("memory_share", "%", "higher", "記憶體吞吐量占峰值", "share of peak memory"),

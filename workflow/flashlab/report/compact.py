@@ -7,6 +7,7 @@ sweep are columns of what one chooses by and of the exact metrics.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.ratios import exceeds_margin
 from flashlab.benchmarks.model import Metric, Parameter
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
@@ -34,6 +36,9 @@ MOST_VALUES = 6
 
 PREFIXES = {"equivalent": "≈ ", "equal": "≈ ", "inconclusive": "? "}
 """What stands before a ratio that is no difference, or not decided to be one."""
+
+FAR = 2.0
+"""From this factor on, or its inverse, only too few calls leave a ratio undecided."""
 
 FAILED = {"oom": "OOM"}
 """What stands in place of a number, by status; × for the others."""
@@ -116,9 +121,15 @@ def _ratio_cells(choice: Finding | None, value: int, name: str, data: ReportData
 
 
 def ratio_cell(data: ReportData, ratio: float, verdict: str) -> Cell:
-    """A ratio, with the sign of its verdict where that is no difference."""
+    """A ratio, with the sign of its verdict where that is no difference; bold where decided.
+
+    One that is undecided for too few calls alone, being far from 1, has no sign.
+    """
     prefix = PREFIXES.get(verdict, "")
-    return Cell(f"{prefix}{data.ratio(ratio)}×", strong=not prefix)
+    if verdict == "inconclusive" and abs(math.log(ratio)) > math.log(FAR):
+        prefix = ""
+    decided = verdict not in PREFIXES
+    return Cell(f"{prefix}{data.ratio(ratio)}×", strong=decided)
 
 
 def _pair_row(
@@ -203,12 +214,26 @@ def _differing(
     return Listed(found) if found else ""
 
 
-def _best(
-    data: ReportData, experiment: Experiment, variant: Variant, metric: str
-) -> dict[int, list[str]]:
-    """Who is the best or level with it, at each value."""
-    choice = data.find(experiment, "choice", metric=metric, variant=dict(variant))
-    return {each["value"]: each["level"] for each in choice.estimates} if choice else {}
+def _best(experiment: Experiment, variant: Variant, metric: Metric) -> dict[int, list[str]]:
+    """Whose value is the best, or within the margin of it, at each value of the sweep."""
+    found: dict[int, dict[str, float]] = {}
+    for name in experiment.implementations:
+        for row in experiment.metric_rows(name, variant, metric.name):
+            if row["status"] == "ok":
+                found.setdefault(experiment.value_of(row), {})[name] = row["value"]
+    best = max if metric.higher_is_better else min
+    return {
+        value: [n for n, each in of.items() if not _is_beyond(each, best(of.values()))]
+        for value, of in found.items()
+        if len(of) > 1
+    }
+
+
+def _is_beyond(value: float, best: float) -> bool:
+    """Whether two values differ by more than the margin."""
+    return value != best and (
+        min(value, best) <= 0 or exceeds_margin(max(value, best) / min(value, best))
+    )
 
 
 def _rows_of(
@@ -229,7 +254,7 @@ def _rows_of(
                     cells.append(label if not position else Cell(""))
                 cells.append(Cell(name))
                 for metric in metrics:
-                    best = _best(data, experiment, variant, metric.name)
+                    best = _best(experiment, variant, metric)
                     for value in experiment.values:
                         run = experiment.run_at(name, variant, value)
                         cell = printed_value(data, experiment, run, metric.name)

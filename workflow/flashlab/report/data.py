@@ -217,7 +217,9 @@ class ReportData:
         return self.tellers[0].tell(Measured(round(value, places), places))
 
     def ratio(self, value: float) -> str:
-        """A ratio of measured values, to three digits with trailing zeros, as in the findings."""
+        """A ratio of measured values, to three digits with trailing zeros; from 20 on to two."""
+        if value >= 20:
+            return f"{float(f'{value:.2g}'):,.0f}"
         return self.tellers[0].tell(Measured(float(f"{value:.3g}")))
 
     def value(self, row: Row) -> Cell:

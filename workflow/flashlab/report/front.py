@@ -27,8 +27,10 @@ from flashlab.report.document import (
 )
 from flashlab.report.sections import sign_of
 from flashlab.report.statements import FRONT_MARK, FindingRenderer
+from flashlab.telling.codes import WARNINGS
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
+    Heading,
     Label,
     Listed,
     Range,
@@ -44,6 +46,12 @@ COLUMNS = 3
 """Most implementations of which the headline table has a row of ratios each."""
 
 FEWEST_CONCLUSIONS = 3
+
+DOUBTS = (
+    *("sittings_differ", "processes_differ", "shared_device", "throttled", "cpu_load"),
+    *("simulated", "imported"),
+)
+"""The warnings that put a comparison in doubt, and not one record's precision alone."""
 
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
@@ -180,13 +188,13 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     others = ", ".join([*names[1:2], *(["…"] if names[2:] else [])])
     match state:
         case "level":
-            return MapCell(names[0], f"≈ {others}", styles, state)
+            return MapCell(names[0], f"≈ {others or '…'}", styles, state)
         case "changes":
             return MapCell(names[0], f"/ {others}", styles, state)
+        case "undecided" if others:
+            return MapCell(names[0], f"{others} ?", styles, state)
         case "undecided":
-            return MapCell(names[0], f"+{lead}% ?", styles[:1], state)
-        case "mostly":
-            return MapCell(names[0], f"≥ +{low}%", styles[:1], state)
+            return MapCell(names[0], f"{lead}% ?", styles[:1], state)
     return MapCell(names[0], f"+{lead}%", styles[:1], state)
 
 
@@ -357,6 +365,15 @@ def _first_name(chapter: Chapter) -> str:
     return chapter.sections[0].id.removeprefix("experiment-")
 
 
+def _doubts(data: ReportData, of_sections: bool) -> Tellable:
+    """What the mark stands for, in words: the doubts of page one that matter to a comparison."""
+    told = [f for f in data.findings if f.kind == "conclusion"]
+    codes = {c for f in told if of_sections or f.rank is not None for c in f.warnings}
+    mattering = [code for code in DOUBTS if code in codes] or sorted(codes)
+    listed = Listed([say(WARNINGS[code]) for code in mattering])
+    return say("warned.front", mark=FRONT_MARK, warnings=Heading(listed))
+
+
 def _wrong(data: ReportData, renderer: FindingRenderer) -> Sequence[PrintedStatement]:
     """The failed checks of correctness."""
     wrong = [f for f in data.findings if f.kind == "correctness" and f.verdict == "wrong"]
@@ -404,7 +421,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         experiments=experiments,
         figure=_front_figure(data, bool(maps)),
         headline=render_headline(data) if answers else None,
-        doubts=say("warned.front", mark=FRONT_MARK)
+        doubts=_doubts(data, bool(answers))
         if any(conclusion.doubted for conclusion in shown)
         else None,
     )

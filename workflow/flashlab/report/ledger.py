@@ -96,7 +96,15 @@ class _LedgerRenderer:
             for verdict in ORDER
             if (count := counts[verdict])
         ]
-        told = [say("ledger.summary", total=total, tested=counts.total(), outcome=Listed(outcome))]
+        values: dict[str, Tellable] = {
+            "total": total,
+            "tested": counts.total(),
+            "outcome": Listed(outcome),
+        }
+        told = [say("ledger.summary", **values)]
+        devices = {claim.facts["device"] for claim in [*tested, *others]}
+        if len(devices) == 1 and "" not in devices:
+            told = [say("ledger.summary.device", device=devices.pop(), **values)]
         if elsewhere:
             told.append(say("ledger.other_device", count=elsewhere))
         return in_turn(told)

@@ -188,7 +188,7 @@ class Measured(Value):
 
 @dataclass(frozen=True)
 class Short(Value):
-    """A number that need not be exact: two digits, whole from 10 on, three digits from 1000 on."""
+    """A number that need not be exact: two digits, whole from 10 on."""
 
     value: float
 
@@ -198,8 +198,8 @@ class Short(Value):
     @property
     def text(self) -> str:
         """The number, which every language prints alike."""
-        if self.value >= 1000:
-            return f"{float(f'{self.value:.3g}'):,.0f}"
+        if self.value >= 100:
+            return f"{float(f'{self.value:.2g}'):,.0f}"
         if self.value >= 9.95:
             return f"{self.value:.0f}"
         if not self.value:

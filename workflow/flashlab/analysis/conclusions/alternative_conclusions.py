@@ -14,6 +14,7 @@ from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion,
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row, metrics_of
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.choice import place
 from flashlab.analysis.ratios import ratio, rounded
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.statistics import Estimate
@@ -90,9 +91,14 @@ def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Itera
     if not found:
         yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
         return
-    best, others = found[0], found[1:]
-    level = [e for e in others if ratio(0, e.estimate, best.estimate).verdict in ("equal",)]
-    told = [_best(known.benchmark, metric, best, level)]
+    best, choice = found[0], None
+    if len(found) > 1:
+        by_position = {str(i): each.estimate for i, each in enumerate(found)}
+        choice = place(0, by_position, metric.higher_is_better)
+    near = [
+        e for i, e in enumerate(found) if choice and str(i) in choice.possible and e is not best
+    ]
+    told = [_best(known.benchmark, metric, best, near)]
     told += _against_naive(experiment, best, found, metric)
     told += _share_of_ceiling(known, experiment, best)
     told += _least(experiment, found)
@@ -100,11 +106,12 @@ def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Itera
 
 
 def _best(
-    benchmark: Benchmark, metric: Metric, best: _Alternative, level: Sequence[_Alternative]
+    benchmark: Benchmark, metric: Metric, best: _Alternative, near: Sequence[_Alternative]
 ) -> Told:
-    names = [Run(each.name, settings(benchmark, each.where)) for each in level]
+    """The best by the median, and those of which it is not decided that they are worse."""
+    names = [Run(each.name, settings(benchmark, each.where)) for each in near]
     return tell(
-        "conclusion.alternatives.best.level" if level else "conclusion.alternatives.best",
+        "conclusion.alternatives.best.level" if near else "conclusion.alternatives.best",
         metric.quantity.name,
         best_name=best.name,
         best_where=Listed(settings(benchmark, best.where)),
@@ -129,6 +136,8 @@ def _against_naive(
         return
 
     factor = best.estimate.median / naive.estimate.median
+    if ratio(0, best.estimate, naive.estimate).verdict not in ("above", "below"):
+        return
     yield tell(
         "conclusion.alternatives.naive",
         metric.quantity.name,
@@ -219,7 +228,7 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
 def _told_effect(finding: Finding) -> Statement:
     """``Pytorch 1.92×``."""
     name, times = finding.subject["implementation"], Measured(finding.facts["low"])
-    return say("conclusion.each.times", name=name, times=times)
+    return say("conclusion.each.gain", name=name, times=times)
 
 
 def _break_even(

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flashlab.analysis.conclusions.choice_map import ChoiceMap
+from flashlab.analysis.conclusions.choosing import FRONT, told_decision
+from flashlab.analysis.conclusions.explaining import tell_cause
 from flashlab.analysis.conclusions.quoting import (
     Known,
     Told,
@@ -23,17 +25,14 @@ from flashlab.analysis.conclusions.quoting import (
     ratio_of,
     tell,
     tell_account,
-    tell_cause,
     told_places,
-    told_winners,
 )
 from flashlab.analysis.conclusions.section_conclusions import PAIR_VERDICTS
 from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.comparison import describe_range
-from flashlab.analysis.ratios import Ratio, rounded, shared_verdict
+from flashlab.analysis.ratios import Ratio, shared_verdict
 from flashlab.analysis.select import MIN_CHOICES
-from flashlab.benchmarks.model import Metric
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Heading,
@@ -48,9 +47,6 @@ from flashlab.telling.values import (
     percent,
     say,
 )
-
-ALMOST_ALL = 0.8
-"""Share of the settings at which one implementation is among the best almost everywhere."""
 
 MOST_EXCEPTIONS = 4
 
@@ -190,17 +186,7 @@ def _tell_kernels(
 def _map(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
     """The map itself: by the first part of the total, if there is one, and by the total."""
     assert known.decisive is not None
-    metrics = [*known.parts[:1], known.decisive]
-    charts = [
-        {"metric": name, "cells": chart.cells(name), "rare": chart.rare(name)}
-        for name in (metric.name for metric in metrics)
-    ]
-    facts = {
-        "row": chart.row.name,
-        "rows": chart.rows,
-        "columns": [list(column) for column in chart.columns],
-        "charts": charts,
-    }
+    facts = chart.facts([metric.name for metric in (*known.parts[:1], known.decisive)])
     told = [tell("conclusion.map", *known.about, sources=[overall])]
     yield build_conclusion("map", "map", told, facts=facts, metric=known.decisive.name)
 
@@ -209,56 +195,23 @@ def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Findi
     """Which one to use by each metric of the map."""
     assert known.decisive is not None
     for metric in [*known.parts[:1], known.decisive]:
-        verdict, headed = _headed(overall, chart, metric)
-        told = [headed]
-        told += _leads(overall, metric)
+        label = Heading(MetricName(metric.name, part=True))
+        verdict, told = told_decision(
+            chart.decided(metric.name),
+            FRONT,
+            [metric.quantity.name],
+            [overall],
+            brief=True,
+            use=say("use", metric.name, metric=label),
+        )
         if metric == known.decisive and "wrong" in overall.facts:
             told.append(_wrong_choice(known, overall))
         yield build_conclusion("choice", verdict, told, metric=metric.name)
 
 
-def _headed(overall: Finding, chart: ChoiceMap, metric: Metric) -> tuple[str, Told]:
-    """One for almost all settings, or who suffices at which sizes; with the verdict."""
-    (tally,) = [t for t in overall.facts["tallies"] if t["metric"] == metric.name]
-    first, of = tally["counts"][0], overall.facts["count"]
-    label = MetricName(metric.name, part=True)
-    use = say("use", metric.name, metric=Heading(label))
-    if first["level"] >= ALMOST_ALL * of:
-        name = first["implementation"]
-        if first["level"] == of:
-            told = tell("conclusion.front.choice.always", sources=[overall], use=use, name=name)
-            return "always", told
-        counts = {"name_count": first["level"], "of": of}
-        key = "conclusion.front.choice.most"
-        return "most", tell(key, sources=[overall], use=use, name=name, **counts)
-    winners = chart.winners(metric.name)
-    if len(winners) <= MOST_EXCEPTIONS:
-        stretches = told_winners(winners, chart.row.symbol)
-        key = "conclusion.front.choice.by_size"
-        return "by_size", tell(key, sources=[overall], use=use, stretches=stretches)
-    listed = Listed([_counted(each["implementation"], each["level"]) for each in tally["counts"]])
-    key = "conclusion.front.choice.varies"
-    return "varies", tell(key, sources=[overall], use=use, of=of, counts=listed)
-
-
 def _counted(name: str, count: int) -> Statement:
     """An implementation, and at how many settings."""
     return say("choice.count", name=name, count=count)
-
-
-def _leads(overall: Finding, metric: Metric) -> Iterator[Told]:
-    """By how much each leads where it is alone, and where almost everywhere does not hold."""
-    leads: dict[str, list[float]] = {}
-    for estimate in overall.estimates:
-        place = estimate[metric.name]
-        if len(place["level"]) == 1 and not place["undecided"]:
-            leads.setdefault(place["best"], []).append(place["estimate"] - 1)
-    listed = []
-    for name, found in sorted(leads.items(), key=lambda item: -len(item[1]))[:3]:
-        span = Range(percent(min(found)), percent(max(found)))
-        listed.append(say("conclusion.each.lead", name=name, range=span))
-    if listed:
-        yield tell("conclusion.front.choice.leads", leads=Listed(listed))
 
 
 def _wrong_choice(known: Known, overall: Finding) -> Told:
@@ -301,16 +254,21 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
     assert mine is not None and theirs is not None  # the ratio was taken of both
     symbol = experiment.parameter.symbol
     told = [
-        tell("conclusion.front.naive", sources=[finding], naive=naive),
         tell(
-            "conclusion.front.naive.figures",
+            "conclusion.front.naive",
+            sources=[finding],
+            naive=naive,
             exact_symbol=symbol,
             exact_at=at,
-            exact_theirs=in_units(theirs),
-            exact_unit=metric.unit,
+            exact_metric=MetricName(metric.name),
             exact_times=round(theirs / mine),
-            exact_mine=in_units(mine),
             exact_name=other["implementation"],
+        ),
+        tell(
+            "conclusion.front.naive.figures",
+            exact_theirs=in_units(theirs),
+            exact_mine=in_units(mine),
+            exact_unit=metric.unit,
         ),
         *tell_account(known, experiment, naive, variant),
     ]
@@ -357,35 +315,30 @@ def _limit(known: Known) -> Iterator[Finding]:
                 limit_vendor=Measured(vendor),
             )
         )
-    for other in sorted(
-        {n for experiment in known.experiments for n in experiment.implementations}
-    ):
-        told += _tell_matrix(known, other)
-        if len(told) > 2:
-            break
+    told += _tell_matrix(known)
     yield build_conclusion(
         "limit", "limit", told, section=str(best.experiment), implementation=name
     )
 
 
-def _tell_matrix(known: Known, name: str) -> Iterator[Told]:
-    """How busy the matrix units of an implementation are at most, where they bind it."""
-    found = known.across(known.sections, "cause", "matrix_bound", implementation=name)
+def _tell_matrix(known: Known) -> Iterator[Told]:
+    """How busy the matrix units are at most, in any pass that was counted on a GPU."""
+    found = [
+        (each["matrix_percent"], finding)
+        for finding in known.across(known.sections, "cause")
+        for each in finding.estimates
+        if "matrix_percent" in each
+    ]
     if not found:
         return
-    best = max(found, key=_matrix_activity)
+    share, most = max(found, key=lambda each: float(each[0]))
     yield tell(
         "conclusion.front.limit.matrix",
-        sources=[best],
-        matrix_percent=percent(_matrix_activity(best) / 100),
-        matrix_part=part_name(known.benchmark.metric(str(best.metric))),
-        matrix_name=name,
+        sources=[most],
+        matrix_percent=percent(share / 100),
+        matrix_part=part_name(known.benchmark.metric(str(most.metric))),
+        matrix_name=most.subject["implementation"],
     )
-
-
-def _matrix_activity(cause: Finding) -> float:
-    """Percent of the time in which the matrix units are active, at most."""
-    return max(rounded(each["matrix_percent"]) for each in cause.estimates)
 
 
 def _avoid(known: Known) -> Iterator[Finding]:

@@ -5,22 +5,20 @@ A conclusion quotes other findings and the tables; it decides nothing that they 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Listed,
     Measured,
     MetricName,
     Range,
-    Short,
     Statement,
     Tellable,
     Within,
@@ -33,19 +31,11 @@ from flashlab.telling.values import (
 
 VERDICTS = (
     *("no_numbers", "alone", "better", "worse", "equivalent", "mixed", "inconclusive", "missing"),
-    *("gains", "loses", "level", "one_best", "one_suffices", "changes"),
-    *("map", "always", "most", "by_size", "varies", "naive", "limit", "avoid"),
-    *("climb", "steps", "top", "start", "simulated", "best", "alternatives"),
+    *("gains", "loses", "level", "best", "near", "changes", "varies"),
+    *("map", "naive", "limit", "avoid"),
+    *("climb", "steps", "top", "start", "simulated", "alternatives"),
 )
 """What a conclusion may come to."""
-
-KERNEL_CAUSES = by_code(
-    *("conclusion.cause.unfused", "conclusion.cause.memory_bound", "conclusion.cause.matrix_bound"),
-    *("conclusion.cause.launch_bound", "conclusion.cause.occupancy"),
-)
-"""Verdicts of a cause that explain a time on a GPU, the most telling first."""
-
-TELLING_CAUSES = (*KERNEL_CAUSES, "elementwise", "products", "fused")
 
 
 @dataclass(frozen=True)
@@ -72,6 +62,7 @@ class Known:
 
     findings: Sequence[Finding]
     experiments: Sequence[Experiment]
+    ceilings: Ceilings | None = None
 
     @property
     def benchmark(self) -> Benchmark:
@@ -206,41 +197,6 @@ def medians_along(
     return {value: median for value, median in found.items() if median is not None}
 
 
-# Stretches of values
-
-
-def stretches_of(winners: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:
-    """Values with the same winners, by stretches of neighbours."""
-    grouped = itertools.groupby(sorted(winners), key=lambda value: list(winners[value]))
-    return [{"names": names, "values": list(values)} for names, values in grouped]
-
-
-def _where(values: Sequence[int], is_first: bool, is_last: bool, symbol: str) -> Statement:
-    """Where a stretch of values is: up to one, from one on, or between two."""
-    if is_first and is_last:
-        return say("conclusion.stretch.all", symbol=symbol)
-    if len(values) == 1:
-        return say("conclusion.stretch.at", symbol=symbol, low=values[0])
-    if is_first:
-        return say("conclusion.stretch.to", symbol=symbol, high=values[-1])
-    if is_last:
-        return say("conclusion.stretch.from", symbol=symbol, low=values[0])
-    return say("conclusion.stretch.span", symbol=symbol, low=values[0], high=values[-1])
-
-
-def told_winners(stretches: Sequence[Mapping[str, Any]], symbol: str) -> Listed:
-    """``SdpaCudnn up to N = 1024; Flash4 from N = 2048``."""
-    last = len(stretches) - 1
-    return clauses(
-        say(
-            "conclusion.each.winner",
-            names=Listed(stretch["names"], "conclusion.or"),
-            where=_where(stretch["values"], at == 0, at == last, symbol),
-        )
-        for at, stretch in enumerate(stretches)
-    )
-
-
 def told_places(benchmark: Benchmark, places: Sequence[Mapping[str, Any]]) -> Listed:
     """Settings, in short."""
     return clauses(Listed(settings(benchmark, place)) for place in places)
@@ -316,86 +272,6 @@ def tell_limits(known: Known, experiments: Sequence[Experiment]) -> Iterator[Tol
         oom_at=smallest,
         oom_names=Listed(names),
     )
-
-
-# Causes
-
-
-def telling_cause(
-    known: Known, experiments: Sequence[Experiment], name: str, variant: Variant | None
-) -> Finding | None:
-    """What the counters of an implementation's runs tell of its times, the most telling verdict."""
-    found = known.across(experiments, "cause", *TELLING_CAUSES, implementation=name)
-    of_variant = (finding for finding in found if variant in (None, finding.variant))
-    return min(of_variant, key=_telling_first, default=None)
-
-
-def _telling_first(finding: Finding) -> tuple[int, float]:
-    """By verdict, and then the pass that takes the greatest share of what bounds it."""
-    busiest = max(finding.estimates[-1].get(f"{of}_percent", 0.0) for of in ("copy", "matrix"))
-    return TELLING_CAUSES.index(finding.verdict), -busiest
-
-
-def tell_cause(
-    known: Known, experiments: Sequence[Experiment], name: str, variant: Variant | None = None
-) -> Iterator[Told]:
-    """The measured cause of an implementation's time at one value, where there is one.
-
-    Of one variant alone, where it is given.
-    """
-    finding = telling_cause(known, experiments, name, variant)
-    if finding is None:
-        return
-    figures, metric = finding.estimates[-1], known.benchmark.metric(str(finding.metric))
-    values: dict[str, Tellable] = {
-        "cause_name": name,
-        "cause_metric": part_name(metric),
-        "cause_where": Listed(settings(known.benchmark, _place(known, finding))),
-        "cause_idle": percent(figures["idle_percent"] / 100),
-    }
-    if "operators" in figures:  # counted by the profiler of a CPU
-        yield _operators(finding, figures, values)
-        return
-    yield tell(
-        KERNEL_CAUSES[finding.verdict],
-        sources=[finding],
-        **values,
-        cause_kernels=figures["kernels"],
-        cause_gigabytes=Measured(rounded(figures["bytes"] / 1e9)),
-        cause_excess=Short(figures["bytes"] / figures["compulsory_bytes"]),
-        cause_copy=percent(figures["copy_percent"] / 100),
-        cause_matrix=percent(figures["matrix_percent"] / 100),
-        cause_occupancy=percent(figures["occupancy_percent"] / 100),
-    )
-
-
-def _operators(
-    finding: Finding, figures: Mapping[str, Any], values: Mapping[str, Tellable]
-) -> Told:
-    """What a pass on a CPU spends its time in."""
-    key = "conclusion.cause.operators"
-    if finding.verdict == "launch_bound":
-        key = "conclusion.cause.operators.launch_bound"
-    elif finding.verdict == "fused" and figures["operators"] == 1:
-        key = "conclusion.cause.operators.fused"
-    return tell(
-        key,
-        sources=[finding],
-        **values,
-        cause_operators=figures["operators"],
-        cause_product=percent(figures["product_percent"] / 100),
-        cause_softmax=percent(figures["softmax_percent"] / 100),
-        cause_elementwise=percent(figures["elementwise_percent"] / 100),
-        cause_fused=percent(figures["fused_percent"] / 100),
-    )
-
-
-def _place(known: Known, finding: Finding) -> dict[str, Any]:
-    """The last value of a finding about a sweep, and its variant where the sweep has several."""
-    experiment = known.experiment_of(finding)
-    several = {parameter.name for parameter in experiment.varying_variants}
-    variant = {name: value for name, value in finding.variant or () if name in several}
-    return {experiment.parameter.name: finding.estimates[-1]["value"], **variant}
 
 
 # What was looked for and not found
@@ -487,20 +363,3 @@ def _sizes(experiment: Experiment, name: str, variant: Variant, value: int) -> L
     derived = [p for p in experiment.varying if p != experiment.parameter and p.derive is not None]
     sizes = {p.name: run[p.name] for p in (experiment.parameter, *derived)}
     return Listed(settings(experiment.benchmark, sizes))
-
-
-def tell_saturation(
-    known: Known, experiment: Experiment, name: str, variant: Variant
-) -> Iterator[Told]:
-    """From which value on more work is no longer done any faster."""
-    about = {"implementation": name, "variant": dict(variant)}
-    found = known.every("saturation", experiment.name, **about)
-    reached = [f for f in found if f.verdict == "reached" and f.facts["from"] != f.facts["first"]]
-    if not found or len(reached) != len(found):
-        return
-    start = max(finding.facts["from"] for finding in reached)
-    if start != experiment.values[-1]:
-        symbol = experiment.parameter.symbol
-        yield tell(
-            "conclusion.saturation", sources=reached, full_name=name, symbol=symbol, full_from=start
-        )

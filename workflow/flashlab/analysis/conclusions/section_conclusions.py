@@ -17,7 +17,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.conclusions.choice_map import suffice
+from flashlab.analysis.conclusions.choosing import (
+    SECTION,
+    Decided,
+    Place,
+    decide,
+    told_decision,
+)
+from flashlab.analysis.conclusions.explaining import tell_cause, tell_changed_pass, tell_jump
 from flashlab.analysis.conclusions.quoting import (
     Known,
     Told,
@@ -26,16 +33,12 @@ from flashlab.analysis.conclusions.quoting import (
     in_units,
     medians_along,
     part_name,
-    stretches_of,
     tell,
     tell_account,
-    tell_cause,
     tell_checks,
     tell_equal_work,
     tell_exact,
     tell_limits,
-    tell_saturation,
-    told_winners,
 )
 from flashlab.analysis.conclusions.step_conclusions import section_steps, without_times
 from flashlab.analysis.experiment import Experiment, Variant, metrics_of, sections_of
@@ -56,8 +59,8 @@ from flashlab.telling.values import (
     Tellable,
     clauses,
     heading,
-    percent,
     say,
+    settings,
     to_json,
 )
 
@@ -66,17 +69,18 @@ PAIR_VERDICTS = {
     **{"mixed": "mixed", "inconclusive": "inconclusive"},
 }
 
-MANY_TIMES = 2.0
-"""From this lead on a factor says more than a percentage."""
-
 MOST_EFFECTS = 3
 """Most implementations of which each one's gain from a variant is told."""
 
 
-ONCE = ("conclusion.cause.", "conclusion.account")
-"""Statements that are told once, in the first section that has them: later ones say the same."""
+ONCE = {
+    "conclusion.cause.": ("cause_name", "cause_metric"),
+    "conclusion.account": ("account_of", "account_part"),
+    "conclusion.choice.exact": ("exact_metric_heading", "least", "most"),
+}
+"""Statements that are told once, in the first section that has them, by what they say alike."""
 
-MOST_STATEMENTS = 4
+MOST_STATEMENTS = 5
 """Most statements after the heading, beside what was looked for and not found."""
 
 
@@ -103,16 +107,12 @@ def section_conclusions(known: Known) -> Iterator[Finding]:
         )
 
 
-SOMEWHERE = ("cause_where", "account_at", "account_symbol")
-"""What tells where a statement holds: elsewhere it says the same."""
-
-
 def _content(told: Told) -> str:
     """What a statement that is told once says, wherever; empty for the others."""
-    if not told.key.startswith(ONCE):
-        return ""
-    said = {k: v for k, v in told.statement.values.items() if k not in SOMEWHERE}
-    return canonical([told.key, to_json(said)])
+    for key, names in ONCE.items():
+        if told.key.startswith(key):
+            return canonical([told.key, *(to_json(told.statement.values[name]) for name in names)])
+    return ""
 
 
 Conclusion = tuple[str, Sequence[Told], Mapping[str, Any], Sequence[Reason]]
@@ -272,10 +272,10 @@ def _conclude_pair(known: Known, experiment: Experiment) -> Conclusion:
     told = [headed]
     if ratios:
         told += tell_equal_work(known, experiment, other, variant)
-        told += tell_saturation(known, experiment, other, variant)
         told += tell_exact(known, experiment, other, variant)
         told += tell_limits(known, [experiment])
         told += tell_parts(known, experiment, other, variant)
+        told += tell_jump(known, [experiment])
         told += tell_cause(known, [experiment], experiment.baseline)
         told += tell_account(known, experiment, experiment.baseline, variant)
         told += tell_checks(known, [experiment], experiment.implementations)
@@ -297,51 +297,55 @@ def _gains(known: Known, experiment: Experiment, name: str, switched: str) -> di
     }
 
 
-def _helped(effects: Mapping[str, Finding]) -> str:
-    """Whether a variant helps at the last value: ``gains``, ``loses``, ``level``, ``mixed``."""
-    verdicts = {finding.estimates[-1]["verdict"] for finding in effects.values()}
-    if "above" in verdicts:
-        return "mixed" if "below" in verdicts else "gains"
-    if "below" in verdicts:
-        return "loses"
-    return "level" if verdicts == {"equal"} else "undecided"
+OUTCOMES = {
+    "above": "conclusion.outcome.gains",
+    "below": "conclusion.outcome.loses",
+    "equal": "conclusion.outcome.level",
+    "inconclusive": "conclusion.outcome.undecided",
+}
+"""What a variant does to an implementation, by the verdict on the decisive metric."""
 
-
-OUTCOMES = by_code(
-    *("conclusion.outcome.gains", "conclusion.outcome.loses", "conclusion.outcome.level"),
-    "conclusion.outcome.mixed",
-)
-"""What a variant does, decidedly, to an implementation."""
+VARIANT_VERDICTS = {"above": "gains", "below": "loses", "equal": "level"}
 
 
 def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]) -> Conclusion:
+    assert known.decisive is not None
     switched = next(p for p in experiment.varying_variants if p.kind is bool)
+    effects = {name: _gains(known, experiment, name, switched.name) for name in names}
+    effects = {name: found for name, found in effects.items() if found}
+    whole = {name: found[known.decisive.name] for name, found in effects.items()
+             if known.decisive.name in found}  # fmt: skip
+    last = max((e["value"] for f in whole.values() for e in f.estimates), default=0)
     groups: dict[str, list[str]] = {}
-    effects: dict[str, dict[str, Finding]] = {}
-    for name in names:
-        if found := _gains(known, experiment, name, switched.name):
-            groups.setdefault(_helped(found), []).append(name)
-            effects[name] = found
-    decided = [code for code in OUTCOMES if code in groups]
-    verdict = decided[0] if decided in (["gains"], ["loses"], ["level"]) else "mixed"
+    for name, finding in whole.items():
+        for estimate in finding.estimates:
+            if estimate["value"] == last:
+                groups.setdefault(estimate["verdict"], []).append(name)
+    decided = [verdict for verdict in VARIANT_VERDICTS if verdict in groups]
+    verdict = VARIANT_VERDICTS[decided[0]] if len(groups) == len(decided) == 1 else "mixed"
     if not decided:
         verdict = "inconclusive"
-    sources = [finding for found in effects.values() for finding in found.values()]
-    quantities = known.benchmark.quantities
-    at: dict[str, Tellable] = {"symbol": experiment.parameter.symbol, "last": experiment.values[-1]}
+    at: dict[str, Tellable] = {"symbol": experiment.parameter.symbol, "last": last}
+    sources = list(whole.values())
     if decided:
-        outcomes = [say(OUTCOMES[c], *quantities, names=Listed(groups[c])) for c in decided]
+        outcomes = [
+            say(key, *known.about, names=Listed(groups[code]))
+            for code, key in OUTCOMES.items()
+            if code in groups
+        ]
         headed = tell(
             "conclusion.variant",
             *known.about,
             sources=sources,
-            switched_heading=heading(switched.labels),
-            outcomes=clauses(outcomes),
+            switched=Label(switched.labels),
+            outcomes=Listed(outcomes, "clause.separator"),
             **at,
         )
-    else:
+    elif whole:
         label = Label(switched.labels)
         headed = tell("conclusion.variant.inconclusive", sources=sources, switched=label, **at)
+    else:
+        headed = tell("conclusion.variant.missing", switched=Label(switched.labels))
     told = [headed]
     (with_it,) = [v for v in experiment.variants if dict(v)[switched.name] is True][:1]
     without = tuple((k, False if k == switched.name else v) for k, v in with_it)
@@ -351,8 +355,8 @@ def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]
     else:
         told += _tell_variants_choice(known, experiment, with_it)
     told += _tell_effects(known, effects, switched.name)
+    told += tell_changed_pass(known, experiment, effects, groups.get("below", ()), last)
     told += _tell_exact_effect(experiment, switched.name)
-    told += tell_cause(known, [experiment], experiment.baseline, with_it)
     told += tell_checks(known, [experiment], names)
     return _build(known, verdict, told, {"switched": switched.name})
 
@@ -366,6 +370,9 @@ def _tell_effects(
     """
     if not effects:
         return
+    parts = [metric.name for metric in known.parts]
+    effects = {n: {m: f for m, f in found.items() if m in (parts or found)}
+               for n, found in effects.items()}  # fmt: skip
     shown = {name: list(found) for name, found in effects.items()}
     keys = ("conclusion.variant.effects", "conclusion.variant.effects.ideal")
     if len(effects) > MOST_EFFECTS:
@@ -375,8 +382,8 @@ def _tell_effects(
         shown = {name: [metric]}
     told = []
     for name, metrics in shown.items():
-        parts = [_part(known.benchmark.metric(m), effects[name][m].facts) for m in metrics]
-        told.append(say("conclusion.each.effect", name=name, parts=Listed(parts)))
+        each = [_part(known.benchmark.metric(m), effects[name][m].facts) for m in metrics]
+        told.append(say("conclusion.each.effect", name=name, parts=Listed(each)))
     gains = known.every("variant_gain", None, switched=switched)
     if gains:
         ideal = Number(gains[0].facts["ideal"])
@@ -409,17 +416,22 @@ def _tell_both_leads(
 
 
 def _tell_variants_choice(known: Known, experiment: Experiment, variant: Variant) -> Iterator[Told]:
-    """Who is the best with the variant."""
+    """Who is the best with the variant, or suffices where."""
     metric = known.decisive
     assert metric is not None
     choice = known.find("choice", experiment.name, metric=metric.name, variant=dict(variant))
-    if choice is not None and choice.estimates:
+    if choice is None or not choice.estimates:
+        return
+    decided = _decided(known, [experiment], [choice])
+    if decided.clauses:
+        alone = all(place.is_alone for place in decided.places)
         yield tell(
-            "conclusion.variant.choice",
+            "conclusion.variant.best" if alone else "conclusion.variant.choice",
             *known.about,
             sources=[choice],
             metric=MetricName(metric.name),
-            winners=told_winners(choice.facts["winners"], experiment.parameter.symbol),
+            with_it=Listed(settings(known.benchmark, dict(variant))),
+            winners=decided.winners(),
         )
 
 
@@ -443,20 +455,23 @@ def _tell_exact_effect(experiment: Experiment, switched: str) -> Iterator[Told]:
 def _conclude_choice(known: Known, group: Sequence[Experiment], names: Sequence[str]) -> Conclusion:
     metric = known.decisive
     assert metric is not None
-    choices = _choices_of(known, group, metric.name)
-    symbol = group[0].parameter.symbol
-    verdict, headed = _choice_heading(known, choices, symbol)
-    told = [headed]
+    choices, winners = _choices_of(known, group, metric.name), None
+    verdict, told = "missing", [tell("conclusion.choice.missing", symbol=group[0].parameter.symbol)]
+    if choices:
+        decided, label = _decided(known, group, choices), MetricName(metric.name)
+        verdict, told = told_decision(decided, SECTION, known.about, choices, metric=label)
+        winners = decided.winners()
     for part in known.parts:
         found = _choices_of(known, group, part.name)
-        winners = _winners(found)
-        if found and [w["names"][0] for w in winners] != [w["names"][0] for w in _winners(choices)]:
-            label, listed = MetricName(part.name, part=True), told_winners(winners, symbol)
+        of_part = _decided(known, group, found).winners() if found else None
+        if of_part and of_part.items and of_part != winners:
+            label = MetricName(part.name, part=True)
             told.append(
-                tell("conclusion.choice.part", sources=found, part=label, part_winners=listed)
+                tell("conclusion.choice.part", sources=found, part=label, part_winners=of_part)
             )
             break
     told += tell_limits(known, group)
+    told += tell_jump(known, group)
     told += _tell_extremes(group)
     leader = _leader(choices)
     explained = list(tell_cause(known, group, leader)) if leader else []
@@ -471,52 +486,40 @@ def _choices_of(known: Known, group: Sequence[Experiment], metric: str) -> list[
     return [choice for choice in known.across(group, "choice", metric=metric) if choice.estimates]
 
 
-def _by_value(choices: Sequence[Finding]) -> dict[int, list[Mapping[str, Any]]]:
-    places: dict[int, list[Mapping[str, Any]]] = {}
+def _decided(known: Known, group: Sequence[Experiment], choices: Sequence[Finding]) -> Decided:
+    """Who to use where, over the places of choices, which may differ in any parameter."""
+    benchmark, places = known.benchmark, []
+    order = [*benchmark.variants, *benchmark.derived_parameters, *benchmark.given]
+    names = list(dict.fromkeys(p.name for p in order if p != group[0].parameter))
     for choice in choices:
-        for estimate in choice.estimates:
-            places.setdefault(estimate["value"], []).append(estimate)
-    return places
+        experiment = known.experiment_of(choice)
+        runs = {
+            experiment.value_of(run): run
+            for run in experiment.runs
+            if experiment.variant_of(run) == choice.variant
+        }
+        places += [
+            Place(value, {name: runs[value][name] for name in names}, each)
+            for each in choice.estimates
+            for value in [each["value"]]
+        ]
+    telling = [name for name in names if _tells_apart(places, name)]
+    places = [Place(p.row, {name: p.where[name] for name in telling}, p.choice) for p in places]
+    return decide(benchmark, group[0].parameter, places)
 
 
-def _winners(choices: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Who suffices in all of the group's experiments, by stretches of values."""
-    return stretches_of({value: suffice(places) for value, places in _by_value(choices).items()})
+def _tells_apart(places: Sequence[Place], name: str) -> bool:
+    """Whether places of one row differ in a parameter."""
+    found: dict[int, set[Any]] = {}
+    for place in places:
+        found.setdefault(place.row, set()).add(place.where[name])
+    return any(len(values) > 1 for values in found.values())
 
 
 def _leader(choices: Sequence[Finding]) -> str | None:
-    """Who is the best most often."""
+    """Who is the best most often, by the medians."""
     wins = Counter(estimate["best"] for choice in choices for estimate in choice.estimates)
     return max(sorted(wins), key=lambda name: wins[name]) if wins else None
-
-
-def _choice_heading(known: Known, choices: Sequence[Finding], symbol: str) -> tuple[str, Told]:
-    """Who is the best everywhere with its lead, or else who is where."""
-    assert known.decisive is not None
-    if not choices:
-        return "missing", tell("conclusion.choice.missing", symbol=symbol)
-    leads = [estimate["estimate"] for choice in choices for estimate in choice.estimates]
-    low, high = min(leads), max(leads)
-    verdicts = {choice.verdict for choice in choices}
-    names = {choice.facts.get("name") for choice in choices}
-    values: dict[str, Tellable] = {"metric": MetricName(known.decisive.name), "symbol": symbol}
-    if verdicts <= {"one_best", "one_suffices"} and len(names) == 1:
-        values["name"] = str(names.pop())
-        if verdicts != {"one_best"}:
-            key = "conclusion.choice.one_suffices"
-        elif high < MANY_TIMES:
-            key = "conclusion.choice.one_best"
-            values["lead"] = Range(percent(low - 1), percent(high - 1))
-        else:
-            key = "conclusion.choice.one_best.times"
-            values["ratio_range"] = Range(Measured(rounded(low)), Measured(rounded(high)))
-        verdict = "one_best" if verdicts == {"one_best"} else "one_suffices"
-        return verdict, tell(key, *known.about, sources=choices, **values)
-    values["winners"] = told_winners(_winners(choices), symbol)
-    verdict, key = "changes", "conclusion.choice.changes"
-    if verdicts == {"inconclusive"}:
-        verdict, key = "inconclusive", "conclusion.choice.inconclusive"
-    return verdict, tell(key, *known.about, sources=choices, **values)
 
 
 def _tell_extremes(group: Sequence[Experiment]) -> Iterator[Told]:

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion, median_at, tell
+from flashlab.analysis.conclusions.quoting import (
+    Known,
+    Told,
+    build_conclusion,
+    in_units,
+    median_at,
+    tell,
+)
 from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.model import Metric
 from flashlab.devices import find_device
 from flashlab.telling.values import (
+    InBrackets,
     Label,
     Listed,
     Measured,
@@ -23,6 +31,7 @@ from flashlab.telling.values import (
     Statement,
     Within,
     percent,
+    settings,
 )
 
 VERDICTS = ("helps", "hurts", "no_difference", "mixed", "inconclusive")
@@ -62,7 +71,7 @@ def step_conclusions(known: Known) -> Iterator[Finding]:
     every = (
         _climb(known, experiment),
         _verdicts(known, experiment),
-        _top(experiment),
+        _top(known, experiment),
         _first(experiment),
     )
     for told in [without_times(known.experiments)] if experiment.is_simulated else every:
@@ -103,11 +112,13 @@ def _climb(known: Known, experiment: Experiment) -> list[Told]:
         tell(
             "conclusion.front.climb",
             sources=found,
+            climb_where=_where(experiment, best, value),
             climb_first=first,
             climb_best=best,
             climb_total=Short(_gain(experiment, medians[first], medians[best])),
-            climb_at=value,
-            climb_symbol=experiment.parameter.symbol,
+            climb_before=in_units(medians[first]),
+            climb_after=in_units(medians[best]),
+            climb_unit=step_metric(experiment).unit,
         ),
         tell("conclusion.front.climb.steps", climb=Listed(climbed)),
     ]
@@ -180,8 +191,43 @@ def _has_few_calls(finding: Finding) -> bool:
     return all(e["low"] is None for e in finding.estimates if e["value"] in undecided_at)
 
 
-def _top(experiment: Experiment) -> list[Told]:
-    """The best step's rate, which follows from the decisive metric, beside the device's peaks."""
+def _where(experiment: Experiment, name: str, value: int) -> Listed:
+    """A problem by its name, with its sizes in brackets."""
+    run = experiment.run_at(name, experiment.variants[0], value)
+    assert run is not None  # it has a median
+    benchmark, parameter = experiment.benchmark, experiment.parameter
+    sizes = {p.name: run[p.name] for p in benchmark.given if p != parameter and not p.is_variant}
+    named = settings(benchmark, {parameter.name: value})
+    return Listed([*named, InBrackets(settings(benchmark, sizes))], "")
+
+
+def _peak(known: Known, experiment: Experiment, rate: float) -> tuple[str, str, float] | None:
+    """The lowest of the device's matrix-product rates that a rate does not exceed.
+
+    Its dtype, whether it was measured or is the data sheet's, and the rate in TFLOP/s.
+    """
+    device = find_device(experiment.device)
+    peaks = {"data_sheet": device.peak_tflops} if device else {}
+    if known.ceilings is not None:
+        measured = {dtype: each.rate / 1e12 for dtype, each in known.ceilings.matrix.items()}
+        peaks = {"measured": measured, **peaks}
+    for source, by_dtype in peaks.items():
+        above = [(by_dtype[dtype], dtype) for dtype in ("float32", "float16") if dtype in by_dtype]
+        found = [(peak, dtype) for peak, dtype in above if peak >= rate]
+        if found:
+            peak, dtype = min(found)
+            return dtype, source, peak
+    return None
+
+
+PEAKS = {
+    "measured": "conclusion.front.top.measured",
+    "data_sheet": "conclusion.front.top.data_sheet",
+}
+
+
+def _top(known: Known, experiment: Experiment) -> list[Told]:
+    """The best step's rate, which follows from the decisive metric, beside the device's peak."""
     value, base = experiment.values[-1], (step_metric(experiment).name,)
     derived = [m for m in experiment.benchmark.metrics if m.derived and m.derived.of == base]
     rates = _medians(experiment, value, derived[0]) if derived else {}
@@ -197,15 +243,14 @@ def _top(experiment: Experiment) -> list[Told]:
             top_symbol=experiment.parameter.symbol,
         )
     ]
-    device = find_device(experiment.device)
-    if device:
-        peaks = device.peak_tflops
+    if peak := _peak(known, experiment, rates[best]):
+        dtype, source, limit = peak
         told.append(
             tell(
-                "conclusion.front.top.peak",
-                top_fp32=Measured(peaks["float32"]),
-                top_fp32_percent=percent(rates[best] / peaks["float32"]),
-                top_fp16_percent=percent(rates[best] / peaks["float16"]),
+                PEAKS[source],
+                top_dtype=dtype,
+                top_peak=Measured(rounded(limit)),
+                top_percent=percent(rates[best] / limit),
             )
         )
     return [*told, *_tell_busiest(experiment, best, value)]

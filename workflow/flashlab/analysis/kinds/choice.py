@@ -25,10 +25,14 @@ MESSAGES = by_code("choice.one_best", "choice.one_suffices", "choice.changes")
 
 @dataclass(frozen=True)
 class Choice:
-    """Who is best at one setting: by the median, and what every other one costs as a factor."""
+    """Who is best at one setting: by the median, and what every other one costs as a factor.
+
+    `rivals` has, of each pair of the others that may be best, how many times as good the first is.
+    """
 
     best: str
     prices: Mapping[str, Ratio]
+    rivals: Mapping[tuple[str, str], Ratio]
 
     @property
     def runner_up(self) -> str:
@@ -41,19 +45,26 @@ class Choice:
         return self.prices[self.runner_up]
 
     @property
+    def possible(self) -> list[str]:
+        """The best one, and those that are not decidedly worse by more than the margin."""
+        return [self.best, *(n for n, price in self.prices.items() if price.verdict != "above")]
+
+    def _suffices(self, name: str) -> bool:
+        """Whether no other one may be better than this by more than the margin."""
+        if name == self.best:
+            return not any(price.may_be_below for price in self.prices.values())
+        others = (ratio for pair, ratio in self.rivals.items() if pair[0] == name)
+        return not (self.prices[name].may_be_above or any(each.may_be_below for each in others))
+
+    @property
     def level(self) -> list[str]:
-        """The best one, and those that are decidedly within the margin of it."""
-        return [self.best, *(n for n, price in self.prices.items() if price.verdict == "equal")]
+        """Those that decidedly suffice: best, or within the margin of whoever is; maybe none."""
+        return [name for name in self.possible if self._suffices(name)]
 
     @property
     def undecided(self) -> list[str]:
-        """Those of which it is not decided whether they are within the margin of the best."""
-        return [name for name, price in self.prices.items() if price.verdict == "inconclusive"]
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether no other one may be better than the best median by more than the margin."""
-        return not any(price.may_be_below for price in self.prices.values())
+        """Those of which it is not decided whether they suffice."""
+        return [name for name in self.possible if not self._suffices(name)]
 
     @property
     def is_alone(self) -> bool:
@@ -77,40 +88,38 @@ def place(value: int, by_name: Mapping[str, Estimate], higher_is_better: bool) -
         return None
     sign = -1 if higher_is_better else 1
     best = min(by_name, key=lambda name: (sign * by_name[name].median, name))
-    prices = {}
-    for name in sorted(by_name.keys() - {best}):
-        (price,) = advantages({value: by_name[best]}, {value: by_name[name]}, higher_is_better)
-        prices[name] = price
-    return Choice(best, prices)
+
+    def advantage(name: str, other: str) -> Ratio:
+        mine, theirs = ({value: by_name[each]} for each in (name, other))
+        (found,) = advantages(mine, theirs, higher_is_better)
+        return found
+
+    prices = {name: advantage(best, name) for name in sorted(by_name.keys() - {best})}
+    near = [name for name, price in prices.items() if price.verdict != "above"]
+    rivals = {pair: advantage(*pair) for pair in itertools.permutations(near, 2)}
+    return Choice(best, prices, rivals)
 
 
 def _verdict(places: Sequence[Choice]) -> tuple[str, str | None]:
     """What the places amount to, and the one implementation that does everywhere, if one does."""
     if not places:
         return "inconclusive", None
-    names = {name for place in places for name in (place.best, *place.prices)}
     if all(place.is_alone for place in places) and len({place.best for place in places}) == 1:
         return "one_best", places[0].best
-    sufficient = sorted(name for name in names if all(name in place.level for place in places))
-    if sufficient and all(place.is_certain for place in places):
+    sufficient = sorted(set.intersection(*(set(place.level) for place in places)))
+    if sufficient:
         wins = Counter(place.best for place in places)
         return "one_suffices", max(sufficient, key=lambda name: wins[name])
-    possible = [
-        name
-        for name in names
-        if all(name in place.level or name in place.undecided for place in places)
-    ]
+    possible = set.intersection(*(set(place.possible) for place in places))
     return ("inconclusive" if possible else "changes"), None
 
 
 def _winners(places: Mapping[int, Choice]) -> list[dict[str, Any]]:
-    """Who is best or level with the best, by stretches of the sweep."""
+    """Who decidedly suffices, by stretches of the sweep; nothing of where nobody does."""
     grouped = itertools.groupby(places.items(), key=lambda item: set(item[1].level))
-    found = []
-    for _, stretch in grouped:
-        at = dict(stretch)
-        found.append({"names": next(iter(at.values())).level, "values": list(at)})
-    return found
+    stretches = (dict(stretch) for _, stretch in grouped)
+    found = ((next(iter(at.values())).level, list(at)) for at in stretches)
+    return [{"names": names, "values": values} for names, values in found if names]
 
 
 def ends_of_stretch(values: Sequence[int]) -> list[str]:
@@ -183,18 +192,21 @@ Places = Mapping[str, Mapping[tuple[Any, ...], Choice]]
 
 
 def _tally(places: Mapping[tuple[Any, ...], Choice]) -> list[dict[str, Any]]:
-    """At how many settings each is best by the median, alone, and level with the best."""
+    """At how many settings each is best by the median, alone, and decidedly suffices."""
     best = Counter(place.best for place in places.values())
     alone = Counter(place.best for place in places.values() if place.is_alone)
     level = Counter(name for place in places.values() for name in place.level)
     return [
         {"implementation": name, "level": count, "best": best[name], "alone": alone[name]}
-        for name, count in sorted(level.items(), key=lambda item: (-item[1], item[0]))
+        for name, count in sorted(
+            ((name, level[name]) for name in {*level, *best}),
+            key=lambda item: (-item[1], -best[item[0]], item[0]),
+        )
     ]
 
 
 def _wrong_choice(benchmark: Benchmark, places: Places) -> dict[str, Any]:
-    """The one most often among the best by a part and never by the total, and what it costs there.
+    """The one most often sufficient by a part and surely never by the total, and what it costs.
 
     Empty where there is none that is decidedly worse by the total at all of these settings.
     """
@@ -208,7 +220,7 @@ def _wrong_choice(benchmark: Benchmark, places: Places) -> dict[str, Any]:
                 at = [key for key, place in places[part.name].items() if name in place.level]
                 prices = [in_total[key].prices.get(name) for key in at if key in in_total]
                 known = [price for price in prices if price is not None]
-                never = all(name not in place.level for place in in_total.values())
+                never = all(name not in place.possible for place in in_total.values())
                 if never and len(known) == count and all(p.verdict == "above" for p in known):
                     found.append((count, name, part, total, known))
     if not found:

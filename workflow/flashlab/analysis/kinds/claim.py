@@ -502,6 +502,7 @@ def claims(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]
             "place": Label(claim["place"]),
             "source": Label(source["title"]),
             "published": _told_publication(claim),
+            "device": claim["device"] or "",
         }
         if readings:
             facts["compared"] = _terms_compared(claim["test"], benchmark)

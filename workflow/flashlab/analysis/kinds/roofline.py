@@ -28,7 +28,7 @@ from flashlab.statistics import Estimate, Floats
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import Listed, Measured, Span, Statement, say, span
 
-BOUND_SHARE = 50.0
+BOUND_SHARE = 80.0
 """Least percentage of a ceiling at which a run is called bound by it; under it of both: neither."""
 
 

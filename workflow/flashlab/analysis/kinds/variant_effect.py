@@ -1,11 +1,11 @@
-"""What switching a variant on does to each sampled metric."""
+"""What switching a variant on does to each sampled metric and to their total."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
 
-from flashlab.analysis.experiment import Experiment, Variant, metrics_of
+from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.kinds.comparison import Messages, compared_ratios, ratio_finding
@@ -37,11 +37,8 @@ def _variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Varia
 
 
 def variant_effects(experiment: Experiment, given: Given) -> Iterator[Finding]:
-    """What switching a variant on does to each sampled metric."""
-    names, metrics = (
-        sorted(experiment.implementations),
-        metrics_of(experiment.benchmark, exact=False),
-    )
+    """What switching a variant on does to each sampled metric, and to their total."""
+    names, metrics = sorted(experiment.implementations), chosen_metrics(experiment.benchmark)
     for switched, off, on in _variant_pairs(experiment):
         named = {"switched": Label(experiment.benchmark.parameter(switched).labels)}
         for name, metric in itertools.product(names, metrics):

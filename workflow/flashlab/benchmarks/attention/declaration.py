@@ -38,7 +38,7 @@ CAUSAL = Parameter(
     {"zh_TW": "因果遮罩", "en": "causal masking"},
     kind=bool,
     words={
-        False: {"zh_TW": "完整", "en": "full"},
+        False: {"zh_TW": "無遮罩", "en": "full"},
         True: {"zh_TW": "因果", "en": "causal"},
     },
 )

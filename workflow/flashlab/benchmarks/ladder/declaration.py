@@ -106,7 +106,7 @@ COUNTED = (
     _counter("occupancy", "%", "higher", "實際占用率", "achieved occupancy"),
     _counter("sm_efficiency", "%", "higher", "SM 使用率", "SM efficiency"),
     _counter("fp32_activity", "%", "higher", "FP32 管線使用率", "FP32 pipe activity"),
-    _counter("matrix_activity", "%", "higher", "矩陣單元使用率", "matrix-unit activity"),
+    _counter("matrix_activity", "%", "higher", "Tensor Core 使用率", "Tensor Core activity"),
 )
 """The counters in the homework's published profile, read by Nsight Compute (`flashlab.nsight`)."""
 

@@ -1,0 +1,327 @@
+"""Which one to use where, as far as it is decided: what several places amount to together.
+
+A place is a setting with the evidence of the choice there (`kinds.choice`): who decidedly suffices,
+being the best or within the margin of whoever is, and of whom it is not decided. Several places are
+told by stretches of the row, such as N. Where nobody suffices at all places of a row, the parameter
+that decides it splits the row. A choice is never told of a place where it is not decided.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flashlab.analysis.conclusions.quoting import Told, tell
+from flashlab.analysis.finding import Finding
+from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.telling.values import (
+    Heading,
+    Listed,
+    Range,
+    Short,
+    Statement,
+    Tellable,
+    clauses,
+    percent,
+    say,
+    settings,
+)
+
+Column = tuple[str, Any] | None
+"""A parameter and its value, by which a row is split; None where it is not."""
+
+MOST_CLAUSES = 4
+"""Most implementations, or groups of them, of which a sentence says where to use them."""
+
+MOST_STRETCHES = 4
+"""Most stretches that a sentence on page one names; more are left to the map."""
+
+MOST_NAMED = 3
+"""Most of which a sentence says that they cannot be told apart."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The choice at one setting: the row's value, and what may tell it from others of the row."""
+
+    row: int
+    where: Mapping[str, Any]
+    choice: Mapping[str, Any]
+
+    @property
+    def level(self) -> Sequence[str]:
+        """Who decidedly suffices."""
+        found: Sequence[str] = self.choice["level"]
+        return found
+
+    @property
+    def possible(self) -> set[str]:
+        """Who suffices, or may."""
+        return {*self.level, *self.choice["undecided"]}
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the best is decidedly better than all others by more than the margin."""
+        return self.possible == {self.choice["best"]}
+
+    @property
+    def lead(self) -> float:
+        """By what share the best median leads."""
+        return float(self.choice["estimate"]) - 1
+
+
+def sufficient(places: Sequence[Place]) -> list[str]:
+    """Who decidedly suffices at all places, the most often best one first."""
+    wins = Counter(place.choice["best"] for place in places)
+    everywhere = set.intersection(*(set(place.level) for place in places))
+    return sorted(everywhere, key=lambda name: (-wins[name], name))
+
+
+def told_lead(places: Sequence[Place]) -> Statement:
+    """The lowest and highest lead by the medians, in percent, or as factors where one doubles."""
+    leads = [place.lead for place in places]
+    if max(leads) >= 1:
+        return say("conclusion.each.times", range=Range(*(Short(1 + f(leads)) for f in (min, max))))
+    return say("conclusion.each.percent", range=Range(*(percent(f(leads)) for f in (min, max))))
+
+
+def cell(places: Sequence[Place]) -> dict[str, Any]:
+    """Several places as one cell of a map: who suffices, and the range of the leads in percent.
+
+    ``alone``: one is decidedly the best by more than the margin at all of them; ``level``: these
+    suffice at all; ``changes``: it is decided that nobody does; ``undecided`` otherwise, with those
+    that have the best medians.
+    """
+    names, wins = sufficient(places), Counter(place.choice["best"] for place in places)
+    if names:
+        alone = all(place.is_alone for place in places) and len(wins) == 1
+        state = "alone" if alone else "level"
+    else:
+        possible = set.intersection(*(place.possible for place in places))
+        state = "undecided" if possible else "changes"
+        names = sorted(wins, key=lambda name: (-wins[name], name))
+    leads = [place.lead for place in places]
+    ends = {"lead_low": percent(min(leads)).text, "lead_high": percent(max(leads)).text}
+    return {"names": names, "state": state, **ends}
+
+
+# By stretches of the row
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Neighbouring rows of one column, and who suffices at all of their places."""
+
+    column: Column
+    rows: Sequence[int]
+    names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One or several of which each suffices, and the places where that is told."""
+
+    names: Sequence[str]
+    where: Sequence[Statement]
+    places: Sequence[Place]
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What is decided of places: the clauses, and the places that none of them covers."""
+
+    benchmark: Benchmark
+    row: Parameter
+    places: Sequence[Place]
+    clauses: Sequence[Clause]
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether few stretches tell at least half of the places."""
+        stretches = sum(len(clause.where) for clause in self.clauses)
+        return stretches <= MOST_STRETCHES and 2 * len(self.rest) <= len(self.places)
+
+    @property
+    def rest(self) -> list[Place]:
+        """The places that no clause covers."""
+        covered = {id(place) for clause in self.clauses for place in clause.places}
+        return [place for place in self.places if id(place) not in covered]
+
+    def winners(self) -> Listed:
+        """``SdpaCudnn up to N = 1024; Flash4 from N = 2048 (causal)``."""
+        return clauses(
+            say(
+                "conclusion.each.winner",
+                names=Listed(clause.names, "conclusion.or"),
+                where=Listed(clause.where, "and"),
+            )
+            for clause in self.clauses
+        )
+
+    def where(self, places: Sequence[Place]) -> Listed:
+        """The rows of places, by stretches."""
+        rows = sorted({place.row for place in places})
+        every = sorted({place.row for place in self.places})
+        return Listed(_told_rows(rows, every, self.row), "and")
+
+    def open_rows(self) -> Statement | None:
+        """Where no clause decides, and who cannot be told apart there, if they are few."""
+        rest = self.rest
+        if not rest:
+            return None
+        names = sorted(set().union(*(place.possible for place in rest)))
+        key = "conclusion.each.open" if len(names) <= MOST_NAMED else "conclusion.each.open.many"
+        return say(key, where=self.where(rest), names=Listed(names))
+
+
+def _columns(places: Sequence[Place]) -> list[tuple[Column, list[Place]]]:
+    """The places of a row by who suffices: together, or by the parameter that decides the most."""
+    if sufficient(places):
+        return [(None, list(places))]
+    best: list[tuple[Column, list[Place]]] = []
+    for name in places[0].where:
+        values = sorted({place.where[name] for place in places})
+        split = [((name, v), [p for p in places if p.where[name] == v]) for v in values]
+        found = [(column, mine) for column, mine in split if sufficient(mine)]
+        if sum(len(mine) for _, mine in found) > sum(len(mine) for _, mine in best):
+            best = [*found]
+    return best
+
+
+def _stretches(places: Sequence[Place]) -> list[_Stretch]:
+    """Who suffices where: neighbouring rows of a column are one as long as anyone does at all."""
+    found: list[_Stretch] = []
+    open_ones: dict[Column, tuple[list[int], list[Place]]] = {}
+
+    def close(column: Column) -> None:
+        rows, mine = open_ones.pop(column)
+        found.append(_Stretch(column, rows, sufficient(mine)))
+
+    for row in sorted({place.row for place in places}):
+        columns = dict(_columns([place for place in places if place.row == row]))
+        for column in [*open_ones]:
+            if column not in columns or not sufficient([*open_ones[column][1], *columns[column]]):
+                close(column)
+        for column, mine in columns.items():
+            rows, before = open_ones.setdefault(column, ([], []))
+            rows.append(row)
+            before += mine
+    for column in [*open_ones]:
+        close(column)
+    return found
+
+
+def _told_rows(rows: Sequence[int], every: Sequence[int], parameter: Parameter) -> list[Statement]:
+    """Where rows are, by stretches: up to one, from one on, between two, or at one."""
+    positions = [every.index(row) for row in rows]
+    groups = itertools.groupby(enumerate(positions), key=lambda each: each[1] - each[0])
+    return [
+        _told_stretch([every[position] for _, position in group], every, parameter.symbol)
+        for _, group in groups
+    ]
+
+
+def _told_stretch(rows: Sequence[int], every: Sequence[int], symbol: str) -> Statement:
+    first, last = rows[0], rows[-1]
+    if len(rows) == 1:
+        return say("conclusion.stretch.at", symbol=symbol, low=first)
+    if (first, last) == (every[0], every[-1]):
+        return say("conclusion.stretch.all", symbol=symbol)
+    if first == every[0]:
+        return say("conclusion.stretch.to", symbol=symbol, high=last)
+    if last == every[-1]:
+        return say("conclusion.stretch.from", symbol=symbol, low=first)
+    return say("conclusion.stretch.span", symbol=symbol, low=first, high=last)
+
+
+def decide(benchmark: Benchmark, row: Parameter, places: Sequence[Place]) -> Decided:
+    """Who to use where, at most `MOST_CLAUSES` of them, those of the most places first chosen."""
+    grouped: dict[tuple[str, ...], list[_Stretch]] = {}
+    for stretch in _stretches(places):
+        grouped.setdefault(tuple(stretch.names), []).append(stretch)
+    found = []
+    for names, stretches in grouped.items():
+        where, mine = [], []
+        for stretch in stretches:
+            column, of_column = stretch.column, list(places)
+            if column is not None:
+                of_column = [p for p in places if p.where[column[0]] == column[1]]
+            mine += [place for place in of_column if place.row in stretch.rows]
+            told = _told_rows(stretch.rows, sorted({place.row for place in of_column}), row)
+            if column is not None:
+                of = Listed(settings(benchmark, dict([column])))
+                told = [say("conclusion.stretch.of", where=each, of=of) for each in told]
+            where += told
+        found.append(Clause(names, where, mine))
+    most = sorted(found, key=lambda clause: -len(clause.places))[:MOST_CLAUSES]
+    return Decided(benchmark, row, places, [clause for clause in found if clause in most])
+
+
+def told_wins(places: Sequence[Place], count: int = 3) -> Tellable | None:
+    """Who is decidedly the best at how many places, by how much; None for nobody."""
+    wins: dict[str, list[Place]] = {}
+    for place in places:
+        if place.is_alone:
+            wins.setdefault(place.choice["best"], []).append(place)
+    most = sorted(wins.items(), key=lambda item: (-len(item[1]), item[0]))[:count]
+    listed = [
+        say("conclusion.each.lead", name=name, count=len(mine), range=told_lead(mine))
+        for name, mine in most
+    ]
+    return Listed(listed) if listed else None
+
+
+FRONT = {
+    "best": "conclusion.front.choice.best",
+    "near": "conclusion.front.choice.near",
+    "changes": "conclusion.front.choice.by_size",
+    "varies": "conclusion.front.choice.varies",
+}
+"""What page one says of places: one is best at all, or suffices; who where; or that nobody wins."""
+
+SECTION = {
+    "best": "conclusion.choice.best",
+    "near": "conclusion.choice.near",
+    "changes": "conclusion.choice.changes",
+    "varies": "conclusion.choice.varies",
+}
+"""The same of a section."""
+
+
+def told_decision(
+    decided: Decided,
+    messages: Mapping[str, str],
+    about: Sequence[str],
+    sources: Sequence[Finding],
+    *,
+    brief: bool = False,
+    **values: Tellable,
+) -> tuple[str, list[Told]]:
+    """What is decided of places, with the verdict: the heading, the clear wins, and the rest.
+
+    Where `brief` is asked, sizes are told only if that is.
+    """
+    places, names = decided.places, sufficient(decided.places)
+    values |= {"of": len(places), "symbol": decided.row.symbol}
+    if names:
+        verdict, values["name"] = "near", names[0]
+        if all(place.is_alone for place in places):
+            verdict, values["lead"] = "best", told_lead(places)
+    elif decided.is_brief if brief else decided.clauses:
+        verdict, values["winners"] = "changes", decided.winners()
+    else:
+        count = Counter(name for place in places for name in place.level)
+        most = sorted(count, key=lambda name: (-count[name], name))[:MOST_NAMED]
+        near = [say("choice.count", name=name, count=count[name]) for name in most]
+        verdict, values["near"] = "varies", Listed(near)
+    told = [tell(messages[verdict], *about, sources=sources, **values)]
+    wins = told_wins(places)
+    if wins is not None and verdict != "best":
+        told.append(tell("conclusion.choice.wins", leads=wins, of=len(places)))
+    rest = decided.open_rows()
+    if rest is not None and verdict == "changes":
+        told.append(tell("conclusion.choice.open", rest=Heading(rest)))
+    return verdict, told

@@ -1,0 +1,191 @@
+"""What conclusions say of causes: what was counted of the runs, and where a baseline changes.
+
+A cause explains the pass that it was counted of. What a variant changes is explained by what
+changed in the pass that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from flashlab.analysis.conclusions.quoting import Known, Told, part_name, tell
+from flashlab.analysis.counted_passes import EXCESS
+from flashlab.analysis.experiment import Experiment, Variant
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.ratios import rounded
+from flashlab.telling.codes import by_code
+from flashlab.telling.values import Listed, Measured, Range, Short, Tellable, percent, say, settings
+
+KERNEL_CAUSES = by_code(
+    *("conclusion.cause.unfused", "conclusion.cause.memory_bound", "conclusion.cause.matrix_bound"),
+    *("conclusion.cause.neither", "conclusion.cause.launch_bound", "conclusion.cause.occupancy"),
+)
+"""Verdicts of a cause that explain a time on a GPU, the most telling first."""
+
+TELLING_CAUSES = (*KERNEL_CAUSES, "elementwise", "products", "fused")
+
+
+def _telling_first(finding: Finding) -> tuple[int, float]:
+    """By verdict, and then the pass that takes the greatest share of what bounds it."""
+    busiest = max(finding.estimates[-1].get(f"{of}_percent", 0.0) for of in ("copy", "matrix"))
+    return TELLING_CAUSES.index(finding.verdict), -busiest
+
+
+def tell_cause(known: Known, experiments: Sequence[Experiment], name: str) -> Iterator[Told]:
+    """What was counted of an implementation's pass, of the most telling verdict, where it holds."""
+    every = known.across(experiments, "cause", *TELLING_CAUSES, implementation=name)
+    finding = min(every, key=_telling_first, default=None)
+    if finding is None:
+        return
+    passes, metric = finding.estimates, known.benchmark.metric(str(finding.metric))
+    figures = passes[-1]
+
+    def share(of: str) -> Range:
+        found = [each[f"{of}_percent"] / 100 for each in passes]
+        return Range(percent(min(found)), percent(max(found)))
+
+    values: dict[str, Tellable] = {
+        "cause_name": name,
+        "cause_metric": part_name(metric),
+        "cause_where": Listed(settings(known.benchmark, _place(known, finding))),
+        "cause_idle": share("idle"),
+    }
+    if "operators" in figures:  # counted by the profiler of a CPU
+        last = Listed(settings(known.benchmark, _place(known, finding, last=True)))
+        yield _operators(finding, figures, {**values, "cause_where": last})
+        return
+    excess = figures["bytes"] / figures["compulsory_bytes"]
+    key = KERNEL_CAUSES[finding.verdict]
+    if finding.verdict == "neither" and figures["kernels"] > 1 and EXCESS.holds(excess):
+        key = "conclusion.cause.neither.unfused"
+    yield tell(
+        key,
+        sources=[finding],
+        **values,
+        cause_at=Listed(settings(known.benchmark, _place(known, finding, last=True))),
+        cause_kernels=figures["kernels"],
+        cause_gigabytes=Measured(rounded(figures["bytes"] / 1e9)),
+        cause_excess=Short(excess),
+        cause_copy=share("copy"),
+        cause_matrix=share("matrix"),
+        cause_occupancy=share("occupancy"),
+    )
+
+
+SHARES_OF_OPERATORS = {
+    "product": "conclusion.each.share.product",
+    "softmax": "conclusion.each.share.softmax",
+    "elementwise": "conclusion.each.share.elementwise",
+    "fused": "conclusion.each.share.fused",
+}
+
+
+def _operators(
+    finding: Finding, figures: Mapping[str, Any], values: Mapping[str, Tellable]
+) -> Told:
+    """What a pass on a CPU spends its time in, the most first, without what takes none."""
+    key = "conclusion.cause.operators"
+    if finding.verdict == "launch_bound":
+        key = "conclusion.cause.operators.launch_bound"
+    elif finding.verdict == "fused" and figures["operators"] == 1:
+        key = "conclusion.cause.operators.fused"
+    found = {of: figures[f"{of}_percent"] for of in SHARES_OF_OPERATORS}
+    listed = [
+        say(SHARES_OF_OPERATORS[of], share=percent(share / 100))
+        for of, share in sorted(found.items(), key=lambda item: -item[1])
+        if share >= 0.5
+    ]
+    return tell(key, sources=[finding], **values, cause_shares=Listed(listed))
+
+
+def _place(known: Known, finding: Finding, last: bool = False) -> dict[str, Any]:
+    """The values of a finding about a sweep, and its variant where the sweep has several."""
+    experiment = known.experiment_of(finding)
+    several = {parameter.name for parameter in experiment.varying_variants}
+    variant = {name: value for name, value in finding.variant or () if name in several}
+    values = [each["value"] for each in finding.estimates]
+    return {experiment.parameter.name: values[-1:] if last else values, **variant}
+
+
+def _counted_at(
+    known: Known, experiment: Experiment, name: str, metric: str, variant: Variant, value: int
+) -> Mapping[str, Any] | None:
+    """What was counted of a pass of one run; None where nothing was."""
+    about = {"implementation": name, "metric": metric, "variant": dict(variant)}
+    every = (each for f in known.every("cause", experiment.name, **about) for each in f.estimates)
+    return next((each for each in every if each["value"] == value), None)
+
+
+def tell_changed_pass(
+    known: Known,
+    experiment: Experiment,
+    effects: Mapping[str, Mapping[str, Finding]],
+    names: Sequence[str],
+    value: int,
+) -> Iterator[Told]:
+    """Of the first of these that a variant makes worse: the pass that changed, and what in it."""
+    for name in sorted(names, key=lambda each: (each != experiment.baseline, each)):
+        worse = {
+            metric: estimate["estimate"]
+            for metric, finding in effects[name].items()
+            for estimate in finding.estimates
+            if estimate["value"] == value and estimate["verdict"] == "below"
+        }
+        for metric in sorted(set(worse) & {m.name for m in known.parts}, key=worse.__getitem__):
+            finding = effects[name][metric]
+            switched = finding.subject["switched"]
+            on, off = (
+                next(v for v in experiment.variants if dict(v)[switched] is is_on)
+                for is_on in (True, False)
+            )
+            after, before = (
+                _counted_at(known, experiment, name, metric, variant, value)
+                for variant in (on, off)
+            )
+            if after is None or before is None or "kernels" not in after:
+                continue
+            yield tell(
+                "conclusion.variant.changed",
+                sources=[finding],
+                changed_name=name,
+                changed_part=part_name(known.benchmark.metric(metric)),
+                ms_before=Measured(rounded(before["milliseconds"])),
+                ms_after=Measured(rounded(after["milliseconds"])),
+                kernels_before=before["kernels"],
+                kernels_after=after["kernels"],
+                gb_before=Measured(rounded(before["bytes"] / 1e9)),
+                gb_after=Measured(rounded(after["bytes"] / 1e9)),
+            )
+            return
+
+
+JUMPS = {"rises": "conclusion.jump.rises", "falls": "conclusion.jump.falls"}
+
+
+def tell_jump(known: Known, experiments: Sequence[Experiment]) -> Iterator[Told]:
+    """Where the baseline's rate changes from one value to the next, and so every ratio to it.
+
+    Not where a derived size, such as the head dimension, changes too.
+    """
+    plain = [e for e in experiments if not {p.derive for p in e.varying} - {None}]
+    found = [
+        finding
+        for experiment in plain
+        for finding in known.across(
+            [experiment], "jump", *JUMPS, implementation=experiment.baseline
+        )
+    ]
+    if found:
+        most = max(found, key=lambda f: abs(float(f.facts["ratio"]) - 1))
+        said = most.statements[0].values
+        yield tell(
+            JUMPS[most.verdict],
+            sources=[most],
+            jump_name=most.subject["implementation"],
+            jump_part=part_name(known.benchmark.metric(str(most.metric))),
+            symbol=known.experiment_of(most).parameter.symbol,
+            before=said["before"],
+            value=said["value"],
+            jump=Short(most.facts["ratio"]),
+        )
