@@ -77,5 +77,5 @@ def counters(run: Run) -> Record | None:
     return _record(run, protocol={"name": "counters"}, metrics=metrics)
 
 
-ON_GPU = PlantedReport(LADDER, CONFIG, ("float32", "cuda"), record, counters)
+ON_GPU = PlantedReport(LADDER, CONFIG, ("float32", "cuda"), record, counters, processes=2)
 SIMULATED = PlantedReport(LADDER, CONFIG, ("float32", "cpu"), record, counters)

@@ -288,7 +288,7 @@ def test_a_point_tells_its_value_interval_run_and_record(explored: Tab, page: Pa
     for column in ("value", "low", "high"):
         # In four digits, of which the last may be rounded either way at a tie.
         assert any(number == pytest.approx(float(row[column]), rel=5.1e-4) for number in shown)
-    assert text.startswith("Flash2") and "N 16" in text and "95% interval" in text
+    assert text.startswith("Flash2") and "N 16" in text and "span of the processes" in text
     tab.mouse.click(x + 2, y)
     run, record = tip.locator("a").all()
     assert (page.parent / str(record.get_attribute("href"))).is_file()
@@ -645,7 +645,7 @@ def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]
     tab.keyboard.press("ArrowRight")
     assert tab.evaluate(middle) > first
     said = tab.locator("figure .said").text_content()
-    assert said and "Forward time" in said and "95% interval" in said
+    assert said and "Forward time" in said and "span of the processes" in said
     tab.keyboard.press("Enter")
     assert tab.evaluate("document.activeElement.hash").startswith("#run-")
     tab.keyboard.press("Escape")
