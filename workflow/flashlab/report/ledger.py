@@ -96,7 +96,11 @@ class _LedgerRenderer:
             for verdict in ORDER
             if (count := counts[verdict])
         ]
-        values = {"total": total, "tested": counts.total(), "outcome": Listed(outcome)}
+        values: dict[str, Tellable] = {
+            "total": total,
+            "tested": counts.total(),
+            "outcome": Listed(outcome),
+        }
         told = [say("ledger.summary", **values)]
         devices = {claim.facts["device"] for claim in [*tested, *others]}
         if len(devices) == 1 and "" not in devices:
