@@ -39,12 +39,15 @@ def test_leads_of_ten_percent_are_told_on_page_one(scored: Score) -> None:
 
 def test_the_order_of_runs_changes_nothing(tmp_path: Path) -> None:
     planted = plant(3)
-    told = []
+    told, choices = [], []
     for shuffled in (False, True):
         experiments = write(planted, tmp_path / str(shuffled), 3, shuffled)
         found = derive(experiments, Estimates(), NO_CLAIMS, None)
         told.append([f.to_json() for f in found if f.kind == "conclusion"])
+        found = derive(experiments[::-1] if shuffled else experiments, Estimates(), NO_CLAIMS, None)
+        choices.append([f.to_json() for f in found if f.rank is not None and _is_chosen(f)])
     assert told[0] == told[1]
+    assert choices[0] == choices[1]
 
 
 def test_the_judge_notices_a_false_choice(tmp_path: Path) -> None:
@@ -68,6 +71,10 @@ def test_a_choice_may_be_told_by_nobody(tmp_path: Path) -> None:
     noisy = replace(planted, noise=40.0)
     found = derive(write(noisy, tmp_path, 5), Estimates(), NO_CLAIMS, None)
     assert {f.verdict for f in found if _is_choice(f)} == {"varies"}
+
+
+def _is_chosen(finding: Finding) -> bool:
+    return finding.subject["topic"] in ("map", "choice")
 
 
 def _is_choice(finding: Finding) -> bool:

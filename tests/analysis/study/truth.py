@@ -17,6 +17,7 @@ from analysis.study.planted import UNSTEADY, Key, Planted, experiment_shape, tru
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.jump import LEAST_JUMP
 from flashlab.analysis.kinds.launch_bound import LEVEL_WORK
+from flashlab.analysis.kinds.roofline import BOUND_SHARE
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 
@@ -324,13 +325,13 @@ class Truth:
             matrix = 100 * costs.flops(shape)[timed] / self.ceilings["rate"] / seconds
             copy = 100 * fewest / self.ceilings["bandwidth"] / seconds
             near = "compute_bound" if matrix >= copy else "memory_bound"
-            near = near if max(matrix, copy) >= 50 else "neither"
+            near = near if max(matrix, copy) >= BOUND_SHARE else "neither"
             right = "model_error" if matrix > 100 else near
             # Above 100% is called an error only where the interval is wholly above it.
             false |= finding.verdict != right and not (
                 100 < matrix <= 105 and finding.verdict != "neither"
             )
-            away = min(abs(matrix / 100 - 1), abs(max(matrix, copy) / 50 - 1))
+            away = min(abs(matrix / 100 - 1), abs(max(matrix, copy) / BOUND_SHARE - 1))
             if min(away, abs(matrix / copy - 1)) > 2 * (MARGIN - 1):
                 missed = bool(missed) or finding.verdict != right
             intervals += [(matrix, estimate["matrix_percent"]), (copy, estimate["copy_percent"])]

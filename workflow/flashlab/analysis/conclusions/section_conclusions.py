@@ -76,6 +76,7 @@ MOST_EFFECTS = 3
 ONCE = {
     "conclusion.cause.": ("cause_name", "cause_metric"),
     "conclusion.account": ("account_of", "account_part"),
+    "conclusion.jump.": ("jump_name", "jump_part"),
     "conclusion.choice.exact": ("exact_metric_heading", "least", "most"),
 }
 """Statements that are told once, in the first section that has them, by what they say alike."""
