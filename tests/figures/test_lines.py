@@ -85,12 +85,12 @@ def test_failures_at_neighbouring_sizes_are_said_in_short() -> None:
 def test_a_variant_keeps_the_colour_and_has_a_label_and_dashes_of_its_own() -> None:
     experiment = experiment_of(TIMES, variants=(False, True))
     figure = drawn(experiment, "rate", "Flash2")
-    assert {"因果 Causal", "完整 Full"} <= set(texts_of(figure))
+    assert {"因果 Causal", "無遮罩 Full"} <= set(texts_of(figure))
     full, causal = lines_of(figure, "Flash2")[:2]
     assert full.get_color() == causal.get_color()
     assert full.is_dashed() != causal.is_dashed()
     assert full.get_markerfacecolor() != causal.get_markerfacecolor()
-    assert {"Flash2 因果 Causal", "Pytorch 完整 Full"} <= set(texts_of(drawn(experiment, "rate")))
+    assert {"Flash2 因果 Causal", "Pytorch 無遮罩 Full"} <= set(texts_of(drawn(experiment, "rate")))
 
 
 def test_variants_with_the_same_exact_values_are_one_line() -> None:

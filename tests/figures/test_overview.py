@@ -133,7 +133,7 @@ def test_the_summary_names_its_quantities_setting_and_implementations(
     svg = overview("Flash2", "Flex") / "summary.svg"
     for said in (
         *("前向速率 Forward rate (TFLOP/s)", "反向速率 Backward rate (TFLOP/s)"),
-        *("峰值記憶體 Peak memory (MiB)", "B = 2, H = 4, d = 16, 完整 Full", "N", "1024"),
+        *("峰值記憶體 Peak memory (MiB)", "B = 2, H = 4, d = 16, 無遮罩 Full", "N", "1024"),
         *("Pytorch", "Flash2", "Flex", "記憶體不足 out of memory"),
     ):
         assert said in texts(svg)

@@ -35,7 +35,7 @@ def counted(forward: float, backward: float = 3.5, **counters: float) -> dict[st
 
 def told(planted: Any, prefix: str) -> list[Statement]:
     """The statements of the sections with keys that begin so."""
-    found = derive([planted], Estimates(), NO_CLAIMS, CEILINGS)
+    found = derive([planted], Estimates([planted]), NO_CLAIMS, CEILINGS)
     check(found, planted.benchmark)
     sections: Sequence[Finding] = [
         f for f in found if f.kind == "conclusion" and f.subject["topic"] == "section"

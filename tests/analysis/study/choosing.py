@@ -478,6 +478,6 @@ def score(seeds: Iterable[int], folder: Path, into: Score | None = None) -> Scor
         planted = plant(seed)
         with tempfile.TemporaryDirectory(dir=folder) as home:
             experiments = write(planted, Path(home), seed)
-            findings = derive(experiments, Estimates(), NO_CLAIMS, None)
+            findings = derive(experiments, Estimates(experiments), NO_CLAIMS, None)
         Judge(planted, experiments, found).conclusions(findings)
     return found

@@ -42,9 +42,10 @@ def test_the_order_of_runs_changes_nothing(tmp_path: Path) -> None:
     told, choices = [], []
     for shuffled in (False, True):
         experiments = write(planted, tmp_path / str(shuffled), 3, shuffled)
-        found = derive(experiments, Estimates(), NO_CLAIMS, None)
+        found = derive(experiments, Estimates(experiments), NO_CLAIMS, None)
         told.append([f.to_json() for f in found if f.kind == "conclusion"])
-        found = derive(experiments[::-1] if shuffled else experiments, Estimates(), NO_CLAIMS, None)
+        order = experiments[::-1] if shuffled else experiments
+        found = derive(order, Estimates(order), NO_CLAIMS, None)
         choices.append([f.to_json() for f in found if f.rank is not None and _is_chosen(f)])
     assert told[0] == told[1]
     assert choices[0] == choices[1]
@@ -54,7 +55,7 @@ def test_the_judge_notices_a_false_choice(tmp_path: Path) -> None:
     """What is told of the one dataset is false of another, in which the times are exchanged."""
     planted = plant(4, ("Pytorch", "Flash2", "Flash4"))
     experiments = write(planted, tmp_path, 4)
-    found = derive(experiments, Estimates(), NO_CLAIMS, None)
+    found = derive(experiments, Estimates(experiments), NO_CLAIMS, None)
     other = {"Flash2": "Flash4", "Flash4": "Flash2", "Pytorch": "Pytorch"}
     times = {(place, other[name]): time for (place, name), time in planted.times.items()}
     scores = [Score(), Score()]
@@ -69,7 +70,8 @@ def test_a_choice_may_be_told_by_nobody(tmp_path: Path) -> None:
     """Where nothing is decided, nobody is named as the choice."""
     planted = plant(5, ("Pytorch", "Flash2", "Flash4"))
     noisy = replace(planted, noise=40.0)
-    found = derive(write(noisy, tmp_path, 5), Estimates(), NO_CLAIMS, None)
+    written = write(noisy, tmp_path, 5)
+    found = derive(written, Estimates(written), NO_CLAIMS, None)
     assert {f.verdict for f in found if _is_choice(f)} == {"varies"}
 
 
