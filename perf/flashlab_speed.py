@@ -5,7 +5,7 @@ Measures in this order, in at most --minutes:
 1. with --before, for an earlier version, FlashLab and the others, in turns: what a call costs the
    host, where the GPU waits for it, and what both passes take back to back at the shape of a small
    GPT;
-2. both passes at the lab's 17 shapes and the 20 long ones of config/h200.yaml, in turns within
+2. both passes at the lab's 17 shapes and the 20 long ones of config/long.yaml, in turns within
    one process: medians in µs, and the geometric means of the ratios of times to FlashLab's.
 
 Usage: PYTHONPATH=workflow python perf/flashlab_speed.py [--groups lab long] [--others NAME ...]
@@ -55,7 +55,7 @@ ROUNDS = 3
 
 CALLS = {"cuda": 300, "cpu": 30}
 WORKERS = 12
-GROUPS = {"lab": ("config.yaml", ""), "long": ("h200.yaml", "long_")}
+GROUPS = {"lab": ("config.yaml", ""), "long": ("long.yaml", "long_")}
 """The configuration of each group's shapes, and how the names of its experiments begin."""
 
 

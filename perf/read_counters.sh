@@ -9,7 +9,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 export PYTHONPATH="$PWD/workflow${PYTHONPATH:+:$PYTHONPATH}"
-experiments=${1:-seq_len,one_sequence,long_d128_full}
+experiments=${1:-causal}
 seconds=${2:-420}
 # Interrupted, Snakemake ends its jobs; what they have not read is left out below.
 timeout --signal=INT --kill-after=30 "$seconds" \

@@ -144,11 +144,11 @@ def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
             if not name.startswith("claims")
         }
 
-    experiments = ["one_sequence", {"use": "causal", "name": "mask"}]
-    assert planned(experiments=experiments) == {"summary": 2, "one_sequence": 32, "mask": 64}
+    experiments = ["num_heads", {"use": "causal", "name": "mask"}]
+    assert planned(experiments=experiments) == {"summary": 6, "num_heads": 108, "mask": 216}
     fewer = planned(experiments=experiments, implementations=["Pytorch", "Flash2"])
-    assert fewer == {"summary": 2, "one_sequence": 8, "mask": 16}
-    with pytest.raises(ConfigError, match=r"no experiment seq_le .* mean seq_len.*one_sequence"):
+    assert fewer == {"summary": 6, "num_heads": 24, "mask": 48}
+    with pytest.raises(ConfigError, match=r"no experiment seq_le .* mean seq_len.*num_heads"):
         planned(experiments=["seq_le"])
 
 
