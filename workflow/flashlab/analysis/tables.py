@@ -238,13 +238,16 @@ def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> di
 
 
 def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list[dict[str, Any]]:
-    """A row for each counter; none if they are of another device or provider.
+    """A row for each counter; none if they are of another device, provider or form of the inputs.
 
     They tell of a run only where the same code ran on the same device.
     """
-    if counted.status == "ok" and any(
+    of_other = any(
         counted.environment.get(key) != record.environment.get(key)
         for key in ("device_name", "provider")
+    )
+    if counted.status == "ok" and (
+        of_other or counted.sources.get("inputs") != record.sources.get("inputs")
     ):
         return []
     return [

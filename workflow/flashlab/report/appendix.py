@@ -14,6 +14,8 @@ from flashlab.telling.values import Label, Listed, Tellable, in_turn, say
 
 SIGNS = {"▲ ▼": "symbol.better", "= ◆ ○": "symbol.undecided", "×": "symbol.empty"}
 PROTOCOLS = {"sampled": "method.sampled", "lab5": "method.lab5", "training": "method.training"}
+INPUTS = {(): "inputs.packed", ("packed",): "inputs.packed", ("separate",): "inputs.separate"}
+"""What the inputs are, by their forms in the records; older ones say nothing of it."""
 
 
 def describe_method(data: ReportData) -> list[Tellable]:
@@ -21,7 +23,10 @@ def describe_method(data: ReportData) -> list[Tellable]:
 
     The benchmark's are the messages below ``<benchmark>.method``, in the order of the catalog.
     """
+    forms = tuple(data.distinct("inputs"))
+    has_forms = data.benchmark.packed_protocols is not None
     return [
+        *([say(INPUTS.get(forms, "inputs.both"))] if has_forms else []),
         *map(say, data.keys_below(f"{data.benchmark.name}.method")),
         *(say(PROTOCOLS[protocol]) for protocol in data.distinct("protocol")),
         *(told for f in data.findings if f.kind == "processes" for told in f.statements),

@@ -1,8 +1,8 @@
 """The choice as a map: who is best at each size, a column for each kind of problem.
 
-A row is a value of the size that has the most values; a column is a value of each derived size and
-variant, for which a kernel is written. A place of the map holds all settings with its row and
-column, whatever their other sizes.
+A row is a value of the size that has the most values and fills the most cells; a column is a value
+of each derived size and variant, for which a kernel is written. A place of the map holds all
+settings with its row and column, whatever their other sizes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,22 @@ from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Benchmark, Parameter
 
 
-def row_parameter(benchmark: Benchmark, estimates: Sequence[Mapping[str, Any]]) -> Parameter:
-    """The given size with the most distinct values; the first one of several."""
-    sizes = [p for p in benchmark.given if not p.is_variant]
-    return max(sizes, key=lambda p: len({e["setting"][p.name] for e in estimates}))
-
-
 def column_parameters(benchmark: Benchmark) -> list[Parameter]:
     """What makes a column: derived sizes and variants."""
     return [*benchmark.derived_parameters, *benchmark.variants]
+
+
+def row_parameter(benchmark: Benchmark, estimates: Sequence[Mapping[str, Any]]) -> Parameter:
+    """The given size with the most distinct values; of several that with the most cells."""
+    settings = [each["setting"] for each in estimates]
+    columns = [p.name for p in column_parameters(benchmark)]
+
+    def extent(size: Parameter) -> tuple[int, int]:
+        cells = {(*(s[name] for name in columns), s[size.name]) for s in settings}
+        rows = Counter(cell[:-1] for cell in cells)
+        return len({cell[-1] for cell in cells}), sum(n for n in rows.values() if n > 1)
+
+    return max((p for p in benchmark.given if not p.is_variant), key=extent)
 
 
 @dataclass(frozen=True)
