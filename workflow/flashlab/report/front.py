@@ -126,7 +126,8 @@ def shortened(front: Front) -> Front | None:
 
 def _facts(data: ReportData) -> list[Tellable]:
     """Device, number format, versions, date and dataset, and how much was compared."""
-    days = list(dict.fromkeys(started[:10] for started in data.distinct("started")))
+    shown = (data.summary, *data.experiments)
+    days = sorted({r["started"][:10] for each in shown for r in each.records if r["started"]})
     devices = data.distinct("device_name")
     versions = [f"torch {version}" for version in data.distinct("torch")]
     compared = {
