@@ -91,7 +91,7 @@ def test_all_figures_are_there_and_say_what_they_show(
     numbers = [*range(1, 12), "S1", "S2", "S3"]
     for number in numbers:
         assert squeezed(f"圖 {number}") in text and squeezed(f"Figure {number}") in text
-    across = ["Roofline 模型"]
+    across = [squeezed("Roofline 模型")]
     assert all(label in text for label in across)
     alternatives = []
     with pikepdf.open(finished.pdf) as pdf:
