@@ -44,7 +44,11 @@ MOST_STRETCHES = 8
 def render_environment(data: ReportData) -> Environment:
     """The section on environment and warnings."""
     total = len(data.runs)
-    changed = sorted({run["implementation"] for run in data.runs if run["source_changed"]})
+    experiments = (*data.experiments, data.summary)
+    shown = {run["record"] for experiment in experiments for run in experiment.runs}
+    changed = sorted(
+        {r["implementation"] for r in data.runs if r["source_changed"] and r["record"] in shown}
+    )
     notices: list[Tellable] = [say("source_changed", implementation=name) for name in changed]
     records = [record for records in data.records_of_runs for record in records]
     if dirty := {data.number_of(r) for r in records if str(r["commit"]).endswith(DIRTY)}:
@@ -56,9 +60,6 @@ def render_environment(data: ReportData) -> Environment:
             notices.append(say("environment.dirty", count=len(dirty), runs=numbers))
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(say("environment.warned", count=warned, total=total))
-    shown = {
-        run["record"] for experiment in (*data.experiments, data.summary) for run in experiment.runs
-    }
     if of_claims := [run for run in data.runs if run["record"] not in shown]:
         protocols = ", ".join(sorted({run["protocol"] for run in of_claims}))
         notices.append(
