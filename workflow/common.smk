@@ -61,7 +61,11 @@ ORDERS = dict(PREPARED.orders)
 # the job that measures on it and one that starts up meanwhile and waits for its lock. What is measured
 # first has the highest priority, which is enough elsewhere, and on a CPU.
 RANKS = {name: rank for rank, name in enumerate(ORDERS)}
-CARDS = workflow.global_resources["gpu"].value if PREPARED.device == "cuda" and workflow.local_exec else 0
+CARDS = (
+    workflow.global_resources["gpu"].value
+    if PREPARED.device == "cuda" and workflow.local_exec
+    else 0
+)
 for card in range(CARDS):
     workflow.register_resource(f"card{card}", 2)
 
@@ -80,6 +84,7 @@ def gpu_resources(name="{record}.json", amount=1):
     """The resources of a job that measures on a GPU: where cards are known, so much of its own."""
     cards = {f"card{card}": on_card(name, card, amount) for card in range(CARDS)}
     return {"gpu": int(PREPARED.device == "cuda" and not cards), **cards}
+
 
 # Options of commands that only some calls give.
 MACHINE = f"--machine {shlex.quote(PREPARED.machine)}" if PREPARED.machine else ""

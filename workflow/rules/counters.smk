@@ -15,9 +15,9 @@ if PREPARED.orders:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1
         resources:
+            **gpu_resources("counters-{record}.json", amount=2),
             runtime=RUNTIME,
             mem_mb=MEMORY["measure"],
-            **gpu_resources("counters-{record}.json", amount=2),
         params:
             order=lambda wildcards: json.dumps(ORDERS[f"counters-{wildcards.record}.json"]),
             machine=MACHINE,

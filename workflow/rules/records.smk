@@ -19,9 +19,9 @@ if PREPARED.orders:
             CONDA
         threads: workflow.cores if PREPARED.device == "cpu" else 1
         resources:
+            **gpu_resources(),
             runtime=RUNTIME,
             mem_mb=MEMORY["measure"],
-            **gpu_resources(),
         params:
             order=lambda wildcards: json.dumps(ORDERS[f"{wildcards.record}.json"]),
             machine=MACHINE,
