@@ -61,11 +61,9 @@ ORDERS = dict(PREPARED.orders)
 # the job that measures on it and one that starts up meanwhile and waits for its lock. What is measured
 # first has the highest priority, which is enough elsewhere, and on a CPU.
 RANKS = {name: rank for rank, name in enumerate(ORDERS)}
-CARDS = (
-    workflow.global_resources["gpu"].value
-    if PREPARED.device == "cuda" and workflow.local_exec
-    else 0
-)
+GPUS = workflow.global_resources.get("gpu")
+ON_CARDS = PREPARED.device == "cuda" and workflow.local_exec
+CARDS = GPUS.value or 0 if GPUS and ON_CARDS else 0
 for card in range(CARDS):
     workflow.register_resource(f"card{card}", 2)
 
