@@ -1,6 +1,9 @@
 # config -> records: one job for each run. Where the records are recorded, nothing is measured.
 
 
+include: "../cards.smk"
+
+
 if PREPARED.orders:
 
     # On the CPU a run takes every core, so that no other job runs beside it. The first processes of
