@@ -98,7 +98,7 @@ def test_a_fork_has_the_jobs_arguments_folder_environment_and_output(
 
 
 def test_a_fork_runs_the_sources_as_they_are_now(start: Start) -> None:
-    for word in ("one", "two"):
+    for word in ("one", "another"):  # Python takes an edit of one second and size for none
         with start(f"print({word!r})") as job:
             assert job.communicate() == (f"{word}\n", "")
         assert job.returncode == 0
