@@ -246,6 +246,24 @@ def attention(q, k, v, out, stream=None):
 """
 
 
+def test_a_kernel_that_is_wrong_with_separate_inputs_alone_is_found(
+    tmp_path: Path, root: Path
+) -> None:
+    """The course gives packed inputs, but the times are measured with separate ones."""
+    (tmp_path / "mine.py").write_text(
+        KERNEL
+        + """
+INPUTS = ("separate", "packed")
+
+
+def separate_attention(q, k, v, causal):
+    return attention(torch.stack((q, k, v), 2), causal) * 1.01
+"""
+    )
+    checked = check(tmp_path, root, "mine.py", *shapes(10), "--dtype", "float32")
+    assert checked.returncode == 1 and "incorrect" in row(checked, 10)
+
+
 @pytest.mark.usefixtures("small_grid")
 def test_a_step_of_the_ladder_is_checked_by_its_name_and_by_its_file(
     capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -32,6 +32,8 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]
         yield "the protocol's settings were changed"
     if sources.get("implementation_digest") != now["implementation"]:
         yield f"the kernel of {before['run']['implementation']} was edited"
+    if sources.get("inputs") != now["inputs"]:
+        yield f"its inputs are {now['inputs']}"
     if sources.get("measuring_digest") != now["measuring"]:
         yield "the code that measures was changed"
     versions = sources["versions"]
@@ -64,8 +66,7 @@ def upgrade_notices(
             reasons["; ".join(_changes(before, now)) or "its identity is another one"] += 1
         except (OSError, ValueError, KeyError, TypeError):  # damaged: it is told of elsewhere
             continue
-    runs = {1: "1 process"}
     return [
-        f"{runs.get(count, f'{count} processes')} measured before, since {reason}"
+        f"{count} process{'es' if count > 1 else ''} measured before, since {reason}"
         for reason, count in reasons.most_common()
     ]
