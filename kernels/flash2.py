@@ -17,14 +17,14 @@ INPUTS = ("separate", "packed")
 PRELOADS = ("flash_attn",)
 
 try:
-    import flash_attn
-except ImportError:
-    flash_attn = None
+    from flash_attn import flash_attn_func, flash_attn_qkvpacked_func
+except ImportError:  # nor does flash-attn-4 alone have them, which shares the folder
+    flash_attn_func = None
 
 
 def provider(device: str) -> str:
     """Whose FlashAttention-2 `attention` calls on this kind of device (``cuda`` or ``cpu``)."""
-    if device == "cuda" and flash_attn is not None:
+    if device == "cuda" and flash_attn_func is not None:
         return f"flash-attn {importlib.metadata.version('flash-attn')}"
     place = "CUDA" if device == "cuda" else "CPU"
     return f"torch {torch.__version__} SDPBackend.FLASH_ATTENTION ({place})"
@@ -45,8 +45,8 @@ def separate_attention(
     Raises:
         RuntimeError: "No available kernel" for this dtype or head_dim; the reasons are warnings.
     """
-    if q.is_cuda and flash_attn is not None:
-        return flash_attn.flash_attn_func(q, k, v, causal=causal)  # (B, N, H, D)
+    if q.is_cuda and flash_attn_func is not None:
+        return flash_attn_func(q, k, v, causal=causal)  # (B, N, H, D)
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # each (B, H, N, D)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # (B, H, N, D)
@@ -55,6 +55,6 @@ def separate_attention(
 
 def attention(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
     """As `separate_attention`, from a packed qkv (B, N, 3, H, D) to (B, N, H, D)."""
-    if qkv.is_cuda and flash_attn is not None:
-        return flash_attn.flash_attn_qkvpacked_func(qkv, causal=causal)  # (B, N, H, D)
+    if qkv.is_cuda and flash_attn_func is not None:
+        return flash_attn_qkvpacked_func(qkv, causal=causal)  # (B, N, H, D)
     return separate_attention(*qkv.unbind(dim=2), causal)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -97,3 +99,10 @@ def test_what_flash2_does_not_support_is_said_with_the_librarys_reason() -> None
         pytest.raises(RuntimeError, match="No available kernel"),
     ):
         attention("Flash2")(qkv, False)
+
+
+def test_flash_attn_4_alone_is_no_flash_attn_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shares the folder, which is a package then, without the functions of the other."""
+    monkeypatch.setitem(sys.modules, "flash_attn", ModuleType("flash_attn"))
+    kernel = load_kernel(find_implementations()["Flash2"].path)
+    assert kernel.provider("cuda").startswith("torch ")
