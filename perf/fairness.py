@@ -1,0 +1,196 @@
+"""Each implementation timed by a script of its own at six shapes, beside what the records say.
+
+Nothing of FlashLab's measuring takes part: q, k and v are separate leaves (B, N, H, D), the packages
+are called by their own functions, and Triton's `do_bench` times both passes (median of --ms
+milliseconds of calls, each after a flush of the L2 cache). A dataset's records of the same run are
+printed beside it: the median over processes, and the ratio of the script's time to it.
+
+Usage, on a GPU: PYTHONPATH=workflow python perf/fairness.py [--part 0/2] [--ms 500] RECORDS... > times
+RECORDS are folders of records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.functional import scaled_dot_product_attention
+from triton.testing import do_bench
+
+from flashlab.benchmarks.implementations import KERNELS
+from flashlab.measuring.kernel import load_kernel
+
+Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+SHAPES = (
+    (16, 1024, 32, 64, False),
+    (16, 1024, 32, 64, True),
+    (16, 128, 32, 64, False),
+    (4, 4096, 32, 64, False),
+    (1, 16384, 32, 64, True),
+    (4, 4096, 32, 64, True),
+)
+"""(B, N, H, D, causal)."""
+
+
+def naive(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """The course's formula."""
+    B, N, H, D = q.shape
+    q = q.transpose(1, 2).reshape(B * H, N, D)
+    k = k.permute(0, 2, 3, 1).reshape(B * H, D, N)
+    scores = torch.empty(B * H, N, N, dtype=q.dtype, device=q.device)
+    scores = torch.baddbmm(scores, q, k, beta=0, alpha=D**-0.5).view(B, H, N, N)
+    if causal:
+        scores = scores + torch.triu(torch.full((N, N), -10000.0, device=q.device), 1).half()
+    return torch.einsum("bhts,bshd->bthd", torch.softmax(scores, dim=-1), v)
+
+
+def by_sdpa(backend: SDPBackend) -> Callable[..., torch.Tensor]:
+    """PyTorch's attention with one backend."""
+
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+        heads = (x.transpose(1, 2) for x in (q, k, v))
+        with sdpa_kernel(backend):
+            return scaled_dot_product_attention(*heads, is_causal=causal).transpose(1, 2)
+
+    return attention
+
+
+def by_flash2() -> Callable[..., torch.Tensor]:
+    """flash-attn 2's function."""
+    from flash_attn import flash_attn_func
+
+    return lambda q, k, v, causal: flash_attn_func(q, k, v, causal=causal)
+
+
+def by_flash4() -> Callable[..., torch.Tensor]:
+    """flash-attn-4's function."""
+    from flash_attn.cute import flash_attn_func
+
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+        found = flash_attn_func(q, k, v, causal=causal)
+        return found[0] if isinstance(found, tuple) else found
+
+    return attention
+
+
+def by_flex() -> Callable[..., torch.Tensor]:
+    """FlexAttention, compiled."""
+    torch._functorch.config.donated_buffer = False
+    compiled = torch.compile(flex_attention, dynamic=False)
+    masks: dict[int, object] = {}
+
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+        N = q.shape[1]
+        if causal and N not in masks:
+            masks[N] = create_block_mask(lambda b, h, t, s: t >= s, None, None, N, N, "cuda")
+        heads = (x.transpose(1, 2) for x in (q, k, v))
+        return compiled(*heads, block_mask=masks[N] if causal else None).transpose(1, 2)
+
+    return attention
+
+
+def by_flashlab() -> Callable[..., torch.Tensor]:
+    """This project's kernel."""
+    return load_kernel(KERNELS / "flash_lab.py").separate_attention
+
+
+MAKERS: dict[str, Callable[[], Callable[..., torch.Tensor]]] = {
+    "Pytorch": lambda: naive,
+    "Flash2": by_flash2,
+    "Flash4": by_flash4,
+    "SdpaCudnn": lambda: by_sdpa(SDPBackend.CUDNN_ATTENTION),
+    "SdpaEfficient": lambda: by_sdpa(SDPBackend.EFFICIENT_ATTENTION),
+    "SdpaMath": lambda: by_sdpa(SDPBackend.MATH),
+    "Flex": by_flex,
+    "FlashLab": by_flashlab,
+}
+"""Flash3 is apart: its operators have no gradient of their own."""
+
+
+def passes_by_autograd(
+    attention: Callable[..., torch.Tensor], inputs: Tensors, causal: bool
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """A forward pass as in training, and the backward pass of another."""
+    out = attention(*inputs, causal)
+    grad = torch.randn_like(out)
+    return (
+        lambda: attention(*inputs, causal),
+        lambda: torch.autograd.grad(out, inputs, grad, retain_graph=True),
+    )
+
+
+def passes_of_flash3(
+    inputs: Tensors, causal: bool
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """FlashAttention-3's two operators."""
+    load_kernel(KERNELS / "flash3.py")._load()
+    operators = torch.ops.flash_attn_3
+    q, k, v = (x.detach() for x in inputs)
+    scale = q.shape[-1] ** -0.5
+
+    def forward() -> tuple[torch.Tensor, ...]:
+        return operators.fwd(q, k, v, softmax_scale=scale, is_causal=causal, num_splits=1)
+
+    out, lse, *_ = forward()
+    grad = torch.randn_like(out)
+    found = [torch.empty_like(x) for x in (q, k, v)]
+    return forward, lambda: operators.bwd(
+        grad, q, k, v, out, lse, *found, softmax_scale=scale, is_causal=causal
+    )
+
+
+def recorded_times(folders: list[Path]) -> dict[tuple[object, ...], dict[str, list[float]]]:
+    """ms by implementation and shape, of each pass the medians of all processes by `sampled`."""
+    found: dict[tuple[object, ...], dict[str, list[float]]] = {}
+    for path in (path for folder in folders for path in sorted(folder.glob("*.json"))):
+        record = json.loads(path.read_text())["record"]
+        run = record["run"]
+        if record["status"] != "ok" or record["protocol"]["name"] != "sampled":
+            continue
+        D = run["emb_dim"] // run["num_heads"]
+        shape = (run["batch_size"], run["seq_len"], run["num_heads"], D, run["causal"])
+        for name in ("forward", "backward"):
+            passes = found.setdefault((run["implementation"], *shape), {})
+            passes.setdefault(name, []).append(record["metrics"][f"{name}_time"]["value"])
+    return found
+
+
+def main() -> None:
+    """Print a line for each shape, implementation and pass."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("records", nargs="*", type=Path)
+    parser.add_argument("--part", default="0/1", help="every n-th shape from the k-th: k/n")
+    parser.add_argument("--ms", type=int, default=500)
+    arguments = parser.parse_args()
+    part, parts = map(int, arguments.part.split("/"))
+    recorded = recorded_times(arguments.records)
+    ready = {name: make() for name, make in MAKERS.items()}
+    for B, N, H, D, causal in SHAPES[part::parts]:
+        inputs = tuple(
+            torch.randn(B, N, H, D, device="cuda", dtype=torch.half, requires_grad=True)
+            for _ in range(3)
+        )
+        for name in (*ready, "Flash3"):
+            if name == "Flash3":
+                calls = passes_of_flash3(inputs, causal)
+            else:
+                calls = passes_by_autograd(ready[name], inputs, causal)
+            for which, call in zip(("forward", "backward"), calls, strict=True):
+                took = do_bench(call, warmup=arguments.ms // 2, rep=arguments.ms, return_mode="median")
+                known = recorded.get((name, B, N, H, D, causal), {}).get(which)
+                ratio = f" {took / statistics.median(known):.3f}" if known else ""
+                mask = "causal" if causal else "full"
+                print(f"B{B} N{N} H{H} D{D} {mask} {name} {which} {took:.4f}{ratio}", flush=True)
+            del calls
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
