@@ -1,11 +1,11 @@
 """Each implementation timed by a script of its own at six shapes, beside what the records say.
 
-Nothing of FlashLab's measuring takes part: q, k and v are separate leaves (B, N, H, D), the packages
+Nothing of FlashLab's measuring takes part: q, k and v are separate leaves (B, N, H, D), packages
 are called by their own functions, and Triton's `do_bench` times both passes (median of --ms
-milliseconds of calls, each after a flush of the L2 cache). A dataset's records of the same run are
-printed beside it: the median over processes, and the ratio of the script's time to it.
+milliseconds of calls, each after a flush of the L2 cache). Beside a time stands its ratio to that
+of the records of the same run, the median over processes.
 
-Usage, on a GPU: PYTHONPATH=workflow python perf/fairness.py [--part 0/2] [--ms 500] RECORDS... > times
+Usage, on a GPU: PYTHONPATH=workflow python perf/fairness.py [--part 0/2] [--ms 500] RECORDS...
 RECORDS are folders of records.
 """
 
@@ -183,7 +183,9 @@ def main() -> None:
             else:
                 calls = passes_by_autograd(ready[name], inputs, causal)
             for which, call in zip(("forward", "backward"), calls, strict=True):
-                took = do_bench(call, warmup=arguments.ms // 2, rep=arguments.ms, return_mode="median")
+                took = do_bench(
+                    call, warmup=arguments.ms // 2, rep=arguments.ms, return_mode="median"
+                )
                 known = recorded.get((name, B, N, H, D, causal), {}).get(which)
                 ratio = f" {took / statistics.median(known):.3f}" if known else ""
                 mask = "causal" if causal else "full"

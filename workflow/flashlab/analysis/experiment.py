@@ -20,7 +20,7 @@ TABLES = ("runs", "metrics", "samples")
 RUN_COLUMNS = (
     *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
     *("power_limit_W", "inputs", "commit", "started", "ended", "gpu_uuid", "boot", "warnings"),
-    *("gate", "source_changed", "record", "sha256"),
+    *("gate", "kernels", "source_changed", "record", "sha256"),
 )
 METRIC_COLUMNS = (
     *("metric", "unit", "status", "processes", "samples", "stopped", "value", "low", "high"),
@@ -79,7 +79,7 @@ def parse_cell(column: str, cell: str, kinds: Mapping[str, type]) -> Any:
         return cell == "true"
     if column in NUMBERS:
         return float(cell)
-    if column in ("warnings", "gate"):
+    if column in ("warnings", "gate", "kernels"):
         return json.loads(cell)
     return cell
 
@@ -239,6 +239,13 @@ class Experiment:
     def is_of_problems(self) -> bool:
         """Whether the values of the sweep name whole problems, each of which stands by itself."""
         return self.parameter.stands_for is not None
+
+    @cached_property
+    def packed(self) -> dict[str, str]:
+        """Of each implementation with packed inputs the same one with separate ones."""
+        entries = self.plan["implementations"]
+        found = {entry["name"]: entry.get("packed_of") for entry in entries}
+        return {name: of for name, of in found.items() if of in self.implementations}
 
     @property
     def has_alternatives(self) -> bool:

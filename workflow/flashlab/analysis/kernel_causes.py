@@ -3,12 +3,10 @@
 In this order, the first that holds is the verdict:
 
 - ``none``: the time in kernels is not that of the timed pass (`CountedKernels.agrees`).
-- ``launch_bound``: no kernel runs for much of the time.
+- ``launch_bound``: no kernel runs for half of the time or more.
 - ``matrix_bound``, or ``unfused`` or ``memory_bound``: the matrix units, or DRAM against the
   measured copy bandwidth, are busy; the busier decides. It is unfused where several kernels move
   a multiple of the bytes that any implementation must move.
-- ``launch_bound``: neither is busy, and the kernels are so short that starting them counts.
-- ``occupancy``: neither is busy, in longer kernels, and few warps are resident to hide latency.
 - ``neither``: no rule holds, so neither is saturated.
 """
 
@@ -18,17 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from flashlab.analysis.counted_passes import EXCESS, IDLE, CountedPass, Limits
+from flashlab.analysis.counted_passes import EXCESS, CountedPass
 from flashlab.analysis.kinds.roofline import BOUND_SHARE
 
-BUSY = Limits(40.0, BOUND_SHARE)
-"""Percent of the time in which matrix units are active; of the copy bandwidth that DRAM reaches."""
-
-KERNEL_MICROSECONDS = Limits(20.0, 40.0)
-"""Mean duration of a long kernel; beside a short one its launch (some 5 µs) counts."""
-
-OCCUPANCY = Limits(20.0, 30.0)
-"""Percent of the warps that could be resident."""
+WAITING_PERCENT = 50.0
+"""From this share of the time on in which no kernel runs, a pass waits for launches."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +28,17 @@ class CountedKernels(CountedPass):
     """What was counted of one pass on a GPU, beside its time and what the device can copy."""
 
     COUNTERS = ("kernels", "busy_time", "dram_bytes")
-    SHARES: ClassVar[Mapping[str, str]] = {
-        "matrix": "matrix_activity",
-        "occupancy": "occupancy",
-    }
+    SHARES: ClassVar[Mapping[str, str]] = {"matrix": "matrix_activity"}
     LONGEST_GAP_MS = 0.2
     MESSAGES: ClassVar[Mapping[str, str]] = {
         "launch_bound": "cause.launch_bound",
         "matrix_bound": "cause.matrix_bound",
         "memory_bound": "cause.memory_bound",
         "unfused": "cause.unfused",
-        "occupancy": "cause.occupancy",
         "neither": "cause.neither",
     }
 
     matrix: float
-    occupancy: float
     copy_bytes_per_ms: float
 
     @property
@@ -69,22 +56,15 @@ class CountedKernels(CountedPass):
         """The cause; ``none`` where no rule holds clearly."""
         if not self.agrees:
             return "none"
-        if IDLE.holds(self.idle):
+        if self.idle >= WAITING_PERCENT:
             return "launch_bound"
         busier = max(self.matrix, self.memory)
-        if BUSY.holds(busier):
-            if busier == self.matrix:
-                return "matrix_bound"
-            unfused = self.parts > 1 and EXCESS.holds(self.excess)
-            return "unfused" if unfused else "memory_bound"
-        if BUSY.holds(busier) is None:
+        if busier < BOUND_SHARE:
             return "neither"
-        long = KERNEL_MICROSECONDS.holds(self.kernel_us)
-        if long is False:
-            return "launch_bound"
-        if long and OCCUPANCY.holds(self.occupancy) is False:
-            return "occupancy"
-        return "neither"
+        if busier == self.matrix:
+            return "matrix_bound"
+        unfused = self.parts > 1 and EXCESS.holds(self.excess)
+        return "unfused" if unfused else "memory_bound"
 
     @property
     def shares(self) -> Mapping[str, float]:
@@ -93,7 +73,6 @@ class CountedKernels(CountedPass):
             "matrix": self.matrix,
             "copy": self.memory,
             "idle": self.idle,
-            "occupancy": self.occupancy,
         }
 
     @property

@@ -8,8 +8,8 @@ operations.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flashlab.analysis.estimates import Estimates
@@ -49,6 +49,11 @@ class Setting:
     def estimate(self, estimates: Estimates, implementation: str, metric: Metric) -> Estimate:
         """A metric of an implementation, which must have numbers here."""
         return estimates.of_metric(*self.runs[implementation], metric.name)
+
+    def without(self, implementations: Collection[str]) -> Setting:
+        """The setting without the runs of some implementations."""
+        kept = {name: run for name, run in self.runs.items() if name not in implementations}
+        return replace(self, runs=kept)
 
 
 def distinct_runs(experiments: Iterable[Experiment]) -> list[tuple[Experiment, Row]]:

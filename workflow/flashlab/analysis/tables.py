@@ -35,6 +35,7 @@ from flashlab.analysis.experiment import (
     run_keys,
     status_of,
 )
+from flashlab.analysis.launched import kernels_cell
 from flashlab.analysis.replication import geometric_mean, interval_of
 from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -47,6 +48,9 @@ from flashlab.statistics import estimate_median, function_estimate, median_inter
 
 STATED = ("device_name", "provider", "driver", "gpu_uuid", "boot")
 """What the run table takes from a record's environment as it is."""
+
+GATED = ("errors", "plain_errors", "tolerance")
+"""What it takes of what the correctness gate compared."""
 
 
 @dataclass(frozen=True)
@@ -237,18 +241,17 @@ def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> di
     }
 
 
-def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list[dict[str, Any]]:
-    """A row for each counter; none if they are of another device, provider or form of the inputs.
-
-    They tell of a run only where the same code ran on the same device.
-    """
-    of_other = any(
-        counted.environment.get(key) != record.environment.get(key)
+def _tells_of(counted: Record, record: Record) -> bool:
+    """Whether counters are of a run's device, provider and form of the inputs."""
+    return counted.sources.get("inputs") == record.sources.get("inputs") and all(
+        counted.environment.get(key) == record.environment.get(key)
         for key in ("device_name", "provider")
     )
-    if counted.status == "ok" and (
-        of_other or counted.sources.get("inputs") != record.sources.get("inputs")
-    ):
+
+
+def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list[dict[str, Any]]:
+    """A row for each counter; none where they were read, of something else (`_tells_of`)."""
+    if counted.status == "ok" and not _tells_of(counted, record):
         return []
     return [
         {
@@ -288,16 +291,24 @@ def _commit_of(environment: Mapping[str, Any]) -> str | None:
 
 
 def _gate_cell(gate: Mapping[str, Any] | None) -> str | None:
-    """The errors that the correctness gate found and its tolerance; None where it did not run."""
+    """The errors that the correctness gate found (`GATED`); None where it did not run."""
     if not gate:
         return None
-    return canonical({"errors": gate["errors"], "tolerance": gate["tolerance"]})
+    return canonical({key: gate[key] for key in GATED if key in gate})
+
+
+def _kernels_cell(record: Record, counted: Record | None) -> str | None:
+    """The kernels that were counted of a run (`flashlab.analysis.launched`)."""
+    if counted is None or not counted.details or not _tells_of(counted, record):
+        return None
+    found = kernels_cell(counted.details)
+    return canonical(found) if found else None
 
 
 def _run_row(
-    record: Record, benchmark: Benchmark, path: Path, sha256: str, source: Mapping[str, str]
+    file: _File, benchmark: Benchmark, source: Mapping[str, str], counted: Record | None
 ) -> dict[str, Any]:
-    environment = record.environment
+    record, environment = file.record, file.record.environment
     return {
         **record.run.to_json(),
         **benchmark.all_parameters(record.run),
@@ -314,9 +325,10 @@ def _run_row(
         "ended": record.ended,
         "warnings": canonical(record.warnings) if record.warnings else "",
         "gate": _gate_cell(record.gate),
+        "kernels": _kernels_cell(record, counted),
         "source_changed": _is_source_changed(record.sources, source),
-        "record": path.as_posix(),
-        "sha256": sha256,
+        "record": file.path.as_posix(),
+        "sha256": file.sha256,
     }
 
 
@@ -371,13 +383,14 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
     recorded = {metric.name for metric in benchmark.measured}
     for each in measured:
         source = plan["sources"][each.run.implementation]
+        first = next(file for file in each.files if file.record.status == each.status)
         tables.runs.extend(
-            _run_row(file.record, benchmark, file.path, file.sha256, source) for file in each.files
+            _run_row(file, benchmark, source, each.counted if file is first else None)
+            for file in each.files
         )
         tables.metrics.extend(_metric_row(benchmark, metric, each) for metric in benchmark.metrics)
         if each.counted:
-            first = next(f.record for f in each.files if f.record.status == each.status)
-            tables.metrics.extend(_counter_rows(first, each.counted, benchmark))
+            tables.metrics.extend(_counter_rows(first.record, each.counted, benchmark))
         records = [file.record for file in each.files]
         for record in records:
             for name, metric in record.metrics.items():

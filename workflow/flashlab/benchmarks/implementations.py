@@ -50,7 +50,7 @@ class Implementation:
     but for ``LABEL_CPU``, which came after the recorded datasets that know nothing else of it.
 
     `inputs` are the forms in which an attention kernel takes q, k and v without a copy; empty for
-    another benchmark's.
+    another benchmark's. `packed_of` names the one that this is with packed inputs (`packed_twin`).
     """
 
     name: str
@@ -64,6 +64,7 @@ class Implementation:
     previous: str | None = None
     idea: dict[str, str] | None = None
     inputs: tuple[str, ...] = ()
+    packed_of: str | None = None
 
     def label_on(self, device: str) -> dict[str, str]:
         """What it is called in the report of a kind of device (``cuda`` or ``cpu``)."""
@@ -94,6 +95,7 @@ class Implementation:
             label=labels[0],
             cpu_label=labels[1],
             inputs=(PACKED,),
+            packed_of=self.name,
         )
 
 

@@ -452,8 +452,10 @@ def style_numbers(names: Iterable[str]) -> dict[str, int]:
     return {name: fixed[name] if name in fixed else next(free) for name in names}
 
 
-def _step(implementation: Implementation) -> dict[str, Any]:
-    """What an implementation goes beyond, and by what; empty for one that is no such step."""
+def _relation(implementation: Implementation) -> dict[str, Any]:
+    """What an implementation goes beyond, and by what, or is with packed inputs; else empty."""
+    if implementation.packed_of is not None:
+        return {"packed_of": implementation.packed_of}
     if implementation.idea is None:
         return {}
     return {"previous": implementation.previous, "idea": implementation.idea}
@@ -495,7 +497,7 @@ def experiment_document(
                 "name": name,
                 "style": numbers[name],
                 "label": implementations[name].label_on(device),
-                **_step(implementations[name]),
+                **_relation(implementations[name]),
             }
             for name in names
         ],

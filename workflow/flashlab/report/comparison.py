@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from flashlab.analysis.experiment import chosen_metrics
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.choice import ends_of_stretch
@@ -10,8 +13,9 @@ from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table, table_of
 from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
+from flashlab.report.kernels import render_kernels
 from flashlab.report.statements import FindingRenderer
-from flashlab.telling.values import Label, Tellable, heading, say
+from flashlab.telling.values import Label, Tellable, heading, in_turn, say
 
 BOUNDS = ("compute_bound", "memory_bound", "neither", "model_error")
 CEILINGS = ("matrix_percent", "copy_percent")
@@ -22,8 +26,21 @@ ROOFLINE_COLUMNS = (
 )
 
 
+def _error_cell(data: ReportData, runs: Sequence[Mapping[str, Any]], compared: str) -> Cell:
+    """The largest error of runs that passed, and that of the plain formula there."""
+    known = [run["gate"] for run in runs if run["status"] == "ok" and run["gate"]]
+    gates = [gate for gate in known if gate["errors"].get(compared) is not None]
+    if not gates:
+        return Cell("–")
+    worst = max(gates, key=lambda gate: gate["errors"][compared])
+    plain = worst.get("plain_errors", {}).get(compared)
+    told = f"{worst['errors'][compared]:.1e}".replace("e-0", "e-")
+    return Cell(told, f"({plain:.1e})".replace("e-0", "e-") if plain else "")
+
+
 def _table(data: ReportData) -> Table:
-    """Each implementation: its name and label, what ran it, its runs and how they went."""
+    """Each implementation: its label, what ran it, its runs, how they went, and its errors."""
+    gated = data.benchmark.gated
     rows = []
     for name, entry in data.implementations.items():
         mine = [run for run in data.runs if run["implementation"] == name]
@@ -33,13 +50,19 @@ def _table(data: ReportData) -> Table:
             Cell(name),
             Label(entry["label"]),
             Cell(", ".join(providers) or "–"),
-            Cell(str(len(mine))),
-            Cell(str(good)),
+            Cell(f"{good} / {len(mine)}"),
+            *(_error_cell(data, mine, compared) for compared in gated),
         ]
         rows.append(Row(cells, implementation=name))
-    keys = ("column.implementation", "column.label", "column.provider")
-    counted = ("column.runs", "column.runs_ok")
-    return Table([*map(say, (*keys, *counted))], rows, numeric=range(3, 5))
+    keys = ("column.implementation", "column.label", "column.provider", "column.runs_ok")
+    columns = [
+        *map(say, keys),
+        *(say("column.error", compared=heading(each)) for each in gated.values()),
+    ]
+    told = [say("caption.implementations")]
+    if any(run["gate"] and "plain_errors" in run["gate"] for run in data.runs):
+        told.append(say("caption.implementations.plain"))
+    return Table(columns, rows, numeric=range(3, len(columns)), caption=in_turn(told))
 
 
 # Which to choose
@@ -186,6 +209,7 @@ def render_implementations(data: ReportData, renderer: FindingRenderer) -> Imple
     rooflines = [id for id in figures if id.startswith("roofline")]
     return Implementations(
         table=_table(data),
+        kernels=render_kernels(data),
         choices=_choices(data),
         rooflines=[figures.pop(id) for id in rooflines],
         statements=renderer.render(_told(data), titled=True),

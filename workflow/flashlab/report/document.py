@@ -236,6 +236,7 @@ class Implementations:
     """All implementations side by side, under the roofline, and overtaking one another."""
 
     table: Table
+    kernels: Table | None
     choices: Table | None
     rooflines: Sequence[FigureEntry]
     statements: Statements

@@ -29,7 +29,7 @@ VERDICTS = by_code(
     *("verdict.level", "verdict.reached", "verdict.rising", "verdict.uneven", "verdict.falls"),
     *("verdict.rises", "verdict.helps", "verdict.hurts", "verdict.no_difference"),
     *("verdict.compute_bound", "verdict.memory_bound", "verdict.neither", "verdict.model_error"),
-    *("verdict.launch_bound", "verdict.matrix_bound", "verdict.unfused", "verdict.occupancy"),
+    *("verdict.launch_bound", "verdict.matrix_bound", "verdict.unfused"),
     *("verdict.elementwise", "verdict.products", "verdict.fused", "verdict.wrong"),
     *("verdict.within", "verdict.differs", "verdict.agrees", "verdict.unstated", "verdict.single"),
     *("verdict.repeated", "verdict.varied", "verdict.unknown", "verdict.one", "verdict.several"),

@@ -19,7 +19,7 @@ from flashlab.telling.values import Listed, Measured, Range, Short, Tellable, pe
 
 KERNEL_CAUSES = by_code(
     *("conclusion.cause.unfused", "conclusion.cause.memory_bound", "conclusion.cause.matrix_bound"),
-    *("conclusion.cause.neither", "conclusion.cause.launch_bound", "conclusion.cause.occupancy"),
+    *("conclusion.cause.neither", "conclusion.cause.launch_bound"),
 )
 """Verdicts of a cause that explain a time on a GPU, the most telling first."""
 
@@ -69,7 +69,6 @@ def tell_cause(known: Known, experiments: Sequence[Experiment], name: str) -> It
         cause_excess=Short(excess),
         cause_copy=share("copy"),
         cause_matrix=share("matrix"),
-        cause_occupancy=share("occupancy"),
     )
 
 

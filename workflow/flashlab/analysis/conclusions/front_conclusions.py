@@ -261,7 +261,7 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
             exact_symbol=symbol,
             exact_at=at,
             exact_metric=MetricName(metric.name),
-            exact_times=round(theirs / mine),
+            exact_times=Short(theirs / mine),
             exact_name=other["implementation"],
         ),
         tell(

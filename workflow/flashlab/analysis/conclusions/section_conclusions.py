@@ -7,6 +7,7 @@ on what was compared:
 
 - one implementation: how its decisive metric changes along the sweep;
 - a variant switched on and off: whom it helps;
+- packed inputs beside separate ones: whom that makes faster or slower;
 - two implementations: how many times as good as the baseline the other one is, and the trend;
 - more: who is the best where.
 """
@@ -139,6 +140,8 @@ def _conclude(known: Known, group: Sequence[Experiment]) -> Conclusion:
         return _build(known, "steps", section_steps(known, group[0]))
     if len(group) == 1 and any(p.kind is bool for p in group[0].varying_variants):
         return _conclude_variant(known, group[0], able)
+    if group[0].packed:
+        return _conclude_packed(known, group[0])
     if len(names) == 2 and len(group) == 1 and group[0].baseline in names:
         return _conclude_pair(known, group[0])
     return _conclude_choice(known, group, names)
@@ -282,6 +285,57 @@ def _conclude_pair(known: Known, experiment: Experiment) -> Conclusion:
         told += tell_checks(known, [experiment], experiment.implementations)
     subject = {"implementation": other, "baseline": experiment.baseline, "variant": dict(variant)}
     return _build(known, verdict, told, subject, choice.reasons)
+
+
+# Packed inputs
+
+PACKED_OUTCOMES = {
+    "better": "conclusion.packed.better",
+    "worse": "conclusion.packed.worse",
+    "equivalent": "conclusion.packed.equivalent",
+    "mixed": "conclusion.packed.mixed",
+    "inconclusive": "conclusion.packed.inconclusive",
+}
+"""What packed inputs do to an implementation, by the verdict on the decisive metric."""
+
+
+def _conclude_packed(known: Known, experiment: Experiment) -> Conclusion:
+    """Whom packed inputs make faster or slower than separate ones, and by how much in each pass."""
+    assert known.decisive is not None
+    groups: dict[str, list[str]] = {}
+    sources, effects = [], []
+    for name, other in experiment.packed.items():
+        found = {
+            str(finding.metric): finding
+            for finding in known.across(
+                [experiment], "comparison", implementation=name, baseline=other
+            )
+        }
+        whole = found[known.decisive.name]
+        decided = {each["verdict"] for each in whole.estimates} & {"above", "below"}
+        verdict = whole.verdict if decided or whole.verdict == "equivalent" else "inconclusive"
+        groups.setdefault(verdict, []).append(other)
+        sources.append(whole)
+        parts = [
+            _part(metric, found[metric.name].facts)
+            for metric in known.parts
+            if found[metric.name].facts["count"]
+        ]
+        if parts:
+            effects.append(say("conclusion.each.effect", name=other, parts=Listed(parts)))
+    outcomes = [
+        say(key, names=Listed(groups[verdict]))
+        for verdict, key in PACKED_OUTCOMES.items()
+        if verdict in groups
+    ]
+    told = [
+        tell("conclusion.packed", sources=sources, outcomes=Listed(outcomes, "clause.separator"))
+    ]
+    if effects:
+        told.append(tell("conclusion.variant.effects", effects=clauses(effects)))
+    told += tell_checks(known, [experiment], experiment.implementations)
+    verdict = next(iter(groups)) if len(groups) == 1 else "mixed"
+    return _build(known, verdict, told)
 
 
 # A variant

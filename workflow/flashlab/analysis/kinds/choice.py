@@ -151,9 +151,10 @@ def _statements(
 
 def choices(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """Who is best along a sweep, in each variant and by each metric."""
-    if len(experiment.implementations) < 2:
+    names = sorted(set(experiment.implementations) - experiment.packed.keys())
+    if len(names) < 2:
         return
-    names, metrics = sorted(experiment.implementations), chosen_metrics(experiment.benchmark)
+    metrics = chosen_metrics(experiment.benchmark)
     for variant, metric in itertools.product(experiment.variants, metrics):
         series = [Series(experiment, name, variant, metric) for name in names]
         along = {one.implementation: given.estimates.along(one) for one in series}
@@ -240,7 +241,10 @@ def _wrong_choice(benchmark: Benchmark, places: Places) -> dict[str, Any]:
 def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]:
     """Who is best over all distinct settings, and what the wrong choice costs: one finding."""
     benchmark, metrics = experiments[0].benchmark, chosen_metrics(experiments[0].benchmark)
-    chosen = [setting for setting in settings_of(experiments) if len(setting.runs) > 1]
+    # Who has its inputs packed is no further choice, beside the same with separate ones.
+    packed = {name for experiment in experiments for name in experiment.packed}
+    every = [setting.without(packed) for setting in settings_of(experiments)]
+    chosen = [setting for setting in every if len(setting.runs) > 1]
     if not chosen or not metrics:
         return
     places: dict[str, dict[tuple[Any, ...], Choice]] = {metric.name: {} for metric in metrics}

@@ -1,0 +1,98 @@
+"""The kernels that a pass launches, as Nsight Compute saw them: each one's class and share.
+
+`kernels_cell` makes of a counters' record what the run table keeps; `read_kernels` reads it back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+ATTENTION, PRODUCT, SOFTMAX, COPY, REDUCTION, ELEMENTWISE = CLASSES = (
+    *("attention", "product", "softmax", "copy", "reduction", "elementwise"),
+)
+"""Attention in one kernel or a part of it, matrix products, softmax, copies (packing, another
+number format, fills), reductions, and element-wise operations, masks among them."""
+
+_CLASSES = (
+    (SOFTMAX, re.compile(r"softmax")),
+    (COPY, re.compile(r"copy|CatArray|FillFunctor|[Mm]emcpy|[Mm]emset|triton_poi_\w*zeros")),
+    (REDUCTION, re.compile(r"reduce_kernel|\breduce\b")),
+    (ELEMENTWISE, re.compile(r"elementwise|triu|tril|index_|triton_poi_")),
+    (PRODUCT, re.compile(r"gemm|gemv|nvjet|splitK", re.IGNORECASE)),
+)
+"""The first that a kernel's name matches; any other kernel of an implementation is attention."""
+
+_TEMPLATE = re.compile(r"^(?:void )?([^<(]*(?:<unnamed>::)?[^<(]*)")
+
+COUNTERS = ("busy_time", "dram_bytes", "matrix_activity", "compute_share", "memory_share")
+
+
+@dataclass(frozen=True)
+class Launched:
+    """Kernels of one class in a pass, or one kernel.
+
+    `milliseconds` and `bytes` are sums; `tensor` is how much of the time Tensor Cores are active,
+    `compute` and `memory` how near the busiest unit of the SMs and of the memory system (caches and
+    DRAM) is to its peak, in percent, each weighted by time.
+    """
+
+    kind: str
+    count: int
+    milliseconds: float
+    bytes: float
+    tensor: float
+    compute: float
+    memory: float
+
+
+def class_of(name: str) -> str:
+    """The class of a kernel, by its name with all template arguments."""
+    return next((kind for kind, pattern in _CLASSES if pattern.search(name)), ATTENTION)
+
+
+def short_name(name: str) -> str:
+    """A kernel's name without arguments."""
+    found = _TEMPLATE.match(name)
+    return (found[1].strip() if found else "") or name
+
+
+def kernels_cell(details: Mapping[str, Any]) -> dict[str, list[list[Any]]] | None:
+    """By pass the kernels in order: name, class, and `COUNTERS`; None where one lacks any."""
+    passes = details.get("kernels", {})
+    if not passes or any(
+        name not in kernel for each in passes.values() for kernel in each for name in COUNTERS
+    ):
+        return None
+    return {
+        metric: [
+            [short_name(kernel["name"]), class_of(kernel["name"]), *map(kernel.get, COUNTERS)]
+            for kernel in kernels
+        ]
+        for metric, kernels in passes.items()
+    }
+
+
+def read_kernels(cell: Mapping[str, Sequence[Sequence[Any]]], metric: str) -> list[Launched]:
+    """The kernels of the pass that a metric times, in order of launch."""
+    return [Launched(kind, 1, *counted) for _, kind, *counted in cell[metric]]
+
+
+def by_class(kernels: Sequence[Launched]) -> list[Launched]:
+    """The kernels of each class together, the class that takes longest first."""
+    found = []
+    for kind in CLASSES:
+        mine = [kernel for kernel in kernels if kernel.kind == kind]
+        times = [kernel.milliseconds for kernel in mine]
+        if not any(times):
+            continue
+        shares = (
+            fmean([getattr(kernel, share) for kernel in mine], times)
+            for share in ("tensor", "compute", "memory")
+        )
+        moved = sum(kernel.bytes for kernel in mine)
+        found.append(Launched(kind, len(mine), sum(times), moved, *shares))
+    return sorted(found, key=lambda kernel: -kernel.milliseconds)

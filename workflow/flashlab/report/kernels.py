@@ -1,0 +1,89 @@
+"""The kernels that each implementation launches at the headline's shape, by class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flashlab.analysis.launched import Launched, by_class, read_kernels
+from flashlab.benchmarks.model import Metric
+from flashlab.report.data import ReportData
+from flashlab.report.document import Cell, Row, Table
+from flashlab.telling.codes import by_code
+from flashlab.telling.values import Listed, Tellable, heading, say, settings
+
+LIMIT_PERCENT = 80.0
+"""From here on a unit limits the kernels that it serves."""
+
+CLASS_LABELS = by_code(
+    *("kernel.attention", "kernel.product", "kernel.softmax", "kernel.copy", "kernel.reduction"),
+    "kernel.elementwise",
+)
+
+OF_A_PASS = (
+    *("column.launched", "column.time_share", "column.least"),
+    *("column.tensor", "column.compute", "column.memory"),
+)
+
+RunRow = Mapping[str, Any]
+
+
+def _runs(data: ReportData) -> list[RunRow]:
+    """The runs at the headline's shape whose kernels were counted."""
+    names = [*(p.name for p in data.benchmark.given), "dtype", "device"]
+    shape = [data.summary.runs[0][name] for name in names]
+    return [run for run in data.runs if run["kernels"] and [run[name] for name in names] == shape]
+
+
+def _cells(data: ReportData, run: RunRow, metric: Metric, kind: str) -> list[Cell | Tellable]:
+    """What the kernels of a class do in a pass; empty cells where it has none."""
+    assert metric.work is not None
+    kernels = read_kernels(run["kernels"], metric.name)
+    found = {launched.kind: launched for launched in by_class(kernels)}.get(kind)
+    if found is None:
+        return [Cell("")] * len(OF_A_PASS)
+    total = sum(kernel.milliseconds for kernel in kernels)
+    least = metric.work.compulsory_bytes(run, run["dtype"])
+    return [
+        Cell(str(found.count)),
+        Cell(f"{100 * found.milliseconds / total:.0f}"),
+        Cell(f"{found.bytes / least:.1f}"),
+        Cell(f"{found.tensor:.0f}"),
+        *(
+            Cell(f"{share:.0f}", strong=share >= LIMIT_PERCENT)
+            for share in (found.compute, found.memory)
+        ),
+    ]
+
+
+def render_kernels(data: ReportData) -> Table | None:
+    """A row for each implementation and class of kernel; None where none were counted."""
+    metrics = [metric for metric in data.benchmark.measured if metric.work]
+    rows: list[Row] = []
+    runs = _runs(data)
+    for run in sorted(runs, key=lambda run: [*data.implementations].index(run["implementation"])):
+        name = run["implementation"]
+        both: list[Launched] = []
+        for metric in metrics:
+            both += read_kernels(run["kernels"], metric.name)
+        for position, launched in enumerate(by_class(both)):
+            cells: list[Cell | Tellable] = [
+                Cell("" if position else name),
+                say(CLASS_LABELS[launched.kind]),
+            ]
+            for metric in metrics:
+                cells += _cells(data, run, metric, launched.kind)
+            rows.append(Row(cells, implementation=name, first=not position))
+    if not rows:
+        return None
+    shape = settings(data.benchmark, {p.name: runs[0][p.name] for p in data.benchmark.given})
+    groups: list[tuple[Tellable, int]] = [("", 2)]
+    groups += [(heading(metric.labels), len(OF_A_PASS)) for metric in metrics]
+    keys = ("column.implementation", "column.kernels", *OF_A_PASS * len(metrics))
+    return Table(
+        [*map(say, keys)],
+        rows,
+        numeric=range(2, len(keys)),
+        caption=say("caption.kernels", shape=Listed(shape)),
+        groups=groups,
+    )
