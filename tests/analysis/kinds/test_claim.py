@@ -136,6 +136,35 @@ def test_a_claim_of_growth_is_ambiguous_where_amounts_and_factors_disagree(
     assert "By increments: " in told(found) and "By factors: " in told(found)
 
 
+MASKED = {
+    "metrics": ["forward_rate"],
+    "terms": [{"implementation": "Flash2", "causal": causal} for causal in (True, False)],
+    "at": [{**{k: v for k, v in AT.items() if k != "causal"}, "seq_len": [128, 256]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("gain", "verdict", "factors"),
+    [
+        (1.5, "ambiguous", (0.75, 1.5)),
+        (0.8, "confirmed", (0.4, 0.8)),
+        (3, "contradicted", (1.5, 3)),
+    ],
+)
+def test_a_rate_that_is_lower_by_the_halved_count_alone_is_ambiguous(
+    experiment: Plant, gain: float, verdict: str, factors: tuple[float, float]
+) -> None:
+    masked = [time / gain for time in (1, 2)]
+    planted = experiment({"Flash2": (1, 2), ("Flash2", True): masked}, "causal", **ON_CUDA)
+    ways = ["times", "whole_work"]
+    found = checked(planted, test=asking(MASKED, 0, 0.949, compare=ways))
+    assert found.verdict == verdict
+    assert [e["compare"] for e in found.estimates] == ["times", "times", *["whole_work"] * 2]
+    estimates = [estimate["estimate"] for estimate in found.estimates]
+    assert estimates == pytest.approx([factors[0]] * 2 + [factors[1]] * 2, rel=0.05)
+    assert "Work counted half: " in told(found) and "Work counted whole: " in told(found)
+
+
 # Records by the document's own protocol
 
 

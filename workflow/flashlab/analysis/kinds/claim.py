@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import (
     EVIDENCE_DIGITS,
     SIGNIFICANT_DIGITS,
+    Ratio,
     function_of,
     ratio,
     rounded,
@@ -71,6 +72,7 @@ DECIDED = ("confirmed", "contradicted")
 FORMULAS = {
     (1, "times"): "{}",
     (2, "times"): "{} ÷ {}",
+    (2, "whole_work"): "{} ÷ {}",
     (4, "times"): "({} ÷ {}) ÷ ({} ÷ {})",
     (4, "amounts"): "({} − {}) ÷ ({} − {})",
 }
@@ -81,6 +83,9 @@ WAYS = by_code(
     *("claim.reading.lab5", "claim.reading.training"),
 )
 """What sets a reading apart: how it compares, and the protocol of the records."""
+
+COUNTS = {"times": "claim.reading.halved_work", "whole_work": "claim.reading.whole_work"}
+"""The same where two rates are compared with the operations counted in two ways."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,8 @@ class _Dataset:
 class Reading:
     """One way to read a claim: how its terms are compared, and by records of which protocol.
 
-    `compare` is ``times`` (a / b over c / d) or ``amounts`` (a − b over c − d).
+    `compare` is ``times`` (a / b over c / d), ``amounts`` (a − b over c − d), or of two rates
+    ``whole_work`` (a / b, with as many operations counted of a as of b).
     """
 
     compare: str
@@ -230,6 +236,8 @@ def _compare(
         found = function_of(0, _amounts if amounts else _times, values)
     else:
         found = ratio(0, values[0], values[1])
+    if reading.compare == "whole_work":
+        found = _of_whole_work(dataset.benchmark, metric, runs, found)
     low, high = found.low, found.high
     if dataset.is_exact(metric):
         low = high = found.ratio
@@ -240,6 +248,17 @@ def _compare(
     else:
         holds = leans = _judged(low, high, wanted, digits)
     return _Comparison(metric, runs, reading, found.samples, found.ratio, low, high, holds, leans)
+
+
+def _of_whole_work(benchmark: Benchmark, rate: str, runs: tuple[Run, ...], found: Ratio) -> Ratio:
+    """The ratio of two rates as if the first run had the operations of the second."""
+    derived = benchmark.metric(rate).derived
+    work = benchmark.metric(derived.of[0]).work if derived else None
+    assert work is not None  # a rate is that of a timed pass
+    mine, whole = (work.operations(run) for run in runs)
+    factor = whole / mine
+    low, high = (None if end is None else end * factor for end in (found.low, found.high))
+    return replace(found, ratio=found.ratio * factor, low=low, high=high)
 
 
 def _given(keys: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -418,11 +437,13 @@ def _readings_to_show(
     return first
 
 
-def _how(reading: Reading, terms: int, protocols: Collection[str]) -> list[Tellable]:
-    """What sets a reading apart: how rises are compared, and the protocol of the records."""
+def _how(test: Mapping[str, Any], reading: Reading, protocols: Collection[str]) -> list[Tellable]:
+    """What sets a reading apart: how terms are compared, and the protocol of the records."""
     told: list[Tellable] = []
-    if terms == 4:
+    if len(test["terms"]) == 4:
         told.append(say(WAYS[reading.compare]))
+    elif len(_ways_to_compare(test)) > 1:
+        told.append(say(COUNTS[reading.compare]))
     if set(protocols) != {SAMPLED}:
         told.append(say(WAYS[reading.protocol]))
     return told
@@ -447,7 +468,7 @@ def _told_readings(
 
     whole, short = [], []
     for reading, found in shown:
-        how = _how(reading, terms, protocols)
+        how = _how(claim["test"], reading, protocols)
         told = _by_metric(found, benchmark, figure, "claim.place.separator")
         brief = _by_metric(found, benchmark, in_short, "list.separator")
         whole.append(Heading(say("claim.reading", how=Listed(how), figure=told)) if how else told)
