@@ -115,7 +115,8 @@ def _across(
     emphasised = list(dict.fromkeys(itertools.chain(*named)))
     dtypes = {row["dtype"] for experiment in swept for row in experiment.runs}
     product = ceilings.matrix.get(dtypes.pop()) if ceilings and len(dtypes) == 1 else None
-    if swept and (summary := draw_summary(swept, emphasised, product, languages)):
+    alone = [experiment for experiment in swept if not experiment.packed]
+    if alone and (summary := draw_summary(alone, emphasised, product, languages)):
         yield "summary", summary
     compared = compare(experiments, findings)
     if ladder := next((experiment for experiment in swept if experiment.steps), None):

@@ -139,7 +139,7 @@ def _facts(data: ReportData) -> list[Tellable]:
         ", ".join(devices) if devices else say("device.unknown"),
         *_power_limit(data),
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
-        say("front.compared", implementations=len(data.implementations), settings=len(compared)),
+        say("front.compared", implementations=len(_distinct(data)), settings=len(compared)),
         Range(days[0], days[-1]),
         _origin(data),
     ]
@@ -159,10 +159,16 @@ def _origin(data: ReportData) -> Tellable:
     return say("dataset.local") if name == "local" else f"data/{name}"
 
 
+def _distinct(data: ReportData) -> Mapping[str, Mapping[str, Any]]:
+    """The implementations, each once: not again with packed inputs."""
+    every = data.implementations
+    return {name: entry for name, entry in every.items() if entry.get("packed_of") not in every}
+
+
 def _names(data: ReportData) -> Tellable:
     """What each implementation is, where its name does not say it."""
     named = []
-    for name, entry in data.implementations.items():
+    for name, entry in _distinct(data).items():
         label: Tellable = Label(entry["label"])
         if name == data.baseline:  # what every ratio is relative to
             label = say("baseline", name, label=label)
