@@ -300,17 +300,22 @@ def _limit(known: Known) -> Iterator[Finding]:
     name, metric = best.subject["implementation"], known.benchmark.metric(str(best.metric))
     at = max(best.estimates, key=lambda each: float(each["matrix_percent"]["estimate"]))["value"]
     ceiling, vendor = best.facts["ceiling"], best.facts["vendor"]
+    sustained = best.facts["sustained"]
     share = float(best.facts["matrix_high"]) / 100
     named = {"limit_name": name, "limit_percent": percent(share)}
     told = [tell("conclusion.front.limit", sources=[best], **named)]
     if vendor:
         told.append(
             tell(
-                "conclusion.front.limit.vendor",
+                "conclusion.front.limit.sustained"
+                if sustained
+                else "conclusion.front.limit.vendor",
                 limit_symbol=experiment.parameter.symbol,
                 limit_at=at,
                 limit_part=part_name(metric),
                 limit_ceiling=Measured(ceiling),
+                limit_sustained=Measured(sustained or ceiling),
+                limit_sustained_percent=percent(share * ceiling / (sustained or ceiling)),
                 limit_vendor_percent=percent(share * ceiling / vendor),
                 limit_vendor=Measured(vendor),
             )

@@ -117,19 +117,21 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
 class _Rate:
     """The measured matrix-product rate of a dtype, in TFLOP/s, before it fell where it fell.
 
-    `vendor` is the peak rate that the vendor states.
+    `sustained` is what it fell to, and `vendor` the peak rate that the vendor states.
     """
 
     dtype: str
     state: str
     rate: float
+    sustained: float | None
     vendor: float | None
 
     @classmethod
     def of(cls, ceilings: Ceilings, dtype: str) -> _Rate:
         ceiling, device = ceilings.matrix[dtype], find_device(ceilings.device_name)
         vendor = device.peak_tflops.get(dtype) if device else None
-        return cls(dtype, ceiling.state, rounded(ceiling.rate / 1e12), vendor)
+        fell_to = ceiling.sustained_rate and rounded(ceiling.sustained_rate / 1e12)
+        return cls(dtype, ceiling.state, rounded(ceiling.rate / 1e12), fell_to, vendor)
 
     @property
     def told(self) -> Statement:
@@ -214,6 +216,7 @@ def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
                     "values": [standing.value for standing in found],
                     "matrix_high": max(rounded(standing.matrix.ratio) for standing in found),
                     "ceiling": ceiling.rate,
+                    "sustained": ceiling.sustained,
                     "vendor": ceiling.vendor,
                 },
                 estimates=[standing.to_json() for standing in found],
