@@ -24,6 +24,7 @@ def place(
     choice: dict[str, Any] = {"best": best, "estimate": 1 + lead}
     choice["level"] = [*([] if best in maybe else [best]), *level]
     choice["undecided"] = list(maybe)
+    choice["runner_up"] = next((name for name in (*level, *maybe) if name != best), "Z")
     return Place(row, {"causal": causal}, choice)
 
 
@@ -32,25 +33,26 @@ def decided(*places: Place) -> Decided:
 
 
 @pytest.mark.parametrize(
-    ("places", "names", "state"),
+    ("places", "names", "maybe", "state"),
     [
-        ([place("A", 0.5), place("A", 0.3)], ["A"], "alone"),
-        ([place("A", 0.01, "B"), place("B", 0.01, "A")], ["A", "B"], "level"),
-        ([place("A", 0.5), place("A", 0.01, "B")], ["A"], "level"),
+        ([place("A", 0.5), place("A", 0.3)], ["A"], "", "alone"),
+        ([place("A", 0.01, "B"), place("B", 0.01, "A")], ["A", "B"], "", "level"),
+        ([place("A", 0.5), place("A", 0.01, "B")], ["A"], "", "level"),
+        ([place("A", 0.04, maybe="C")], ["A"], "C", "level"),
         # One suffices, whether or not another may.
-        ([place("A", 0.5), place("A", 0.04, maybe="C")], ["A"], "level"),
-        ([place("A", 0.5), place("A", 0.1, maybe="AC")], ["A"], "undecided"),
-        ([place("A", 0.5), place("B", 0.1, maybe="AB")], ["A", "B"], "undecided"),
-        ([place("A", 0.5), place("B", 0.5)], ["A", "B"], "changes"),
+        ([place("A", 0.5), place("A", 0.04, maybe="C")], ["A"], "", "level"),
+        ([place("A", 0.5), place("A", 0.1, maybe="AC")], ["A"], "", "undecided"),
+        ([place("A", 0.5), place("B", 0.1, maybe="AB")], ["A", "B"], "", "undecided"),
+        ([place("A", 0.5), place("B", 0.5)], ["A", "B"], "", "changes"),
         # Nobody is left that may suffice at both.
-        ([place("A", 0.5), place("B", 0.01, maybe="BC")], ["A", "B"], "changes"),
+        ([place("A", 0.5), place("B", 0.01, maybe="BC")], ["A", "B"], "", "changes"),
     ],
 )
 def test_a_cell_says_who_suffices_at_all_of_its_settings(
-    places: list[Place], names: list[str], state: str
+    places: list[Place], names: list[str], maybe: str, state: str
 ) -> None:
     found = cell(places)
-    assert (found["names"], found["state"]) == (names, state)
+    assert (found["names"], found["maybe"], found["state"]) == (names, list(maybe), state)
 
 
 def test_a_sentence_is_split_by_what_decides() -> None:

@@ -380,13 +380,15 @@ def judge_claim(
     for estimate in finding.estimates:
         timed, _, quantity = estimate["metric"].rpartition("_")
         values = []
-        for name, shape in map(_parsed, estimate["runs"]):
+        runs = list(map(_parsed, estimate["runs"]))
+        for name, shape in runs:
             if estimate["metric"] == MEMORY:
                 values.append(dataset.peaks[name, shape])
             elif quantity == "time":
                 values.append(times[name, shape, timed])
             else:
-                values.append(costs.flops(shape)[timed] / 1e9 / times[name, shape, timed])
+                counted = runs[1][1] if estimate["compare"] == "whole_work" else shape
+                values.append(costs.flops(counted)[timed] / 1e9 / times[name, shape, timed])
         truth = _true_figure(values, estimate["compare"])
         truths.setdefault(estimate["compare"], []).append(truth)
         if estimate["metric"] != MEMORY and estimate["estimate"] is not None:
@@ -417,7 +419,7 @@ def _plain_verdict(truths: Sequence[float], least: float, most: float) -> str:
 
 def _true_figure(values: Sequence[float], compare: str) -> float:
     """What a claim's test comes to; not a number where there is no rise to compare with."""
-    if compare == "times":
+    if compare != "amounts":
         first, *others = values
         return first * math.prod(v**p for v, p in zip(others, (-1, -1, 1), strict=False))
     a, b, c, d = values

@@ -11,11 +11,18 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from flashlab.telling.codes import by_code
+
 ATTENTION, PRODUCT, SOFTMAX, COPY, REDUCTION, ELEMENTWISE = CLASSES = (
     *("attention", "product", "softmax", "copy", "reduction", "elementwise"),
 )
 """Attention in one kernel or a part of it, matrix products, softmax, copies (packing, another
 number format, fills), reductions, and element-wise operations, masks among them."""
+
+CLASS_LABELS = by_code(
+    *("kernel.attention", "kernel.product", "kernel.softmax", "kernel.copy", "kernel.reduction"),
+    "kernel.elementwise",
+)
 
 _CLASSES = (
     (SOFTMAX, re.compile(r"softmax")),

@@ -27,6 +27,7 @@ from flashlab.analysis.kinds.jump import JUMP
 from flashlab.analysis.kinds.launch_bound import LAUNCH_BOUND
 from flashlab.analysis.kinds.monotonicity import MONOTONICITY
 from flashlab.analysis.kinds.out_of_memory import OUT_OF_MEMORY
+from flashlab.analysis.kinds.packed import PACKED
 from flashlab.analysis.kinds.processes import PROCESSES
 from flashlab.analysis.kinds.roofline import ROOFLINE
 from flashlab.analysis.kinds.saturation import SATURATION
@@ -41,7 +42,7 @@ from flashlab.telling import values
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        *(CHOICE, VARIANT_EFFECT, COMPARISON, CROSSOVER, EXACT_COMPARISON, OUT_OF_MEMORY),
+        *(CHOICE, VARIANT_EFFECT, COMPARISON, PACKED, CROSSOVER, EXACT_COMPARISON, OUT_OF_MEMORY),
         *(SCALING, MONOTONICITY, ANOMALY),
         *(BALANCE, EXACT_ACCOUNT, LAUNCH_BOUND, SATURATION, JUMP),
         *(STEP, ROOFLINE, CAUSE),

@@ -37,7 +37,7 @@ MOST_VALUES = 6
 PREFIXES = {"equivalent": "≈ ", "equal": "≈ ", "inconclusive": "? "}
 """What stands before a ratio that is no difference, or not decided to be one."""
 
-FAR = 2.0
+FAR = 20.0
 """From this factor on, or its inverse, only too few calls leave a ratio undecided."""
 
 FAILED = {"oom": "OOM"}

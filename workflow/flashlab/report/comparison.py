@@ -26,16 +26,17 @@ ROOFLINE_COLUMNS = (
 )
 
 
-def _error_cell(data: ReportData, runs: Sequence[Mapping[str, Any]], compared: str) -> Cell:
-    """The largest error of runs that passed, and that of the plain formula there."""
-    known = [run["gate"] for run in runs if run["status"] == "ok" and run["gate"]]
-    gates = [gate for gate in known if gate["errors"].get(compared) is not None]
-    if not gates:
-        return Cell("–")
-    worst = max(gates, key=lambda gate: gate["errors"][compared])
-    plain = worst.get("plain_errors", {}).get(compared)
-    told = f"{worst['errors'][compared]:.1e}".replace("e-0", "e-")
-    return Cell(told, f"({plain:.1e})".replace("e-0", "e-") if plain else "")
+def _error_cell(runs: Sequence[Mapping[str, Any]], compared: str) -> Cell:
+    """The largest error of the records that passed, and that of the plain formula."""
+
+    def largest(kind: str) -> str:
+        gates = [run["gate"] for run in runs if run["status"] == "ok" and run["gate"]]
+        found = [gate.get(kind, {}).get(compared) for gate in gates]
+        worst = max((error for error in found if error is not None), default=None)
+        return "" if worst is None else f"{worst:.1e}".replace("e-0", "e-")
+
+    plain = largest("plain_errors")
+    return Cell(largest("errors") or "–", f"({plain})" if plain else "")
 
 
 def _table(data: ReportData) -> Table:
@@ -44,6 +45,12 @@ def _table(data: ReportData) -> Table:
     rows = []
     for name, entry in data.implementations.items():
         mine = [run for run in data.runs if run["implementation"] == name]
+        records = [
+            record
+            for records in data.records_of_runs
+            for record in records
+            if record["implementation"] == name
+        ]
         providers = sorted({run["provider"] for run in mine if run["provider"]})
         good = sum(run["status"] == "ok" for run in mine)
         cells: list[Cell | Tellable] = [
@@ -51,7 +58,7 @@ def _table(data: ReportData) -> Table:
             Label(entry["label"]),
             Cell(", ".join(providers) or "–"),
             Cell(f"{good} / {len(mine)}"),
-            *(_error_cell(data, mine, compared) for compared in gated),
+            *(_error_cell(records, compared) for compared in gated),
         ]
         rows.append(Row(cells, implementation=name))
     keys = ("column.implementation", "column.label", "column.provider", "column.runs_ok")

@@ -195,7 +195,9 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     others = ", ".join([*names[1:2], *(["…"] if names[2:] else [])])
     match state:
         case "level":
-            return MapCell(names[0], f"≈ {others or '…'}", styles, state)
+            level = [*names[1:2], *(f"{name}?" for name in cell["maybe"][: 2 - len(names[1:2])])]
+            more = ["…"] if len(names) > 2 else []
+            return MapCell(names[0], f"≈ {', '.join([*level, *more]) or '…'}", styles, state)
         case "changes":
             return MapCell(names[0], f"/ {others}", styles, state)
         case "undecided" if others:

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flashlab.analysis.launched import Launched, by_class, read_kernels
+from flashlab.analysis.launched import CLASS_LABELS, Launched, by_class, read_kernels
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
-from flashlab.telling.codes import by_code
 from flashlab.telling.values import Listed, Tellable, heading, say, settings
 
-LIMIT_PERCENT = 80.0
-"""From here on a unit limits the kernels that it serves."""
-
-CLASS_LABELS = by_code(
-    *("kernel.attention", "kernel.product", "kernel.softmax", "kernel.copy", "kernel.reduction"),
-    "kernel.elementwise",
-)
+NEAR_PERCENT = 80.0
+"""From here on a unit is near its peak."""
 
 OF_A_PASS = (
     *("column.launched", "column.time_share", "column.least"),
@@ -50,7 +44,7 @@ def _cells(data: ReportData, run: RunRow, metric: Metric, kind: str) -> list[Cel
         Cell(f"{found.bytes / least:.1f}"),
         Cell(f"{found.tensor:.0f}"),
         *(
-            Cell(f"{share:.0f}", strong=share >= LIMIT_PERCENT)
+            Cell(f"{share:.0f}", strong=share >= NEAR_PERCENT)
             for share in (found.compute, found.memory)
         ),
     ]

@@ -80,6 +80,8 @@ def values_along(experiment: Experiment, parameter: Parameter) -> Tellable:
 
 def _question(data: ReportData, experiment: Experiment) -> Tellable:
     """What the experiment asks; a variant of which several values were asked for comes first."""
+    if experiment.packed:
+        return say("question.packed")
     asked = [*experiment.varying_variants, experiment.parameter]
     return say(
         "question",

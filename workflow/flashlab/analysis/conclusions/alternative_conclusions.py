@@ -23,6 +23,7 @@ from flashlab.telling.values import (
     Measured,
     MetricName,
     Run,
+    Short,
     Statement,
     clauses,
     heading,
@@ -258,7 +259,7 @@ def _break_even(
         start_off, time_off, start_on, time_on = figures
         steps = math.ceil((start_on - start_off) * 1e3 / (time_off - time_on))
         if steps > 0:
-            listed.append(say("conclusion.each.step", name=name, count=steps))
+            listed.append(say("conclusion.each.step", name=name, count=Short(steps)))
     if listed:
         yield tell("conclusion.alternatives.break_even", break_even=Listed(listed))
 

@@ -74,10 +74,14 @@ class Place:
 
 
 def sufficient(places: Sequence[Place]) -> list[str]:
-    """Who decidedly suffices at all places, the most often best one first."""
+    """Who decidedly suffices at all places, the most often best one first, then by the medians."""
     wins = Counter(place.choice["best"] for place in places)
     everywhere = set.intersection(*(set(place.level) for place in places))
-    return sorted(everywhere, key=lambda name: (-wins[name], name))
+
+    def rank(name: str) -> tuple[int, int, str]:
+        return -wins[name], sum(place.level.index(name) for place in places), name
+
+    return sorted(everywhere, key=rank)
 
 
 def told_lead(places: Sequence[Place]) -> Statement:
@@ -92,20 +96,22 @@ def cell(places: Sequence[Place]) -> dict[str, Any]:
     """Several places as one cell of a map: who suffices, and the range of the leads in percent.
 
     ``alone``: one is decidedly the best by more than the margin at all of them; ``level``: these
-    suffice at all; ``changes``: it is decided that nobody does; ``undecided`` otherwise, with those
-    that have the best medians.
+    suffice at all, and ``maybe`` the runners-up too; ``changes``: it is decided that nobody does;
+    ``undecided`` otherwise, with those that have the best medians.
     """
     names, wins = sufficient(places), Counter(place.choice["best"] for place in places)
+    possible = set.intersection(*(place.possible for place in places))
     if names:
         alone = all(place.is_alone for place in places) and len(wins) == 1
         state = "alone" if alone else "level"
     else:
-        possible = set.intersection(*(place.possible for place in places))
         state = "undecided" if possible else "changes"
         names = sorted(wins, key=lambda name: (-wins[name], name))
+    maybe = [place.choice["runner_up"] for place in places]
+    maybe = [name for name in dict.fromkeys(maybe) if name in possible and name not in names]
     leads = [place.lead for place in places]
     ends = {"lead_low": percent(min(leads)).text, "lead_high": percent(max(leads)).text}
-    return {"names": names, "state": state, **ends}
+    return {"names": names, "maybe": maybe, "state": state, **ends}
 
 
 # By stretches of the row

@@ -13,9 +13,11 @@ from flashlab.analysis.conclusions.quoting import Known, Told, part_name, tell
 from flashlab.analysis.counted_passes import EXCESS
 from flashlab.analysis.experiment import Experiment, Variant
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.launched import CLASS_LABELS, by_class, read_kernels
 from flashlab.analysis.ratios import rounded
+from flashlab.analysis.select import MIN_CHOICES
 from flashlab.telling.codes import by_code
-from flashlab.telling.values import Listed, Measured, Range, Short, Tellable, percent, say, settings
+from flashlab.telling.values import Listed, Measured, Short, Tellable, percent, say, settings
 
 KERNEL_CAUSES = by_code(
     *("conclusion.cause.unfused", "conclusion.cause.memory_bound", "conclusion.cause.matrix_bound"),
@@ -38,12 +40,10 @@ def tell_cause(known: Known, experiments: Sequence[Experiment], name: str) -> It
     finding = min(every, key=_telling_first, default=None)
     if finding is None:
         return
-    passes, metric = finding.estimates, known.benchmark.metric(str(finding.metric))
-    figures = passes[-1]
+    figures, metric = finding.estimates[-1], known.benchmark.metric(str(finding.metric))
 
-    def share(of: str) -> Range:
-        found = [each[f"{of}_percent"] / 100 for each in passes]
-        return Range(percent(min(found)), percent(max(found)))
+    def share(of: str) -> Short:
+        return percent(figures[f"{of}_percent"] / 100)
 
     values: dict[str, Tellable] = {
         "cause_name": name,
@@ -52,8 +52,7 @@ def tell_cause(known: Known, experiments: Sequence[Experiment], name: str) -> It
         "cause_idle": share("idle"),
     }
     if "operators" in figures:  # counted by the profiler of a CPU
-        last = Listed(settings(known.benchmark, _place(known, finding, last=True)))
-        yield _operators(finding, figures, {**values, "cause_where": last})
+        yield _operators(finding, figures, values)
         return
     excess = figures["bytes"] / figures["compulsory_bytes"]
     key = KERNEL_CAUSES[finding.verdict]
@@ -63,7 +62,6 @@ def tell_cause(known: Known, experiments: Sequence[Experiment], name: str) -> It
         key,
         sources=[finding],
         **values,
-        cause_at=Listed(settings(known.benchmark, _place(known, finding, last=True))),
         cause_kernels=figures["kernels"],
         cause_gigabytes=Measured(rounded(figures["bytes"] / 1e9)),
         cause_excess=Short(excess),
@@ -98,13 +96,12 @@ def _operators(
     return tell(key, sources=[finding], **values, cause_shares=Listed(listed))
 
 
-def _place(known: Known, finding: Finding, last: bool = False) -> dict[str, Any]:
-    """The values of a finding about a sweep, and its variant where the sweep has several."""
+def _place(known: Known, finding: Finding) -> dict[str, Any]:
+    """The last value of a finding about a sweep, and its variant where the sweep has several."""
     experiment = known.experiment_of(finding)
     several = {parameter.name for parameter in experiment.varying_variants}
     variant = {name: value for name, value in finding.variant or () if name in several}
-    values = [each["value"] for each in finding.estimates]
-    return {experiment.parameter.name: values[-1:] if last else values, **variant}
+    return {experiment.parameter.name: finding.estimates[-1]["value"], **variant}
 
 
 def _counted_at(
@@ -144,9 +141,11 @@ def tell_changed_pass(
             )
             if after is None or before is None or "kernels" not in after:
                 continue
+            grown = _grown(experiment, name, metric, (off, on), value)
             yield tell(
-                "conclusion.variant.changed",
+                "conclusion.variant.changed.kernels" if grown else "conclusion.variant.changed",
                 sources=[finding],
+                **grown,
                 changed_name=name,
                 changed_part=part_name(known.benchmark.metric(metric)),
                 ms_before=Measured(rounded(before["milliseconds"])),
@@ -159,13 +158,34 @@ def tell_changed_pass(
             return
 
 
+def _grown(
+    experiment: Experiment, name: str, metric: str, variants: Sequence[Variant], value: int
+) -> dict[str, Tellable]:
+    """The class of kernels that takes most longer in a pass with a variant than without it."""
+    times: list[dict[str, float]] = []
+    for variant in variants:
+        run = experiment.run_at(name, variant, value)
+        if run is None or not run["kernels"]:
+            return {}
+        found = by_class(read_kernels(run["kernels"], metric))
+        times.append({launched.kind: launched.milliseconds for launched in found})
+    before, after = times
+    most = max(after, key=lambda kind: after[kind] - before.get(kind, 0.0))
+    return {
+        "grown_class": say(CLASS_LABELS[most]),
+        "grown_before": Measured(rounded(before.get(most, 0.0))),
+        "grown_after": Measured(rounded(after[most])),
+    }
+
+
 JUMPS = {"rises": "conclusion.jump.rises", "falls": "conclusion.jump.falls"}
 
 
 def tell_jump(known: Known, experiments: Sequence[Experiment]) -> Iterator[Told]:
     """Where the baseline's rate changes from one value to the next, and so every ratio to it.
 
-    Not where a derived size, such as the head dimension, changes too.
+    Not where a derived size, such as the head dimension, changes too, nor of two implementations,
+    whose ratios say so themselves.
     """
     plain = [e for e in experiments if not {p.derive for p in e.varying} - {None}]
     found = [
@@ -175,7 +195,8 @@ def tell_jump(known: Known, experiments: Sequence[Experiment]) -> Iterator[Told]
             [experiment], "jump", *JUMPS, implementation=experiment.baseline
         )
     ]
-    if found:
+    others = {name for experiment in plain for name in experiment.implementations}
+    if found and len(others) > MIN_CHOICES:
         most = max(found, key=lambda f: abs(float(f.facts["ratio"]) - 1))
         said = most.statements[0].values
         yield tell(

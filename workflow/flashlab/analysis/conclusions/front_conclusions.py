@@ -9,7 +9,8 @@ the naive implementation is a heading there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flashlab.analysis.conclusions.choice_map import ChoiceMap
@@ -46,6 +47,7 @@ from flashlab.telling.values import (
     Tellable,
     percent,
     say,
+    settings,
 )
 
 MOST_EXCEPTIONS = 4
@@ -76,8 +78,8 @@ def front_conclusions(known: Known) -> Iterator[Finding]:
         yield from _map(known, overall, chart)
         yield from _choices(known, overall, chart)
         yield from _cost_of_naive(known)
-        yield from _limit(known)
         yield from _avoid(known)
+        yield from _limit(known)
 
 
 # One or two implementations
@@ -95,10 +97,10 @@ def _answer_without_choice(known: Known) -> Iterator[Finding]:
 
 def _places(overall: Finding, ratios: list[Ratio], verdict: str) -> list[dict[str, Any]]:
     """The settings at which the ratio has a verdict, by what varies among all of them."""
-    settings = [estimate["setting"] for estimate in overall.estimates]
-    varying = [name for name in settings[0] if len({s[name] for s in settings}) > 1]
+    found = [estimate["setting"] for estimate in overall.estimates]
+    varying = [name for name in found[0] if len({s[name] for s in found}) > 1]
     return [
-        {name: settings[ratio.value][name] for name in varying}
+        {name: found[ratio.value][name] for name in varying}
         for ratio in ratios
         if ratio.verdict == verdict
     ]
@@ -215,29 +217,23 @@ def _counted(name: str, count: int) -> Statement:
 
 
 def _wrong_choice(known: Known, overall: Finding) -> Told:
-    """What it costs to choose by a part, and what the operations say of that part."""
-    facts, name = overall.facts, overall.facts["wrong"]
-    balances = known.across(known.sections, "balance", implementation=name)
-    found = [finding for finding in balances if finding.estimates]
-    values: dict[str, Tellable] = {
-        "wrong": name,
-        "wrong_count": facts["wrong_count"],
-        "wrong_part": facts["part"],
-        "wrong_range": Range(Measured(facts["low"]), Measured(facts["high"])),
-    }
-    if not found:
-        return tell("conclusion.front.wrong", *known.about, sources=[overall], **values)
-    worst = max(found, key=lambda finding: float(finding.facts["high"]))
+    """What it costs to choose by a part."""
+    facts = overall.facts
     return tell(
-        "conclusion.front.wrong.balance",
+        "conclusion.front.wrong",
         *known.about,
-        sources=[overall, worst],
-        **values,
-        balance_high=Measured(worst.facts["high"]),
-        balance_ideal=Number(worst.facts["ideal"]),
-        balance_part=part_name(known.benchmark.metric(str(worst.metric))),
-        balance_other=part_name(known.benchmark.metric(worst.subject["other_metric"])),
+        sources=[overall],
+        wrong=facts["wrong"],
+        wrong_count=facts["wrong_count"],
+        wrong_part=facts["part"],
+        wrong_range=Range(Measured(facts["low"]), Measured(facts["high"])),
     )
+
+
+def _at_least(ratio: float) -> Number:
+    """A ratio rounded down: to two digits from 20 on, else to one place."""
+    unit = 10.0 ** (math.floor(math.log10(ratio)) - 1)
+    return Number(math.floor(ratio / unit) * unit)
 
 
 def _cost_of_naive(known: Known) -> Iterator[Finding]:
@@ -261,7 +257,7 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
             exact_symbol=symbol,
             exact_at=at,
             exact_metric=MetricName(metric.name),
-            exact_times=Short(theirs / mine),
+            exact_times=_at_least(theirs / mine),
             exact_name=other["implementation"],
         ),
         tell(
@@ -289,29 +285,43 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
     )
 
 
+LIMITS = ("conclusion.front.limit.vendor", "conclusion.front.limit.sustained")
+"""What the share is of, by whether the rate fell under load."""
+
+
 def _limit(known: Known) -> Iterator[Finding]:
     """How near the best one comes to the device's matrix-product rate, and what holds it there."""
     every = known.across(known.sections, "roofline")
-    found = [finding for finding in every if finding.verdict != "model_error"]
+    packed = {name for experiment in known.sections for name in experiment.packed}
+    found = [
+        finding
+        for finding in every
+        if finding.verdict != "model_error" and finding.subject["implementation"] not in packed
+    ]
     if not found:
         return
     best = max(found, key=lambda finding: float(finding.facts["matrix_high"]))
     experiment = known.experiment_of(best)
-    name, metric = best.subject["implementation"], known.benchmark.metric(str(best.metric))
-    at = max(best.estimates, key=lambda each: float(each["matrix_percent"]["estimate"]))["value"]
+    metric = known.benchmark.metric(str(best.metric))
+    nearest = max(best.estimates, key=_matrix_share)
+    least = nearest["matrix_percent"].get("low") or _matrix_share(nearest)
+    level = {
+        finding.subject["implementation"]: max(map(_matrix_share, finding.estimates))
+        for finding in sorted(found, key=lambda f: float(f.facts["matrix_high"]))
+        if any((e["matrix_percent"].get("high") or 0) >= least for e in finding.estimates)
+    }
+    names = sorted(level, key=lambda name: -level[name])
     ceiling, vendor = best.facts["ceiling"], best.facts["vendor"]
     sustained = best.facts["sustained"]
     share = float(best.facts["matrix_high"]) / 100
-    named = {"limit_name": name, "limit_percent": percent(share)}
+    named = {"limit_names": Listed(names), "limit_percent": percent(share)}
     told = [tell("conclusion.front.limit", sources=[best], **named)]
     if vendor:
         told.append(
             tell(
-                "conclusion.front.limit.sustained"
-                if sustained
-                else "conclusion.front.limit.vendor",
+                LIMITS[sustained is not None],
                 limit_symbol=experiment.parameter.symbol,
-                limit_at=at,
+                limit_at=nearest["value"],
                 limit_part=part_name(metric),
                 limit_ceiling=Measured(ceiling),
                 limit_sustained=Measured(sustained or ceiling),
@@ -322,27 +332,38 @@ def _limit(known: Known) -> Iterator[Finding]:
         )
     told += _tell_matrix(known)
     yield build_conclusion(
-        "limit", "limit", told, section=str(best.experiment), implementation=name
+        "limit",
+        "limit",
+        told,
+        section=str(best.experiment),
+        implementation=best.subject["implementation"],
     )
+
+
+def _matrix_share(estimate: Mapping[str, Any]) -> float:
+    """The share of the matrix-product rate, in percent, of a roofline finding's estimate."""
+    return float(estimate["matrix_percent"]["estimate"])
 
 
 def _tell_matrix(known: Known) -> Iterator[Told]:
     """How busy the matrix units are at most, in any pass that was counted on a GPU."""
     found = [
-        (each["matrix_percent"], finding)
+        (each["matrix_percent"], each["value"], finding)
         for finding in known.across(known.sections, "cause")
         for each in finding.estimates
         if "matrix_percent" in each
     ]
     if not found:
         return
-    share, most = max(found, key=lambda each: float(each[0]))
+    share, value, most = max(found, key=lambda each: float(each[0]))
+    place = {known.experiment_of(most).parameter.name: value, **dict(most.variant or ())}
     yield tell(
         "conclusion.front.limit.matrix",
         sources=[most],
         matrix_percent=percent(share / 100),
         matrix_part=part_name(known.benchmark.metric(str(most.metric))),
         matrix_name=most.subject["implementation"],
+        matrix_where=Listed(settings(known.benchmark, place)),
     )
 
 

@@ -307,9 +307,7 @@ def _conclude_packed(known: Known, experiment: Experiment) -> Conclusion:
     for name, other in experiment.packed.items():
         found = {
             str(finding.metric): finding
-            for finding in known.across(
-                [experiment], "comparison", implementation=name, baseline=other
-            )
+            for finding in known.across([experiment], "packed", implementation=name, baseline=other)
         }
         whole = found[known.decisive.name]
         decided = {each["verdict"] for each in whole.estimates} & {"above", "below"}
@@ -332,7 +330,7 @@ def _conclude_packed(known: Known, experiment: Experiment) -> Conclusion:
         tell("conclusion.packed", sources=sources, outcomes=Listed(outcomes, "clause.separator"))
     ]
     if effects:
-        told.append(tell("conclusion.variant.effects", effects=clauses(effects)))
+        told.append(tell("conclusion.packed.effects", effects=clauses(effects)))
     told += tell_checks(known, [experiment], experiment.implementations)
     verdict = next(iter(groups)) if len(groups) == 1 else "mixed"
     return _build(known, verdict, told)

@@ -94,7 +94,8 @@ def place(value: int, by_name: Mapping[str, Estimate], higher_is_better: bool) -
         (found,) = advantages(mine, theirs, higher_is_better)
         return found
 
-    prices = {name: advantage(best, name) for name in sorted(by_name.keys() - {best})}
+    others = {name: advantage(best, name) for name in by_name.keys() - {best}}
+    prices = {name: others[name] for name in sorted(others, key=lambda n: (others[n].ratio, n))}
     near = [name for name, price in prices.items() if price.verdict != "above"]
     rivals = {pair: advantage(*pair) for pair in itertools.permutations(near, 2)}
     return Choice(best, prices, rivals)

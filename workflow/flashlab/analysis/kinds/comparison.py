@@ -170,7 +170,7 @@ def compared_ratios(given: Given, pair: Sequence[Series]) -> list[Ratio]:
 
 
 def _compared_metrics(experiment: Experiment) -> list[Metric]:
-    """The sampled metrics that are measured; in the headline, and of packed inputs, also totals."""
+    """The sampled metrics that are measured; in the headline also the totals of several."""
     measured = metrics_of(experiment.benchmark, exact=False)
     names = {metric.name for metric in measured}
     totals = [
@@ -178,22 +178,20 @@ def _compared_metrics(experiment: Experiment) -> list[Metric]:
         for metric in experiment.benchmark.metrics
         if metric.derived and len(metric.derived.of) > 1 and names.issuperset(metric.derived.of)
     ]
-    return [*measured, *totals] if experiment.is_summary or experiment.packed else measured
+    return [*measured, *totals] if experiment.is_summary else measured
 
 
 def comparisons(experiment: Experiment, given: Given) -> Iterator[Finding]:
-    """How many times as good as the baseline each implementation is, by each sampled metric.
-
-    One with packed inputs is also compared with the same one with separate ones.
-    """
-    names, baseline = experiment.implementations, experiment.baseline
-    pairs = [(name, baseline) for name in sorted(names) if baseline in names and name != baseline]
-    pairs += sorted(experiment.packed.items())
+    """How many times as good as the baseline each implementation is, by each sampled metric."""
+    if experiment.baseline not in experiment.implementations:
+        return
+    others = sorted(name for name in experiment.implementations if name != experiment.baseline)
     metrics = _compared_metrics(experiment)
-    for (name, other), variant, metric in itertools.product(pairs, experiment.variants, metrics):
-        pair = [Series(experiment, who, variant, metric) for who in (name, other)]
-        ratios, against = compared_ratios(given, pair), {"baseline": other}
-        yield ratio_finding("comparison", MESSAGES, pair, ratios, against, against)
+    baseline = {"baseline": experiment.baseline}
+    for name, variant, metric in itertools.product(others, experiment.variants, metrics):
+        pair = [Series(experiment, who, variant, metric) for who in (name, experiment.baseline)]
+        ratios = compared_ratios(given, pair)
+        yield ratio_finding("comparison", MESSAGES, pair, ratios, baseline, baseline)
 
 
 COMPARISON = Kind(
