@@ -42,7 +42,7 @@ def test_a_claim_that_is_decided_on_a_cpu_stays(results: Any) -> None:
     assert found.short is not None and len(found.short.rows) == 2
     assert len(found.short.columns) == 4
     assert all(row.cells[1] == "A ÷ B" for row in found.short.rows)
-    assert en(found.summary).startswith("All 2 claims come from an RTX 3070; 2 of 2 ")
+    assert en(found.summary).startswith("All 2 claims were made of one device, RTX 3070; 2 of 2 ")
     assert "data/published/claims.yaml" in en(found.summary)
 
 
@@ -53,7 +53,7 @@ def test_claims_about_another_device_do_not_count_as_checked(results: Any) -> No
     next(f for f in findings if f["kind"] == "claim")["verdict"] = "other_device"
     write_json(results.local / "findings.json", findings)
     found = ledger(results)
-    assert en(found.summary).startswith("All 35 claims come from an RTX 3070; 2 of 35")
+    assert en(found.summary).startswith("All 35 claims were made of one device, RTX 3070; 2 of 35")
     assert en(found.summary).endswith("another device, which are not judged: 1.")
 
 

@@ -82,13 +82,16 @@ def test_a_unit_binds_from_four_fifths_on(experiment: Plant, matrix: float, key:
 
 def test_where_the_baseline_changes_the_ratios_are_said_to(experiment: Plant) -> None:
     naive = (30, 120, 480, 1000)  # of four times the operations each
-    runs = {"Pytorch": naive, "Flash2": (10, 40, 160, 640)}
+    runs = {"Pytorch": naive, "Flash2": (10, 40, 160, 640), "Flex": (9, 36, 144, 576)}
     (jump,) = told(experiment(runs), "conclusion.jump")
     assert (jump.key, jump.values["before"], jump.values["value"]) == (
         "conclusion.jump.rises",
         512,
         1024,
     )
+    # The ratios of two say so themselves.
+    pair = {name: times for name, times in runs.items() if name != "Flex"}
+    assert told(experiment(pair), "conclusion.jump") == []
     # A derived size that changes along the sweep is the reason then.
     heads = {"name": "heads", "sweep": "num_heads", "values": (1, 2, 4, 8)}
     along = experiment(runs, sizes=lambda h: {"num_heads": h}, **heads)

@@ -196,7 +196,7 @@ def tell_jump(known: Known, experiments: Sequence[Experiment]) -> Iterator[Told]
         )
     ]
     others = {name for experiment in plain for name in experiment.implementations}
-    if found and len(others) > MIN_CHOICES:
+    if found and len(others) >= MIN_CHOICES:
         most = max(found, key=lambda f: abs(float(f.facts["ratio"]) - 1))
         said = most.statements[0].values
         yield tell(
