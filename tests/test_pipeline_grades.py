@@ -206,9 +206,7 @@ def texts_attached_to(pdf: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def anonymous(
-    copy_finished: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
-) -> Any:
+def anonymous(copy_finished: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A folder whose report has one experiment and names no machine."""
     project = copy_finished(tmp_path_factory.mktemp("anonymous") / "lab", short_report=True)
     before = project.records
