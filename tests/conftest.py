@@ -47,16 +47,16 @@ RESULTS = (
 
 SLOWEST = (
     *("test_pipeline_reruns.py", "test_slurm.py", "test_flashlab_hopper.py", "test_check.py"),
-    *("test_pipeline_walks.py", "test_pipeline_changes.py", "test_verification.py"),
-    *("test_pipeline_grades.py", "test_front.py", "test_render.py", "test_page.py"),
-    *("test_pipeline_datasets.py", "test_texts.py", "test_supervise.py", "test_ladder.py"),
+    *("test_pipeline_walks.py", "test_pipeline_grades.py", "test_verification.py"),
+    *("test_pipeline_changes.py", "test_texts.py", "test_render.py", "test_page.py"),
+    *("test_pipeline_datasets.py", "test_front.py", "test_supervise.py", "test_ladder.py"),
     *("test_flashlab.py", "test_bench.py", "test_placement.py", "test_remarks.py"),
     *("test_pipeline_kills.py", "test_scores.py", "test_pipeline_own_experiment.py"),
     *("test_pipeline_conventions.py", "test_pipeline_terminal.py", "test_pipeline_errors.py"),
     *("test_operators.py", "test_lab5.py", "test_start.py", "test_architecture.py"),
 )
-"""The files that take longest. The second to fourth need no finished folder: while one of two
-workers makes it, the other one need not wait."""
+"""The files that take longest. The second to fourth need no finished folder: while one of the
+workers makes it, the others need not wait."""
 
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
@@ -436,6 +436,13 @@ def text_of(squeezed: Callable[[str], str]) -> Callable[[Path], str]:
         return squeezed(done.stdout)
 
     return read
+
+
+@pytest.fixture
+def workflow() -> Iterator[subprocess.Popen[bytes]]:
+    """A process in the place of Snakemake's, which lives as long as the test does."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        yield process
 
 
 # A run that waits
