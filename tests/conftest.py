@@ -10,10 +10,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,16 +47,16 @@ RESULTS = (
 
 SLOWEST = (
     *("test_pipeline_reruns.py", "test_slurm.py", "test_flashlab_hopper.py", "test_check.py"),
-    *("test_pipeline_walks.py", "test_pipeline_changes.py", "test_verification.py"),
-    *("test_pipeline_grades.py", "test_front.py", "test_render.py", "test_page.py"),
-    *("test_pipeline_datasets.py", "test_texts.py", "test_supervise.py", "test_ladder.py"),
+    *("test_pipeline_walks.py", "test_pipeline_grades.py", "test_verification.py"),
+    *("test_pipeline_changes.py", "test_texts.py", "test_render.py", "test_page.py"),
+    *("test_pipeline_datasets.py", "test_front.py", "test_supervise.py", "test_ladder.py"),
     *("test_flashlab.py", "test_bench.py", "test_placement.py", "test_remarks.py"),
     *("test_pipeline_kills.py", "test_scores.py", "test_pipeline_own_experiment.py"),
     *("test_pipeline_conventions.py", "test_pipeline_terminal.py", "test_pipeline_errors.py"),
     *("test_operators.py", "test_lab5.py", "test_start.py", "test_architecture.py"),
 )
-"""The files that take longest. The second to fourth need no finished folder: while one of two
-workers makes it, the other one need not wait."""
+"""The files that take longest. The second to fourth need no finished folder: while one of the
+workers makes it, the others need not wait."""
 
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
@@ -268,31 +269,57 @@ def _workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pipeline")
 
 
-@pytest.fixture(scope="session")
-def forking_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A stand-in for Python that starts Snakemake and the stages as forks (`zygote.py`)."""
-    folder = tmp_path_factory.mktemp("z")
-    python, zygote, path = folder / "python", Path(__file__).parent / "zygote.py", folder / "socket"
-    forked = " | ".join(f'"-m flashlab {command}"' for command in STAGES)
-    python.write_text(
-        "#!/bin/sh\n"
-        f'case "$1 $2 $3" in "-m snakemake "* | {forked}) socket={path} ;;\n'
-        f'"-m flashlab.measuring.warm "*) socket={path}{TORCH_SUFFIX} ;;\n'
-        f'*) exec {sys.executable} "$@" ;; esac\n'
-        f'exec {sys.executable} -I -S {zygote} "$socket" "$0" "$@"\n'
-    )
-    python.chmod(0o755)
+@contextmanager
+def serving_forks(folder: Path) -> Iterator[Path]:
+    """A process that forks Snakemake and the stages (`zygote.py`); the socket that it serves."""
+    path = folder / "socket"
     with subprocess.Popen(
-        [sys.executable, str(zygote), "serve", str(path)],
+        [sys.executable, str(Path(__file__).parent / "zygote.py"), "serve", str(path)],
         env={**os.environ, **process_variables()},
         stdin=subprocess.PIPE,
     ) as server:
-        while not path.exists():
-            assert server.poll() is None, "the zygote ended"
-            time.sleep(0.05)
-        yield str(python)
+        yield path
         assert server.stdin
         server.stdin.close()
+
+
+SHARED = pytest.StashKey[Path]()
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_configure_node(node: Any) -> None:
+    """Let all workers share one process that forks: each would import the same libraries."""
+    if SHARED not in node.config.stash:
+        kept = ExitStack()
+        folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="z"))
+        node.config.stash[SHARED] = kept.enter_context(serving_forks(Path(folder)))
+        node.config.add_cleanup(kept.close)
+    node.workerinput["forks"] = str(node.config.stash[SHARED])
+
+
+@pytest.fixture(scope="session")
+def forking_python(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A stand-in for Python that starts Snakemake and the stages as forks."""
+    folder = tmp_path_factory.mktemp("z")
+    python, zygote = folder / "python", Path(__file__).parent / "zygote.py"
+    forked = " | ".join(f'"-m flashlab {command}"' for command in STAGES)
+    with ExitStack() as kept:
+        if shared := getattr(request.config, "workerinput", {}).get("forks"):
+            path = Path(shared)
+        else:
+            path = kept.enter_context(serving_forks(folder))
+        python.write_text(
+            "#!/bin/sh\n"
+            f'case "$1 $2 $3" in "-m snakemake "* | {forked}) socket={path} ;;\n'
+            f'"-m flashlab.measuring.warm "*) socket={path}{TORCH_SUFFIX} ;;\n'
+            f'*) exec {sys.executable} "$@" ;; esac\n'
+            f'exec {sys.executable} -I -S {zygote} "$socket" "$0" "$@"\n'
+        )
+        python.chmod(0o755)
+        wait_until(path.exists, "the start of the process that forks", 120)
+        yield str(python)
 
 
 @pytest.fixture(scope="session")
@@ -345,12 +372,13 @@ def project(_workplace: Path, abridged: Project) -> Project:
 
 
 @pytest.fixture(scope="session")
-def copy_finished(finished: Project) -> Callable[[Path], Project]:
-    """Copies the finished folder, bookkeeping and times of change with it."""
+def copy_finished(finished: Project, abridged: Project) -> Callable[..., Project]:
+    """Copies the finished folder, or the abridged one, bookkeeping and times of change with it."""
 
-    def copy(folder: Path) -> Project:
-        copy_tree(finished.folder, folder)
-        return Project(folder, finished.temporary, finished.forking_python)
+    def copy(folder: Path, short_report: bool = False) -> Project:
+        source = abridged if short_report else finished
+        copy_tree(source.folder, folder)
+        return replace(source, folder=folder)
 
     return copy
 
@@ -408,6 +436,13 @@ def text_of(squeezed: Callable[[str], str]) -> Callable[[Path], str]:
         return squeezed(done.stdout)
 
     return read
+
+
+@pytest.fixture
+def workflow() -> Iterator[subprocess.Popen[bytes]]:
+    """A process in the place of Snakemake's, which lives as long as the test does."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        yield process
 
 
 # A run that waits

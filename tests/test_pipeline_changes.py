@@ -116,7 +116,7 @@ def test_a_dry_run_or_a_refused_call_changes_nothing_of_the_call_at_work(held: A
 
 def test_looking_changes_no_plan(project: Any) -> None:
     before = plan_of(project.folder)
-    for look in (("--dry-run", "report/lab5.pdf"), ("--summary", "report/lab5.pdf"), ("--lint",)):
+    for look in (("--summary", "report/lab5.pdf"), ("--lint",)):
         done = project.snakemake(*look, "--config", "languages=[en]")
         assert done.returncode == 0, done.stdout
         assert plan_of(project.folder) == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,8 +24,11 @@ NO_TORCH = 'raise ImportError("torch was imported to render a recorded dataset")
 
 @pytest.fixture(scope="module")
 def frozen(copy_finished: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The finished folder, its records kept as data/mine."""
+    """The finished folder with one experiment left, whose records are kept as data/mine."""
     project = copy_finished(tmp_path_factory.mktemp("frozen") / "frozen")
+    with project.config() as config:
+        del config["experiments"][1:]
+    project.make("report/lab5.pdf")
     project.make("freeze", "--config", "name=mine")
     return project
 
@@ -46,7 +50,7 @@ def test_a_dataset_is_compared_with_what_is_measured_here(frozen: Any) -> None:
     comparison = frozen.folder / "results" / "compare" / "comparison.json"
     found = json.loads(comparison.read_text("utf-8"))
     assert [side["name"] for side in found["sides"]] == ["mine", "local"]
-    assert (found["shared"], found["conclusions"]) == (14, [])
+    assert (found["shared"], found["conclusions"]) == (4, [])
     assert {pair["verdict"] for pair in found["pairs"]} == {"equal"}  # the very same records
     assert frozen.folder.joinpath("report", "compare.pdf").read_bytes().startswith(b"%PDF")
     again = frozen.snakemake("--dry-run", "report/compare.pdf", *sides)
@@ -66,7 +70,7 @@ def test_a_comparison_without_two_sides_says_how_to_name_them(frozen: Any) -> No
 
 def test_freezing_keeps_every_planned_record_as_it_is(frozen: Any) -> None:
     entries = manifest(frozen)["records"]
-    assert len(entries) == 14 + 7  # runs, and the counters of those of Flash2
+    assert len(entries) == 4 + 2  # runs, and the counters of those of Flash2
     for entry in entries:
         kept = frozen.folder / "data" / "mine" / entry["file"]
         measured = frozen.folder / "results" / "local" / entry["file"]
@@ -120,8 +124,7 @@ def test_a_dataset_brings_the_experiments_that_it_was_recorded_for(
     done = other.snakemake("--dry-run", "report/lab5.pdf", *ON_DATASET, config=())
     assert done.returncode == 0, done.stdout
     assert "Measuring" not in done.stdout
-    for experiment in ("summary", "seq_len", "causal", "batch_size", "num_heads", "emb_dim"):
-        assert f"Tabulating {experiment}\n" in done.stdout
+    assert set(re.findall("Tabulating (.*)", done.stdout)) == {"summary", "seq_len"}
 
 
 def test_runs_that_a_dataset_lacks_are_listed(frozen: Any) -> None:
@@ -134,7 +137,7 @@ def test_runs_that_a_dataset_lacks_are_listed(frozen: Any) -> None:
     finally:
         path.write_bytes(before)
     assert done.returncode != 0
-    assert "The dataset mine lacks 2 of the 16 runs" in done.stdout
+    assert "The dataset mine lacks 2 of the 6 runs" in done.stdout
     for implementation in ("Pytorch", "Flash2"):
         assert f"  {implementation} B1 N48 H2 E32 full float32 cpu\n" in done.stdout
     assert "Traceback" not in done.stdout

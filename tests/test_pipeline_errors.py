@@ -71,12 +71,12 @@ def test_what_is_not_there_is_named(refused: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (b"languages: [en\ndevice: cpu\n", "line 2, column 7: expected ',' or ']'"),
+        (b"languages: [en]\nlanguages: [en]\n", "line 2, column 1: the key languages is given t"),
         (None, "cannot be read: No such file or directory"),
     ],
-    ids=["bracket", "missing"],
+    ids=["twice", "missing"],
 )
-def test_a_configuration_that_is_no_yaml_is_refused_with_line_and_column(
+def test_a_configuration_that_is_not_one_is_refused_with_line_and_column(
     clean: Any, refused: Callable[..., str], text: bytes | None, expected: str
 ) -> None:
     path = clean.folder / "config" / "config.yaml"
@@ -86,13 +86,6 @@ def test_a_configuration_that_is_no_yaml_is_refused_with_line_and_column(
         assert f"config/config.yaml: {expected}" in refused(file=None)
     finally:
         path.write_bytes(before)
-
-
-def test_a_key_given_twice_in_the_file_is_refused(clean: Any, refused: Callable[..., str]) -> None:
-    path = clean.folder / "tests" / "twice.yaml"
-    path.write_text("device: cpu\nlanguages: [en]\nlanguages: [zh_TW]\n")
-    output = refused(file="tests/twice.yaml")
-    assert "tests/twice.yaml: line 3, column 1: the key languages is given twice" in output
 
 
 def called_through_run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

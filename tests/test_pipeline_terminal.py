@@ -46,12 +46,6 @@ def test_a_failed_job_ends_in_its_log_and_the_old_report(project: Any) -> None:
     assert "report/lab5.pdf is still the old report, made on " in done.stdout
 
 
-def test_an_error_in_the_configuration_is_shown_once(project: Any) -> None:
-    done = project.snakemake("--cores", "1", LOGGER, "report/lab5.pdf", "--config", "bogus=1")
-    assert done.returncode == 1
-    assert done.stdout.count("bogus: unknown key") == 1
-
-
 @pytest.mark.parametrize(
     ("option", "said"),
     [

@@ -28,10 +28,10 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-WALKS = int(os.environ.get("FLASHLAB_WALKS", "3"))
-SEED = int(os.environ.get("FLASHLAB_SEED", "1804"))
+WALKS = int(os.environ.get("FLASHLAB_WALKS", "2"))
+SEED = int(os.environ.get("FLASHLAB_SEED", "41"))
 """By default one with which these few walks take every step."""
-STEPS = 8
+STEPS = 15
 
 STATIC = ("Snakefile", "config", "envs", "kernels", "profiles", "report", "templates", "workflow")
 NAMES = ("one", "two", "three")

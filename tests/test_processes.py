@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,13 +16,6 @@ JOB = (
     "import sys, time; from flashlab.calls.watching import end_with_workflow\n"
     "end_with_workflow(); print('at work', flush=True); time.sleep(float(sys.argv[1]))"
 )
-
-
-@pytest.fixture
-def workflow() -> Iterator[subprocess.Popen[bytes]]:
-    """A process in the place of Snakemake's, which lives as long as the test does."""
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
-        yield process
 
 
 def job(root: Path, seconds: float, **environment: str) -> subprocess.Popen[bytes]:

@@ -42,9 +42,18 @@ for _entry in SAMPLED:
     RUNS.setdefault(_entry.run, []).append(_entry)
 
 
-def test_every_record_is_the_manifests() -> None:
+Records = Mapping[Path, Record]
+
+
+@pytest.fixture(scope="module")
+def records() -> Records:
+    """Every record, of the digest that the manifest states."""
+    return {entry.path: read_record(entry.path, entry.run, entry.sha256) for entry in H200.entries}
+
+
+def test_every_record_is_the_manifests(records: Records) -> None:
     for entry in H200.entries:
-        assert read_record(entry.path, entry.run, entry.sha256).protocol == entry.protocol
+        assert records[entry.path].protocol == entry.protocol
 
 
 def test_the_labs_runs_and_the_slides_are_there_by_the_courses_protocol() -> None:
@@ -52,11 +61,11 @@ def test_the_labs_runs_and_the_slides_are_there_by_the_courses_protocol() -> Non
     assert counts == {"Flash2": 18, "Pytorch": 18}
 
 
-def test_peak_memory_equals_the_model_to_the_byte() -> None:
+def test_peak_memory_equals_the_model_to_the_byte(records: Records) -> None:
     """Every run of both implementations that fitted, those of one sequence among them."""
     checked: Counter[str] = Counter()
     for entry in TIMED:
-        record, name = read_record(entry.path, entry.run), entry.run.implementation
+        record, name = records[entry.path], entry.run.implementation
         if name not in ("Flash2", "Pytorch") or record.status != "ok":
             continue
         stated = record.environment["provider"], record.environment["device_name"]
@@ -65,19 +74,19 @@ def test_peak_memory_equals_the_model_to_the_byte() -> None:
     assert checked == {"Flash2": 18 + 51, "Pytorch": 18 + 51}
 
 
-def test_what_is_compared_ran_on_one_card_within_minutes() -> None:
+def test_what_is_compared_ran_on_one_card_within_minutes(records: Records) -> None:
     """Nine implementations at 17 shapes, three processes each, on clean code of one commit."""
     blocks: dict[tuple[Any, ...], list[Record]] = {}
     for entry in SAMPLED:
-        record = read_record(entry.path, entry.run)
+        record = records[entry.path]
         blocks.setdefault((record.process, *entry.run.values()), []).append(record)
     assert len(blocks) == 3 * 17
-    for records in blocks.values():
-        assert {record.run.implementation for record in records} == SHOWN
-        assert len({record.environment["gpu_uuid"] for record in records}) == 1
-        starts = [datetime.fromisoformat(record.started) for record in records]
+    for block in blocks.values():
+        assert {record.run.implementation for record in block} == SHOWN
+        assert len({record.environment["gpu_uuid"] for record in block}) == 1
+        starts = [datetime.fromisoformat(record.started) for record in block]
         assert max(starts) - min(starts) < timedelta(minutes=2)
-        for record in records:
+        for record in block:
             assert (record.environment["commit"][:7], record.environment["dirty"]) == (
                 "77298f0",
                 False,
@@ -88,19 +97,23 @@ def test_what_is_compared_ran_on_one_card_within_minutes() -> None:
 # What an expert reads in it, from the records' medians alone
 
 
-def medians() -> dict[tuple[Any, ...], dict[str, dict[str, float]]]:
+Medians = dict[tuple[Any, ...], dict[str, dict[str, float]]]
+
+
+@pytest.fixture(scope="module")
+def medians(records: Records) -> Medians:
     """Milliseconds by shape, metric and implementation, of the sampled runs that are ok.
 
     Of a run's processes it is the geometric mean.
     """
-    found: dict[tuple[Any, ...], dict[str, dict[str, float]]] = {}
+    found: Medians = {}
     for run, entries in RUNS.items():
-        records = [read_record(entry.path, run) for entry in entries]
-        if any(record.status != "ok" for record in records):
+        processes = [records[entry.path] for entry in entries]
+        if any(record.status != "ok" for record in processes):
             continue
         passes = [
             [record.metrics[f"{name}_time"].value for name in ("forward", "backward")]
-            for record in records
+            for record in processes
         ]
         forward, backward = zip(*passes, strict=True)
         at = found.setdefault(astuple(Shape.of(run)), {})
@@ -145,9 +158,9 @@ def overall(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
 
 
 def test_who_is_best_over_all_shapes_is_who_has_the_best_medians(
-    overall: Mapping[str, Finding],
+    overall: Mapping[str, Finding], medians: Medians
 ) -> None:
-    found = medians()
+    found = medians
     assert len(found) == overall["choice"].facts["count"] == 17
     expected = {
         "forward": {"FlashLab": 15, "SdpaCudnn": 2},
@@ -164,10 +177,10 @@ def test_who_is_best_over_all_shapes_is_who_has_the_best_medians(
 
 
 def test_the_fastest_forward_is_the_fastest_in_total_at_no_shape(
-    overall: Mapping[str, Finding],
+    overall: Mapping[str, Finding], medians: Medians
 ) -> None:
     """At those where it is decidedly level with the best forward; of one more it is open."""
-    found, choice = medians(), overall["choice"]
+    found, choice = medians, overall["choice"]
     assert choice.facts["wrong"] == "SdpaCudnn"
     assert choice.facts["part"].texts["en"] == "forward time"
     prices = []

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import wait_until
 
 from flashlab.calls import stages
 from flashlab.calls.stages import PLACE, place
@@ -30,23 +30,8 @@ print(json.dumps([sys.argv[1:], os.getcwd(), os.environ["WORD"], "colorsys" in s
 print("a warning", file=sys.stderr)
 sys.exit(3)
 """
-PATIENCE = 60.0
 
 Start = Callable[..., subprocess.Popen[str]]
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def workflow() -> Iterator[subprocess.Popen[bytes]]:
-    """A process in the place of Snakemake's, which lives as long as the test does."""
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
-        yield process
 
 
 @pytest.fixture
@@ -124,10 +109,10 @@ def test_no_process_outlives_its_job_or_its_call(
         fork = psutil.Process(int(job.stdout.readline()))
         server = psutil.Process(fork.ppid()).parents()[0]
         job.kill()
-        wait_until(lambda: has_ended(fork))
+        wait_until(lambda: has_ended(fork), "the end of the fork")
     assert not has_ended(server)
     workflow.kill()
-    wait_until(lambda: has_ended(server) and not os.listdir(folder))
+    wait_until(lambda: has_ended(server) and not os.listdir(folder), "the server's end")
 
 
 @pytest.mark.parametrize("given", [None, "[]"], ids=["no call", "another place"])

@@ -56,10 +56,6 @@ def _objects(pdf: pikepdf.Pdf, kind: Callable[[Any], bool]) -> Iterator[Any]:
             yield found
 
 
-def _of_type(name: str) -> Callable[[Any], bool]:
-    return lambda found: found.get("/Type") == name
-
-
 def _form(pdf: pikepdf.Pdf) -> Any:
     """A form, which a page or another form draws."""
     return next(_objects(pdf, lambda found: found.get("/Subtype") == "/Form"))

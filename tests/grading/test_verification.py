@@ -77,6 +77,7 @@ def small_config() -> dict[str, Any]:
     """The tiny configuration with one experiment of two sizes, so that a report is quickly made."""
     config = yaml.safe_load(TINY.read_text("utf-8"))
     config["experiments"] = config["experiments"][:1]
+    config["languages"] = ["en"]
     return resolve_config([Layer(str(TINY), config)], find_implementations())
 
 

@@ -92,7 +92,6 @@ def test_a_record_for_a_graders_word_has_a_seal_that_its_file_keeps(
     assert block["environment"]["seal"] == seal_of(block)
 
 
-@EITHER_WAY
 def test_a_run_without_room_is_out_of_memory(measured: Callable[..., Record]) -> None:
     record = measured(
         """
@@ -143,7 +142,6 @@ def test_a_kernel_that_ends_its_process_is_an_error_with_its_last_words(
     assert said in message
 
 
-@EITHER_WAY
 def test_a_run_that_died_has_the_environment_that_is_known_without_it(
     measured: Callable[..., Record],
 ) -> None:

@@ -88,6 +88,10 @@ def test_a_record_that_states_nothing_contradicts_no_other(results: Any) -> None
 
 
 def test_the_ceilings_stand_above_the_vendors_peaks_where_a_gpu_was_measured(results: Any) -> None:
+    found = read_json(results.ceilings)
+    for timed in (found["copy"], *found["matrix_product"].values()):
+        timed["samples"] = [timed["time(s)"]] * 9  # on a machine that was busy now and then, too
+    write_json(results.ceilings, found)
     peaks = results.compose().environment.peaks
     assert [len(row.cells) for row in peaks.rows] == [3]  # of a CPU, in the format measured
     assert en(peaks.columns[1]) == "float32 (TFLOP/s)"
