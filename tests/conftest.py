@@ -273,10 +273,11 @@ def forking_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A stand-in for Python that starts Snakemake and the stages as forks (`zygote.py`)."""
     folder = tmp_path_factory.mktemp("z")
     python, zygote, path = folder / "python", Path(__file__).parent / "zygote.py", folder / "socket"
-    forked = " | ".join(f'"-m flashlab {command}"' for command in STAGES)
+    commands = (f'"-m flashlab {command}"' for command in STAGES)
+    forked = " | ".join(['"-m snakemake "*', '"-m flashlab.stage "*', *commands])
     python.write_text(
         "#!/bin/sh\n"
-        f'case "$1 $2 $3" in "-m snakemake "* | {forked}) socket={path} ;;\n'
+        f'case "$1 $2 $3" in {forked}) socket={path} ;;\n'
         f'"-m flashlab.measuring.warm "*) socket={path}{TORCH_SUFFIX} ;;\n'
         f'*) exec {sys.executable} "$@" ;; esac\n'
         f'exec {sys.executable} -I -S {zygote} "$socket" "$0" "$@"\n'
