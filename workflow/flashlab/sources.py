@@ -18,6 +18,7 @@ _IMPORT = re.compile(
 _COMMENT = re.compile(r"#.*")
 
 
+@cache
 def _path(module: str) -> Path | None:
     """The file of one of our modules, None for anything else."""
     if not module.startswith(PACKAGE.name):
