@@ -304,7 +304,8 @@ def forking_python(
     """A stand-in for Python that starts Snakemake and the stages as forks."""
     folder = tmp_path_factory.mktemp("z")
     python, zygote = folder / "python", Path(__file__).parent / "zygote.py"
-    forked = " | ".join(f'"-m flashlab {command}"' for command in STAGES)
+    commands = (f'"-m flashlab {command}"' for command in STAGES)
+    forked = " | ".join(['"-m snakemake "*', '"-m flashlab.stage "*', *commands])
     with ExitStack() as kept:
         if shared := getattr(request.config, "workerinput", {}).get("forks"):
             path = Path(shared)
@@ -312,7 +313,7 @@ def forking_python(
             path = kept.enter_context(serving_forks(folder))
         python.write_text(
             "#!/bin/sh\n"
-            f'case "$1 $2 $3" in "-m snakemake "* | {forked}) socket={path} ;;\n'
+            f'case "$1 $2 $3" in {forked}) socket={path} ;;\n'
             f'"-m flashlab.measuring.warm "*) socket={path}{TORCH_SUFFIX} ;;\n'
             f'*) exec {sys.executable} "$@" ;; esac\n'
             f'exec {sys.executable} -I -S {zygote} "$socket" "$0" "$@"\n'

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,18 @@ def test_imports_anywhere_in_a_file_are_seen_and_nothing_else(tmp_path: Path) ->
         "import a.b as c\nfrom d import e\n# import f\ndef g():\n    import h\n    'import i'\n"
     )
     assert imports(path) == {"a.b", "d", "d.e", "h"}
+
+
+def test_what_is_read_of_our_files_is_what_their_syntax_trees_import(root: Path) -> None:
+    for path in root.joinpath("workflow").rglob("*.py"):
+        expected: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                expected.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.module
+                expected |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        assert imports(path) == expected, path
 
 
 def test_every_file_of_the_package_has_one_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,16 +20,24 @@ from flashlab.calls import stages
 from flashlab.calls.stages import PLACE, place
 from flashlab.calls.watching import WORKFLOW_PID, has_ended
 
-CLIENT = (
-    "import json, sys; from flashlab.calls.stages import run_in_fork\n"
-    "sys.exit(run_in_fork(['tables', '--help'], ['colorsys']) if len(sys.argv) < 2\n"
-    "         else run_in_fork(json.loads(sys.argv[1]), ['colorsys']))"
-)
+PACKAGE = ("__init__.py", "stage.py", "warm_stages.py", "calls")
+COMMANDS = """\
+import importlib, json, os, signal, sys, time
+from types import SimpleNamespace
+
+tables = lambda: importlib.import_module("colorsys")
+COMMANDS = [SimpleNamespace(name="tables", find_function=tables)]
+
+def main(arguments=None):
+    arguments = sys.argv[1:] if arguments is None else arguments
+    start = "warm" if "colorsys" in sys.modules else "cold"
+"""
+"""In the place of the command line: its only command needs a module that nothing else imports."""
+
 TELLS = """\
-import json, os, sys
-print(json.dumps([sys.argv[1:], os.getcwd(), os.environ["WORD"], "colorsys" in sys.modules]))
-print("a warning", file=sys.stderr)
-sys.exit(3)
+    print(json.dumps([start, arguments, os.getcwd(), os.environ["WORD"]]))
+    print("a warning", file=sys.stderr)
+    return 3
 """
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -43,34 +52,36 @@ def folder() -> Iterator[str]:
 
 @pytest.fixture
 def start(workflow: subprocess.Popen[bytes], root: Path, tmp_path: Path, folder: str) -> Start:
-    """Start a job whose fork runs a package `flashlab` in `tmp_path`, once a server is there."""
+    """Start a stage of a package whose command line is in `COMMANDS`, and ends as is given."""
+    source, target = root / "workflow" / "flashlab", tmp_path / "workflow" / "flashlab"
+    target.mkdir(parents=True)
+    for name in PACKAGE:
+        (shutil.copytree if source.joinpath(name).is_dir() else shutil.copy)(
+            source / name, target / name
+        )
     environment = {
         **os.environ,
-        "PYTHONPATH": str(root / "workflow"),
+        "PYTHONPATH": str(target.parent),
         "TMPDIR": folder,
         "WORD": "attention",
         WORKFLOW_PID: str(workflow.pid),
-        PLACE: place(),
+        PLACE: place().replace(str(root / "workflow"), str(target.parent)),
     }
 
-    def job(*arguments: str, at: Path = tmp_path) -> subprocess.Popen[str]:
+    def job(body: str, *arguments: str) -> subprocess.Popen[str]:
+        commands = target / "__main__.py"
+        if not commands.exists() or commands.read_text() != COMMANDS + body:
+            commands.write_text(COMMANDS + body)
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", CLIENT, *arguments],
-            cwd=at,
+            [sys.executable, "-P", "-m", "flashlab.stage", "tables", *arguments],
+            cwd=tmp_path,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    with job(at=root) as first:
-        assert "usage: python -m flashlab tables" in first.communicate()[0]
-    (tmp_path / "flashlab").mkdir()
-    (tmp_path / "flashlab" / "__init__.py").touch()
-    return lambda source, *arguments: (
-        tmp_path.joinpath("flashlab", "__main__.py").write_text(source),
-        job(json.dumps(arguments)),
-    )[1]
+    return job
 
 
 def test_a_fork_has_the_jobs_arguments_folder_environment_and_output(
@@ -78,25 +89,27 @@ def test_a_fork_has_the_jobs_arguments_folder_environment_and_output(
 ) -> None:
     with start(TELLS, "--plan", "a b") as job:
         out, err = job.communicate()
-    assert json.loads(out) == [["--plan", "a b"], str(tmp_path), "attention", True]
+    assert json.loads(out) == ["warm", ["tables", "--plan", "a b"], str(tmp_path), "attention"]
     assert (err, job.returncode) == ("a warning\n", 3)
 
 
-def test_a_fork_runs_the_sources_as_they_are_now(start: Start) -> None:
-    for word in ("one", "another"):  # Python takes an edit of one second and size for none
-        with start(f"print({word!r})") as job:
-            assert job.communicate() == (f"{word}\n", "")
+def test_an_edited_source_ends_the_server_and_the_next_one_has_the_edit(start: Start) -> None:
+    said = []
+    for word in ("a word", "a word", "another", "another"):
+        with start(f"    print(start, {word!r})\n    return 0\n") as job:
+            said.append(job.communicate()[0])
         assert job.returncode == 0
+    assert said == ["warm a word\n"] * 2 + ["cold another\n", "warm another\n"]
 
 
 def test_an_error_is_told_as_by_a_new_process(start: Start) -> None:
-    with start("raise OSError('no disk')") as job:
+    with start("    raise OSError('no disk')\n") as job:
         assert job.communicate()[1].endswith("OSError: no disk\n")
     assert job.returncode == 1
 
 
 def test_a_job_ends_by_the_signal_that_ends_its_fork(start: Start) -> None:
-    with start("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)") as job:
+    with start("    os.kill(os.getpid(), signal.SIGSEGV)\n") as job:
         job.communicate()
     assert job.returncode == -signal.SIGSEGV
 
@@ -104,7 +117,7 @@ def test_a_job_ends_by_the_signal_that_ends_its_fork(start: Start) -> None:
 def test_no_process_outlives_its_job_or_its_call(
     start: Start, workflow: subprocess.Popen[bytes], folder: str
 ) -> None:
-    with start("import os, time; print(os.getpid(), flush=True); time.sleep(600)") as job:
+    with start("    print(os.getpid(), flush=True)\n    time.sleep(600)\n") as job:
         assert job.stdout
         fork = psutil.Process(int(job.stdout.readline()))
         server = psutil.Process(fork.ppid()).parents()[0]
@@ -121,4 +134,4 @@ def test_elsewhere_a_stage_runs_cold(monkeypatch: pytest.MonkeyPatch, given: str
     if given:
         monkeypatch.setenv(PLACE, given)
     monkeypatch.setenv(WORKFLOW_PID, str(os.getpid()))
-    assert stages.run_in_fork(["tables"], []) is None
+    assert stages.run_in_fork(["tables"]) is None

@@ -44,11 +44,10 @@ IMPORTED = (
 TORCH = ("torch", "torch._dynamo")
 TORCH_SUFFIX = ".torch"
 STAGES = (
-    *("measure", "ceilings", "import", "freeze", "tables", "findings", "figures", "overview"),
-    *("report", "page", "verdicts", "grade", "grades-pdf", "verify"),
+    *("measure", "ceilings", "import", "freeze", "grade", "grades-pdf", "verify"),
     *("comparison", "comparison-figures", "comparison-pdf"),
 )
-"""Commands of the package that run in a fork."""
+"""Commands of the package that run in a fork, beside those of `flashlab.stage`."""
 
 
 def _parse_in_advance(files: Iterable[Path]) -> None:

@@ -1,8 +1,11 @@
 # The configuration in its layers: the file of the benchmark that the call is about, the
 # --configfile files, and --config.
 
+import gc
 import sys
 from pathlib import Path
+
+gc.freeze()  # no collection need go through what Snakemake has imported
 
 # This file's folder holds the package, also where the pipeline is a module of another workflow.
 WORKFLOW = Path(str(workflow.current_basedir))

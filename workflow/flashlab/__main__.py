@@ -12,7 +12,6 @@ try:
 
     from flashlab.analysis import commands as analysis
     from flashlab.calls import commands as calls
-    from flashlab.calls.stages import run_in_fork
     from flashlab.calls.watching import end_with_workflow
     from flashlab.checking import commands as checking
     from flashlab.cli import Command, UsageError
@@ -89,10 +88,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         # What measures looks after the process that it starts, and then ends by itself.
         if not command.ends_alone:
             end_with_workflow()
-        if command.libraries:
-            status = run_in_fork(sys.argv[1:] if argv is None else argv, command.libraries)
-            if status is not None:
-                return status
         with _warnings_shown():
             return command.run(arguments)
     except KeyboardInterrupt:

@@ -60,8 +60,7 @@ class Command:
     as ``module:name`` it is imported when it is called. Of options in `one_of`, which come last,
     exactly one is given. A command that `ends_alone` watches the Snakemake call that it belongs to
     by itself. One that `tells_made` prints the digest of each file in its ``--output``, so that the
-    log of a job tells what the job made. `libraries` are what it imports of other packages, which
-    a fork of the call's server has imported.
+    log of a job tells what the job made.
     """
 
     name: str
@@ -72,7 +71,6 @@ class Command:
     epilog: str | None = None
     ends_alone: bool = False
     tells_made: bool = False
-    libraries: tuple[str, ...] = ()
 
     def add_to(self, commands: Any) -> None:
         """Add the command to the parsers of a command line."""

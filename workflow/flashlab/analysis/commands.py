@@ -14,8 +14,6 @@ def _verdicts(results: Path) -> None:
         print(f"{CHANGED}{line}")
 
 
-LIBRARIES = ("numpy", "scipy.stats")
-
 COMMANDS = (
     Command(
         "tables",
@@ -25,7 +23,6 @@ COMMANDS = (
             path("--plan", "plan/records/<experiment>.json"),
             path("--output", "folder to write into"),
         ),
-        libraries=LIBRARIES,
         tells_made=True,
     ),
     Command(
@@ -39,7 +36,6 @@ COMMANDS = (
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
             path("--output", "findings.json to write"),
         ),
-        libraries=LIBRARIES,
         tells_made=True,
     ),
     Command(

@@ -107,22 +107,23 @@ def read_samples(path: Path, benchmark: Benchmark) -> dict[SampleKey, Samples]:
     In order, so that a table with permuted rows gives the same estimates.
     """
     kinds: dict[str, type] = {p.name: p.kind for p in benchmark.parameters}
-    columns = (*run_keys(benchmark), "metric")
-    found: dict[tuple[str, ...], dict[int, list[tuple[int, float]]]] = {}
+    keys = run_keys(benchmark)
+    series: dict[str, list[tuple[int, float]]] = {}
     with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.reader(file)
-        header = next(rows)
-        keys = [header.index(column) for column in columns]
-        process, index, value = map(header.index, ("process", "index", "value"))
-        for row in rows:
-            processes = found.setdefault(tuple([row[i] for i in keys]), {})
-            samples = processes.setdefault(int(row[process]), [])
-            samples.append((int(row[index]), float(row[value])))
+        header = tuple(next(csv.reader(file)))
+        if header != (*keys, *SAMPLE_COLUMNS):
+            raise ValueError(f"{path}: its columns are {header}")
+        for line in file:
+            start, index, value = line.rsplit(",", 2)
+            series.setdefault(start, []).append((int(index), float(value)))
+    found: dict[SampleKey, dict[int, list[float]]] = {}
+    for cells, samples in zip(csv.reader(series), series.values(), strict=True):
+        *run, process, metric = cells
+        values = [parse_cell(column, cell, kinds) for column, cell in zip(keys, run, strict=True)]
+        by_process = found.setdefault((*values, metric), {})
+        by_process[int(process)] = [value for _, value in sorted(samples)]
     return {
-        tuple(parse_cell(column, cell, kinds) for column, cell in zip(columns, key, strict=True)): [
-            [sample for _, sample in sorted(processes[number])] for number in sorted(processes)
-        ]
-        for key, processes in found.items()
+        key: [processes[number] for number in sorted(processes)] for key, processes in found.items()
     }
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,6 @@ from flashlab.analysis.experiment import (
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
     SAMPLE_DIGITS,
-    TABLES,
     Samples,
     parameter_columns,
     run_keys,
@@ -54,19 +54,30 @@ GATED = ("errors", "plain_errors", "tolerance")
 
 
 @dataclass(frozen=True)
+class Series:
+    """The samples of a metric in one process, or the steps of a curve: by far the most rows.
+
+    `cells` are those that all of its rows have in common, up to the ``index``.
+    """
+
+    cells: dict[str, Any]
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
 class Tables:
-    """The three tables of an experiment, as rows of column → cell."""
+    """The three tables of an experiment, as rows of column → cell; of the samples, as series."""
 
     runs: list[dict[str, Any]]
     metrics: list[dict[str, Any]]
-    samples: list[dict[str, Any]]
+    samples: list[Series]
 
 
-def _cell(value: Any, digits: int) -> str:
-    if isinstance(value, str):  # by far the most
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
         return value
     if isinstance(value, float):
-        return f"{value:.{digits}g}"
+        return f"{value:.{EXACT_DIGITS}g}"
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -74,17 +85,28 @@ def _cell(value: Any, digits: int) -> str:
     return str(value)
 
 
-def write_csv(
-    path: Path,
-    columns: Sequence[str],
-    rows: Iterable[Mapping[str, Any]],
-    digits: int = EXACT_DIGITS,
-) -> None:
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows as CSV, atomically."""
     with open_atomically(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([_cell(row[column], digits) for column in columns] for row in rows)
+        writer.writerows([_cell(row[column]) for column in columns] for row in rows)
+
+
+def write_samples(path: Path, keys: Sequence[str], samples: Iterable[Series]) -> None:
+    """Write a row for each value as CSV, atomically."""
+    *common, _index, _value = columns = (*keys, *SAMPLE_COLUMNS)
+    with open_atomically(path) as file:
+        csv.writer(file, lineterminator="\n").writerow(columns)
+        for series in samples:
+            cells = [_cell(series.cells[column]) for column in common]
+            start = io.StringIO()
+            csv.writer(start, lineterminator=",").writerow(cells)
+            before = start.getvalue()
+            file.writelines(
+                f"{before}{index},{value:.{SAMPLE_DIGITS}g}\n"
+                for index, value in enumerate(series.values)
+            )
 
 
 @dataclass(frozen=True)
@@ -266,11 +288,9 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
     ]
 
 
-def _sample_rows(record: Record, name: str, values: Sequence[float]) -> Iterator[dict[str, Any]]:
-    """A row a sample of a metric, or a step of a curve."""
-    process = {**record.run.to_json(), "process": record.process, "metric": name}
-    for index, value in enumerate(values):
-        yield {**process, "index": index, "value": value}
+def _series(record: Record, name: str, values: Sequence[float]) -> Series:
+    """The samples of a metric, or the steps of a curve."""
+    return Series({**record.run.to_json(), "process": record.process, "metric": name}, values)
 
 
 def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
@@ -395,10 +415,10 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
         for record in records:
             for name, metric in record.metrics.items():
                 if name in recorded:
-                    tables.samples.extend(_sample_rows(record, name, metric.samples))
+                    tables.samples.append(_series(record, name, metric.samples))
         for record in records:
             for name, curve in record.curves.items():
-                tables.samples.extend(_sample_rows(record, name, curve))
+                tables.samples.append(_series(record, name, curve))
     return tables
 
 
@@ -408,11 +428,6 @@ def write_tables(plan_file: Path, folder: Path) -> None:
     benchmark = find_benchmark(plan["benchmark"])
     keys, tables = run_keys(benchmark), tables_of(plan)
     described = parameter_columns(benchmark)
-    columns = {
-        "runs": (*described, *RUN_COLUMNS),
-        "metrics": (*keys, *METRIC_COLUMNS),
-        "samples": (*keys, *SAMPLE_COLUMNS),
-    }
-    for name in reversed(TABLES):  # runs.csv last
-        digits = SAMPLE_DIGITS if name == "samples" else EXACT_DIGITS
-        write_csv(folder / f"{name}.csv", columns[name], getattr(tables, name), digits)
+    write_samples(folder / "samples.csv", keys, tables.samples)
+    write_csv(folder / "metrics.csv", (*keys, *METRIC_COLUMNS), tables.metrics)
+    write_csv(folder / "runs.csv", (*described, *RUN_COLUMNS), tables.runs)  # the last one

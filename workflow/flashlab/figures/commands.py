@@ -6,8 +6,6 @@ from pathlib import Path
 
 from flashlab.cli import Command, option, path, paths
 
-LIBRARIES = ("seaborn", "matplotlib.backends.backend_svg", "fontTools.ttLib", "scipy.stats")
-
 COMMANDS = (
     Command(
         "figures",
@@ -19,7 +17,6 @@ COMMANDS = (
             path("--languages", "languages.json"),
             path("--output", "folder to draw into"),
         ),
-        libraries=LIBRARIES,
         tells_made=True,
     ),
     Command(
@@ -34,7 +31,6 @@ COMMANDS = (
             path("--languages", "languages.json"),
             path("--output", "folder to draw into"),
         ),
-        libraries=LIBRARIES,
         tells_made=True,
     ),
 )

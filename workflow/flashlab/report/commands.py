@@ -12,28 +12,17 @@ RENDERED = (
     option("--ceilings", type=Path, help="the device's ceilings, if measured"),
 )
 
-LIBRARIES = (
-    "jinja2",
-    "weasyprint",
-    "babel.messages.pofile",
-    "babel.numbers",
-    "markdown_it",
-    "PIL.Image",
-)
-
 COMMANDS = (
     Command(
         "report",
         "flashlab.report.render:write_report",
         "Render the report as a PDF.",
         (*RENDERED, path("--output", "PDF to write")),
-        libraries=LIBRARIES,
     ),
     Command(
         "page",
         "flashlab.report.render:write_page",
         "Write the report as one HTML file.",
         (*RENDERED, path("--output", "HTML file to write")),
-        libraries=LIBRARIES,
     ),
 )

@@ -14,14 +14,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import jinja2
 import jinja2.runtime
+import pydyf
 from markupsafe import Markup
-from weasyprint import HTML, Attachment
+from weasyprint import HTML, Attachment, Document
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
@@ -196,6 +197,22 @@ def on_one_page(report: Report, results: Path) -> Report:
     return replace(report, front=shorter[first])
 
 
+class _CompressedOnce(pydyf.Stream):  # type: ignore[misc]
+    """A finished stream: pydyf asks for its bytes twice, to write them and to identify the file."""
+
+    @cached_property
+    def data(self) -> bytes:
+        """The stream as it is written, compressed."""
+        return bytes(super().data)
+
+
+def _compress_once(_document: Document, pdf: pydyf.PDF) -> None:
+    """Have every stream compressed once: of megabytes of samples, that takes seconds."""
+    for each in pdf.objects:
+        if type(each) is pydyf.Stream:
+            each.__class__ = _CompressedOnce
+
+
 def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:
     """The HTML as PDF/A-3a with these files in it; RenderError for anything missing."""
     fonts = _own_fonts()
@@ -214,7 +231,7 @@ def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: dat
         ]
         options = {"pdf_variant": "pdf/a-3a", "optimize_images": False}
         rendered = document.render(font_config=fonts, attachments=attachments, **options)
-        pdf: bytes = rendered.write_pdf(attachments=attachments, **options)
+        pdf: bytes = rendered.write_pdf(attachments=attachments, finisher=_compress_once, **options)
     return pdf
 
 

@@ -1,0 +1,26 @@
+"""A command of ``python -m flashlab`` in a fork of the call's server, where there is one.
+
+The rules so call the stages after the records. Little is imported before a fork takes over.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from flashlab.calls.stages import run_in_fork
+
+
+def main() -> int:
+    """Run the command that is given, in a fork of the call's server or here; its exit status."""
+    try:
+        status = run_in_fork(sys.argv[1:])
+        if status is not None:
+            return status
+        from flashlab import __main__
+    except KeyboardInterrupt:
+        return 130
+    return __main__.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

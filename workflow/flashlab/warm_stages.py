@@ -1,0 +1,79 @@
+"""The server whose forks are a call's stages (`calls.stages`): it has imported what they need.
+
+It ends as soon as one of the package's files is no longer what it was when the server began: its
+forks would not do what a new process does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from flashlab.calls import forks
+from flashlab.calls.forks import Work, read_message, send_message
+from flashlab.calls.stages import SOURCES, STREAMS
+
+
+def _states(files: Sequence[Path]) -> list[tuple[int, ...]] | None:
+    """What an edit of any of these files changes; None where one is gone."""
+    try:
+        found = [file.stat() for file in files]
+    except FileNotFoundError:
+        return None
+    return [(one.st_mtime_ns, one.st_ctime_ns, one.st_size, one.st_ino) for one in found]
+
+
+def _serve(path: Path, workflow: psutil.Process) -> None:
+    files = sorted(SOURCES.rglob("*.py"))
+    states = _states(files)  # before anything more is imported
+
+    from flashlab.__main__ import COMMANDS, main
+
+    commands = {command.name: command for command in COMMANDS}
+
+    def accept(connection: socket.socket) -> Work | None:
+        """Read a request to run a command, and import what it needs; what the fork does."""
+        _, streams, _, _ = socket.recv_fds(connection, 1, STREAMS)
+        request = read_message(connection)
+        if _states(files) != states:
+            os._exit(0)  # and leaves the folder, in which the next job may be starting a server
+        if request is None:
+            for stream in streams:
+                os.close(stream)
+            return None
+        with contextlib.suppress(Exception):  # the fork itself says what is missing or wrong
+            commands[request["arguments"][0]].find_function()
+        gc.freeze()  # a fork's collections need not go through what is imported
+        send_message(connection, {"accepted": True})
+
+        def run(_lifeline: int) -> int:
+            for target, stream in enumerate(streams):
+                os.dup2(stream, target)
+                os.close(stream)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.chdir(request["folder"])
+            os.environ.clear()
+            os.environ.update(request["environment"])
+            try:
+                return main(request["arguments"])
+            except SystemExit as ended:
+                return int(ended.code or 0)
+            finally:
+                atexit._run_exitfuncs()
+
+        return Work(run, streams)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's is for the jobs
+    forks.listen(path, workflow, accept)
+
+
+if __name__ == "__main__":
+    forks.serve(_serve)
