@@ -131,4 +131,4 @@ def test_this_machine_s_records_are_those_that_it_has_planned(tmp_path: Path) ->
     with pytest.raises(SideError, match="nothing has been measured here yet"):
         find_side("local", results=tmp_path)
     assert read_json(Path("data/h200/manifest.json"))["protocol"] == "sampled"
-    assert len(find_side("h200").read()) == 9 * 17
+    assert len(find_side("h200").read()) == 9 * 17 + 7 * 4 + 3 * 2

@@ -180,7 +180,8 @@ def _figure(
             *_see(data, experiment, figure),
         ]
     if any(row["low"] is not None for row in experiment.metrics if row["metric"] in shown):
-        caption.append(say("caption.interval"))
+        several = len(experiment.records) > len(experiment.runs)
+        caption.append(say("caption.interval" if several else "caption.interval.one"))
     return FigureEntry(
         id=f"figure-{number}",
         path=data.results / "figures" / experiment.name / f"{figure['id']}.svg",
@@ -302,7 +303,7 @@ def _overview_columns(data: ReportData, experiment: Experiment) -> Iterator[Colu
         yield headed("column.comparison", metric), cell("comparison", metric)
     for metric in exact:
         yield headed("column.exact_comparison", metric), cell("exact_comparison", metric)
-    for metric in (*sampled, *exact):
+    for metric in (*sampled, *exact) if experiment.is_ordered else ():
         yield headed("column.growth", metric), cell("scaling", metric)
     for switched in (each for each in experiment.varying_variants if each.kind is bool):
         states = {"on": setting(switched, True), "off": setting(switched, False)}
@@ -331,7 +332,9 @@ def _others(data: ReportData, experiment: Experiment) -> Table | None:
         *(heading(parameter.labels) for parameter in variants),
         *(above for above, _ in columns),
     ]
-    caption = [say("caption.others", baseline=data.baseline, symbol=experiment.parameter.symbol)]
+    caption = [say("caption.others", baseline=data.baseline)]
+    if experiment.is_ordered:
+        caption.append(say("caption.growth", symbol=experiment.parameter.symbol))
     if variants:
         caption.append(say("caption.effects", *(parameter.name for parameter in variants)))
     numeric = range(1 + len(variants), len(headings))
