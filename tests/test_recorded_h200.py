@@ -79,8 +79,8 @@ def test_peak_memory_equals_the_model_to_the_byte(records: Records) -> None:
 def test_what_is_compared_ran_on_one_card_within_minutes(records: Records) -> None:
     """Three processes of each, on clean code of one commit.
 
-    Nine implementations at the lab's 17 shapes, and seven at four long ones; with packed inputs they
-    are at two of these, and beside the lab's only later.
+    Nine implementations at the lab's 17 shapes, and seven at four long ones, at one of them with
+    packed inputs too; those beside the lab's ran later.
     """
     blocks: dict[tuple[Any, ...], list[Record]] = {}
     for entry in SAMPLED:
