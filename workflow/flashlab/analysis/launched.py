@@ -13,23 +13,21 @@ from typing import Any
 
 from flashlab.telling.codes import by_code
 
-ATTENTION, PRODUCT, SOFTMAX, COPY, REDUCTION, ELEMENTWISE = CLASSES = (
-    *("attention", "product", "softmax", "copy", "reduction", "elementwise"),
-)
-"""Attention in one kernel or a part of it, matrix products, softmax, copies (packing, another
-number format, fills), reductions, and element-wise operations, masks among them."""
-
 CLASS_LABELS = by_code(
     *("kernel.attention", "kernel.product", "kernel.softmax", "kernel.copy", "kernel.reduction"),
     "kernel.elementwise",
 )
+"""Attention in one kernel or a part of it, matrix products, softmax, copies (packing, another
+number format, fills), reductions, and element-wise operations, masks among them."""
+
+CLASSES = tuple(CLASS_LABELS)
 
 _CLASSES = (
-    (SOFTMAX, re.compile(r"softmax")),
-    (COPY, re.compile(r"copy|CatArray|FillFunctor|[Mm]emcpy|[Mm]emset|triton_poi_\w*zeros")),
-    (REDUCTION, re.compile(r"reduce_kernel|\breduce\b")),
-    (ELEMENTWISE, re.compile(r"elementwise|triu|tril|index_|triton_poi_")),
-    (PRODUCT, re.compile(r"gemm|gemv|nvjet|splitK", re.IGNORECASE)),
+    ("softmax", re.compile(r"softmax")),
+    ("copy", re.compile(r"copy|CatArray|FillFunctor|[Mm]emcpy|[Mm]emset|triton_poi_\w*zeros")),
+    ("reduction", re.compile(r"reduce_kernel|\breduce\b")),
+    ("elementwise", re.compile(r"elementwise|triu|tril|index_|triton_poi_")),
+    ("product", re.compile(r"gemm|gemv|nvjet|splitK", re.IGNORECASE)),
 )
 """The first that a kernel's name matches; any other kernel of an implementation is attention."""
 
@@ -58,7 +56,7 @@ class Launched:
 
 def class_of(name: str) -> str:
     """The class of a kernel, by its name with all template arguments."""
-    return next((kind for kind, pattern in _CLASSES if pattern.search(name)), ATTENTION)
+    return next((kind for kind, pattern in _CLASSES if pattern.search(name)), "attention")
 
 
 def short_name(name: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from flashlab.analysis.launched import CLASS_LABELS, Launched, by_class, read_kernels
-from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
 from flashlab.telling.values import Listed, Tellable, heading, say, settings
@@ -29,15 +28,10 @@ def _runs(data: ReportData) -> list[RunRow]:
     return [run for run in data.runs if run["kernels"] and [run[name] for name in names] == shape]
 
 
-def _cells(data: ReportData, run: RunRow, metric: Metric, kind: str) -> list[Cell | Tellable]:
+def _cells(found: Launched | None, total: float, least: float) -> list[Cell | Tellable]:
     """What the kernels of a class do in a pass; empty cells where it has none."""
-    assert metric.work is not None
-    kernels = read_kernels(run["kernels"], metric.name)
-    found = {launched.kind: launched for launched in by_class(kernels)}.get(kind)
     if found is None:
         return [Cell("")] * len(OF_A_PASS)
-    total = sum(kernel.milliseconds for kernel in kernels)
-    least = metric.work.compulsory_bytes(run, run["dtype"])
     return [
         Cell(str(found.count)),
         Cell(f"{100 * found.milliseconds / total:.0f}"),
@@ -52,28 +46,30 @@ def _cells(data: ReportData, run: RunRow, metric: Metric, kind: str) -> list[Cel
 
 def render_kernels(data: ReportData) -> Table | None:
     """A row for each implementation and class of kernel; None where none were counted."""
-    metrics = [metric for metric in data.benchmark.measured if metric.work]
+    timed = [(metric, metric.work) for metric in data.benchmark.measured if metric.work]
     rows: list[Row] = []
     runs = _runs(data)
     for run in sorted(runs, key=lambda run: [*data.implementations].index(run["implementation"])):
         name = run["implementation"]
-        both: list[Launched] = []
-        for metric in metrics:
-            both += read_kernels(run["kernels"], metric.name)
-        for position, launched in enumerate(by_class(both)):
+        passes = [read_kernels(run["kernels"], metric.name) for metric, _ in timed]
+        classes = [{launched.kind: launched for launched in by_class(each)} for each in passes]
+        totals = [sum(kernel.milliseconds for kernel in each) for each in passes]
+        least = [work.compulsory_bytes(run, run["dtype"]) for _, work in timed]
+        both = by_class([kernel for each in passes for kernel in each])
+        for position, launched in enumerate(both):
             cells: list[Cell | Tellable] = [
                 Cell("" if position else name),
                 say(CLASS_LABELS[launched.kind]),
             ]
-            for metric in metrics:
-                cells += _cells(data, run, metric, launched.kind)
+            for found, total, bytes_ in zip(classes, totals, least, strict=True):
+                cells += _cells(found.get(launched.kind), total, bytes_)
             rows.append(Row(cells, implementation=name, first=not position))
     if not rows:
         return None
     shape = settings(data.benchmark, {p.name: runs[0][p.name] for p in data.benchmark.given})
     groups: list[tuple[Tellable, int]] = [("", 2)]
-    groups += [(heading(metric.labels), len(OF_A_PASS)) for metric in metrics]
-    keys = ("column.implementation", "column.kernels", *OF_A_PASS * len(metrics))
+    groups += [(heading(metric.labels), len(OF_A_PASS)) for metric, _ in timed]
+    keys = ("column.implementation", "column.kernels", *OF_A_PASS * len(timed))
     return Table(
         [*map(say, keys)],
         rows,

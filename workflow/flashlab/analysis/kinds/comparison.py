@@ -169,6 +169,20 @@ def compared_ratios(given: Given, pair: Sequence[Series]) -> list[Ratio]:
     return advantages(medians[0], medians[1], pair[0].metric.higher_is_better)
 
 
+def compare_pairs(
+    kind: str,
+    experiment: Experiment,
+    given: Given,
+    pairs: Sequence[tuple[str, str]],
+    metrics: Sequence[Metric],
+) -> Iterator[Finding]:
+    """A finding for each implementation and the one that it is compared with, by each metric."""
+    for (name, other), variant, metric in itertools.product(pairs, experiment.variants, metrics):
+        pair = [Series(experiment, who, variant, metric) for who in (name, other)]
+        ratios, against = compared_ratios(given, pair), {"baseline": other}
+        yield ratio_finding(kind, MESSAGES, pair, ratios, against, against)
+
+
 def _compared_metrics(experiment: Experiment) -> list[Metric]:
     """The sampled metrics that are measured; in the headline also the totals of several."""
     measured = metrics_of(experiment.benchmark, exact=False)
@@ -183,15 +197,9 @@ def _compared_metrics(experiment: Experiment) -> list[Metric]:
 
 def comparisons(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """How many times as good as the baseline each implementation is, by each sampled metric."""
-    if experiment.baseline not in experiment.implementations:
-        return
-    others = sorted(name for name in experiment.implementations if name != experiment.baseline)
-    metrics = _compared_metrics(experiment)
-    baseline = {"baseline": experiment.baseline}
-    for name, variant, metric in itertools.product(others, experiment.variants, metrics):
-        pair = [Series(experiment, who, variant, metric) for who in (name, experiment.baseline)]
-        ratios = compared_ratios(given, pair)
-        yield ratio_finding("comparison", MESSAGES, pair, ratios, baseline, baseline)
+    names, baseline = experiment.implementations, experiment.baseline
+    pairs = [(name, baseline) for name in sorted(names) if baseline in names and name != baseline]
+    yield from compare_pairs("comparison", experiment, given, pairs, _compared_metrics(experiment))
 
 
 COMPARISON = Kind(
