@@ -170,12 +170,9 @@ def _grown(
         found = by_class(read_kernels(run["kernels"], metric))
         times.append({launched.kind: launched.milliseconds for launched in found})
     before, after = times
-    most = max(after, key=lambda kind: after[kind] - before.get(kind, 0.0))
-    return {
-        "grown_class": say(CLASS_LABELS[most]),
-        "grown_before": Measured(rounded(before.get(most, 0.0))),
-        "grown_after": Measured(rounded(after[most])),
-    }
+    more = {kind: time - before.get(kind, 0.0) for kind, time in after.items()}
+    most = max(more, key=more.__getitem__)
+    return {"grown_class": say(CLASS_LABELS[most]), "grown": Measured(rounded(more[most]))}
 
 
 JUMPS = {"rises": "conclusion.jump.rises", "falls": "conclusion.jump.falls"}

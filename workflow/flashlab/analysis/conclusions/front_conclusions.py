@@ -308,7 +308,8 @@ def _limit(known: Known) -> Iterator[Finding]:
     level = {
         finding.subject["implementation"]: max(map(_matrix_share, finding.estimates))
         for finding in sorted(found, key=lambda f: float(f.facts["matrix_high"]))
-        if any((e["matrix_percent"].get("high") or 0) >= least for e in finding.estimates)
+        if finding.metric == best.metric
+        and any((e["matrix_percent"].get("high") or 0) >= least for e in finding.estimates)
     }
     names = sorted(level, key=lambda name: -level[name])
     ceiling, vendor = best.facts["ceiling"], best.facts["vendor"]
