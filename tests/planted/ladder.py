@@ -17,8 +17,8 @@ RATES = {"Sequential": 0.001, "GlobalMemory": 1.0, "SharedTiles": 2.0, "Padded":
 """TFLOP/s; Coalesced is slower than the step before, 1.5."""
 
 COUNTERS = {
-    "GlobalMemory": {"global_bytes": 8e12, "bank_conflicts": 0.0},
-    "SharedTiles": {"global_bytes": 1e12, "bank_conflicts": 5e9},
+    "GlobalMemory": {"global_load_bytes": 8e12, "bank_conflicts": 0.0},
+    "SharedTiles": {"global_load_bytes": 1e12, "bank_conflicts": 5e9},
 }
 ENVIRONMENT = {"device_name": "NVIDIA H200", "driver": "1", "packages": {"torch": "2.0"}}
 CONFIG: dict[str, Any] = {

@@ -24,8 +24,10 @@ METRICS = {
     "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "compute_share": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "memory_share": "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-    "global_bytes": "l1tex__t_bytes_pipe_lsu_mem_global_op_ld.sum",
-    "shared_bytes": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "global_load_bytes": "l1tex__t_bytes_pipe_lsu_mem_global_op_ld.sum",
+    "global_store_bytes": "l1tex__t_bytes_pipe_lsu_mem_global_op_st.sum",
+    "shared_load_bytes": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_store_bytes": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
     "instructions": "smsp__inst_executed.sum",
     "warp_efficiency": "smsp__thread_inst_executed_per_inst_executed.ratio",
@@ -38,13 +40,18 @@ A benchmark declares which of them it wants; the time in kernels is always among
 """
 
 SUMS = frozenset(
-    {"busy_time", "dram_bytes", "global_bytes", "shared_bytes", "bank_conflicts", "instructions"}
+    {
+        *("busy_time", "dram_bytes", "global_load_bytes", "global_store_bytes"),
+        *("shared_load_bytes", "shared_store_bytes", "bank_conflicts", "instructions"),
+    }
 )
 """What a pass has as the sum over its kernels; anything else is their mean weighted by time."""
 
 UNITS = {
-    **{"busy_time": "ms", "dram_bytes": "B", "global_bytes": "B"},
-    **{"shared_bytes": "wavefronts", "warp_efficiency": "threads"},
+    **{"busy_time": "ms", "dram_bytes": "B"},
+    **{"global_load_bytes": "B", "global_store_bytes": "B"},
+    **{"shared_load_bytes": "wavefronts", "shared_store_bytes": "wavefronts"},
+    **{"warp_efficiency": "threads"},
     **{"bank_conflicts": "1", "instructions": "1"},
     **{"matrix_activity": "%", "occupancy": "%", "compute_share": "%", "memory_share": "%"},
     **{"sm_efficiency": "%", "fp32_activity": "%"},

@@ -98,8 +98,11 @@ def _part(name: str, zh_tw: str, en: str) -> Metric:
 COUNTED = (
     _counter("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
     _counter("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
-    _counter("global_bytes", "B", "lower", "全域記憶體讀取量", "global-memory loads"),
-    _counter("shared_bytes", "B", "lower", "共享記憶體存取量", "shared-memory traffic"),
+    _counter("dram_bytes", "B", "lower", "DRAM 存取量", "DRAM traffic"),
+    _counter("global_load_bytes", "B", "lower", "全域記憶體讀取量", "global-memory loads"),
+    _counter("global_store_bytes", "B", "lower", "全域記憶體寫入量", "global-memory stores"),
+    _counter("shared_load_bytes", "B", "lower", "共享記憶體讀取量", "shared-memory loads"),
+    _counter("shared_store_bytes", "B", "lower", "共享記憶體寫入量", "shared-memory stores"),
     _counter("bank_conflicts", "1", "lower", "bank conflict 數", "bank conflicts"),
     _counter("instructions", "1", "lower", "執行的指令數", "instructions executed"),
     _counter("warp_efficiency", "%", "higher", "warp 執行效率", "warp execution efficiency"),
