@@ -210,4 +210,6 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     if case_of(run["batch_size"], run["seq_len"], run["head_dim"]) in WHOLE_PROCESS:
         arrays = problem.q, problem.k, problem.v
         metrics |= time_process(run["implementation"], *arrays, times=WHOLE_TIMES)
-    return {"metrics": metrics, "gate": checked, "warnings": warnings}
+    clocks = {name: timing.clocks for name, timing in timings.items() if timing.clocks}
+    details = {"details": {"clocks": clocks}} if clocks else {}
+    return {"metrics": metrics, "gate": checked, "warnings": warnings, **details}
