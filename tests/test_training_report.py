@@ -16,6 +16,7 @@ from flashlab.analysis.finding import read_findings
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.records import read_record
 from flashlab.runs import Run
+from flashlab.telling.teller import Teller
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,35 @@ def test_a_curve_beyond_the_spread_of_the_seeds_differs(results: Path) -> None:
     far = find(results, "curve", experiment, implementation=FAR)
     near = find(results, "curve", experiment, implementation="Flash2", variant={"compile": False})
     assert (far.verdict, far.facts["distance"], far.facts["spread"]) == ("differs", 0.5, 0.08)
+    assert (far.facts["last_distance"], far.facts["last_spread"]) == (0.5, 0.08)
     assert (near.verdict, near.facts["distance"]) == ("within", 0.0)
+
+
+def test_what_the_gpu_waits_for_is_told_only_where_it_was_measured(results: Path) -> None:
+    found = {
+        (f.subject["implementation"], f.subject["variant"]["compile"]): f
+        for f in read_findings(results / "findings.json")
+        if f.kind == "device_use" and f.experiment == "attention"
+    }
+    assert {name for name, _ in found} == {"Flash2", "Pytorch"}  # nothing is known of the others
+    waiting, busy = found["Flash2", False], found["Pytorch", False]
+    assert (waiting.verdict, waiting.facts["share"], waiting.facts["kernels"]) == (
+        *("host_bound", 0.4, 2400),
+    )
+    assert (busy.verdict, busy.facts["share"]) == ("busy", 0.98)
+    assert not waiting.facts["power_limited"] and busy.facts["power_limited"]
+
+
+def test_the_section_names_whom_the_host_and_the_power_limit_hold_back(results: Path) -> None:
+    section = find(results, "conclusion", "attention", topic="section")
+    told = {statement.key: statement for statement in section.statements}
+    teller = Teller("en", TRAINING)
+    assert teller.tell(told["conclusion.alternatives.host_bound"]) == (
+        "Limited by the host, for which the GPU waits: with Flash2 [eager] the GPU is busy for "
+        "68.8 of 172 ms an iteration (2,400 kernels); with Flash2 [compiled] the GPU is busy for "
+        "75.2 of 188 ms an iteration (2,400 kernels)."
+    )
+    assert "Pytorch [eager]" in teller.tell(told["conclusion.alternatives.power_limited"])
 
 
 def test_the_claims_are_decided(results: Path) -> None:

@@ -234,10 +234,11 @@ class Benchmark:
     names the implementation that does nothing clever, which any other should beat. `gated` are the
     words for what the correctness gate compares, by the names in a record. `top_level_keys` gives
     what a record holds beside our own keys, for readers of another format. `split` is what a time
-    consists of, `occupied` how much of one the device works in. `variables` are environment variables of the measuring process, by kind of device.
-    On a kind of device in `simulated`, a simulator runs the implementations: their times are
-    compared with nothing. `curves` are what a run gives step by step. `protocols` are ways of
-    measuring of the benchmark's own: each with what gives its settings.
+    consists of, `occupied` how much of one the device works in. `variables` are environment
+    variables of the measuring process, by kind of device. On a kind of device in `simulated`, a
+    simulator runs the implementations: their times are compared with nothing. `curves` are what a
+    run gives step by step. `protocols` are ways of measuring of the benchmark's own: each with what
+    gives its settings.
     `size` says in words how large a problem is, beside its parameters.
     `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
     a protocol need from elsewhere, and raises `fetching.FetchError`. `settings_file` reads the file
