@@ -371,18 +371,15 @@ def _break_even(
             steps[finding.subject["implementation"]] = count
     if not steps:
         return
-    listed = [
-        say("conclusion.each.step", name=name, count=Short(steps[name]))
-        for name in sorted(steps, key=lambda name: (steps[name], name))
-    ]
-    values: dict[str, Tellable] = {
-        "effect_of_heading": heading(switched.labels),
-        "fewest": listed[0],
-    }
-    if len(listed) == 1:
+    fewest, *others = sorted(steps, key=lambda name: (steps[name], name))
+    values: dict[str, Tellable] = {"effect_of_heading": heading(switched.labels)}
+    if not others:
+        values |= {"name": fewest, "count": Short(steps[fewest])}
         yield tell("conclusion.alternatives.break_even.one", **values)
-    else:
-        yield tell("conclusion.alternatives.break_even", **values, most=listed[-1])
+        return
+    for end, name in (("fewest", fewest), ("most", others[-1])):
+        values[end] = say("conclusion.each.step", name=name, count=Short(steps[name]))
+    yield tell("conclusion.alternatives.break_even", **values)
 
 
 # What limits a run
@@ -390,7 +387,7 @@ def _break_even(
 
 def _limits(known: Known, experiment: Experiment) -> Iterator[Told]:
     """Whom the host limits, and whom the power limit of the device, as far as it was measured."""
-    found = known.every("device_use", experiment.name)
+    found = known.every("device_use", experiment.name) if experiment.has_alternatives else []
     waiting = sorted(
         (f for f in found if f.verdict == "host_bound"), key=lambda f: float(f.facts["share"])
     )

@@ -96,7 +96,7 @@ POWER = Quantity(
     "W",
     "lower",
     exact=False,
-    labels={"zh_TW": "功率", "en": "Power"},
+    labels={"zh_TW": "平均功率", "en": "Average power"},
     once=True,
 )
 BUSY = Quantity(
