@@ -95,7 +95,7 @@ def alternative_conclusions(known: Known, estimates: Estimates) -> Iterator[Find
         told += _curves(known, experiment)
         if told:
             name = experiment.name
-            about = {"experiment": name, "section": name}
+            about: dict[str, Any] = {"experiment": name, "section": name}
             yield _in_words(build_conclusion("section", "alternatives", told, **about))
 
 
@@ -119,7 +119,7 @@ def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Itera
     told += [*against, *_share_of_ceiling(known, experiment, first)]
     told += _least(experiment, found, naive)
     told += _doubts(known, [*first, *([naive] if naive and against else [])])
-    about = {"implementation": best.name, "metric": metric.name}
+    about: dict[str, Any] = {"implementation": best.name, "metric": metric.name}
     yield _in_words(build_conclusion("answer", "best", told, **about))
 
 
@@ -371,15 +371,18 @@ def _break_even(
             steps[finding.subject["implementation"]] = count
     if not steps:
         return
+    label = heading(switched.labels)
     fewest, *others = sorted(steps, key=lambda name: (steps[name], name))
-    values: dict[str, Tellable] = {"effect_of_heading": heading(switched.labels)}
     if not others:
-        values |= {"name": fewest, "count": Short(steps[fewest])}
-        yield tell("conclusion.alternatives.break_even.one", **values)
+        key, count = "conclusion.alternatives.break_even.one", Short(steps[fewest])
+        yield tell(key, effect_of_heading=label, name=fewest, count=count)
         return
-    for end, name in (("fewest", fewest), ("most", others[-1])):
-        values[end] = say("conclusion.each.step", name=name, count=Short(steps[name]))
-    yield tell("conclusion.alternatives.break_even", **values)
+    ends = [
+        say("conclusion.each.step", name=name, count=Short(steps[name]))
+        for name in (fewest, others[-1])
+    ]
+    key = "conclusion.alternatives.break_even"
+    yield tell(key, effect_of_heading=label, fewest=ends[0], most=ends[1])
 
 
 # What limits a run

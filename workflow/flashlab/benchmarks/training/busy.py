@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, supported_activities
 
 from flashlab.benchmarks.training.loop import synchronize
@@ -44,7 +43,7 @@ def busy_iteration(step: Callable[[], object], device: str) -> Busy | None:
     process's.
     """
     activity = getattr(ProfilerActivity, device.upper())
-    if activity not in supported_activities():
+    if activity not in supported_activities():  # type: ignore[no-untyped-call]
         return None
     try:
         synchronize(device)
@@ -55,8 +54,8 @@ def busy_iteration(step: Callable[[], object], device: str) -> Busy | None:
         events = profiler.events() or ()
     except RuntimeError:  # what the profiler raises, of memory too: the training is over by now
         return None
-    kind = getattr(DeviceType, device.upper())
-    seen = [e for e in events if e.device_type == kind and not e.is_user_annotation]
+    of_device = [e for e in events if e.device_type.name == activity.name]
+    seen = [e for e in of_device if not e.is_user_annotation]
     if not seen:
         return None
     microseconds = covered((e.time_range.start, e.time_range.end) for e in seen)

@@ -192,10 +192,16 @@ def _train(problem: _Problem, model: GPT) -> tuple[_Measured, Trainer]:
     trained = trainer.train(report, before_steady=meter.start)
     joules = meter.joules()
     allocated = torch.cuda.max_memory_allocated() if device == "cuda" else 0
-    process = _process_mib(device)
-    busy = busy_iteration(trainer.step, device) if device == "cuda" else None
-    taken = (joules, process, allocated, watch.seen(), busy)
-    return _Measured(trained, *first[0], *taken), trainer
+    measured = _Measured(
+        trained,
+        *first[0],
+        joules=joules,
+        process_mib=_process_mib(device),
+        allocated_bytes=allocated,
+        clocks=watch.seen(),
+        busy=busy_iteration(trainer.step, device) if device == "cuda" else None,
+    )
+    return measured, trainer
 
 
 def _peak_bytes_on_cpu(problem: _Problem) -> int:
