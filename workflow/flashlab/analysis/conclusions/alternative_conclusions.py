@@ -118,7 +118,7 @@ def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Itera
     against = [*_against_naive(known.benchmark, first, naive, metric)]
     told += [*against, *_share_of_ceiling(known, experiment, first)]
     told += _least(experiment, found, naive)
-    told += _doubts(known, [*first, *([naive] if naive and against else [])])
+    told += _doubts(known, experiment, [*first, *([naive] if naive and against else [])])
     about: dict[str, Any] = {"implementation": best.name, "metric": metric.name}
     yield _in_words(build_conclusion("answer", "best", told, **about))
 
@@ -244,27 +244,38 @@ def _least(
     )
 
 
-def _doubts(known: Known, compared: Sequence[_Alternative]) -> Iterator[Told]:
+def _doubts(
+    known: Known, experiment: Experiment, compared: Sequence[_Alternative]
+) -> Iterator[Told]:
     """What else may make a difference between those that are compared: their cards, one process."""
-    if _on_several_cards([each.run for each in compared]):
-        cards: dict[str, list[_Alternative]] = {}
+    if _are_cards_different(experiment, [each.run for each in compared]):
+        cards: dict[frozenset[str], list[_Alternative]] = {}
         for each in compared:
-            cards.setdefault(each.run["gpu_uuid"], []).append(each)
+            cards.setdefault(_cards(experiment, each.run), []).append(each)
         told = clauses(_runs(known.benchmark, of_card) for of_card in cards.values())
         yield tell(CARDS, cards=told)
     processes = known.find("processes", None)
-    if processes is not None and processes.verdict == "single":
-        yield tell(
-            "conclusion.alternatives.single",
-            sources=[processes],
-            assumed=Number(rounded(100 * UNREPLICATED.deviation)),
-        )
+    single = [each for each in compared if len(experiment.processes_of(each.run)) == 1]
+    if processes is None or not single:
+        return
+    if processes.verdict == "single":
+        assumed = Number(rounded(100 * UNREPLICATED.deviation))
+        yield tell("conclusion.alternatives.single", sources=[processes], assumed=assumed)
+    else:
+        names = _runs(known.benchmark, single)
+        yield tell("conclusion.alternatives.single.some", sources=[processes], single_names=names)
 
 
-def _on_several_cards(runs: Sequence[Row]) -> bool:
+def _cards(experiment: Experiment, run: Row) -> frozenset[str]:
+    """The cards on which the processes of a run were measured; empty where any does not tell."""
+    cards = {process["gpu_uuid"] for process in experiment.processes_of(run)}
+    return frozenset() if None in cards else frozenset(cards)
+
+
+def _are_cards_different(experiment: Experiment, runs: Sequence[Row]) -> bool:
     """Whether runs were measured on different cards, as far as the records of all of them tell."""
-    cards = {run["gpu_uuid"] for run in runs}
-    return None not in cards and len(cards) > 1
+    cards = {_cards(experiment, run) for run in runs}
+    return frozenset() not in cards and len(cards) > 1
 
 
 def _in_words(conclusion: Finding) -> Finding:
@@ -333,7 +344,7 @@ def _pair(experiment: Experiment, switched: Parameter, finding: Finding) -> list
 def _apart(experiment: Experiment, switched: Parameter, found: Sequence[Finding]) -> Iterator[Told]:
     """Of whom the two runs were measured on different cards."""
     pairs = {f.subject["implementation"]: _pair(experiment, switched, f) for f in found}
-    apart = [name for name, pair in pairs.items() if _on_several_cards(pair)]
+    apart = [name for name, pair in pairs.items() if _are_cards_different(experiment, pair)]
     if apart:
         states = [setting(switched, is_on) for is_on in (False, True)]
         yield tell(
