@@ -18,7 +18,9 @@ MEASURED_BY = {
     name
     for name in MODULES
     if name.startswith("flashlab.benchmarks.")
-    and name.endswith((".measure", ".gate", ".inputs", ".loop", ".training.model"))
+    and name.endswith(
+        (".measure", ".gate", ".inputs", ".training.busy", ".loop", ".training.model")
+    )
 }
 MEASURING = MEASURED_BY | {name for name in MODULES if name.startswith("flashlab.measuring")}
 COMMANDS = {

@@ -403,6 +403,10 @@ UNUSABLE: dict[str, tuple[list[Any], list[str]]] = {
         [{"use": "causal", "cuda": {"emb_dim": 100}}],
         ["own.yaml: experiments[0].cuda.emb_dim: num_heads 32 does not divide 100"],
     ),
+    "processes of what is not measured": (
+        [{"use": "causal", "replicates": {"Flex": 3}}],
+        ["own.yaml: experiments[0].replicates.Flex: Flex is not measured in this experiment; add"],
+    ),
     "a change that does not go with what stays": (
         [{"use": "causal", "implementations": ["Pytorch"]}],
         ["config.yaml: experiments[1].figures[0].implementations "

@@ -113,8 +113,20 @@ def test_one_more_process_is_added_up_to_a_limit() -> None:
 def test_the_configuration_gives_the_number(
     configured: Any, device: str, expected: int, tmp_path: Path
 ) -> None:
-    found = read_replicates({"replicates": configured}, device, tmp_path / "none.json")
+    found = read_replicates({"replicates": configured}, device, tmp_path / "none.json", {})
     assert found == Replicates(expected, {})
+
+
+def test_an_experiment_asks_for_more_processes_of_some_of_its_implementations(
+    tmp_path: Path,
+) -> None:
+    repeated = replace(EXPERIMENT, replicates={"Flash2": 3})
+    asked = plan.processes_asked([EXPERIMENT, repeated], KIND)
+    found = read_replicates({"replicates": 1}, KIND[1], tmp_path / "none.json", asked)
+    assert {(run.implementation, found.of(run)) for run in RUNS} >= {("Flash2", 3), ("Pytorch", 1)}
+    run = next(run for run in RUNS if run.implementation == "Flash2")
+    assert found.with_one_more([run]).of(run) == 4  # to decide a verdict
+    assert read_replicates({"replicates": 5}, KIND[1], tmp_path / "none.json", asked).of(run) == 5
 
 
 WILD = st.recursive(st.none() | st.integers() | st.text(), lambda s: st.dictionaries(st.text(), s))
@@ -126,7 +138,7 @@ def test_whatever_was_kept_the_configured_number_is_the_least(
 ) -> None:
     path = tmp_path_factory.mktemp("kept") / "processes.json"
     path.write_bytes(content)
-    found = read_replicates({"replicates": 2}, "cpu", path)
+    found = read_replicates({"replicates": 2}, "cpu", path, {})
     assert 2 <= found.of(RUNS[0]) <= max(map(found.of, RUNS)) <= MOST_ADDED
 
 

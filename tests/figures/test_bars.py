@@ -13,6 +13,7 @@ from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.training.declaration import TRAINING
+from flashlab.figures.bars import INNER
 from flashlab.figures.lines import draw_small
 from flashlab.figures.steps import LOOKS, draw_steps
 
@@ -20,7 +21,10 @@ from flashlab.figures.steps import LOOKS, draw_steps
 def training(**results: Any) -> Experiment:
     """Implementations at one seed, compiled and not."""
     rows = {name: [value] for name, value in results.items()}
-    return experiment_of(rows, [1337], (False, True), of="seed", benchmark=TRAINING)
+    measured = {metric.name for metric in TRAINING.measured} - {"gpu_busy_time"}
+    return experiment_of(
+        rows, [1337], (False, True), of="seed", benchmark=TRAINING.having(measured)
+    )
 
 
 def test_alternatives_are_bars_with_their_values_or_what_became_of_them() -> None:
@@ -36,6 +40,22 @@ def test_alternatives_are_bars_with_their_values_or_what_became_of_them() -> Non
     assert list(small) == ["row-speedup", "row-memory"]
     in_short = texts_of(small["row-speedup"])
     assert in_short.count("×") == 2 and "記憶體不足 out of memory" in in_short
+
+
+def test_within_the_bar_of_a_time_stands_how_long_the_gpu_was_busy() -> None:
+    without = training(Pytorch=120.0, Flash2=80.0)
+    assert "GPU 忙碌 the GPU busy" not in texts_of(drawn(without, "time"))
+    row = next(row for row in without.metrics if row["implementation"] == "Flash2")
+    told = {**row, "metric": "gpu_busy_time", "value": 32.0}
+    measured = replace(without, benchmark=TRAINING, metrics=[*without.metrics, told])
+    figure = drawn(measured, "time")
+    bars = [bar for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
+    inner = [bar for bar in bars if bar.get_height() == pytest.approx(INNER["height"])]
+    assert [bar.get_width() for bar in inner] == [32.0]
+    outer = next(bar for bar in bars if bar.get_width() == 80.0)
+    middle = outer.get_y() + outer.get_height() / 2
+    assert inner[0].get_y() + inner[0].get_height() / 2 == pytest.approx(middle)
+    assert "GPU 忙碌 the GPU busy" in texts_of(figure)
 
 
 def test_whole_problems_stand_side_by_side_with_no_line_between_them() -> None:

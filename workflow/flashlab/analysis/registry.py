@@ -20,6 +20,7 @@ from flashlab.analysis.kinds.counters import COUNTERS
 from flashlab.analysis.kinds.crossover import CROSSOVER
 from flashlab.analysis.kinds.curve import CURVE
 from flashlab.analysis.kinds.derived_size import DERIVED_SIZE
+from flashlab.analysis.kinds.device_use import DEVICE_USE
 from flashlab.analysis.kinds.environment import ENVIRONMENT
 from flashlab.analysis.kinds.exact_account import EXACT_ACCOUNT
 from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
@@ -45,7 +46,7 @@ KINDS: Mapping[str, Kind] = {
         *(CHOICE, VARIANT_EFFECT, COMPARISON, PACKED, CROSSOVER, EXACT_COMPARISON, OUT_OF_MEMORY),
         *(SCALING, MONOTONICITY, ANOMALY),
         *(BALANCE, EXACT_ACCOUNT, LAUNCH_BOUND, SATURATION, JUMP),
-        *(STEP, ROOFLINE, CAUSE),
+        *(STEP, ROOFLINE, CAUSE, DEVICE_USE),
         *(CORRECTNESS, VARIANT_GAIN, DERIVED_SIZE, WORSE_THAN_NAIVE, CURVE),
         *(ENVIRONMENT, PROCESSES, SITTINGS, COUNTERS, CLAIM),
     )

@@ -325,6 +325,15 @@ def _kernels_cell(record: Record, counted: Record | None) -> str | None:
     return canonical(found) if found else None
 
 
+def _power_limited(record: Record) -> float | None:
+    """The largest share of looks at the GPU, over the passes, in which its power limit held it.
+
+    None where nobody looked.
+    """
+    clocks = (record.details or {}).get("clocks", {})
+    return max((state["at_power_limit"] for state in clocks.values()), default=None)
+
+
 def _run_row(
     file: _File, benchmark: Benchmark, source: Mapping[str, str], counted: Record | None
 ) -> dict[str, Any]:
@@ -346,6 +355,7 @@ def _run_row(
         "warnings": canonical(record.warnings) if record.warnings else "",
         "gate": _gate_cell(record.gate),
         "kernels": _kernels_cell(record, counted),
+        "power_limited": _power_limited(record),
         "source_changed": _is_source_changed(record.sources, source),
         "record": file.path.as_posix(),
         "sha256": file.sha256,

@@ -189,6 +189,19 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Occupied:
+    """How much of a time the device worked in: names of measured metrics.
+
+    `whole` is the time, `busy` the part of it in which the device was busy, `kernels` how many
+    kernels it ran.
+    """
+
+    whole: str
+    busy: str
+    kernels: str
+
+
+@dataclass(frozen=True)
 class Curve:
     """A quantity that a run gives as it goes on, such as the loss of a training.
 
@@ -221,10 +234,11 @@ class Benchmark:
     names the implementation that does nothing clever, which any other should beat. `gated` are the
     words for what the correctness gate compares, by the names in a record. `top_level_keys` gives
     what a record holds beside our own keys, for readers of another format. `split` is what a time
-    consists of. `variables` are environment variables of the measuring process, by kind of device.
-    On a kind of device in `simulated`, a simulator runs the implementations: their times are
-    compared with nothing. `curves` are what a run gives step by step. `protocols` are ways of
-    measuring of the benchmark's own: each with what gives its settings.
+    consists of, `occupied` how much of one the device works in. `variables` are environment
+    variables of the measuring process, by kind of device. On a kind of device in `simulated`, a
+    simulator runs the implementations: their times are compared with nothing. `curves` are what a
+    run gives step by step. `protocols` are ways of measuring of the benchmark's own: each with what
+    gives its settings.
     `size` says in words how large a problem is, beside its parameters.
     `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
     a protocol need from elsewhere, and raises `fetching.FetchError`. `settings_file` reads the file
@@ -247,6 +261,7 @@ class Benchmark:
     gated: Mapping[str, Texts] = field(default_factory=dict)
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
     split: Split | None = None
+    occupied: Occupied | None = None
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     simulated: frozenset[str] = frozenset()
     curves: tuple[Curve, ...] = ()

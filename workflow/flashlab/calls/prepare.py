@@ -158,7 +158,9 @@ def _planned_records(
             recorded = {run: planning.PlannedRun(run, e.path) for run, e in recorded.items()}
         return recorded, {}
     local = (source.benchmark, runs, protocol, source.implementations, source.records)
-    replicates = read_replicates(source.config, source.device, processes_file(source.home))
+    asked = planning.processes_asked(experiments, source.kind)
+    kept = processes_file(source.home)
+    replicates = read_replicates(source.config, source.device, kept, asked)
     planned = planning.plan_local(*local, replicates.of, source.machine)
     if source.config["decide"]:
         findings = source.home / "findings.json"
@@ -166,7 +168,7 @@ def _planned_records(
         replicates = replicates.with_one_more(undecided)
         planned = planning.plan_local(*local, replicates.of, source.machine)
     added = dict(replicates.added)
-    return planned, {processes_file(source.home).as_posix(): added} if added else {}
+    return planned, {kept.as_posix(): added} if added else {}
 
 
 def _upgrades(source: Source, planned: PlannedRuns, protocol: Mapping[str, Any]) -> list[str]:

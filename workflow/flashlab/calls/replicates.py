@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +21,38 @@ OPEN = ("inconclusive", "mixed")
 
 @dataclass(frozen=True)
 class Replicates:
-    """The number of processes of each run: `number`, or more for single runs by their names."""
+    """The number of processes of each run: `number`, or more for single runs.
+
+    Those are `added` to decide a verdict, by the runs' names, or `asked` for by an experiment.
+    """
 
     number: int
     added: Mapping[str, int]
+    asked: Mapping[Run, int] = field(default_factory=dict)
 
     def of(self, run: Run) -> int:
         """The number of a run's processes."""
-        return max(self.number, self.added.get(str(run), 1))
+        return max(self.number, self.added.get(str(run), 1), self.asked.get(run, 1))
 
     def with_one_more(self, runs: Iterable[Run]) -> Replicates:
         """One process more of each of these runs that has fewer than `MOST_ADDED`."""
         more = {str(run): n + 1 for run in runs if (n := self.of(run)) < MOST_ADDED}
-        return Replicates(self.number, dict(sorted({**self.added, **more}.items())))
+        return replace(self, added=dict(sorted({**self.added, **more}.items())))
 
 
-def read_replicates(config: Mapping[str, Any], device: str, kept: Path) -> Replicates:
-    """What a resolved configuration asks for on a kind of device, with what was added before."""
+def read_replicates(
+    config: Mapping[str, Any], device: str, kept: Path, asked: Mapping[Run, int]
+) -> Replicates:
+    """What a resolved configuration asks for on a kind of device, with what was added before.
+
+    `asked` is what its experiments ask for of single runs.
+    """
     try:
         kept_counts = read_json(kept).items()
         added = {str(run): min(int(count), MOST_ADDED) for run, count in kept_counts}
     except (OSError, ValueError, AttributeError, TypeError):
         added = {}
-    return Replicates(value_on(config["replicates"], device), added)
+    return Replicates(value_on(config["replicates"], device), added, asked)
 
 
 def _undecided_values(finding: Finding) -> set[int]:

@@ -105,6 +105,9 @@ def _check_relations(
                 yield (*path, device, *key), text
         for j, name in enumerate(experiment["implementations"]):
             yield from unknown((*path, "implementations", j), name)
+        for name in experiment.get("replicates", {}):
+            if name not in experiment["implementations"]:
+                yield (*path, "replicates", name), _not_measured(name)
         drawn: set[tuple[str, tuple[str, ...]]] = set()
         for group in ("figures", "supplement"):
             for j, figure in enumerate(experiment[group]):
@@ -115,17 +118,20 @@ def _check_relations(
                 drawn.add((metric, tuple(chosen)))
                 for name in chosen:
                     if name not in experiment["implementations"]:
-                        yield (
-                            (*path, group, j, "implementations"),
-                            f"{name} is not measured in this experiment; add it to its "
-                            "implementations, or remove it here",
-                        )
+                        yield (*path, group, j, "implementations"), _not_measured(name)
     for name in config["remarks"]:
         if name not in names:
             yield (
                 ("remarks", name),
                 f"no experiment has this name; known: {', '.join(sorted(names))}",
             )
+
+
+def _not_measured(name: str) -> str:
+    return (
+        f"{name} is not measured in this experiment; add it to its implementations, or remove it "
+        "here"
+    )
 
 
 def _refuse(problems: Iterable[str]) -> None:

@@ -182,6 +182,7 @@ class Experiment(Keys):
     figures: list[Any]
     supplement: list[Any] = Field([])
     counted: bool = True
+    replicates: dict[str, Processes] = ABSENT
 
 
 UNREPORTED = {"reported": False}

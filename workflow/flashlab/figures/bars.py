@@ -1,12 +1,14 @@
 """Bars, of alternatives at one setting: one for each implementation and variant.
 
-A run without a result has its status in place of a bar, never one of length zero.
+A run without a result has its status in place of a bar, never one of length zero. Within a time's
+bar stands a thin one of how long the device was busy, where that is known.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -37,6 +39,10 @@ BAR_INCHES = 0.115
 GROUP_GAP = 0.5
 """Between the bars of two implementations, in bars."""
 
+INK = "#333333"
+INNER: Style = {"height": 0.22, "color": INK}
+"""Of the bar within a bar: the part of a time in which the device was busy."""
+
 LIGHT = 0.35
 """Opacity of the bars of every second variant, which have an edge."""
 
@@ -65,6 +71,22 @@ def _draw_bars(
     axes.set_xlim(0, data["value"].max() if data["value"].max() > 0 else 1)
 
 
+def _busy_rows(
+    experiment: Experiment, names: Sequence[str], shown: pd.DataFrame
+) -> list[dict[str, Any]]:
+    """For each run that is shown and of which it is known: how long the device was busy in it."""
+    benchmark = experiment.benchmark
+    occupied, known = benchmark.occupied, {metric.name for metric in benchmark.metrics}
+    if occupied is None or occupied.busy not in known or {*shown["metric"]} != {occupied.whole}:
+        return []
+    busy = run_frame(experiment, names, [benchmark.metric(occupied.busy)])
+    places = shown[["implementation", "variant", "place"]]
+    found: list[dict[str, Any]] = (
+        busy.dropna(subset="value").merge(places).to_dict("records")  # type: ignore[assignment]
+    )
+    return found
+
+
 def draw_bars(
     experiment: Experiment,
     languages: Sequence[str],
@@ -86,12 +108,16 @@ def draw_bars(
     data["place"] = data["implementation"].map(order.index) * group + data["variant"] + first
     is_small = width < HALF_INCHES
     figure, panels = new_panels(width, len(metrics))
+    is_busy = False
     for axes, metric in zip(panels[:, 0], metrics, strict=True):
         name_rows(axes, order, [(i + 0.5) * group for i in range(len(order))], len(order) * group)
         for name, tick in zip(order, axes.yaxis.get_major_ticks(), strict=True):
             tick.label1.set(color=looks[name].text, fontweight="bold")
         shown = data[(data["metric"] == metric.name) & (data["status"] != "absent")]
         _draw_bars(axes, shown, looks, [] if is_small else languages)
+        for row in [] if is_small else _busy_rows(experiment, names, shown):
+            name_artists(row["implementation"], [*axes.barh(row["place"], row["value"], **INNER)])
+            is_busy = True
         scale_linearly(axes.xaxis, 2 if is_small else 4)
         title_panel(axes, title_with_unit(metric, languages))
     square: Style = {"marker": "s", "markersize": 4, "linestyle": "none", "markeredgecolor": GREY}
@@ -104,6 +130,8 @@ def draw_bars(
         )
         if len(experiment.variants) > 1
     ]
+    if is_busy:
+        handles.append(handle(in_words("busy", languages), **square | {"markerfacecolor": INK}))
     failures = [status for status in data["status"].unique() if status not in ("ok", "absent")]
     handles += [handle(in_words(s, languages), color=GREY, **MARK) for s in failures if is_small]
     draw_legend(figure, handles)

@@ -179,11 +179,15 @@ def draw_rooflines(
     emphasised: Sequence[str],
     languages: Sequence[str],
 ) -> Iterator[tuple[str, Figure]]:
-    """The roofline of each dtype that has ceilings, which is hardly ever more than one."""
+    """The roofline of each dtype that has ceilings, which is hardly ever more than one.
+
+    None where all runs have one intensity: the bars of their times say the same.
+    """
     points = _point_frame(experiments)
     if points.empty:  # every run failed, or the benchmark declares no work
         return
     for dtype, data in points.groupby("dtype"):
-        if product := ceilings.matrix.get(str(dtype)):
+        product = ceilings.matrix.get(str(dtype))
+        if product and data["place"].nunique() > 1:
             of = (data, experiments, product, ceilings.copy, emphasised, languages)
             yield f"roofline-{dtype}", draw_roofline(*of)

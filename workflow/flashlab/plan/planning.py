@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,8 @@ class Figure:
 class PlannedExperiment:
     """A sweep of one parameter, as planned on one kind of device.
 
-    Counters are read of the runs of one that is `counted`.
+    Counters are read of the runs of one that is `counted`. `replicates` are the processes of each
+    run of an implementation that has more here than elsewhere.
     `claimed` is empty but for the runs that only published claims are about (`plan_claims`): they
     stand in place of a sweep, and no section shows them.
     """
@@ -77,6 +78,7 @@ class PlannedExperiment:
     figures: tuple[Figure, ...]
     claimed: tuple[Run, ...] = ()
     counted: bool = True
+    replicates: Mapping[str, int] = field(default_factory=dict)
 
     def runs(self, dtype: str, device: str) -> list[Run]:
         """Every implementation at every set of parameters, or the claimed runs."""
@@ -178,9 +180,25 @@ def experiments(
                 implementations=tuple(experiment["implementations"]),
                 figures=_figures(experiment),
                 counted=experiment.get("counted", True),
+                replicates=experiment.get("replicates", {}),
             )
         )
     return planned
+
+
+def processes_asked(
+    experiments: Iterable[PlannedExperiment], kind: tuple[str, str]
+) -> dict[Run, int]:
+    """The processes that experiments ask for of single runs, the most where several do.
+
+    `kind` is the dtype and device of the runs.
+    """
+    found: dict[Run, int] = {}
+    for experiment in experiments:
+        for run in experiment.runs(*kind) if experiment.replicates else ():
+            asked = experiment.replicates.get(run.implementation, 1)
+            found[run] = max(found.get(run, 1), asked)
+    return found
 
 
 def value_on(value: Any, device: str) -> Any:

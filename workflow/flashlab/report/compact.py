@@ -265,11 +265,14 @@ def _rows_of(
 def _alternatives_table(data: ReportData, experiment: Experiment) -> Table:
     """Of alternatives at one setting: a row an implementation and variant.
 
-    What is derived from a metric tells nothing more of runs that do the same work, and is left out.
+    What is derived from one metric tells nothing more of runs that do the same work, and is left
+    out.
     """
     variants = experiment.varying_variants
     metrics = [
-        m for m in experiment.benchmark.metrics if not m.derived and _is_known(experiment, m)
+        metric
+        for metric in experiment.benchmark.metrics
+        if not (metric.derived and len(metric.derived.of) == 1) and _is_known(experiment, metric)
     ]
     columns = [
         say("column.implementation"),

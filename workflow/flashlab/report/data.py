@@ -258,7 +258,9 @@ class ReportData:
 
 
 def with_unit(texts: Tellable, metric: Metric) -> Tellable:
-    """A heading with the unit of its metric."""
+    """A heading with the unit of its metric, if it has one."""
+    if metric.unit == "1":
+        return texts
     return Listed([texts, f" ({metric.unit})"], "")
 
 

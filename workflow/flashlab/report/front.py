@@ -355,6 +355,7 @@ def _row_figures(data: ReportData, chapter: Chapter) -> list[FigureEntry]:
 
 
 def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
+    """The experiments; of alternatives their headings alone, for the answer tells of them."""
     return [
         ExperimentRow(
             number=chapter.number,
@@ -362,7 +363,9 @@ def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[Experime
             title=Label(data.experiment(_first_name(chapter)).plan["title"])
             if len(chapter.sections) == 1
             else chapter.title,
-            conclusion=chapter.conclusion,
+            conclusion=replace(chapter.conclusion, brief=None)
+            if data.experiment(_first_name(chapter)).has_alternatives
+            else chapter.conclusion,
             figures=_row_figures(data, chapter),
         )
         for chapter in chapters

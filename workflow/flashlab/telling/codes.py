@@ -34,6 +34,7 @@ VERDICTS = by_code(
     *("verdict.within", "verdict.differs", "verdict.agrees", "verdict.unstated", "verdict.single"),
     *("verdict.repeated", "verdict.varied", "verdict.unknown", "verdict.one", "verdict.several"),
     *("verdict.counted", "verdict.partly", "verdict.uncounted", "verdict.confirmed"),
+    *("verdict.host_bound", "verdict.busy", "verdict.between"),
     *("verdict.contradicted", "verdict.ambiguous", "verdict.other_device", "verdict.not_tested"),
 )
 """Verdicts of findings, as they are counted."""

@@ -7,29 +7,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion, in_units, tell
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, Row, metrics_of
+from flashlab.analysis.experiment import SITTINGS_DIFFER, Experiment, Row, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.choice import place
-from flashlab.analysis.ratios import ratio, rounded
-from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.analysis.ratios import exceeds_margin, ratio, rounded
+from flashlab.analysis.replication import UNREPLICATED
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter
 from flashlab.statistics import Estimate
 from flashlab.telling.values import (
     Listed,
     Measured,
     MetricName,
+    Number,
+    Range,
     Run,
     Short,
     Statement,
+    Tellable,
     clauses,
     heading,
     percent,
     say,
+    setting,
     settings,
+    span,
 )
 
 OUTCOMES = {
@@ -39,6 +45,14 @@ OUTCOMES = {
     "inconclusive": "conclusion.alternatives.outcome.open",
 }
 """The effect of a variant, by the verdict on the decisive metric."""
+
+
+CARDS = "conclusion.alternatives.cards"
+PAIR_CARDS = "conclusion.alternatives.effect.cards"
+"""What says that those that are compared were measured on different cards."""
+
+MOST_WAITING = 4
+"""Most runs of which a sentence says for how long the device is busy."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +91,12 @@ def alternative_conclusions(known: Known, estimates: Estimates) -> Iterator[Find
     chosen = next(experiment for experiment in known.sections if experiment.has_alternatives)
     yield from _answer(known, chosen, estimates)
     for experiment in known.sections:
-        told = [*_effects(known, experiment), *_curves(known, experiment)]
+        told = [*_effects(known, experiment), *_limits(known, experiment)]
+        told += _curves(known, experiment)
         if told:
             name = experiment.name
-            yield build_conclusion("section", "alternatives", told, experiment=name, section=name)
+            about: dict[str, Any] = {"experiment": name, "section": name}
+            yield _in_words(build_conclusion("section", "alternatives", told, **about))
 
 
 def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Iterator[Finding]:
@@ -96,29 +112,39 @@ def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Itera
     if len(found) > 1:
         by_position = {str(i): each.estimate for i, each in enumerate(found)}
         choice = place(0, by_position, metric.higher_is_better)
-    near = [
-        e for i, e in enumerate(found) if choice and str(i) in choice.possible and e is not best
-    ]
-    told = [_best(known.benchmark, metric, best, near)]
-    told += _against_naive(experiment, best, found, metric)
-    told += _share_of_ceiling(known, experiment, best)
-    told += _least(experiment, found)
-    yield build_conclusion("answer", "best", told, implementation=best.name, metric=metric.name)
+    first = [e for i, e in enumerate(found) if e is best or (choice and str(i) in choice.possible)]
+    naive = _naive(found, known.benchmark.naive)
+    told = [_best(known.benchmark, metric, first)]
+    against = [*_against_naive(known.benchmark, first, naive, metric)]
+    told += [*against, *_share_of_ceiling(known, experiment, first)]
+    told += _least(experiment, found, naive)
+    told += _doubts(known, experiment, [*first, *([naive] if naive and against else [])])
+    about: dict[str, Any] = {"implementation": best.name, "metric": metric.name}
+    yield _in_words(build_conclusion("answer", "best", told, **about))
 
 
-def _best(
-    benchmark: Benchmark, metric: Metric, best: _Alternative, near: Sequence[_Alternative]
-) -> Told:
-    """The best by the median, and those of which it is not decided that they are worse."""
-    names = [Run(each.name, settings(benchmark, each.where)) for each in near]
+def _run(benchmark: Benchmark, each: _Alternative) -> Run:
+    return Run(each.name, settings(benchmark, each.where))
+
+
+def _runs(benchmark: Benchmark, several: Sequence[_Alternative]) -> Tellable:
+    """Several, with what all of them have in common told once."""
+    where = several[0].where
+    if len(several) == 1 or not where or any(each.where != where for each in several):
+        return Listed([_run(benchmark, each) for each in several])
+    names = Listed([each.name for each in several])
+    return say("conclusion.each.alike", names=names, where=Listed(settings(benchmark, where)))
+
+
+def _best(benchmark: Benchmark, metric: Metric, first: Sequence[_Alternative]) -> Told:
+    """The best, or those of which it is not decided that they are worse than the best."""
+    medians = [rounded(each.estimate.median) for each in first]
     return tell(
-        "conclusion.alternatives.best.level" if near else "conclusion.alternatives.best",
+        "conclusion.alternatives.best.level" if len(first) > 1 else "conclusion.alternatives.best",
         metric.quantity.name,
-        best_name=best.name,
-        best_where=Listed(settings(benchmark, best.where)),
-        best_value=Measured(rounded(best.estimate.median)),
+        best_names=_runs(benchmark, first),
+        best_value=Range(Measured(min(medians)), Measured(max(medians))),
         best_unit=metric.unit,
-        level_names=Listed(names),
     )
 
 
@@ -129,66 +155,135 @@ def _naive(found: Sequence[_Alternative], naive: str | None) -> _Alternative | N
 
 
 def _against_naive(
-    experiment: Experiment, best: _Alternative, found: Sequence[_Alternative], metric: Metric
+    benchmark: Benchmark, first: Sequence[_Alternative], naive: _Alternative | None, metric: Metric
 ) -> Iterator[Told]:
-    """How many times as good as the naive implementation the best is, and every other one."""
-    naive = _naive(found, experiment.benchmark.naive)
-    if naive is None or naive is best:
+    """How many times as good as the naive implementation they are, where each decidedly differs."""
+    if naive is None or naive in first:
         return
-
-    factor = best.estimate.median / naive.estimate.median
-    if ratio(0, best.estimate, naive.estimate).verdict not in ("above", "below"):
+    verdicts = {ratio(0, each.estimate, naive.estimate).verdict for each in first}
+    if not verdicts <= {"above", "below"}:
         return
+    factors = [each.estimate.median / naive.estimate.median for each in first]
+    times = [rounded(each if metric.higher_is_better else 1 / each) for each in factors]
     yield tell(
         "conclusion.alternatives.naive",
         metric.quantity.name,
-        naive=naive.name,
-        naive_where=Listed(settings(experiment.benchmark, naive.where)),
+        naive=_run(benchmark, naive),
         naive_value=Measured(rounded(naive.estimate.median)),
-        best_times=Measured(rounded(factor if metric.higher_is_better else 1 / factor)),
+        best_times=span(min(times), max(times)),
         best_unit=metric.unit,
     )
 
 
-def _share_of_ceiling(known: Known, experiment: Experiment, best: _Alternative) -> Iterator[Told]:
-    """The share of the device's measured matrix-product rate that the best one reaches."""
-    variant = dict(experiment.variant_of(best.run))
+def _share_of_ceiling(
+    known: Known, experiment: Experiment, first: Sequence[_Alternative]
+) -> Iterator[Told]:
+    """The share of the device's measured matrix-product rate that they reach."""
+    variants = [(each.name, experiment.variant_of(each.run)) for each in first]
     found = [
-        f
-        for f in known.every("roofline", experiment.name, implementation=best.name)
-        if dict(f.variant or ()) == variant and "matrix_high" in f.facts
+        finding
+        for finding in known.every("roofline", experiment.name)
+        if (finding.subject["implementation"], finding.variant) in variants
     ]
-    if found:
-        share = percent(found[0].facts["matrix_high"] / 100)
-        yield tell("conclusion.alternatives.ceiling", sources=found[:1], ceiling_share=share)
+    if not found:
+        return
+    shares = [finding.facts["matrix_high"] / 100 for finding in found]
+    rate, sustained = (found[0].facts[name] for name in ("ceiling", "sustained"))
+    values: dict[str, Tellable] = {
+        "ceiling_share": _shares(shares),
+        "ceiling_rate": Measured(rate),
+    }
+    if sustained is None:
+        yield tell("conclusion.alternatives.ceiling", sources=found[:1], **values)
+        return
+    values |= {
+        "sustained_share": _shares([share * rate / sustained for share in shares]),
+        "sustained_rate": Measured(sustained),
+    }
+    yield tell("conclusion.alternatives.ceiling.sustained", sources=found[:1], **values)
 
 
-def _least(experiment: Experiment, found: Sequence[_Alternative]) -> Iterator[Told]:
-    """Which alternative takes the least of the first exact metric, and what the naive one takes."""
-    metrics, naive = (
-        metrics_of(experiment.benchmark, exact=True),
-        _naive(found, experiment.benchmark.naive),
-    )
+def _shares(shares: Sequence[float]) -> Range:
+    return Range(percent(min(shares)), percent(max(shares)))
+
+
+def _least(
+    experiment: Experiment, found: Sequence[_Alternative], naive: _Alternative | None
+) -> Iterator[Told]:
+    """Who takes the least of the first exact metric, or hardly more, and what the naive one does.
+
+    An implementation stands for all of its alternatives where they all do.
+    """
+    metrics = metrics_of(experiment.benchmark, exact=True)
     if not metrics or naive is None:
         return
     metric = metrics[0]
-
-    def value(each: _Alternative) -> float:
-        return float(experiment.metric_row(each.run, metric.name)["value"])
-
-    least = min(found, key=value)
-    if least is naive:
+    values = [float(experiment.metric_row(e.run, metric.name)["value"]) for e in found]
+    of_naive = values[found.index(naive)]
+    near = [not exceeds_margin(value / min(values)) for value in values]
+    least = [each for each, is_near in zip(found, near, strict=True) if is_near]
+    if naive in least:
         return
+    whole = {e.name for e in least} - {e.name for e in found if e not in least}
+    names: dict[Any, Tellable] = {
+        (each.name if each.name in whole else id(each)): (
+            each.name if each.name in whole else _run(experiment.benchmark, each)
+        )
+        for each in least
+    }
+    ends = [value for value, is_near in zip(values, near, strict=True) if is_near]
     yield tell(
         "conclusion.alternatives.least",
         exact_metric=MetricName(metric.name),
         exact_unit=metric.unit,
-        least_name=least.name,
-        least_where=Listed(settings(experiment.benchmark, least.where)),
-        least_value=in_units(value(least)),
-        least_naive=in_units(value(naive)),
-        least_share=percent(value(least) / value(naive)),
+        least_names=Listed([*names.values()]),
+        least_value=Range(in_units(min(ends)), in_units(max(ends))),
+        least_naive=in_units(of_naive),
+        naive=_run(experiment.benchmark, naive),
+        least_share=_shares([end / of_naive for end in (min(ends), max(ends))]),
     )
+
+
+def _doubts(
+    known: Known, experiment: Experiment, compared: Sequence[_Alternative]
+) -> Iterator[Told]:
+    """What else may make a difference between those that are compared: their cards, one process."""
+    if _are_cards_different(experiment, [each.run for each in compared]):
+        cards: dict[frozenset[str], list[_Alternative]] = {}
+        for each in compared:
+            cards.setdefault(_cards(experiment, each.run), []).append(each)
+        told = clauses(_runs(known.benchmark, of_card) for of_card in cards.values())
+        yield tell(CARDS, cards=told)
+    processes = known.find("processes", None)
+    single = [each for each in compared if len(experiment.processes_of(each.run)) == 1]
+    if processes is None or not single:
+        return
+    if processes.verdict == "single":
+        assumed = Number(rounded(100 * UNREPLICATED.deviation))
+        yield tell("conclusion.alternatives.single", sources=[processes], assumed=assumed)
+    else:
+        names = _runs(known.benchmark, single)
+        yield tell("conclusion.alternatives.single.some", sources=[processes], single_names=names)
+
+
+def _cards(experiment: Experiment, run: Row) -> frozenset[str]:
+    """The cards on which the processes of a run were measured; empty where any does not tell."""
+    cards = {process["gpu_uuid"] for process in experiment.processes_of(run)}
+    return frozenset() if None in cards else frozenset(cards)
+
+
+def _are_cards_different(experiment: Experiment, runs: Sequence[Row]) -> bool:
+    """Whether runs were measured on different cards, as far as the records of all of them tell."""
+    cards = {_cards(experiment, run) for run in runs}
+    return frozenset() not in cards and len(cards) > 1
+
+
+def _in_words(conclusion: Finding) -> Finding:
+    """A conclusion without the mark of what it says in words: that cards differ."""
+    if not any(told.key in (CARDS, PAIR_CARDS) for told in conclusion.statements):
+        return conclusion
+    warnings = [code for code in conclusion.warnings if code != SITTINGS_DIFFER]
+    return replace(conclusion, warnings=warnings)
 
 
 # What a variant does
@@ -206,24 +301,58 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
         if not found:
             continue
         by_verdict: dict[str, list[Finding]] = {}
-        for finding in found:
+        for finding in sorted(found, key=lambda each: -each.facts["low"]):
             verdict = finding.verdict if finding.verdict in OUTCOMES else "inconclusive"
             by_verdict.setdefault(verdict, []).append(finding)
-        helped = [finding.subject["implementation"] for finding in by_verdict.get("better", ())]
+        helped = by_verdict.get("better", ())
         key = "conclusion.alternatives.effect.none"
         if helped:
             key = "conclusion.alternatives.effect.some"
         if len(helped) == len(found):
             key = "conclusion.alternatives.effect.all"
-        label = heading(switched.labels)
-        yield tell(key, sources=found, effect_of_heading=label, effect_helped=Listed(helped))
+        told: dict[str, Tellable] = {"effect_of_heading": heading(switched.labels)}
+        if helped:
+            factors = [finding.facts["low"] for finding in helped]
+            told |= {"count": len(helped), "of": len(found)}
+            told["effect_times"] = span(min(factors), max(factors))
+        yield tell(key, sources=found, **told)
         outcomes = clauses(
             say(key, effects=Listed(list(map(_told_effect, by_verdict[verdict]))))
             for verdict, key in OUTCOMES.items()
             if verdict in by_verdict
         )
         yield tell("conclusion.alternatives.effect.each", sources=found, effect_outcomes=outcomes)
-        yield from _break_even(experiment, switched.name, metric, found)
+        yield from _apart(experiment, switched, found)
+        yield from _break_even(experiment, switched, metric, found)
+
+
+def _pair(experiment: Experiment, switched: Parameter, finding: Finding) -> list[Row]:
+    """The two runs that an effect is of: without the variant, and with it."""
+    name, rest = finding.subject["implementation"], dict(finding.variant or ())
+    found = []
+    for is_on in (False, True):
+        variant = tuple(
+            (p.name, is_on if p == switched else rest[p.name])
+            for p in experiment.benchmark.variants
+        )
+        run = experiment.run_at(name, variant, experiment.values[0])
+        assert run is not None  # the effect was taken of both
+        found.append(run)
+    return found
+
+
+def _apart(experiment: Experiment, switched: Parameter, found: Sequence[Finding]) -> Iterator[Told]:
+    """Of whom the two runs were measured on different cards."""
+    pairs = {f.subject["implementation"]: _pair(experiment, switched, f) for f in found}
+    apart = [name for name, pair in pairs.items() if _are_cards_different(experiment, pair)]
+    if apart:
+        states = [setting(switched, is_on) for is_on in (False, True)]
+        yield tell(
+            PAIR_CARDS,
+            apart=Listed(apart),
+            off=states[0],
+            on=states[1],
+        )
 
 
 def _told_effect(finding: Finding) -> Statement:
@@ -233,7 +362,7 @@ def _told_effect(finding: Finding) -> Statement:
 
 
 def _break_even(
-    experiment: Experiment, switched: str, metric: Metric | None, found: Sequence[Finding]
+    experiment: Experiment, switched: Parameter, metric: Metric | None, found: Sequence[Finding]
 ) -> Iterator[Told]:
     """From which step on the time that a variant costs at the start is made up for.
 
@@ -242,43 +371,95 @@ def _break_even(
     starts = [m for m in experiment.benchmark.measured if m.quantity.once and m.unit == "s"]
     if metric is None or metric.unit != "ms" or not starts:
         return
-    start, listed = starts[0], []
-    for finding in found:
-        if finding.verdict != "better":
-            continue
-        name, rest = finding.subject["implementation"], dict(finding.variant or ())
-        figures = []
-        for is_on in (False, True):
-            variant = tuple(
-                (p.name, is_on if p.name == switched else rest[p.name])
-                for p in experiment.benchmark.variants
+    steps: dict[str, int] = {}
+    for finding in (finding for finding in found if finding.verdict == "better"):
+        (start_off, time_off), (start_on, time_on) = (
+            [experiment.metric_row(run, m.name)["value"] for m in (starts[0], metric)]
+            for run in _pair(experiment, switched, finding)
+        )
+        count = math.ceil((start_on - start_off) * 1e3 / (time_off - time_on))
+        if count > 0:
+            steps[finding.subject["implementation"]] = count
+    if not steps:
+        return
+    label = heading(switched.labels)
+    fewest, *others = sorted(steps, key=lambda name: (steps[name], name))
+    if not others:
+        key, count = "conclusion.alternatives.break_even.one", Short(steps[fewest])
+        yield tell(key, effect_of_heading=label, name=fewest, count=count)
+        return
+    ends = [
+        say("conclusion.each.step", name=name, count=Short(steps[name]))
+        for name in (fewest, others[-1])
+    ]
+    key = "conclusion.alternatives.break_even"
+    yield tell(key, effect_of_heading=label, fewest=ends[0], most=ends[1])
+
+
+# What limits a run
+
+
+def _limits(known: Known, experiment: Experiment) -> Iterator[Told]:
+    """Whom the host limits, and whom the power limit of the device, as far as it was measured."""
+    found = known.every("device_use", experiment.name) if experiment.has_alternatives else []
+    waiting = sorted(
+        (f for f in found if f.verdict == "host_bound"), key=lambda f: float(f.facts["share"])
+    )
+    if waiting:
+        told = clauses(
+            say(
+                "conclusion.each.busy",
+                run=_run_of(experiment, finding),
+                busy=Measured(finding.facts["busy"]),
+                whole=Measured(finding.facts["whole"]),
+                unit=experiment.benchmark.metric(str(finding.metric)).unit,
+                kernels=Short(finding.facts["kernels"]),
             )
-            run = experiment.run_at(name, variant, experiment.values[0])
-            assert run is not None  # the effect was taken of both
-            figures += [experiment.metric_row(run, m.name)["value"] for m in (start, metric)]
-        start_off, time_off, start_on, time_on = figures
-        steps = math.ceil((start_on - start_off) * 1e3 / (time_off - time_on))
-        if steps > 0:
-            listed.append(say("conclusion.each.step", name=name, count=Short(steps)))
-    if listed:
-        yield tell("conclusion.alternatives.break_even", break_even=Listed(listed))
+            for finding in waiting[:MOST_WAITING]
+        )
+        key = "conclusion.alternatives.host_bound"
+        values: dict[str, Tellable] = {"waiting": told}
+        if len(waiting) > MOST_WAITING:
+            key = "conclusion.alternatives.host_bound.more"
+            values["more"] = len(waiting) - MOST_WAITING
+        yield tell(key, sources=waiting, **values)
+    limited = [f for f in found if f.facts["power_limited"]]
+    if limited:
+        names = Listed([_run_of(experiment, finding) for finding in limited])
+        yield tell("conclusion.alternatives.power_limited", sources=limited, limited=names)
+
+
+def _run_of(experiment: Experiment, finding: Finding) -> Run:
+    """The run that a finding is about, by what tells it from others."""
+    several = {parameter.name for parameter in experiment.varying_variants}
+    where = {name: value for name, value in finding.variant or () if name in several}
+    return Run(finding.subject["implementation"], settings(experiment.benchmark, where))
 
 
 # Curves
 
 
 def _curves(known: Known, experiment: Experiment) -> Iterator[Told]:
-    """Whether all curves lie within the spread of the naive implementation's."""
+    """Whether all curves lie within the spread of the naive implementation's, with both numbers."""
     found = known.every("curve", experiment.name)
     differing = [finding for finding in found if finding.verdict == "differs"]
     judged = [finding for finding in found if finding.verdict in ("within", "differs")]
     if not judged:
         return
-    widest = max(differing or judged, key=lambda f: float(f.facts["distance"]))
-    label = widest.facts["label"]
+    farthest = max(differing or judged, key=lambda f: float(f.facts["distance"]))
+    numbers = ("distance", "spread", "last_distance", "last_spread")
+    values: dict[str, Tellable] = {
+        "curve_label": farthest.facts["label"],
+        "farthest": _run_of(experiment, farthest),
+        "baseline": farthest.subject["baseline"],
+        "steps": farthest.facts["steps"],
+        "seeds": farthest.facts["runs"],
+        "unit": farthest.facts["unit"],
+        **{name: Short(farthest.facts[name]) for name in numbers},
+    }
     if differing:
         names = Listed(sorted({f.subject["implementation"] for f in differing}))
         key = "conclusion.alternatives.curve.differs"
-        yield tell(key, sources=differing, curve_label=label, curve_names=names)
+        yield tell(key, sources=differing, curve_names=names, **values)
     else:
-        yield tell("conclusion.alternatives.curve.within", sources=judged, curve_label=label)
+        yield tell("conclusion.alternatives.curve.within", sources=judged, **values)

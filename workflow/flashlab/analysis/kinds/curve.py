@@ -99,6 +99,7 @@ def _finding(
     verdict = "withheld"
     if spread is not None and len(others) >= FEWEST:
         verdict = "differs" if away > spread else "within"
+    last, *lasts = (curve[steps - 1] for curve in [values, *others])
     facts: Mapping[str, Any] = {
         "label": Label(curve.labels),
         "unit": curve.unit,
@@ -106,6 +107,8 @@ def _finding(
         "runs": len(others),
         "distance": rounded(away),
         "spread": None if spread is None else rounded(spread),
+        "last_distance": rounded(abs(last - reference[steps - 1])),
+        "last_spread": rounded(max(lasts) - min(lasts)),
     }
     subject = {
         "implementation": run["implementation"],

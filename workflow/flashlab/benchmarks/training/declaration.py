@@ -12,6 +12,7 @@ from flashlab.benchmarks.model import (
     Curve,
     Derived,
     Metric,
+    Occupied,
     Parameter,
     Parameters,
     Quantity,
@@ -90,6 +91,30 @@ ENERGY = Quantity(
     labels={"zh_TW": "每次迭代的能量", "en": "Energy per iteration"},
     once=True,
 )
+POWER = Quantity(
+    "power",
+    "W",
+    "lower",
+    exact=False,
+    labels={"zh_TW": "平均功率", "en": "Average power"},
+    once=True,
+)
+BUSY = Quantity(
+    "busy",
+    "ms",
+    "lower",
+    exact=False,
+    labels={"zh_TW": "GPU 忙碌時間", "en": "GPU busy time"},
+    once=True,
+)
+KERNELS = Quantity(
+    "kernels",
+    "1",
+    "lower",
+    exact=False,
+    labels={"zh_TW": "啟動的 kernel 數", "en": "Kernels launched"},
+    once=True,
+)
 MEMORY = Quantity(
     "memory",
     "MiB",
@@ -116,6 +141,10 @@ def _fewest_bytes(run: Run, device_name: str | None) -> int:
 
 def _rate(parameters: Parameters, milliseconds: Any) -> Any:
     return costs.flops(parameters) / 1e9 / milliseconds
+
+
+def _power(parameters: Parameters, joules: Any, milliseconds: Any) -> Any:
+    return 1e3 * joules / milliseconds
 
 
 def _token_rate(parameters: Parameters, milliseconds: Any) -> Any:
@@ -199,7 +228,26 @@ TRAINING = Benchmark(
             {"zh_TW": "每次迭代的能量", "en": "energy per iteration"},
             optional=True,
         ),
+        Metric(
+            "power",
+            POWER,
+            {"zh_TW": "平均功率", "en": "average power"},
+            derived=Derived(("energy", "iteration_time"), _power),
+        ),
+        Metric(
+            "gpu_busy_time",
+            BUSY,
+            {"zh_TW": "每次迭代的 GPU 忙碌時間", "en": "GPU busy time per iteration"},
+            optional=True,
+        ),
+        Metric(
+            "kernels",
+            KERNELS,
+            {"zh_TW": "每次迭代啟動的 kernel 數", "en": "kernels per iteration"},
+            optional=True,
+        ),
     ),
+    occupied=Occupied("iteration_time", "gpu_busy_time", "kernels"),
     curves=(
         Curve(
             "loss",

@@ -25,9 +25,16 @@ from torch._dynamo.utils import calculate_time_spent, counters
 
 from flashlab import machine
 from flashlab.benchmarks.training import corpus, gate
-from flashlab.benchmarks.training.loop import Trained, Trainer, batches, synchronize
+from flashlab.benchmarks.training.busy import Busy, busy_iteration
+from flashlab.benchmarks.training.loop import (
+    WARM_UP_ITERATIONS,
+    Trained,
+    Trainer,
+    batches,
+    synchronize,
+)
 from flashlab.benchmarks.training.model import GPT, Attention, GPTConfig
-from flashlab.measuring import energy, environment, memory
+from flashlab.measuring import clocks, energy, environment, memory
 from flashlab.measuring.protocols import Timing
 
 MIB = 1024**2
@@ -142,6 +149,8 @@ class _Measured:
     joules: float | None
     process_mib: float | None
     allocated_bytes: int
+    clocks: Mapping[str, Any] | None
+    busy: Busy | None
 
     def metrics(self) -> dict[str, Any]:
         """The metrics of a record, without those that are not known."""
@@ -159,13 +168,16 @@ class _Measured:
             "peak_memory": {"unit": "MiB", "value": self.allocated_bytes / MIB},
             "process_memory": {"unit": "MiB", "value": self.process_mib},
             "energy": {"unit": "J", "value": energy},
+            "gpu_busy_time": {"unit": "ms", "value": self.busy and self.busy.milliseconds},
+            "kernels": {"unit": "1", "value": self.busy and self.busy.kernels},
         }
         return {name: metric for name, metric in found.items() if metric["value"] is not None}
 
 
 def _train(problem: _Problem, model: GPT) -> tuple[_Measured, Trainer]:
+    """Train; then, with all else measured, profile a few further iterations on a GPU."""
     device = problem.run["device"]
-    meter = _EnergyMeter(device)
+    meter, watch = _EnergyMeter(device), clocks.Watch(device)
     begin = time.perf_counter()
     trainer = problem.trainer(model)
     first: list[tuple[float, float]] = []
@@ -173,12 +185,22 @@ def _train(problem: _Problem, model: GPT) -> tuple[_Measured, Trainer]:
     def report(iteration: int, loss: float, seconds: float) -> None:
         if not first:
             first.append((time.perf_counter() - begin, _compile_seconds()))
+        if iteration > WARM_UP_ITERATIONS:
+            watch.look()
         _print_progress(iteration, loss, seconds)
 
     trained = trainer.train(report, before_steady=meter.start)
     joules = meter.joules()
     allocated = torch.cuda.max_memory_allocated() if device == "cuda" else 0
-    measured = _Measured(trained, *first[0], joules, _process_mib(device), allocated)
+    measured = _Measured(
+        trained,
+        *first[0],
+        joules=joules,
+        process_mib=_process_mib(device),
+        allocated_bytes=allocated,
+        clocks=watch.seen(),
+        busy=busy_iteration(trainer.step, device) if device == "cuda" else None,
+    )
     return measured, trainer
 
 
@@ -230,6 +252,7 @@ def _measure(kernel: ModuleType, run: Mapping[str, Any], settings: Mapping[str, 
         "parameters": sum(p.numel() for p in model.parameters()) - model.wpe.weight.numel(),
         "text": text,
         "compiled": _compiled(model, measured.compile_s),
+        **({"clocks": {"iteration_time": measured.clocks}} if measured.clocks else {}),
     }
     metrics = measured.metrics()
     forward = trainer.forward

@@ -1,0 +1,59 @@
+"""How long a device is busy in an iteration: what intervals cover, and the profiler itself."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from flashlab.benchmarks.training import busy
+from flashlab.benchmarks.training.busy import Interval, busy_iteration, covered
+
+
+@pytest.mark.parametrize(
+    ("intervals", "length"),
+    [
+        ([], 0),
+        ([(0, 2), (5, 6)], 3),  # a gap is idle
+        ([(5, 6), (0, 2)], 3),  # in any order
+        ([(0, 4), (3, 5)], 5),  # two streams at once count once
+        ([(0, 9), (1, 2), (3, 4)], 9),  # one within another
+        ([(0, 2), (2, 3), (2, 2)], 3),  # one right after another
+    ],
+)
+def test_what_overlaps_is_covered_once(intervals: list[Interval], length: float) -> None:
+    assert covered(intervals) == length
+
+
+def test_the_profiler_sees_when_a_device_works_and_not_when_it_waits() -> None:
+    one = torch.randn(200, 200)
+
+    def step() -> None:
+        torch.mm(one, one)
+        time.sleep(0.02)
+
+    begin = time.perf_counter()
+    found = busy_iteration(step, "cpu")
+    passed = 1e3 * (time.perf_counter() - begin) / busy.ITERATIONS
+    assert found is not None
+    assert 0 < found.milliseconds < passed - 15  # without the sleep
+    assert found.kernels >= 1
+
+
+def test_without_a_profiler_of_the_device_nothing_is_told() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    assert busy_iteration(lambda: None, "cuda") is None
+
+
+def test_a_profiler_that_fails_or_sees_nothing_tells_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert busy_iteration(lambda: None, "cpu") is None
+
+    def unavailable(**_: object) -> None:
+        raise RuntimeError("CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+
+    monkeypatch.setattr(busy, "profile", unavailable)
+    assert busy_iteration(lambda: torch.ones(3).sum(), "cpu") is None

@@ -1,0 +1,63 @@
+"""How long a GPU is busy in an iteration, and with how many kernels, as torch.profiler sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from torch.profiler import ProfilerActivity, profile, supported_activities
+
+from flashlab.benchmarks.training.loop import synchronize
+
+ITERATIONS = 5
+"""Profiled iterations, over which the mean is taken."""
+
+COPIES = ("Memcpy", "Memset")
+"""How the profiler's names of copies and fills begin, which are no kernels."""
+
+Interval = tuple[float, float]
+"""Where something begins and ends."""
+
+
+@dataclass(frozen=True)
+class Busy:
+    """What an iteration occupies a device with: for how many ms, and how many kernels."""
+
+    milliseconds: float
+    kernels: float
+
+
+def covered(intervals: Iterable[Interval]) -> float:
+    """The length of what intervals cover together, whatever their order and overlap."""
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(intervals):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
+
+
+def busy_iteration(step: Callable[[], object], device: str) -> Busy | None:
+    """Run `step` a few times under the profiler, which sees the device alone.
+
+    None where the profiler cannot be had, or sees nothing: the device's counters may be another
+    process's.
+    """
+    activity = getattr(ProfilerActivity, device.upper())
+    if activity not in supported_activities():  # type: ignore[no-untyped-call]
+        return None
+    try:
+        synchronize(device)
+        with profile(activities=[activity]) as profiler:
+            for _ in range(ITERATIONS):
+                step()
+            synchronize(device)
+        events = profiler.events() or ()
+    except RuntimeError:  # what the profiler raises, of memory too: the training is over by now
+        return None
+    of_device = [e for e in events if e.device_type.name == activity.name]
+    seen = [e for e in of_device if not e.is_user_annotation]
+    if not seen:
+        return None
+    microseconds = covered((e.time_range.start, e.time_range.end) for e in seen)
+    kernels = sum(not e.name.startswith(COPIES) for e in seen)
+    return Busy(microseconds / 1e3 / ITERATIONS, kernels / ITERATIONS)
