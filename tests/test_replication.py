@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import numpy as np
 import pytest
@@ -131,10 +132,28 @@ def test_processes_that_agree_to_the_last_digit_borrow_the_spread_of_their_kind(
     assert found[0].spread.deviation > 0
 
 
-def test_a_process_without_an_interval_leaves_a_value_alone() -> None:
-    (found,) = combine_processes([[process(1.0), Estimate(4.0, 1, None)]])
-    assert found.estimate.median == pytest.approx(2.0)
+def test_a_single_process_without_an_interval_leaves_a_value_alone() -> None:
+    (found,) = combine_processes([[Estimate(4.0, 1, None)]])
+    assert found.estimate.median == pytest.approx(4.0)
     assert found.estimate.quantiles is None
+
+
+def test_processes_of_one_call_each_have_the_interval_of_students_t() -> None:
+    medians = [1.0, 1.02, 1.05]
+    (found,) = combine_processes([[Estimate(median, 1, None) for median in medians]])
+    logs = [math.log(median) for median in medians]
+    half = 4.303 * statistics.stdev(logs) / math.sqrt(3)  # t of two degrees of freedom
+    low, high = ends(found)
+    assert math.log(high / low) / 2 == pytest.approx(half, rel=0.01)
+
+
+def test_a_disturbed_process_widens_its_own_run_alone() -> None:
+    calm = [[process(1.0), process(1.003), process(0.997)] for _ in range(4)]
+    alone = combine_processes(calm)
+    beside = combine_processes([*calm, [process(1.0), process(1.001), process(2.7)]])
+    assert [ends(found) for found in beside[:4]] == [ends(found) for found in alone]
+    low, high = ends(beside[4])
+    assert high / low > 2
 
 
 medians = st.floats(min_value=1e-6, max_value=1e6)

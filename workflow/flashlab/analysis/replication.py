@@ -20,6 +20,10 @@ from flashlab.statistics import CONFIDENCE, DRAWS, Estimate, Floats, function_es
 GREATER_LEVEL = 0.05
 """Level of the F test by which a run scatters more than the others of its kind."""
 
+ODD_LEVEL = 1e-6
+"""Level of the same test by which a run says nothing about the others: one of its processes was
+disturbed, say. Ordinary runs are never so odd, so the pool stays unbiased."""
+
 LARGEST_FACTOR = 1e6
 """Farthest that a distribution reaches from its value: of two processes it has no bounds."""
 
@@ -59,31 +63,38 @@ class Replicated:
 def _spreads(logs: Sequence[Floats]) -> list[Spread | None]:
     """By what to judge each run of a kind: the pooled spread, or its own where that is greater.
 
-    Its own is where it exceeds that of all others by an F test (`GREATER_LEVEL`). One that is
-    smaller may be so by chance, as of processes that go between two states. None where no run has
-    several processes.
+    Its own is where it exceeds that of all others by an F test (`GREATER_LEVEL`); one that does so
+    beyond doubt (`ODD_LEVEL`) is not pooled. One that is smaller may be so by chance, as of
+    processes that go between two states. None where no run has several processes.
     """
     own = {
         position: Spread(float(np.std(medians, ddof=1)), len(medians) - 1)
         for position, medians in enumerate(logs)
         if len(medians) > 1
     }
-    freedom = sum(spread.freedom for spread in own.values())
-    squares = math.fsum(spread.freedom * spread.deviation**2 for spread in own.values())
-    if not freedom:
+    if not own:
         return [None] * len(logs)
-    pooled = Spread(math.sqrt(squares / freedom), freedom)
 
-    def is_greater(run: Spread) -> bool:
-        others = squares - run.freedom * run.deviation**2
-        rest = freedom - run.freedom
-        if not rest or others <= 0:
-            return rest > 0 and run.deviation > 0
-        ratio = run.deviation**2 * rest / others
-        return bool(scipy.special.fdtrc(run.freedom, rest, ratio) < GREATER_LEVEL)
+    def chance(run: Spread) -> float:
+        """The probability of so great a spread, were it that of all others."""
+        others = _pooled([spread for spread in own.values() if spread is not run])
+        if others is None or not others.deviation:
+            return float(others is None or not run.deviation)
+        ratio = (run.deviation / others.deviation) ** 2
+        return float(scipy.special.fdtrc(run.freedom, others.freedom, ratio))
 
-    greater = {position for position, spread in own.items() if is_greater(spread)}
+    chances = {position: chance(run) for position, run in own.items()}
+    usual = [own[position] for position, each in chances.items() if each >= ODD_LEVEL]
+    pooled = _pooled(usual or list(own.values()))
+    greater = {position for position, each in chances.items() if each < GREATER_LEVEL}
     return [own[i] if i in greater else pooled for i in range(len(logs))]
+
+
+def _pooled(spreads: Sequence[Spread]) -> Spread | None:
+    """The spread of several runs together; None of none."""
+    freedom = sum(spread.freedom for spread in spreads)
+    squares = math.fsum(spread.freedom * spread.deviation**2 for spread in spreads)
+    return Spread(math.sqrt(squares / freedom), freedom) if freedom else None
 
 
 @functools.lru_cache(maxsize=256)
@@ -108,12 +119,14 @@ def combine_with_spread(processes: Sequence[Estimate], spread: Spread | None) ->
     count = sum(process.count for process in processes)
     centre = float(medians.mean())
     within = function_estimate(_geometric_mean, processes).quantiles
-    if within is None or spread is None:
+    if spread is None or (within is None and len(processes) == 1):
         return Estimate(math.exp(centre), count, None)
-    own = np.log(within)
     error = spread.deviation / math.sqrt(len(processes))
     farthest = math.log(LARGEST_FACTOR)
     between = np.clip(_t_quantiles(spread.freedom) * error, -farthest, farthest) + centre
+    if within is None:  # too few calls to tell anything, as of a program that is run once or twice
+        return Estimate(math.exp(centre), count, np.exp(between))
+    own = np.log(within)
     low = np.arange(DRAWS) < DRAWS // 2
     quantiles = np.where(low, np.minimum(own, between), np.maximum(own, between))
     return Estimate(math.exp(centre), count, np.exp(quantiles))
@@ -126,7 +139,7 @@ def combine_processes(
 
     The value is the geometric mean of the processes' medians. Its distribution is that of Student's
     t on their logarithms, by the variance between processes, and nowhere narrower than what the
-    calls within each process tell of that mean.
+    calls within each process tell of that mean, where there are enough of them.
 
     The variance is pooled over the runs of the kind, but a run that scatters more than the others
     has its own. A run of one process is judged by the spread of its kind, if any is known.
@@ -136,7 +149,7 @@ def combine_processes(
         unreplicated: the spread to assume where no run of the kind has several processes.
 
     Returns:
-        An estimate for each run, without an interval where a process has none.
+        An estimate for each run, without an interval where its only process has none.
     """
     logs: list[Floats] = [np.log([process.median for process in run]) for run in kind]
     found = []
