@@ -49,6 +49,17 @@ def test_a_step_is_judged_against_the_one_before_with_the_counter_that_moved_mos
     )
 
 
+def test_the_whole_process_is_judged_from_single_times_in_several_processes(made: Make) -> None:
+    """On t28 the kernels take 275, 137, 136 and 183 ms, everything else 1,600."""
+    found = find(made(ON_GPU), "whole", "ladder", metric="process_time")
+    (best,) = found.facts["told"]  # the fastest kernel is its own
+    assert (found.verdict, found.facts["at"], best["name"]) == ("level", 28, "Padded")
+    assert best["median"] == pytest.approx(1736, abs=1)
+    assert best["shares"]["process_start"] == pytest.approx(1000 / 1636, rel=1e-3)
+    assert found.facts["level"] == ["Padded", "SharedTiles", "Coalesced"]
+    assert found.facts["open"] == []
+
+
 def test_the_claims_about_the_ladder_are_decided(made: Make) -> None:
     findings = read_findings(made(ON_GPU) / "findings.json")
     claims = {f.subject["claim"]: f.verdict for f in findings if f.kind == "claim"}

@@ -44,3 +44,10 @@ def test_no_text_is_smaller_than_six_points(finished: Any) -> None:
     for page in pdfium.PdfDocument(finished.pdf):
         small = "".join(letter for size, letter in sizes(page) if size < SMALLEST_POINTS - 0.05)
         assert not small
+
+
+def test_no_text_is_cut_off_at_a_side(finished: Any) -> None:
+    for page in pdfium.PdfDocument(finished.pdf):
+        text, width = page.get_textpage(), page.get_width()
+        boxes = [text.get_charbox(i) for i in range(text.count_chars())]
+        assert all(0 <= left and right <= width for left, _, right, _ in boxes)

@@ -283,8 +283,12 @@ class Experiment:
 
     @cached_property
     def varying(self) -> list[Parameter]:
-        """The sizes that take more than one value, derived ones too, in order of declaration."""
-        return [p for p in self.benchmark.parameters if not p.is_variant and self._varies(p)]
+        """The sizes that take more than one value, derived ones too, in order of declaration.
+
+        Without names of sizes, unless the sweep is by name.
+        """
+        sizes = (p for p in self.benchmark.parameters if not p.is_variant and self._varies(p))
+        return [p for p in sizes if p == self.parameter or not (p.derive and p.nominal)]
 
     @cached_property
     def varying_variants(self) -> list[Parameter]:

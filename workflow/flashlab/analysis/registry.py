@@ -37,6 +37,7 @@ from flashlab.analysis.kinds.sittings import SITTINGS
 from flashlab.analysis.kinds.step import STEP
 from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
 from flashlab.analysis.kinds.variant_gain import VARIANT_GAIN
+from flashlab.analysis.kinds.whole import WHOLE
 from flashlab.analysis.kinds.worse_than_naive import WORSE_THAN_NAIVE
 from flashlab.telling import values
 
@@ -46,7 +47,7 @@ KINDS: Mapping[str, Kind] = {
         *(CHOICE, VARIANT_EFFECT, COMPARISON, PACKED, CROSSOVER, EXACT_COMPARISON, OUT_OF_MEMORY),
         *(SCALING, MONOTONICITY, ANOMALY),
         *(BALANCE, EXACT_ACCOUNT, LAUNCH_BOUND, SATURATION, JUMP),
-        *(STEP, ROOFLINE, CAUSE, DEVICE_USE),
+        *(STEP, WHOLE, ROOFLINE, CAUSE, DEVICE_USE),
         *(CORRECTNESS, VARIANT_GAIN, DERIVED_SIZE, WORSE_THAN_NAIVE, CURVE),
         *(ENVIRONMENT, PROCESSES, SITTINGS, COUNTERS, CLAIM),
     )

@@ -83,7 +83,8 @@ class Quantity:
     """What metrics of one unit share: they stand in one figure, a panel each.
 
     An exact quantity is the same at every measurement; any other is sampled, or measured `once` in
-    each process, which gives no interval. `labels` begin a sentence or an axis.
+    each process, which gives no interval. `labels` begin a sentence or an axis. `per_cycle` is how
+    much of what is counted a multiprocessor of a GPU does in a cycle at most.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Quantity:
     labels: Texts
     logarithmic: bool = True
     once: bool = False
+    per_cycle: float | None = None
 
 
 @dataclass(frozen=True)

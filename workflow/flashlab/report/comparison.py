@@ -14,6 +14,7 @@ from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table, table_of
 from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
 from flashlab.report.kernels import render_kernels
+from flashlab.report.profile import render_profile
 from flashlab.report.statements import FindingRenderer
 from flashlab.telling.values import Label, Tellable, heading, in_turn, say
 
@@ -217,6 +218,7 @@ def render_implementations(data: ReportData, renderer: FindingRenderer) -> Imple
     return Implementations(
         table=_table(data),
         kernels=render_kernels(data),
+        profile=render_profile(data),
         choices=_choices(data),
         rooflines=[figures.pop(id) for id in rooflines],
         statements=renderer.render(_told(data), titled=True),

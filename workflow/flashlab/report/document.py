@@ -237,6 +237,7 @@ class Implementations:
 
     table: Table
     kernels: Table | None
+    profile: Table | None
     choices: Table | None
     rooflines: Sequence[FigureEntry]
     statements: Statements

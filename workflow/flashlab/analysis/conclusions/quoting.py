@@ -33,7 +33,7 @@ VERDICTS = (
     *("no_numbers", "alone", "better", "worse", "equivalent", "mixed", "inconclusive", "missing"),
     *("gains", "loses", "level", "best", "near", "changes", "varies"),
     *("map", "naive", "limit", "avoid"),
-    *("climb", "steps", "top", "start", "simulated", "alternatives"),
+    *("whole", "climb", "steps", "top", "start", "simulated", "alternatives"),
 )
 """What a conclusion may come to."""
 

@@ -6,6 +6,7 @@ implementations are steps; other values are in its table.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from flashlab.analysis.conclusions.quoting import (
@@ -31,6 +32,7 @@ from flashlab.telling.values import (
     Statement,
     Within,
     percent,
+    say,
     settings,
 )
 
@@ -69,6 +71,7 @@ def step_conclusions(known: Known) -> Iterator[Finding]:
     experiment = ladder_of(known)
     assert experiment is not None
     every = (
+        _whole(known, experiment),
         _climb(known, experiment),
         _verdicts(known, experiment),
         _top(known, experiment),
@@ -102,12 +105,6 @@ def _climb(known: Known, experiment: Experiment) -> list[Told]:
     first = next(iter(medians))
     best = _best(experiment, medians)
     found = known.every("step", experiment.name, metric=step_metric(experiment).name)
-    climbed = [
-        f"{finding.subject['implementation']} {Short(estimate['estimate']).text}×"
-        for finding in found
-        for estimate in finding.estimates
-        if estimate["value"] == value
-    ]
     return [
         tell(
             "conclusion.front.climb",
@@ -119,9 +116,49 @@ def _climb(known: Known, experiment: Experiment) -> list[Told]:
             climb_before=in_units(medians[first]),
             climb_after=in_units(medians[best]),
             climb_unit=step_metric(experiment).unit,
-        ),
-        tell("conclusion.front.climb.steps", climb=Listed(climbed)),
+        )
     ]
+
+
+def _whole(known: Known, experiment: Experiment) -> list[Told]:
+    """Who ends first as a whole program, what fills its time, and how the fastest kernel fares."""
+    found = known.every("whole", experiment.name)
+    if not found:
+        return []
+    facts, unit = found[0].facts, experiment.benchmark.metric(found[0].subject["metric"]).unit
+    best, *fastest = facts["told"]
+    near = [n for n in dict.fromkeys([*facts["level"], *facts["open"]]) if n != best["name"]]
+    told = [
+        tell(
+            WHOLES[bool(near)],
+            sources=found,
+            whole_where=_where(experiment, best["name"], facts["at"]),
+            whole_best=best["name"],
+            whole_time=in_units(best["median"]),
+            whole_unit=unit,
+            whole_near=Listed(near),
+        )
+    ]
+    for each in fastest:
+        told.append(
+            tell(
+                "conclusion.front.whole.fastest",
+                fastest=each["name"],
+                fastest_time=in_units(each["median"]),
+                fastest_unit=unit,
+            )
+        )
+    longest: dict[str, list[Statement]] = {}
+    for each in (best, *fastest):
+        name, share = max(each["shares"].items(), key=lambda item: item[1])
+        told_share = say(
+            "conclusion.each.share", share_name=each["name"], share_percent=percent(share)
+        )
+        longest.setdefault(name, []).append(told_share)
+    for name, shares in longest.items():
+        part = Within(Label(experiment.benchmark.metric(name).labels))
+        told.append(tell("conclusion.front.whole.part", part=part, shares=Listed(shares)))
+    return told
 
 
 def _best(experiment: Experiment, medians: Mapping[str, float]) -> str:
@@ -156,25 +193,56 @@ def _verdicts(known: Known, experiment: Experiment) -> list[Told]:
         for which, (keys, name) in UNDECIDED_STEPS.items()
         if by_verdict[which]
     ]
-    told.append(_tell_counter(found))
+    told += _elsewhere(known, experiment, by_verdict["no_difference"])
+    told += _tell_counter(found)
     return told
 
 
-def _tell_counter(found: Sequence[Finding]) -> Told:
-    """The counter that changed with the step that gains most of those with a changed counter."""
+def _elsewhere(known: Known, experiment: Experiment, names: Sequence[str]) -> Iterator[Told]:
+    """What else steps improve that make no difference by the decisive metric."""
+    value = experiment.values[-1]
+    for name, finding in itertools.product(names, known.every("step", experiment.name)):
+        if finding.subject["implementation"] == name and value in finding.facts["helps_at"]:
+            metric = experiment.benchmark.metric(str(finding.metric))
+            other = str(finding.subject["other"])
+            before, after = (
+                median_at(experiment, each, experiment.variants[0], value, metric.name)
+                for each in (other, name)
+            )
+            assert before is not None and after is not None  # the step helps there
+            yield tell(
+                "conclusion.front.steps.elsewhere",
+                sources=[finding],
+                else_step=name,
+                else_metric=Within(Label(metric.labels)),
+                else_before=in_units(before),
+                else_after=in_units(after),
+                else_unit=metric.unit,
+                else_at=value,
+                else_symbol=experiment.parameter.symbol,
+            )
+
+
+def _tell_counter(found: Sequence[Finding]) -> list[Told]:
+    """What fell most with the step that gains most, of those of which it was counted."""
     moved = [finding for finding in found if "moved" in finding.facts]
     if not moved:
-        return tell("conclusion.front.steps.uncounted")
+        return [tell("conclusion.front.steps.uncounted")]
     most = max(moved, key=lambda finding: float(finding.facts["high"]))
     counter = most.facts["moved"]
-    return tell(
-        "conclusion.front.steps.counter",
-        counter_step=most.subject["implementation"],
-        counter=Within(counter["counter"]),
-        counter_unit=counter["unit"],
-        counter_before=Measured(counter["before"]),
-        counter_after=Measured(counter["after"]),
-    )
+    gain = next(e["estimate"] for e in most.estimates if e["value"] == counter["at"])
+    return [
+        tell(
+            "conclusion.front.steps.counter",
+            sources=[most],
+            counter_step=most.subject["implementation"],
+            counter_factor=Short(gain),
+            counter=Within(counter["counter"]),
+            counter_unit=counter["unit"],
+            counter_before=Measured(counter["before"]),
+            counter_after=Measured(counter["after"]),
+        )
+    ]
 
 
 def _decided_verdict(finding: Finding) -> str:
@@ -219,6 +287,9 @@ def _peak(known: Known, experiment: Experiment, rate: float) -> tuple[str, str, 
             return dtype, source, peak
     return None
 
+
+WHOLES = {False: "conclusion.front.whole", True: "conclusion.front.whole.near"}
+"""What is told of the time of the whole process, by whether others cannot be told from the best."""
 
 PEAKS = {
     "measured": "conclusion.front.top.measured",

@@ -1,13 +1,12 @@
 """Findings about steps: what an implementation gains over the one that it improves on.
 
-They are judged as every other comparison is. Where both runs were a step is reported with
-the counter that changed most. Other things may have changed with it too.
+They are judged as every other comparison is. Where both runs were counted, a step that helps is
+reported with the counter whose fall saves most. Other things may have changed with it too.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,53 +21,44 @@ from flashlab.telling.values import Label
 
 VERDICTS = {"above": "helps", "below": "hurts", "equal": "no_difference"}
 
-TIME_IN_KERNELS = "busy_time"
-"""A counter that is the time itself, and so no cause of it."""
-
 MOVED = 1.25
 """Least factor by which a counter must change to be named."""
 
-GOOD_FOR = {"helps": True, "hurts": False}
-"""Whether a counter that explains a verdict must have improved, or have become worse."""
-
-SHOWN_IN = {"B": (1e9, " GB"), "1": (1e6, " × 10⁶"), "%": (1.0, "%")}
+SHOWN_IN = {"B": (1e9, " GB"), "1": (1e9, " G")}
 """By a counter's unit: the divisor of its value in sentences, and the text that follows it."""
 
 
-def _improvement(counter: Metric, before: float, after: float) -> float:
-    """The logarithm of how many times as good a counter is: infinite where it came or went."""
-    worse, better = (before, after) if counter.higher_is_better else (after, before)
-    if not worse or not better:
-        return math.inf if better else -math.inf
-    return math.log(better / worse)
+def _counted(experiment: Experiment, name: str, value: int, metric: Metric) -> dict[str, float]:
+    """The counters of an implementation's run at a value; empty where there are none."""
+    run = experiment.run_at(name, experiment.variants[0], value)
+    return experiment.counters_of(run, metric.name) if run and run["status"] == "ok" else {}
 
 
-def _moved_counter(
-    experiment: Experiment, names: tuple[str, str], value: int, metric: Metric, improved: bool
-) -> dict[str, Any]:
-    """As a fact the counter that moved most, the right way, from one implementation to another.
+def _moved_counter(experiment: Experiment, name: str, value: int, metric: Metric) -> dict[str, Any]:
+    """As a fact the counter whose fall with a step saves the most cycles.
 
-    In the unit in which it is told. Empty where none did, or where one of the two was not counted.
+    What a unit of a multiprocessor does per cycle weighs the counters against one another
+    (`Quantity.per_cycle`). The step is compared with the last one before it that was counted. Empty
+    where there is none, or no counter fell by `MOVED`.
     """
-    runs = [experiment.run_at(name, experiment.variants[0], value) for name in names]
-    counted = [
-        experiment.counters_of(run, metric.name) for run in runs if run and run["status"] == "ok"
-    ]
-    if len(counted) < 2 or not all(counted):
+    previous = {each: other for other, each in experiment.steps}
+    now, before_it = _counted(experiment, name, value, metric), previous.get(name)
+    while before_it is not None and not _counted(experiment, before_it, value, metric):
+        before_it = previous.get(before_it)
+    if before_it is None or not now:
         return {}
-    moved: dict[str, tuple[float, Metric, list[float]]] = {}
+    earlier = _counted(experiment, before_it, value, metric)
+    saved: dict[str, tuple[float, Metric]] = {}
     for counter in experiment.benchmark.counters_on(experiment.runs[0]["device"])[metric.name]:
-        before, after = values = [of_run[counter.quantity.name] for of_run in counted]
-        if before == after or counter.quantity.name == TIME_IN_KERNELS:
-            continue
-        improvement = _improvement(counter, before, after)
-        if (improvement > 0) == improved and abs(improvement) >= math.log(MOVED):
-            moved[counter.name] = abs(improvement), counter, values
-    if not moved:
+        quantity = counter.quantity
+        before, after = earlier[quantity.name], now[quantity.name]
+        if quantity.per_cycle and before > MOVED * after:
+            saved[counter.name] = (before - after) / quantity.per_cycle, counter
+    if not saved:
         return {}
-    _, counter, values = max(moved.values(), key=lambda entry: entry[0])
-    divisor, unit = SHOWN_IN.get(counter.unit, (1.0, f" {counter.unit}"))
-    before, after = (rounded(each / divisor) for each in values)
+    _, counter = max(saved.values(), key=lambda entry: entry[0])
+    divisor, unit = SHOWN_IN[counter.unit]
+    before, after = (rounded(each[counter.quantity.name] / divisor) for each in (earlier, now))
     label = Label(counter.labels)
     told = {"counter": label, "unit": unit, "before": before, "after": after, "at": value}
     return {"moved": told}
@@ -89,8 +79,8 @@ def steps(experiment: Experiment, given: Given) -> Iterator[Finding]:
             "equal_at": with_verdict(ratios, "equal"),
             "undecided_at": with_verdict(ratios, "inconclusive"),
         }
-        if verdict in GOOD_FOR:
-            facts |= _moved_counter(experiment, names, at, metric, GOOD_FOR[verdict])
+        if at in facts["helps_at"]:
+            facts |= _moved_counter(experiment, names[1], at, metric)
         subject = {"other": names[0]}
         yield build_finding("step", pair, verdict, facts=facts, ratios=ratios, subject=subject)
 

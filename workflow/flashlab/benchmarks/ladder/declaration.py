@@ -71,9 +71,27 @@ def _rate(parameters: Parameters, milliseconds: Any) -> Any:
 
 
 def _counter(
-    name: str, unit: str, better: Literal["lower", "higher"], zh_tw: str, en: str
+    name: str,
+    unit: str,
+    better: Literal["lower", "higher"],
+    zh_tw: str,
+    en: str,
+    per_cycle: float | None = None,
 ) -> Quantity:
-    return Quantity(name, unit, better, exact=False, labels={"zh_TW": zh_tw, "en": en})
+    labels = {"zh_TW": zh_tw, "en": en}
+    return Quantity(name, unit, better, exact=False, labels=labels, per_cycle=per_cycle)
+
+
+def _bytes(name: str, zh_tw: str, en: str) -> Quantity:
+    return _counter(name, "B", "lower", zh_tw, en, L1_BYTES)
+
+
+L1_BYTES = 128.0
+"""What L1 and shared memory of a multiprocessor move in a cycle: 32 banks of 4 bytes (CUDA C++
+Programming Guide, compute capability 9.0)."""
+
+SCHEDULERS = 4.0
+"""Warp schedulers of a multiprocessor, each of which issues one instruction in a cycle (ibid.)."""
 
 
 PARTS = {
@@ -99,12 +117,20 @@ COUNTED = (
     _counter("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
     _counter("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
     _counter("dram_bytes", "B", "lower", "DRAM 存取量", "DRAM traffic"),
-    _counter("global_load_bytes", "B", "lower", "全域記憶體讀取量", "global-memory loads"),
-    _counter("global_store_bytes", "B", "lower", "全域記憶體寫入量", "global-memory stores"),
-    _counter("shared_load_bytes", "B", "lower", "共享記憶體讀取量", "shared-memory loads"),
-    _counter("shared_store_bytes", "B", "lower", "共享記憶體寫入量", "shared-memory stores"),
-    _counter("bank_conflicts", "1", "lower", "bank conflict 數", "bank conflicts"),
-    _counter("instructions", "1", "lower", "執行的指令數", "instructions executed"),
+    _counter(
+        "global_load_bytes", "B", "lower", "全域記憶體讀取量", "global-memory loads", L1_BYTES
+    ),
+    _counter(
+        "global_store_bytes", "B", "lower", "全域記憶體寫入量", "global-memory stores", L1_BYTES
+    ),
+    _counter(
+        "shared_load_bytes", "B", "lower", "共享記憶體讀取量", "shared-memory loads", L1_BYTES
+    ),
+    _counter(
+        "shared_store_bytes", "B", "lower", "共享記憶體寫入量", "shared-memory stores", L1_BYTES
+    ),
+    _counter("bank_conflicts", "1", "lower", "bank conflict 數", "bank conflicts", 1.0),
+    _counter("instructions", "1", "lower", "執行的指令數", "instructions executed", SCHEDULERS),
     _counter("warp_efficiency", "%", "higher", "warp 執行效率", "warp execution efficiency"),
     _counter("occupancy", "%", "higher", "實際占用率", "achieved occupancy"),
     _counter("sm_efficiency", "%", "higher", "SM 使用率", "SM efficiency"),
