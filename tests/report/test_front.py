@@ -147,7 +147,7 @@ def test_the_headline_quotes_the_findings_with_their_verdicts(
     said = dict(zip(map(en, headline.columns), headline.rows[-1].cells, strict=True))
     for heading in ("Forward (ms)", "Total time (ms)", "Peak memory (MiB)"):
         assert (said[heading].text, said[heading].strong) == (shown, strong)
-    assert said["Forward (TFLOP/s)"] == Cell("")
+    assert said["Forward (GFLOP/s)"] == Cell("")
 
 
 def test_the_devices_power_limit_is_stated_beside_it(results: Any) -> None:
