@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from flashlab.analysis.finding import Reason
+from flashlab.analysis.finding import Reason, read_findings
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report import statements
+from flashlab.report.evidence import statement_lines
 from flashlab.report.statements import MOST_NAMED, number_figures, told_reasons
 from flashlab.telling.teller import Teller
 
@@ -88,3 +90,18 @@ def test_what_only_the_page_has_is_numbered_among_the_supplements() -> None:
     numbers = number_figures(data(*experiments, implementations="ABC"))
     assert [numbers["size", name] for name in ("time", "memory", "rate")] == ["1", "2", "S2"]
     assert [numbers["batch", name] for name in ("time", "rate")] == ["3", "S1"]
+
+
+def test_each_statement_is_printed_above_the_rows_that_it_rests_on(results: Any) -> None:
+    findings = read_findings(results.local / "findings.json")
+    lines = list(statement_lines(findings, Teller("en", ATTENTION)))
+    conclusion, quoted, row, *_ = lines
+    assert conclusion.startswith("[all: conclusion")
+    assert quoted.startswith("  [all: choice")
+    found = json.loads(row)
+    choice = next(f for f in findings if f.kind == "choice" and f.experiment is None)
+    assert found == choice.estimates[0]
+    assert {"setting", "forward_backward_time"} <= found.keys()
+    assert {"estimate", "low", "high"} <= found["forward_backward_time"].keys()
+    told = [finding for finding in findings if finding.statements]
+    assert sum(line.startswith("[") for line in lines) == len(told)
