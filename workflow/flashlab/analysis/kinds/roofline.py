@@ -35,13 +35,15 @@ BOUND_SHARE = 80.0
 
 
 MESSAGES = by_code(
-    "roofline.compute_bound", "roofline.memory_bound", "roofline.neither", "roofline.model_error"
+    *("roofline.compute_bound", "roofline.memory_bound", "roofline.neither"),
+    *("roofline.model_error", "roofline.inconclusive"),
 )
 COUNTED = {
     "compute_bound": "roofline.compute_bound.counted",
     "memory_bound": "roofline.memory_bound.counted",
     "neither": "roofline.neither.counted",
     "model_error": "roofline.model_error.counted",
+    "inconclusive": "roofline.inconclusive.counted",
 }
 """The same where the bytes were counted."""
 
@@ -64,17 +66,17 @@ class _Standing:
     moves_more: bool
 
     @property
-    def verdict(self) -> str | None:
-        """None where an interval, or the state of the ceiling, leaves it open."""
+    def verdict(self) -> str:
+        """``inconclusive`` where an interval, or the state of the ceiling, leaves it open."""
         if rounded(self.matrix.ratio) > 100:
-            return "model_error" if self.matrix.low and rounded(self.matrix.low) > 100 else None
+            return "model_error" if rounded(self.matrix.low or 0) > 100 else "inconclusive"
         shares = {"compute_bound": self.matrix, "memory_bound": self.copy}
         greater = max(shares, key=lambda verdict: shares[verdict].ratio)
         if rounded(shares[greater].low or 0) >= BOUND_SHARE:
             return greater
         every = (self.sustained, self.copy)
         reaching = [rounded(share.high or 0) >= BOUND_SHARE for share in every]
-        return None if any(reaching) else "neither"
+        return "inconclusive" if any(reaching) else "neither"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -156,7 +158,7 @@ def _statements(
     along: Sequence[_Standing],
     ceiling: _Rate,
 ) -> Iterator[Statement]:
-    """The verdict, how it is at the other values, what the bytes are, and where none is given."""
+    """The verdict, how it is at the other values, and what the bytes are."""
     symbol = series.experiment.parameter.symbol
     yield say(
         (COUNTED if found[0].bytes_counted else MESSAGES)[verdict],
@@ -176,8 +178,6 @@ def _statements(
         )
     if known := [standing.value for standing in found if standing.moves_more]:
         yield say("roofline.bytes_known", symbol=symbol, bytes_known_at=Listed(known))
-    if undecided := [standing.value for standing in along if standing.verdict is None]:
-        yield say("roofline.undecided", symbol=symbol, undecided_at=Listed(undecided))
 
 
 def _span(shares: Iterable[Ratio]) -> Span:
@@ -188,8 +188,7 @@ def _span(shares: Iterable[Ratio]) -> Span:
 def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """How near each timed metric comes to the given.ceilings; a finding for each verdict.
 
-    Where an interval reaches across the limit between two verdicts, nothing is stated of the value
-    but that. A run that has no samples has no interval, and is left out.
+    A run that has no samples has no interval, and is left out.
 
     Nothing is stated of another device than the one that the given.ceilings were measured on.
     """
@@ -209,9 +208,7 @@ def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
         groups: dict[tuple[str, bool], list[_Standing]] = {}
         along = _standings(series, given.ceilings, given.estimates)
         for standing in along:
-            if standing.verdict is not None:
-                key = standing.verdict, standing.bytes_counted
-                groups.setdefault(key, []).append(standing)
+            groups.setdefault((standing.verdict, standing.bytes_counted), []).append(standing)
         for (verdict, _), found in sorted(groups.items()):
             exceeds = any(rounded(standing.copy.ratio) > 100 for standing in found)
             above = [Reason("above_copy_rate")] if exceeds else []
