@@ -452,8 +452,8 @@ def _most_gain(
         for estimate in finding.estimates
     ]
     most, name, finding = max(every, key=lambda each: float(each[0]["estimate"]))
-    others = [estimate.get("high") for estimate, other, _ in every if other != name]
-    if None in others or not exceeds_margin((most.get("low") or 0.1) / max(others)):
+    others = [e["high"] for e, other, _ in every if other != name]
+    if None in (most["low"], *others) or not exceeds_margin(most["low"] / max(others)):
         return None
     return {
         "most_name": name,
