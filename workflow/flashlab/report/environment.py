@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from flashlab.analysis.ceilings import read_ceilings
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import DIRTY
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import FLOPS, Benchmark
@@ -104,8 +102,8 @@ def _ceilings(data: ReportData, dtypes: Sequence[str]) -> Iterator[tuple[Tellabl
 
     A ceiling whose rate did not fall has the same figure in every state.
     """
-    assert data.ceilings is not None
-    ceilings = read_ceilings(data.ceilings, Estimates())
+    ceilings = data.measured_ceilings
+    assert ceilings is not None
     products = [ceilings.matrix.get(dtype) for dtype in dtypes]
     unit = FLOPS[data.benchmark.rate_unit]
     found = [(ceiling, unit) for ceiling in products] + [(ceilings.copy, 1e9)]

@@ -67,13 +67,15 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
     folder = data.results / "overview"
     found = {}
     for figure in read_json(folder / "drawn.json"):
-        kind = figure.partition("-")[0]
+        kind, _, dtype = figure.partition("-")
         label, *captions = OVERVIEW[kind]
         if kind == "roofline" and not _are_bytes_counted(data):
             captions[-1] = "caption.roofline.short.uncounted"
-        caption, *_ = told = [say(key, baseline=data.baseline) for key in captions]
+        told: list[Tellable] = [say(key, baseline=data.baseline) for key in captions]
+        if kind == "roofline" and data.has_fallen(dtype):
+            told = [in_turn([each, say("caption.roofline.fallen")]) for each in told]
         path = folder / f"{figure}.svg"
-        found[figure] = FigureEntry(f"figure-{figure}", path, say(label), caption, told[-1])
+        found[figure] = FigureEntry(f"figure-{figure}", path, say(label), told[0], told[-1])
     return found
 
 
