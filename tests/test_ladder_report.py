@@ -54,7 +54,7 @@ def test_the_whole_process_is_judged_from_single_times_in_several_processes(made
     found = find(made(ON_GPU), "whole", "ladder", metric="process_time")
     (best,) = found.facts["told"]  # the fastest kernel is its own
     assert (found.verdict, found.facts["at"], best["name"]) == ("level", 28, "Padded")
-    assert best["median"] == pytest.approx(1736, abs=1)
+    assert best["median"] == 1740  # three digits
     assert best["shares"]["process_start"] == pytest.approx(1000 / 1636, rel=1e-3)
     assert found.facts["level"] == ["Padded", "SharedTiles", "Coalesced"]
     assert found.facts["open"] == []

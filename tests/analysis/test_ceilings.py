@@ -58,6 +58,16 @@ def test_a_ceiling_that_fell_soon_and_swung_for_long_has_two_states(noisy: Any) 
     assert ceiling.time.count == pytest.approx(47, abs=3)
 
 
+def test_unthrottled_are_the_calls_before_the_first_of_several_falls(noisy: Any) -> None:
+    """As the H200's float16: 16 calls at 772 TFLOP/s, 27 at 734, the rest at about 670."""
+    falling = [1.0] * 16 + [1.054] * 27 + [1.16 + 0.02 * math.sin(i / 100) for i in range(1000)]
+    ceiling = ceiling_of(calls(noisy, falling))
+    assert ceiling.state == "unthrottled"
+    assert ceiling.time.count == 16
+    assert ceiling.sustained is not None
+    assert ceiling.sustained.count == pytest.approx(1000, abs=5)
+
+
 @pytest.mark.parametrize(("size", "draws"), [(50, 20), (500, 2)])
 def test_steady_calls_have_one_state_whatever_their_noise(size: int, draws: int) -> None:
     random = np.random.default_rng(12)

@@ -132,7 +132,7 @@ def test_the_summary_names_its_quantities_setting_and_implementations(
 ) -> None:
     svg = overview("Flash2", "Flex") / "summary.svg"
     for said in (
-        *("前向速率 Forward rate (TFLOP/s)", "反向速率 Backward rate (TFLOP/s)"),
+        *("前向速率 Forward rate (GFLOP/s)", "反向速率 Backward rate (GFLOP/s)"),
         *("峰值記憶體 Peak memory (MiB)", "B = 2, H = 4, d = 16, 無遮罩 Full", "N", "1024"),
         *("Pytorch", "Flash2", "Flex", "記憶體不足 out of memory"),
     ):
@@ -238,7 +238,7 @@ def test_an_experiment_whose_runs_another_has_is_not_on_the_heat_map_again() -> 
 
 def test_the_roofline_says_what_its_roofs_are(overview: Callable[..., Path]) -> None:
     said = " ".join(texts(overview("Flash2") / "roofline-float32.svg"))
-    for words in ("Matrix product 2 TFLOP/s", "100 GB/s", "運算強度 Arithmetic intensity"):
+    for words in ("Matrix product 2,000 GFLOP/s", "100 GB/s", "運算強度 Arithmetic intensity"):
         assert words in said
 
 

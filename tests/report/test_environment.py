@@ -94,7 +94,7 @@ def test_the_ceilings_stand_above_the_vendors_peaks_where_a_gpu_was_measured(res
     write_json(results.ceilings, found)
     peaks = results.compose().environment.peaks
     assert [len(row.cells) for row in peaks.rows] == [3]  # of a CPU, in the format measured
-    assert en(peaks.columns[1]) == "float32 (TFLOP/s)"
+    assert en(peaks.columns[1]) == "float32 (GFLOP/s)"
     results.change_all_runs({"device": "cuda", "device_name": "NVIDIA H100 PCIe"})
     peaks = results.compose().environment.peaks
     assert len(peaks.rows) == 1 + len(known_devices())
@@ -143,3 +143,13 @@ def test_numbers_are_told_in_stretches() -> None:
     assert stretches([7, 1, 2, 3, 9, 8]) == [(1, 3), (7, 9)]
     assert stretches([5, 5]) == [(5, 5)]
     assert stretches([]) == []
+
+
+def test_the_method_of_a_cpu_says_nothing_of_gpus(results: Any) -> None:
+    def method() -> str:
+        return " ".join(en(told) for told in results.compose().method)
+
+    of_gpus = ("GPU", "CUDA", "L2", "card", "launch", "cuBLAS")
+    assert not [word for word in of_gpus if word in method()]
+    results.change_all_runs({"device": "cuda", "device_name": "NVIDIA H100 PCIe"})
+    assert "The L2 cache is flushed before each call" in method()

@@ -122,6 +122,17 @@ def test_a_failed_gate_stands_first_on_page_one(
     assert "0.47" in en(wrong.text)
 
 
+def test_a_doubt_is_told_once_in_words_where_it_first_matters(results: Any) -> None:
+    results.change_all_runs({"warnings": json.dumps([{"code": "throttled"}, {"code": "outliers"}])})
+    results.derive_findings()
+    report = results.compose()
+    conclusions = [report.front.answer, *(chapter.conclusion for chapter in report.chapters)]
+    told = [en(each.body) if each.body else "" for each in conclusions]
+    assert re.search(r"GPU clocks throttled \((\d+) of \1 runs\)", told[0])
+    assert not any("throttled" in each for each in told[1:])
+    assert not any("outliers" in each for each in told)  # those widen the intervals
+
+
 def set_headline(results: Any, verdict: str, ratio: float) -> None:
     """Let the findings about the headline's measured metrics come to this."""
     found = results.findings()
@@ -147,7 +158,7 @@ def test_the_headline_quotes_the_findings_with_their_verdicts(
     said = dict(zip(map(en, headline.columns), headline.rows[-1].cells, strict=True))
     for heading in ("Forward (ms)", "Total time (ms)", "Peak memory (MiB)"):
         assert (said[heading].text, said[heading].strong) == (shown, strong)
-    assert said["Forward (TFLOP/s)"] == Cell("")
+    assert said["Forward (GFLOP/s)"] == Cell("")
 
 
 def test_the_devices_power_limit_is_stated_beside_it(results: Any) -> None:
@@ -176,11 +187,9 @@ def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) ->
 
 
 def test_what_does_not_fit_goes_from_the_end_after_smaller_type() -> None:
-    told = [Conclusion(str(n), None, None, 0, None, [], False, ()) for n in range(5)]
+    told = [Conclusion(str(n), None, None, 0, None, [], ()) for n in range(5)]
     figure = FigureEntry("summary", Path(), "", "")
-    front: Front | None = Front(
-        "", "", [], [], "", [], [], None, None, told, [], figure, None, None
-    )
+    front: Front | None = Front("", "", [], [], "", [], [], None, None, told, [], figure, None)
     seen = []
     while front is not None:
         seen.append((front.tight, len(front.conclusions), front.figure is not None, front.cut))

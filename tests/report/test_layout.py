@@ -50,4 +50,4 @@ def test_no_text_is_cut_off_at_a_side(finished: Any) -> None:
     for page in pdfium.PdfDocument(finished.pdf):
         text, width = page.get_textpage(), page.get_width()
         boxes = [text.get_charbox(i) for i in range(text.count_chars())]
-        assert all(0 <= left and right <= width for left, _, right, _ in boxes)
+        assert all(left >= 0 and right <= width for left, _, right, _ in boxes)

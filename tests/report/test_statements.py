@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from flashlab.analysis.finding import Reason
+from flashlab.analysis.finding import Reason, read_findings
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report import statements
+from flashlab.report.evidence import statement_lines
+from flashlab.report.sections import _level
 from flashlab.report.statements import MOST_NAMED, number_figures, told_reasons
 from flashlab.telling.teller import Teller
 
@@ -88,3 +91,35 @@ def test_what_only_the_page_has_is_numbered_among_the_supplements() -> None:
     numbers = number_figures(data(*experiments, implementations="ABC"))
     assert [numbers["size", name] for name in ("time", "memory", "rate")] == ["1", "2", "S2"]
     assert [numbers["batch", name] for name in ("time", "rate")] == ["3", "S1"]
+
+
+def test_each_statement_is_printed_above_the_rows_that_it_rests_on(results: Any) -> None:
+    findings = read_findings(results.local / "findings.json")
+    lines = list(statement_lines(findings, Teller("en", ATTENTION)))
+    conclusion, quoted, row, *_ = lines
+    assert conclusion.startswith("[all: conclusion")
+    assert quoted.startswith("  [all: choice")
+    found = json.loads(row)
+    choice = next(f for f in findings if f.kind == "choice" and f.experiment is None)
+    assert found == choice.estimates[0]
+    assert {"setting", "forward_backward_time"} <= found.keys()
+    assert {"estimate", "low", "high"} <= found["forward_backward_time"].keys()
+    told = [finding for finding in findings if finding.statements]
+    assert sum(line.startswith("[") for line in lines) == len(told)
+
+
+def test_a_figures_end_names_all_that_cannot_be_told_from_it() -> None:
+    def row(name: str, value: float, low: float | None = None, high: float | None = None) -> Any:
+        return {"implementation": name, "value": value, "low": low, "high": high}
+
+    def names(rows: list[Any], end: Any) -> list[str]:
+        return [row["implementation"] for row in _level(rows, end)]
+
+    rows = [
+        row("A", 1.0, 0.99, 1.01),
+        row("B", 1.04, 1.03, 1.05),
+        row("C", 1.2, 1.05, 1.3),
+        row("D", 2.0),
+    ]
+    assert names(rows, rows[0]) == ["A", "B", "C"]
+    assert names(rows, rows[-1]) == ["D"]

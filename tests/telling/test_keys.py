@@ -35,7 +35,7 @@ DECLARED = {
 }
 """What a special message is about."""
 
-METHOD = re.compile(rf"({'|'.join(BENCHMARKS)})\.method\.\w+")
+METHOD = re.compile(rf"({'|'.join(BENCHMARKS)})\.method\.[\w.]+")
 """Messages that are read by their beginning: a benchmark's method."""
 
 

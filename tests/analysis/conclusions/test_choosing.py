@@ -37,10 +37,11 @@ def decided(*places: Place) -> Decided:
     [
         ([place("A", 0.5), place("A", 0.3)], ["A"], "", "alone"),
         ([place("A", 0.01, "B"), place("B", 0.01, "A")], ["A", "B"], "", "level"),
-        ([place("A", 0.5), place("A", 0.01, "B")], ["A"], "", "level"),
+        ([place("A", 0.5), place("A", 0.01, "B")], ["A"], "", "partly"),
         ([place("A", 0.04, maybe="C")], ["A"], "C", "level"),
         # One suffices, whether or not another may.
-        ([place("A", 0.5), place("A", 0.04, maybe="C")], ["A"], "", "level"),
+        ([place("A", 0.5), place("A", 0.04, maybe="C")], ["A"], "", "partly"),
+        ([place("A", 0.5), place("B", 0.01, "A")], ["A"], "", "level"),
         ([place("A", 0.5), place("A", 0.1, maybe="AC")], ["A"], "", "undecided"),
         ([place("A", 0.5), place("B", 0.1, maybe="AB")], ["A", "B"], "", "undecided"),
         ([place("A", 0.5), place("B", 0.5)], ["A", "B"], "", "changes"),

@@ -120,3 +120,26 @@ def test_neighbours_that_differ_in_one_fixed_parameter_share_a_section(experimen
     masked = {(name, True): times for name, times in three().items()}
     both = experiment({**three(), **masked}, "both")  # one with both variants has its own
     assert [len(group) for group in sections_of([experiment(three()), both])] == [1, 1]
+
+
+def test_the_maps_legend_explains_the_signs_that_it_shows(experiment: Plant) -> None:
+    """Flash2 leads by 50% at one batch size and by 2% at another."""
+    close = experiment(three(Flash4=(10.2, 20.4, 40, 80)), "batches",
+                       sizes=lambda n: {"seq_len": n, "batch_size": 7})  # fmt: skip
+    for others, signs in (
+        ([], ["alone"]),
+        ([close], ["alone", "partly", "range"]),
+    ):
+        (chart,) = of_front(concluded(experiment(three()), *others), "map")
+        told = chart.statements[0].values["signs"].items  # type: ignore[union-attr]
+        assert [each.key for each in told] == [f"conclusion.map.{sign}" for sign in signs]
+    assert told[-1].values["symbols"].items == ["B"]
+
+
+@pytest.mark.parametrize("other", [12, 10.1])
+def test_who_gains_most_is_told_where_it_is_decided(experiment: Plant, other: float) -> None:
+    names = ("Pytorch", "Flash2", "Flash4", "SdpaCudnn")
+    runs = {(name, mask): [20.0] * 4 for name in names for mask in (False, True)}
+    runs["Flash2", True], runs["Flash4", True] = [10.0] * 4, [other] * 4
+    told = keys(of_section(concluded(experiment(runs))))
+    assert ("conclusion.variant.most.ideal" in told) is (other == 12)

@@ -365,11 +365,14 @@ class Judge:
             yield self._fine(name, places, metric), places, True
             if key.endswith("choice.best"):
                 yield all(planted.lead(p, metric)[0] == name for p in places), places, True
+        if key == "variant.best":
+            masked, name = [place for place in places if place[2]], str(values["name"])
+            yield all(planted.lead(p, metric)[0] == name for p in masked), masked, True
         for listed in ("winners", "part_winners"):
             if listed not in values:
                 continue
             if listed == "part_winners":
-                metric = values["part"].metric  # type: ignore[union-attr]
+                metric = values["part"].of.metric  # type: ignore[union-attr]
             for each in _items(values[listed]):
                 among = places
                 if key.startswith("variant."):

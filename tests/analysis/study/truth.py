@@ -328,7 +328,7 @@ class Truth:
             near = near if max(matrix, copy) >= BOUND_SHARE else "neither"
             right = "model_error" if matrix > 100 else near
             # Above 100% is called an error only where the interval is wholly above it.
-            false |= finding.verdict != right and not (
+            false |= finding.verdict not in (right, "inconclusive") and not (
                 100 < matrix <= 105 and finding.verdict != "neither"
             )
             away = min(abs(matrix / 100 - 1), abs(max(matrix, copy) / BOUND_SHARE - 1))

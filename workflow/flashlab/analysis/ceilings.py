@@ -1,12 +1,13 @@
 """A device's measured ceilings, by state: unthrottled first, and sustained where the rate fell.
 
-A GPU at its power limit lowers its clocks some calls after the load begins. A ceiling whose calls
-fall into two such states is no one number: a run may have been measured in either.
+A GPU at its power limit lowers its clocks some calls after the load begins, often in several steps.
+Such a ceiling is no one number: unthrottled are the calls before the first step, sustained those
+after the one that explains most; a run may have been measured in either state or in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +37,8 @@ class Ceiling:
 
     Attributes:
         work: operations of a matrix product, or bytes of a copy.
-        time: of a call, before the rate fell where it fell.
-        sustained: of a call after the rate fell; None where it did not fall.
+        time: of a call, before the rate first fell where it fell.
+        sustained: of a call after the rate fell most; None where it did not fall.
         has_drifted: whether the time changed decidedly in another way.
     """
 
@@ -60,6 +61,11 @@ class Ceiling:
     def sustained_rate(self) -> float | None:
         """Work a second after the rate fell."""
         return self.work / self.sustained.median * 1e3 if self.sustained else None
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the greatest rate of its states."""
+        return self.sustained_rate or self.rate, self.rate
 
     @property
     def rates(self) -> dict[str, float]:
@@ -114,6 +120,19 @@ def find_step(samples: Sequence[float], on_gpu: bool) -> int | None:
     return max(changes, key=lambda k: changes[k], default=None)
 
 
+def _falls(
+    samples: Sequence[float], part: Callable[[str, Sequence[float]], Estimate], on_gpu: bool
+) -> Iterator[tuple[Estimate, Estimate]]:
+    """The times before and after the fall that explains most, then before that, until none is."""
+    while step := find_step(samples, on_gpu):
+        first = part(f"before {step}", samples[:step])
+        rest = part(f"after {step}", samples[step:])
+        if ratio(0, rest, first).verdict != "above":
+            return
+        yield first, rest
+        samples = samples[:step]
+
+
 def _ceiling(
     name: str, found: Mapping[str, Any], work: float, estimates: Estimates, on_gpu: bool
 ) -> Ceiling:
@@ -122,11 +141,9 @@ def _ceiling(
     def part(which: str, calls: Sequence[float]) -> Estimate:
         return estimates.of(("ceiling", name, which), calls)
 
-    step = find_step(samples, on_gpu)
-    if step is not None:
-        first, rest = part("before", samples[:step]), part("after", samples[step:])
-        if ratio(0, rest, first).verdict == "above":
-            return Ceiling(work, first, rest)
+    falls = list(_falls(samples, part, on_gpu))
+    if falls:
+        return Ceiling(work, falls[-1][0], falls[0][1])
     third = max(1, len(samples) // 3)
     first, last = part("first", samples[:third]), part("last", samples[-third:])
     drifted = ratio(0, last, first).verdict in ("above", "below")

@@ -526,7 +526,7 @@ def read_experiment(
     metrics: list[Row] = [*read_table(folder / "metrics.csv", benchmark)]
     runs = _with_exact_differences(benchmark, merge_processes(benchmark, records), metrics)
     samples = read_samples(folder / "samples.csv", benchmark) if with_samples else {}
-    benchmark = benchmark.having({row["metric"] for row in metrics})
+    benchmark = benchmark.having({row["metric"] for row in metrics}).on(runs[0]["device"])
     return Experiment(plan, benchmark, runs, metrics, samples, records)
 
 

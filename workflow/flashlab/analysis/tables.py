@@ -393,10 +393,9 @@ def _has(benchmark: Benchmark, metric: Metric, measured: _Measured) -> bool:
 
 
 def _benchmark_of(declared: Benchmark, measured: Sequence[_Measured]) -> Benchmark:
-    """The benchmark with those of its optional metrics that any record with numbers holds."""
-    return declared.having(
-        {name for each in measured for record in each.with_numbers for name in record.metrics}
-    )
+    """The benchmark as its records need it: the optional metrics that any holds, and the units."""
+    held = {name for each in measured for record in each.with_numbers for name in record.metrics}
+    return declared.having(held).on(measured[0].run.device)
 
 
 def tables_of(plan: Mapping[str, Any]) -> Tables:

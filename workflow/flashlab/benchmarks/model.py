@@ -78,13 +78,18 @@ class Product:
         return f"{self.whole} = {' × '.join(self.factors)}"
 
 
+FLOPS = {"TFLOP/s": 1e12, "GFLOP/s": 1e9}
+"""Operations a second in one of each unit of a rate."""
+
+
 @dataclass(frozen=True)
 class Quantity:
     """What metrics of one unit share: they stand in one figure, a panel each.
 
     An exact quantity is the same at every measurement; any other is sampled, or measured `once` in
-    each process, which gives no interval. `labels` begin a sentence or an axis. `per_cycle` is how
-    much of what is counted a multiprocessor of a GPU does in a cycle at most.
+    each process, which gives no interval. `labels` begin a sentence or an axis. `unit_on` gives, by
+    kind of device, another unit for its derived metrics, and how many of it make up `unit`.
+    `per_cycle` is how much of what is counted a multiprocessor of a GPU does in a cycle at most.
     """
 
     name: str
@@ -95,6 +100,7 @@ class Quantity:
     logarithmic: bool = True
     once: bool = False
     per_cycle: float | None = None
+    unit_on: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -171,6 +177,14 @@ class Metric:
     def exact(self) -> bool:
         """Whether it is the same at every measurement."""
         return self.quantity.exact
+
+    def on(self, device: str) -> Metric:
+        """The metric in the unit that suits a kind of device."""
+        if self.derived is None or device not in self.quantity.unit_on:
+            return self
+        (unit, factor), compute = self.quantity.unit_on[device], self.derived.compute
+        derived = replace(self.derived, compute=lambda *given: factor * compute(*given))
+        return replace(self, quantity=replace(self.quantity, unit=unit), derived=derived)
 
     @property
     def higher_is_better(self) -> bool:
@@ -322,6 +336,16 @@ class Benchmark:
             return self
         kept = tuple(metric for metric in self.metrics if metric not in absent)
         return replace(self, metrics=kept, absent=(*self.absent, *absent))
+
+    def on(self, device: str) -> Benchmark:
+        """The benchmark with its metrics in the units that suit a kind of device."""
+        return replace(self, metrics=tuple(metric.on(device) for metric in self.metrics))
+
+    @cached_property
+    def rate_unit(self) -> str:
+        """The unit of its rates, one of `FLOPS`."""
+        units = (quantity.unit for quantity in self.quantities.values())
+        return next((unit for unit in units if unit in FLOPS), "TFLOP/s")
 
     @cached_property
     def totals(self) -> tuple[Metric, ...]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment, Variant
-from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Texts
+from flashlab.benchmarks.model import FLOPS, Benchmark, Metric, Parameter, Texts
+from flashlab.figures.style import as_number
 from flashlab.telling.catalogs import message
 
 
@@ -55,6 +57,13 @@ def title_with_unit(metric: Metric, languages: Sequence[str], relative: bool = F
         return said("relative", languages, metric=texts)
     *others, last = dict.fromkeys(texts[language] for language in languages)
     return [*others, f"{last} ({metric.unit})"]
+
+
+def label_product(product: Ceiling, unit: str, languages: Sequence[str]) -> str:
+    """The matrix product's rate as it is drawn, from what it fell to: ``矩陣乘法 … 665–772``."""
+    low, high = (as_number(float(f"{rate / FLOPS[unit]:.3g}")) for rate in product.bounds)
+    rates = high if low == high else f"{low}–{high}"
+    return f"{in_words('matrix_product', languages)} {rates}"
 
 
 def label_variant(benchmark: Benchmark, variant: Variant, languages: Sequence[str]) -> str:

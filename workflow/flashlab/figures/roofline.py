@@ -18,8 +18,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.experiment import Experiment, variants_of
-from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.figures.labels import in_words, label_variant, title_metric
+from flashlab.benchmarks.model import FLOPS, Benchmark, Metric
+from flashlab.figures.labels import in_words, label_product, label_variant, title_metric
 from flashlab.figures.panel import draw_series
 from flashlab.figures.style import (
     GREY,
@@ -47,7 +47,7 @@ ROOF: Style = {"color": GREY, "zorder": 1.5}
 
 
 def _point_frame(experiments: Sequence[Experiment]) -> pd.DataFrame:
-    """Intensity in operations a byte and rate in TFLOP/s of each run that has a time, once."""
+    """Intensity in operations a byte and rate in operations a second of each run with a time."""
     variants = variants_of(experiments)
     points = {}
     for experiment in experiments:
@@ -67,7 +67,7 @@ def _point_frame(experiments: Sequence[Experiment]) -> pd.DataFrame:
                 "dtype": row["dtype"],
                 "counted": bool(counted),
                 "place": operations / moved,
-                "value": operations / row["value"] / 1e9,  # from ms
+                "value": operations / row["value"] * 1e3,  # from ms
             }
     data = pd.DataFrame(points.values())
     return data.sort_values(["of", "place", "value"], kind="stable") if len(data) else data
@@ -110,13 +110,18 @@ def _handles(
 
 
 def _draw_roofs(
-    axes: Axes, data: pd.DataFrame, product: Ceiling, copy: Ceiling, languages: Sequence[str]
+    axes: Axes,
+    data: pd.DataFrame,
+    product: Ceiling,
+    copy: Ceiling,
+    unit: str,
+    languages: Sequence[str],
 ) -> None:
     """The measured ceilings, and round powers on both axes, with room for them and their words.
 
     The matrix product's is drawn twice where the device lowered its clocks.
     """
-    ridge, ceiling = product.rate / copy.rate, product.rate / 1e12
+    ridge, ceiling = product.rate / copy.rate, product.rate / FLOPS[unit]
     low = min(data["place"].min(), ridge / 4) / 1.5
     high = max(data["place"].max(), ridge * 2) * 1.6
     scale_logarithmically(axes.yaxis, data["value"].min() / 1.6, ceiling * 2.2, most=12)
@@ -125,15 +130,14 @@ def _draw_roofs(
     axes.xaxis.set_major_locator(LogLocator(base=2, numticks=7))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(as_number))
-    slope = copy.rate / 1e12
+    slope = copy.rate / FLOPS[unit]
     axes.plot([low, ridge, high], [low * slope, ceiling, ceiling], **ROOF, linewidth=1.2)
     if product.sustained_rate is not None:
-        lowered = product.sustained_rate / 1e12
+        lowered = product.sustained_rate / FLOPS[unit]
         axes.plot([lowered / slope, high], [lowered] * 2, **ROOF, linewidth=0.8, linestyle="--")
-    words = [in_words(key, languages) for key in ("matrix_product", "copy")]
-    text = f"{words[0]} {ceiling:.3g} TFLOP/s"
+    text = f"{label_product(product, unit, languages)} {unit}"
     write(axes, text, (high, ceiling), (-1, 1), color=GREY, ha="right", va="bottom")
-    text = f"{words[1]}\n{as_number(float(f'{copy.rate / 1e9:.3g}'))} GB/s"
+    text = f"{in_words('copy', languages)}\n{as_number(float(f'{copy.rate / 1e9:.3g}'))} GB/s"
     write(axes, text, (0.01, 0.92), coords="axes fraction", color=GREY, linespacing=1.15)
 
 
@@ -142,7 +146,7 @@ def _title(benchmark: Benchmark, metric: Metric, languages: Sequence[str]) -> st
     if metric.part:
         return title_metric(metric, languages)
     following = (m for m in benchmark.metrics if m.derived and m.derived.of == (metric.name,))
-    rate = next((m for m in following if m.unit == "TFLOP/s"), metric)
+    rate = next((m for m in following if m.unit in FLOPS), metric)
     return title_metric(rate, languages)
 
 
@@ -160,10 +164,12 @@ def draw_roofline(
     entries = {e["name"]: e for s in experiments for e in s.plan["implementations"]}.values()
     looks = looks_of(sorted(entries, key=lambda entry: entry["style"]), emphasised)
     figure, (panels,) = new_panels(PAGE_INCHES, 1, len(metrics), sharey=True)
+    unit = benchmark.rate_unit
+    data = data.assign(value=data["value"] / FLOPS[unit])
     for axes, metric in zip(panels, metrics, strict=True):
         _draw_points(axes, data[data["metric"] == metric.name], looks)
-        _draw_roofs(axes, data, product, copy, languages)
-        title_panel(axes, [f"{_title(benchmark, metric, languages)} (TFLOP/s)"])
+        _draw_roofs(axes, data, product, copy, unit, languages)
+        title_panel(axes, [f"{_title(benchmark, metric, languages)} ({unit})"])
         axes.set_xlabel(f"{in_words('intensity', languages)} (FLOP/byte)")
     variants = [
         label_variant(benchmark, variant, languages) for variant in variants_of(experiments)

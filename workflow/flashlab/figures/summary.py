@@ -13,8 +13,14 @@ from matplotlib.figure import Figure
 
 from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment, Row, Variant, metrics_of
-from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.figures.labels import in_words, label_briefly, label_fixed, title_with_unit
+from flashlab.benchmarks.model import FLOPS, Benchmark, Metric
+from flashlab.figures.labels import (
+    in_words,
+    label_briefly,
+    label_fixed,
+    label_product,
+    title_with_unit,
+)
 from flashlab.figures.panel import (
     MARK,
     draw_panel,
@@ -38,9 +44,6 @@ PANEL_INCHES = 1.1
 
 FROM_CEILING = 5
 """A ceiling is drawn where the best rate is at least one part in so many of it."""
-
-RATE_UNIT = "TFLOP/s"
-"""The unit of the rates that a matrix product is a ceiling of."""
 
 Series = tuple[Experiment, Variant]
 
@@ -136,11 +139,10 @@ def _reference(
         if capacity:
             text = f"{in_words('capacity', languages)} {as_number(round(capacity))}"
             return capacity, text, capacity
-    if product is None or metric.unit != RATE_UNIT or metric.quantity.logarithmic:
+    if product is None or metric.unit not in FLOPS or metric.quantity.logarithmic:
         return None
-    high, low = product.rate / 1e12, (product.sustained_rate or product.rate) / 1e12
-    rates = f"{high:,.3g}" if low == high else f"{low:,.3g}–{high:,.3g}"
-    text = f"{in_words('matrix_product', languages)} {rates}"
+    low, high = (rate / FLOPS[metric.unit] for rate in product.bounds)
+    text = label_product(product, metric.unit, languages)
     return (high, text, low) if data["value"].max() * FROM_CEILING >= high else None
 
 

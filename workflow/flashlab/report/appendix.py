@@ -14,6 +14,13 @@ from flashlab.telling.values import Label, Listed, Tellable, in_turn, say
 
 SIGNS = {"▲ ▼": "symbol.better", "= ◆ ○": "symbol.undecided", "×": "symbol.empty"}
 PROTOCOLS = {"sampled": "method.sampled", "lab5": "method.lab5", "training": "method.training"}
+PROTOCOLS_ON = {
+    ("sampled", "cuda"): "method.sampled.cuda",
+    ("lab5", "cuda"): "method.lab5.cuda",
+}
+"""What a protocol does besides on a kind of device."""
+
+DEVICES = frozenset({"cuda", "cpu"})
 INPUTS = {(): "inputs.packed", ("packed",): "inputs.packed", ("separate",): "inputs.separate"}
 """What the inputs are, by their forms in the records; older ones say nothing of it."""
 
@@ -21,14 +28,21 @@ INPUTS = {(): "inputs.packed", ("packed",): "inputs.packed", ("separate",): "inp
 def describe_method(data: ReportData) -> list[Tellable]:
     """How it was measured and decided, a paragraph each: the benchmark's own, then the common ones.
 
-    The benchmark's are the messages below ``<benchmark>.method``, in the order of the catalog.
+    The benchmark's are the messages below ``<benchmark>.method``, in the order of the catalog; one
+    whose key names a kind of device is told of that alone.
     """
+    others = DEVICES.difference(data.distinct("device"))
+    own = data.keys_below(f"{data.benchmark.name}.method")
+    of_protocols = []
+    for protocol in data.distinct("protocol"):
+        more = (PROTOCOLS_ON.get((protocol, device)) for device in data.distinct("device"))
+        of_protocols.append(in_turn([say(PROTOCOLS[protocol]), *(say(key) for key in more if key)]))
     forms = tuple(data.distinct("inputs"))
     has_forms = data.benchmark.packed_protocols is not None
     return [
         *([say(INPUTS.get(forms, "inputs.both"))] if has_forms else []),
-        *map(say, data.keys_below(f"{data.benchmark.name}.method")),
-        *(say(PROTOCOLS[protocol]) for protocol in data.distinct("protocol")),
+        *(say(key) for key in own if others.isdisjoint(key.split("."))),
+        *of_protocols,
         *(told for f in data.findings if f.kind == "processes" for told in f.statements),
         *map(say, ("method.difference", "method.growth", "method.conclusions")),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flashlab.cli import Command, option, path
+from flashlab.cli import LANGUAGE, Command, option, path
 
 RENDERED = (
     path("--config", "the resolved configuration"),
@@ -24,5 +24,11 @@ COMMANDS = (
         "flashlab.report.render:write_page",
         "Write the report as one HTML file.",
         (*RENDERED, path("--output", "HTML file to write")),
+    ),
+    Command(
+        "statements",
+        "flashlab.report.evidence:print_statements",
+        "Print every statement of a report with the rows that it rests on.",
+        (option("results", type=Path, help="folder of the dataset: results/NAME"), LANGUAGE),
     ),
 )

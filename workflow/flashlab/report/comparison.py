@@ -127,7 +127,7 @@ def _roofline_row(data: ReportData, name: str, metric: Metric, first: bool) -> R
             continue
         for estimate in finding.estimates:
             number = data.number_of(data.run_of(finding, estimate["value"]))
-            bound[finding.verdict].add(number)
+            bound.setdefault(finding.verdict, set()).add(number)
             for ceiling in CEILINGS:
                 share = estimate[ceiling]["estimate"]
                 if ceiling not in nearest or share > nearest[ceiling][0]:

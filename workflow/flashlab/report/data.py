@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row, Variant, read_planned_experiment
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.model import Metric
@@ -181,6 +183,16 @@ class ReportData:
     def told(self, told: Tellable) -> list[str]:
         """A value in words, in each of the report's languages."""
         return [teller.tell(told) for teller in self.tellers]
+
+    @cached_property
+    def measured_ceilings(self) -> Ceilings | None:
+        """The device's ceilings, if they were measured."""
+        return read_ceilings(self.ceilings, Estimates()) if self.ceilings else None
+
+    def has_fallen(self, dtype: str) -> bool:
+        """Whether a dtype's matrix-product rate fell to a sustained one while it was measured."""
+        known = self.measured_ceilings.matrix if self.measured_ceilings else {}
+        return dtype in known and known[dtype].sustained is not None
 
     def keys_below(self, prefix: str) -> list[str]:
         """The keys of the messages ``<prefix>.…``, in the order of the catalog."""

@@ -112,8 +112,7 @@ class Conclusion:
     """What to take from a section, or from all of them: a heading, and sentences.
 
     `brief` are the first of them, as page one quotes them, of `brief_length` characters in all
-    languages together; `checked` is what was looked for and not
-    found; `doubted` says that a record behind it carries a warning.
+    languages together; `checked` is what was looked for and not found.
     """
 
     heading: Tellable
@@ -122,7 +121,6 @@ class Conclusion:
     brief_length: int
     checked: Tellable | None
     links: Sequence[Link]
-    doubted: bool
     implementations: tuple[str, ...]
 
 
@@ -225,7 +223,6 @@ class Front:
     experiments: Sequence[ExperimentRow]
     figure: FigureEntry | None
     headline: Table | None
-    doubts: Tellable | None
     cut: int = 0
     tight: bool = False
     small_figures: bool = False

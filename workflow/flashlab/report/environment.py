@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from flashlab.analysis.ceilings import read_ceilings
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import DIRTY
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.model import FLOPS, Benchmark
 from flashlab.devices import find_device, known_devices
 from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Cell, Environment, Row, Table, table_of
@@ -25,7 +23,6 @@ AGREEMENT = by_code("environment.differs", "environment.unstated", "environment.
 STATES = by_code("peaks.unthrottled", "peaks.sustained", "peaks.measured")
 """The name of each state that a ceiling was measured in."""
 
-DTYPES = by_code("column.float16", "column.bfloat16", "column.float32")
 PEAK_COLUMNS = ("column.bandwidth", "column.source")
 ANOMALIES = by_code("anomaly.sign.drift", "anomaly.sign.spread", "anomaly.sign.outlier")
 FIELDS = by_code(
@@ -105,18 +102,25 @@ def _ceilings(data: ReportData, dtypes: Sequence[str]) -> Iterator[tuple[Tellabl
 
     A ceiling whose rate did not fall has the same figure in every state.
     """
-    assert data.ceilings is not None
-    ceilings = read_ceilings(data.ceilings, Estimates())
+    ceilings = data.measured_ceilings
+    assert ceilings is not None
     products = [ceilings.matrix.get(dtype) for dtype in dtypes]
-    found = [(ceiling, 1e12) for ceiling in products] + [(ceilings.copy, 1e9)]
+    unit = FLOPS[data.benchmark.rate_unit]
+    found = [(ceiling, unit) for ceiling in products] + [(ceilings.copy, 1e9)]
     falling = any(ceiling is not None and ceiling.sustained for ceiling, _ in found)
     for state in ("unthrottled", "sustained") if falling else ("measured",):
         rates = [
-            ceiling.rates.get(state, ceiling.rate) / unit if ceiling else None
-            for ceiling, unit in found
+            ceiling.rates.get(state, ceiling.rate) / per if ceiling else None
+            for ceiling, per in found
         ]
         name = say(STATES[state], device=", ".join(data.distinct("device_name")))
         yield name, [Cell(data.number(rate, 3)) for rate in rates]
+
+
+def _peak_columns(data: ReportData, dtypes: Sequence[str]) -> list[Tellable]:
+    """The headings of devices and of each dtype's rate."""
+    unit = data.benchmark.rate_unit
+    return [say("column.gpu"), *(f"{dtype} ({unit})" for dtype in dtypes)]
 
 
 def _measured_peaks(data: ReportData) -> Table | None:
@@ -124,9 +128,9 @@ def _measured_peaks(data: ReportData) -> Table | None:
     if data.ceilings is None:
         return None
     dtypes = list(data.ceilings["matrix_product"])
-    keys = ("column.gpu", *map(DTYPES.__getitem__, dtypes), "column.bandwidth")
     rows = [Row([name, *rates]) for name, rates in _ceilings(data, dtypes)]
-    return table_of(keys, rows, numeric=range(1, len(keys)), caption=say("caption.ceilings"))
+    columns = [*_peak_columns(data, dtypes), say("column.bandwidth")]
+    return Table(columns, rows, numeric=range(1, len(columns)), caption=say("caption.ceilings"))
 
 
 def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table | None:
@@ -148,10 +152,8 @@ def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table | None:
         name = say("peaks.vendor", device=device.name) if device.name in own else device.name
         cells = [Cell(data.number(figure)) for figure in figures]
         rows.append(Row([name, *cells, Cell(device.source)]))
-    keys = ("column.gpu", *map(DTYPES.__getitem__, dtypes), *PEAK_COLUMNS)
-    return Table(
-        [*map(say, keys)], rows, numeric=range(1, len(keys) - 1), caption=say("caption.peaks")
-    )
+    columns = [*_peak_columns(data, dtypes), *map(say, PEAK_COLUMNS)]
+    return Table(columns, rows, numeric=range(1, len(columns) - 1), caption=say("caption.peaks"))
 
 
 # What is to be doubted

@@ -26,11 +26,9 @@ from flashlab.report.document import (
     Table,
 )
 from flashlab.report.sections import sign_of
-from flashlab.report.statements import FRONT_MARK, FindingRenderer
-from flashlab.telling.codes import WARNINGS
+from flashlab.report.statements import FindingRenderer
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
-    Heading,
     Label,
     Listed,
     Range,
@@ -46,12 +44,6 @@ COLUMNS = 3
 """Most implementations of which the headline table has a row of ratios each."""
 
 FEWEST_CONCLUSIONS = 3
-
-DOUBTS = (
-    *("sittings_differ", "processes_differ", "shared_device", "throttled", "cpu_load"),
-    *("simulated", "imported"),
-)
-"""The warnings that put a comparison in doubt, and not one record's precision alone."""
 
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
@@ -75,13 +67,15 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
     folder = data.results / "overview"
     found = {}
     for figure in read_json(folder / "drawn.json"):
-        kind = figure.partition("-")[0]
+        kind, _, dtype = figure.partition("-")
         label, *captions = OVERVIEW[kind]
         if kind == "roofline" and not _are_bytes_counted(data):
             captions[-1] = "caption.roofline.short.uncounted"
-        caption, *_ = told = [say(key, baseline=data.baseline) for key in captions]
+        told: list[Tellable] = [say(key, baseline=data.baseline) for key in captions]
+        if kind == "roofline" and data.has_fallen(dtype):
+            told = [in_turn([each, say("caption.roofline.fallen")]) for each in told]
         path = folder / f"{figure}.svg"
-        found[figure] = FigureEntry(f"figure-{figure}", path, say(label), caption, told[-1])
+        found[figure] = FigureEntry(f"figure-{figure}", path, say(label), told[0], told[-1])
     return found
 
 
@@ -198,6 +192,8 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
             level = [*names[1:2], *(f"{name}?" for name in cell["maybe"][: 2 - len(names[1:2])])]
             more = ["…"] if len(names) > 2 else []
             return MapCell(names[0], f"≈ {', '.join([*level, *more]) or '…'}", styles, state)
+        case "partly":
+            return MapCell(names[0], f"{lead}%", styles[:1], "level")
         case "changes":
             return MapCell(names[0], f"/ {others}", styles, state)
         case "undecided" if others:
@@ -263,7 +259,8 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
         charts.append(ChoiceChart(use, metric.name, row.symbol, headings, rows))
     notes = [renderer.sentences(finding)[0]]
     if rare := _rare(data, facts, names):
-        notes.append(say("conclusion.map.rare", rare=rare))
+        metrics = Listed([Label(benchmark.metric(c.metric).labels) for c in charts])
+        notes.append(say("conclusion.map.rare", rare=rare, metrics=metrics))
     return PrintedMap(charts, in_turn(notes))
 
 
@@ -377,15 +374,6 @@ def _first_name(chapter: Chapter) -> str:
     return chapter.sections[0].id.removeprefix("experiment-")
 
 
-def _doubts(data: ReportData, of_sections: bool) -> Tellable:
-    """What the mark stands for, in words: the doubts of page one that matter to a comparison."""
-    told = [f for f in data.findings if f.kind == "conclusion"]
-    codes = {c for f in told if of_sections or f.rank is not None for c in f.warnings}
-    mattering = [code for code in DOUBTS if code in codes] or sorted(codes)
-    listed = Listed([say(WARNINGS[code]) for code in mattering])
-    return say("warned.front", mark=FRONT_MARK, warnings=Heading(listed))
-
-
 def _wrong(data: ReportData, renderer: FindingRenderer) -> Sequence[PrintedStatement]:
     """The failed checks of correctness."""
     wrong = [f for f in data.findings if f.kind == "correctness" and f.verdict == "wrong"]
@@ -414,7 +402,6 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
     others = [finding for finding in ranked if finding not in [*maps, *answers]]
     conclusions = [renderer.conclusion(finding) for finding in others]
     experiments = _experiments(data, chapters) if answers else []
-    shown = [*conclusions, *(each.conclusion for each in experiments)]
     return Front(
         title=say("title", benchmark=data.benchmark.name),
         author_name=author.get("name", "FlashLab"),
@@ -433,7 +420,4 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         experiments=experiments,
         figure=_front_figure(data, bool(maps)),
         headline=render_headline(data) if answers else None,
-        doubts=_doubts(data, bool(answers))
-        if any(conclusion.doubted for conclusion in shown)
-        else None,
     )

@@ -23,7 +23,12 @@ from flashlab.telling.values import (
     settings,
 )
 
-FRONT_MARK = "*"
+DOUBTS = (
+    *("sittings_differ", "processes_differ", "shared_device", "throttled", "cpu_load"),
+    *("simulated", "imported"),
+)
+"""The warnings that put a comparison in doubt, and not one record's precision alone."""
+
 CHECKED = "conclusion.checked"
 
 BRIEF_CHARACTERS = 150
@@ -221,6 +226,7 @@ class FindingRenderer:
         checked = next((told for told in finding.statements if told.key == CHECKED), None)
         heading, *others = (told for told in finding.statements if told is not checked)
         body = [*others, *told_reasons(self.data.benchmark, finding.reasons)]
+        body += self._doubts_of(finding)
         brief = self._brief(others)
         return Conclusion(
             heading=heading,
@@ -229,9 +235,28 @@ class FindingRenderer:
             brief_length=sum(map(len, self.data.told(brief))) if brief else 0,
             checked=checked,
             links=self._conclusion_links(finding),
-            doubted=bool(finding.warnings),
             implementations=tuple(sorted(finding.implementations)),
         )
+
+    def _doubts_of(self, finding: Finding) -> list[Tellable]:
+        """The doubts that no conclusion before it has, page one's being the first."""
+        told = [f for f in self.data.findings if f.kind == "conclusion" and f.verdict != "map"]
+        told.sort(key=lambda f: (f.rank is None, f.rank))
+        before = {code for f in told[: told.index(finding)] for code in f.warnings}
+        listed = [
+            self._counted(code)
+            for code in DOUBTS
+            if code in finding.warnings and code not in before
+        ]
+        return [say("warned.here", warnings=Listed(listed))] if listed else []
+
+    def _counted(self, code: str) -> Tellable:
+        """A warning, and how many runs carry it by themselves."""
+        warned = [{w["code"] for w in run["warnings"] or ()} for run in self.data.runs]
+        count, warning = sum(code in codes for codes in warned), say(WARNINGS[code])
+        if not count:
+            return warning
+        return say("warned.counted", warning=warning, count=count, total=len(warned))
 
     def _brief(self, sentences: Sequence[Tellable]) -> Tellable | None:
         """The first sentences that fit, one at least; None where there are none."""

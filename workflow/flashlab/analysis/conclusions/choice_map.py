@@ -98,3 +98,15 @@ class ChoiceMap:
             charts.append({"metric": metric, "cells": cells, "rare": rare})
         columns = [list(column) for column in shown]
         return {"row": self.row.name, "rows": rows, "columns": columns, "charts": charts}
+
+    def varying(self) -> list[str]:
+        """Symbols of the sizes in which the settings of one place differ."""
+        found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        names = [self.row.name, *(p.name for p in column_parameters(self.benchmark))]
+        for setting in (each["setting"] for each in self.estimates):
+            found.setdefault(tuple(setting[name] for name in names), []).append(setting)
+        return [
+            p.symbol
+            for p in self.benchmark.given
+            if any(len({setting[p.name] for setting in group}) > 1 for group in found.values())
+        ]

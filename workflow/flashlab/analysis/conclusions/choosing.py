@@ -96,19 +96,23 @@ def cell(places: Sequence[Place]) -> dict[str, Any]:
     """Several places as one cell of a map: who suffices, and the range of the leads in percent.
 
     ``alone``: one is decidedly the best by more than the margin at all of them; ``level``: these
-    suffice at all, and ``maybe`` the runners-up too; ``changes``: it is decided that nobody does;
+    suffice at all, and ``maybe`` the runners-up too; ``partly``: one does, and is the best at all,
+    though not by more than the margin; ``changes``: it is decided that nobody does;
     ``undecided`` otherwise, with those that have the best medians.
     """
     names, wins = sufficient(places), Counter(place.choice["best"] for place in places)
     possible = set.intersection(*(place.possible for place in places))
+    maybe = [place.choice["runner_up"] for place in places]
+    maybe = [name for name in dict.fromkeys(maybe) if name in possible and name not in names]
     if names:
-        alone = all(place.is_alone for place in places) and len(wins) == 1
-        state = "alone" if alone else "level"
+        alone = all(place.is_alone for place in places)
+        state = "alone" if alone else "partly"
+        if len(wins) > 1 or len(names) > 1 or (maybe and not alone):
+            state = "level"
     else:
         state = "undecided" if possible else "changes"
         names = sorted(wins, key=lambda name: (-wins[name], name))
-    maybe = [place.choice["runner_up"] for place in places]
-    maybe = [name for name in dict.fromkeys(maybe) if name in possible and name not in names]
+        maybe = [name for name in maybe if name not in names]
     leads = [place.lead for place in places]
     ends = {"lead_low": percent(min(leads)).text, "lead_high": percent(max(leads)).text}
     return {"names": names, "maybe": maybe, "state": state, **ends}
@@ -149,6 +153,11 @@ class Decided:
         """Whether few stretches tell at least half of the places."""
         stretches = sum(len(clause.where) for clause in self.clauses)
         return stretches <= MOST_STRETCHES and 2 * len(self.rest) <= len(self.places)
+
+    @property
+    def names(self) -> set[str]:
+        """Those who suffice anywhere."""
+        return {name for clause in self.clauses for name in clause.names}
 
     @property
     def rest(self) -> list[Place]:

@@ -43,8 +43,8 @@ from flashlab.telling.values import (
     Number,
     Range,
     Short,
-    Statement,
     Tellable,
+    clauses,
     percent,
     say,
     settings,
@@ -64,6 +64,13 @@ STANDINGS = {
     "inconclusive": "conclusion.each.standing.inconclusive",
 }
 """What counts at how many settings a verdict holds."""
+
+
+MAP_SIGNS = by_code(
+    *("conclusion.map.alone", "conclusion.map.level", "conclusion.map.partly"),
+    *("conclusion.map.undecided", "conclusion.map.changes"),
+)
+"""What the signs of the map's cells stand for, by their states."""
 
 
 def front_conclusions(known: Known) -> Iterator[Finding]:
@@ -189,7 +196,13 @@ def _map(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
     """The map itself: by the first part of the total, if there is one, and by the total."""
     assert known.decisive is not None
     facts = chart.facts([metric.name for metric in (*known.parts[:1], known.decisive)])
-    told = [tell("conclusion.map", *known.about, sources=[overall])]
+    cells = [c for each in facts["charts"] for row in each["cells"] for c in row if c]
+    cells += [c for each in facts["charts"] for c in each["rare"]]
+    states = {c["state"] for c in cells}
+    signs: list[Tellable] = [say(key) for state, key in MAP_SIGNS.items() if state in states]
+    if any(c["lead_low"] != c["lead_high"] for c in cells if c["state"] in ("alone", "partly")):
+        signs.append(say("conclusion.map.range", symbols=Listed(chart.varying())))
+    told = [tell("conclusion.map", *known.about, sources=[overall], signs=clauses(signs))]
     yield build_conclusion("map", "map", told, facts=facts, metric=known.decisive.name)
 
 
@@ -209,11 +222,6 @@ def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Findi
         if metric == known.decisive and "wrong" in overall.facts:
             told.append(_wrong_choice(known, overall))
         yield build_conclusion("choice", verdict, told, metric=metric.name)
-
-
-def _counted(name: str, count: int) -> Statement:
-    """An implementation, and at how many settings."""
-    return say("choice.count", name=name, count=count)
 
 
 def _wrong_choice(known: Known, overall: Finding) -> Told:
@@ -321,6 +329,7 @@ def _limit(known: Known) -> Iterator[Finding]:
         told.append(
             tell(
                 LIMITS[sustained is not None],
+                limit_percent=percent(share),
                 limit_symbol=experiment.parameter.symbol,
                 limit_at=nearest["value"],
                 limit_part=part_name(metric),
@@ -391,10 +400,26 @@ def _avoid(known: Known) -> Iterator[Finding]:
         tell(
             "conclusion.front.avoid.figures",
             *known.about,
+            naive=worst.subject["baseline"],
             avoid_range=Range(Short(facts["low"]), Short(facts["high"])),
         ),
     ]
     if others:
-        also = [_counted(f.subject["implementation"], f.facts["count"]) for f in others]
-        told.append(tell("conclusion.front.avoid.others", sources=others, also=Listed(also)))
+        also = [
+            say(
+                "conclusion.each.of",
+                name=f.subject["implementation"],
+                count=f.facts["count"],
+                of=f.facts["of"],
+            )
+            for f in others
+        ]
+        told.append(
+            tell(
+                "conclusion.front.avoid.others",
+                sources=others,
+                naive=worst.subject["baseline"],
+                also=Listed(also),
+            )
+        )
     yield build_conclusion("avoid", "avoid", told, metric=known.decisive.name)

@@ -23,6 +23,7 @@ from flashlab.analysis.conclusions.choosing import (
     Decided,
     Place,
     decide,
+    sufficient,
     told_decision,
 )
 from flashlab.analysis.conclusions.explaining import tell_cause, tell_changed_pass, tell_jump
@@ -78,7 +79,7 @@ ONCE = {
     "conclusion.cause.": ("cause_name", "cause_metric"),
     "conclusion.account": ("account_of", "account_part"),
     "conclusion.jump.": ("jump_name", "jump_part"),
-    "conclusion.choice.exact": ("exact_metric_heading", "least", "most"),
+    "conclusion.choice.exact": ("exact_metric", "least", "most"),
 }
 """Statements that are told once, in the first section that has them, by what they say alike."""
 
@@ -206,18 +207,17 @@ def tell_parts(known: Known, experiment: Experiment, name: str, variant: Variant
         if choice is None or not ratios:
             return
         span = describe_range(ratios)
-        parts.append(_part(metric, span, is_first=not parts))
+        parts.append(_part(metric, span))
         sources.append(choice)
     if parts:
         yield tell("conclusion.parts", sources=sources, parts=Listed(parts))
 
 
-def _part(metric: Metric, span: Mapping[str, Any], is_first: bool = False) -> Statement:
+def _part(metric: Metric, span: Mapping[str, Any]) -> Statement:
     """A metric that is part of a total, with its factors: ``backward 2.30–2.59×``."""
-    label = MetricName(metric.name, part=True)
     return say(
         "conclusion.each.part",
-        part=label if is_first else part_name(metric),
+        part=part_name(metric),
         range=Range(Measured(span["low"]), Measured(span["high"])),
     )
 
@@ -419,30 +419,49 @@ def _tell_effects(
 ) -> Iterator[Told]:
     """What the variant does to each implementation's metrics, beside what operations say.
 
-    Of many implementations, only the largest gain.
+    Of many implementations, only the largest gain, where it is decided.
     """
     if not effects:
         return
     parts = [metric.name for metric in known.parts]
     effects = {n: {m: f for m, f in found.items() if m in (parts or found)}
                for n, found in effects.items()}  # fmt: skip
-    shown = {name: list(found) for name, found in effects.items()}
-    keys = ("conclusion.variant.effects", "conclusion.variant.effects.ideal")
+    gains = known.every("variant_gain", None, switched=switched)[:1]
+    ideal = {"ideal": Number(gains[0].facts["ideal"])} if gains else {}
     if len(effects) > MOST_EFFECTS:
-        keys = ("conclusion.variant.most", "conclusion.variant.most.ideal")
-        every = ((name, metric) for name, found in effects.items() for metric in found)
-        name, metric = max(every, key=lambda each: float(effects[each[0]][each[1]].facts["high"]))
-        shown = {name: [metric]}
+        if most := _most_gain(known, effects):
+            keys = ("conclusion.variant.most", "conclusion.variant.most.ideal")
+            yield tell(keys[bool(gains)], sources=gains, **most, **ideal)
+        return
     told = []
-    for name, metrics in shown.items():
-        each = [_part(known.benchmark.metric(m), effects[name][m].facts) for m in metrics]
+    for name, found in effects.items():
+        each = [_part(known.benchmark.metric(m), finding.facts) for m, finding in found.items()]
         told.append(say("conclusion.each.effect", name=name, parts=Listed(each)))
-    gains = known.every("variant_gain", None, switched=switched)
-    if gains:
-        ideal = Number(gains[0].facts["ideal"])
-        yield tell(keys[1], sources=gains[:1], effects=clauses(told), ideal=ideal)
-    else:
-        yield tell(keys[0], effects=clauses(told))
+    keys = ("conclusion.variant.effects", "conclusion.variant.effects.ideal")
+    yield tell(keys[bool(gains)], sources=gains, effects=clauses(told), **ideal)
+
+
+def _most_gain(
+    known: Known, effects: Mapping[str, Mapping[str, Finding]]
+) -> dict[str, Tellable] | None:
+    """Who gains most, in which part and where; None where another may gain as much."""
+    every = [
+        (estimate, name, finding)
+        for name, found in effects.items()
+        for finding in found.values()
+        for estimate in finding.estimates
+    ]
+    most, name, finding = max(every, key=lambda each: float(each[0]["estimate"]))
+    others = [e["high"] for e, other, _ in every if other != name]
+    if None in (most["low"], *others) or not exceeds_margin(most["low"] / max(others)):
+        return None
+    return {
+        "most_name": name,
+        "most_part": part_name(known.benchmark.metric(str(finding.metric))),
+        "most_gain": Measured(rounded(most["estimate"])),
+        "most_at": most["value"],
+        "symbol": known.experiment_of(finding).parameter.symbol,
+    }
 
 
 def _tell_both_leads(
@@ -461,6 +480,7 @@ def _tell_both_leads(
         sources.append(choice)
     yield tell(
         "conclusion.variant.leads",
+        *known.about,
         sources=sources,
         pair_name=other,
         pair_baseline=experiment.baseline,
@@ -476,16 +496,17 @@ def _tell_variants_choice(known: Known, experiment: Experiment, variant: Variant
     if choice is None or not choice.estimates:
         return
     decided = _decided(known, [experiment], [choice])
-    if decided.clauses:
-        alone = all(place.is_alone for place in decided.places)
-        yield tell(
-            "conclusion.variant.best" if alone else "conclusion.variant.choice",
-            *known.about,
-            sources=[choice],
-            metric=MetricName(metric.name),
-            with_it=Listed(settings(known.benchmark, dict(variant))),
-            winners=decided.winners(),
-        )
+    values: dict[str, Tellable] = {
+        "metric": MetricName(metric.name),
+        "with_it": Listed(settings(known.benchmark, dict(variant))),
+    }
+    best = sufficient(decided.places)
+    if best and all(place.is_alone for place in decided.places):
+        values |= {"name": best[0], "symbol": experiment.parameter.symbol}
+        yield tell("conclusion.variant.best", *known.about, sources=[choice], **values)
+    elif decided.clauses:
+        values["winners"] = decided.winners()
+        yield tell("conclusion.variant.choice", *known.about, sources=[choice], **values)
 
 
 def _tell_exact_effect(experiment: Experiment, switched: str) -> Iterator[Told]:
@@ -508,19 +529,24 @@ def _tell_exact_effect(experiment: Experiment, switched: str) -> Iterator[Told]:
 def _conclude_choice(known: Known, group: Sequence[Experiment], names: Sequence[str]) -> Conclusion:
     metric = known.decisive
     assert metric is not None
-    choices, winners = _choices_of(known, group, metric.name), None
+    choices, leading = _choices_of(known, group, metric.name), set[str]()
     verdict, told = "missing", [tell("conclusion.choice.missing", symbol=group[0].parameter.symbol)]
     if choices:
         decided, label = _decided(known, group, choices), MetricName(metric.name)
         verdict, told = told_decision(decided, SECTION, known.about, choices, metric=label)
-        winners = decided.winners()
+        leading = decided.names
     for part in known.parts:
         found = _choices_of(known, group, part.name)
-        of_part = _decided(known, group, found).winners() if found else None
-        if of_part and of_part.items and of_part != winners:
-            label = MetricName(part.name, part=True)
+        of_part = _decided(known, group, found)
+        if of_part.names - leading:
+            winners = of_part.winners()
             told.append(
-                tell("conclusion.choice.part", sources=found, part=label, part_winners=of_part)
+                tell(
+                    "conclusion.choice.part",
+                    sources=found,
+                    part=part_name(part),
+                    part_winners=winners,
+                )
             )
             break
     told += tell_limits(known, group)
@@ -593,7 +619,7 @@ def _tell_extremes(group: Sequence[Experiment]) -> Iterator[Told]:
             continue
         yield tell(
             "conclusion.choice.exact",
-            exact_metric_heading=heading(metric.labels),
+            exact_metric=MetricName(metric.name),
             symbol=experiment.parameter.symbol,
             exact_at=at,
             exact_unit=metric.unit,

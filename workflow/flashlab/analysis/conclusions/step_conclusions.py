@@ -381,7 +381,10 @@ def without_times(experiments: Sequence[Experiment]) -> list[Told]:
 
 
 def section_steps(known: Known, experiment: Experiment) -> list[Told]:
-    """What a section says of steps: from the first to the best at each value, and each verdict."""
+    """What a section says of steps: from the first to the best at each value, and each verdict.
+
+    The verdicts of the experiment that page one is about stand there.
+    """
     gains = []
     for value in experiment.values:
         medians = _medians(experiment, value)
@@ -401,4 +404,5 @@ def section_steps(known: Known, experiment: Experiment) -> list[Told]:
         steps_range=Range(Short(least), Short(most)),
         steps_count=len(gains),
     )
-    return [headed, *_verdicts(known, experiment)[1:]]
+    is_on_front = experiment is ladder_of(known)
+    return [headed] if is_on_front else [headed, *_verdicts(known, experiment)[1:]]

@@ -6,7 +6,8 @@ bytes that the implementation is known to move: those that any must move, and wh
 declares for one that moves more. An implementation may move more than that still, so a small share
 of the bandwidth does not say that memory does not bind it. A finding states which bytes it counts.
 
-Both shares are of the ceilings before the device lowered its clocks, where it did (`ceilings`).
+Both shares are of the ceilings before the device lowered its clocks, where it did (`ceilings`); a
+run that saturates neither does so in both states.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.ceilings import COPY, Ceiling, Ceilings
+from flashlab.analysis.ceilings import COPY, Ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.ratios import Ratio, function_of, interval_json, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.benchmarks.model import FLOPS
 from flashlab.devices import find_device
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats
@@ -33,13 +35,15 @@ BOUND_SHARE = 80.0
 
 
 MESSAGES = by_code(
-    "roofline.compute_bound", "roofline.memory_bound", "roofline.neither", "roofline.model_error"
+    *("roofline.compute_bound", "roofline.memory_bound", "roofline.neither"),
+    *("roofline.model_error", "roofline.inconclusive"),
 )
 COUNTED = {
     "compute_bound": "roofline.compute_bound.counted",
     "memory_bound": "roofline.memory_bound.counted",
     "neither": "roofline.neither.counted",
     "model_error": "roofline.model_error.counted",
+    "inconclusive": "roofline.inconclusive.counted",
 }
 """The same where the bytes were counted."""
 
@@ -48,7 +52,7 @@ STATES = by_code("ceiling.measured", "ceiling.unthrottled", "ceiling.sustained")
 
 @dataclass(frozen=True)
 class _Standing:
-    """A run's shares of the two ceilings, in percent.
+    """A run's shares of the two ceilings, in percent; `sustained` is that of the lowered rate.
 
     `bytes_counted` says whether hardware counters gave the bytes of the second; where they did not,
     `moves_more` says whether the implementation is known to move more than the compulsory bytes.
@@ -56,21 +60,23 @@ class _Standing:
 
     value: int
     matrix: Ratio
+    sustained: Ratio
     copy: Ratio
     bytes_counted: bool
     moves_more: bool
 
     @property
-    def verdict(self) -> str | None:
-        """None where an interval reaches across the limit between two verdicts."""
+    def verdict(self) -> str:
+        """``inconclusive`` where an interval, or the state of the ceiling, leaves it open."""
         if rounded(self.matrix.ratio) > 100:
-            return "model_error" if self.matrix.low and rounded(self.matrix.low) > 100 else None
+            return "model_error" if rounded(self.matrix.low or 0) > 100 else "inconclusive"
         shares = {"compute_bound": self.matrix, "memory_bound": self.copy}
         greater = max(shares, key=lambda verdict: shares[verdict].ratio)
         if rounded(shares[greater].low or 0) >= BOUND_SHARE:
             return greater
-        reaching = [rounded(share.high or 0) >= BOUND_SHARE for share in shares.values()]
-        return None if any(reaching) else "neither"
+        every = (self.sustained, self.copy)
+        reaching = [rounded(share.high or 0) >= BOUND_SHARE for share in every]
+        return "inconclusive" if any(reaching) else "neither"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -81,13 +87,13 @@ class _Standing:
         }
 
 
-def _share(value: int, work: float, time: Estimate, ceiling: Ceiling) -> Ratio:
-    """Work over time, as a percentage of a ceiling's work over its time."""
+def _share(value: int, work: float, time: Estimate, of: float, ceiling: Estimate) -> Ratio:
+    """Work over time, as a percentage of a ceiling's work `of` a call over its time."""
 
     def percent(mine: Floats, theirs: Floats) -> Floats:
-        return 100 * work / ceiling.work * theirs / mine
+        return 100 * work / of * theirs / mine
 
-    return function_of(value, percent, (time, ceiling.time))
+    return function_of(value, percent, (time, ceiling))
 
 
 def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list[_Standing]:
@@ -97,15 +103,16 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
         time, value = estimates.of_row(experiment, row), experiment.value_of(row)
         if time.quantiles is None or row["dtype"] not in ceilings.matrix or work is None:
             continue
-        operations = work.operations(row)
+        operations, product = work.operations(row), ceilings.matrix[row["dtype"]]
         compulsory = work.compulsory_bytes(row, row["dtype"])
         fewest = work.fewest_bytes(Run.of(experiment.benchmark, row), ceilings.device_name)
         counted = experiment.counters_of(row, series.metric.name).get("dram_bytes")
         found.append(
             _Standing(
                 value,
-                _share(value, operations, time, ceilings.matrix[row["dtype"]]),
-                _share(value, counted or fewest, time, ceilings.copy),
+                _share(value, operations, time, product.work, product.time),
+                _share(value, operations, time, product.work, product.sustained or product.time),
+                _share(value, counted or fewest, time, ceilings.copy.work, ceilings.copy.time),
                 bytes_counted=bool(counted),
                 moves_more=not counted and fewest > compulsory,
             )
@@ -117,7 +124,8 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
 class _Rate:
     """The measured matrix-product rate of a dtype, in TFLOP/s, before it fell where it fell.
 
-    `sustained` is what it fell to, and `vendor` the peak rate that the vendor states.
+    `sustained` is what it fell to, and `vendor` the peak rate that the vendor states. `unit` is
+    that in which it is told where no vendor states one.
     """
 
     dtype: str
@@ -125,21 +133,22 @@ class _Rate:
     rate: float
     sustained: float | None
     vendor: float | None
+    unit: str
 
     @classmethod
-    def of(cls, ceilings: Ceilings, dtype: str) -> _Rate:
+    def of(cls, ceilings: Ceilings, dtype: str, unit: str) -> _Rate:
         ceiling, device = ceilings.matrix[dtype], find_device(ceilings.device_name)
         vendor = device.peak_tflops.get(dtype) if device else None
         fell_to = ceiling.sustained_rate and rounded(ceiling.sustained_rate / 1e12)
-        return cls(dtype, ceiling.state, rounded(ceiling.rate / 1e12), fell_to, vendor)
+        return cls(dtype, ceiling.state, rounded(ceiling.rate / 1e12), fell_to, vendor, unit)
 
     @property
     def told(self) -> Statement:
         """The rate that a share is of, and the one that the vendor states."""
-        rate = Measured(self.rate)
         if self.vendor is None:
-            return say("ceiling.rate", rate=rate)
-        return say("ceiling.rate.vendor", rate=rate, vendor=Measured(self.vendor))
+            in_unit = rounded(self.rate * FLOPS["TFLOP/s"] / FLOPS[self.unit])
+            return say("ceiling.rate", rate=Measured(in_unit), unit=self.unit)
+        return say("ceiling.rate.vendor", rate=Measured(self.rate), vendor=Measured(self.vendor))
 
 
 def _statements(
@@ -149,7 +158,7 @@ def _statements(
     along: Sequence[_Standing],
     ceiling: _Rate,
 ) -> Iterator[Statement]:
-    """The verdict, how it is at the other values, what the bytes are, and where none is given."""
+    """The verdict, how it is at the other values, and what the bytes are."""
     symbol = series.experiment.parameter.symbol
     yield say(
         (COUNTED if found[0].bytes_counted else MESSAGES)[verdict],
@@ -169,8 +178,6 @@ def _statements(
         )
     if known := [standing.value for standing in found if standing.moves_more]:
         yield say("roofline.bytes_known", symbol=symbol, bytes_known_at=Listed(known))
-    if undecided := [standing.value for standing in along if standing.verdict is None]:
-        yield say("roofline.undecided", symbol=symbol, undecided_at=Listed(undecided))
 
 
 def _span(shares: Iterable[Ratio]) -> Span:
@@ -181,8 +188,7 @@ def _span(shares: Iterable[Ratio]) -> Span:
 def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """How near each timed metric comes to the given.ceilings; a finding for each verdict.
 
-    Where an interval reaches across the limit between two verdicts, nothing is stated of the value
-    but that. A run that has no samples has no interval, and is left out.
+    A run that has no samples has no interval, and is left out.
 
     Nothing is stated of another device than the one that the given.ceilings were measured on.
     """
@@ -194,16 +200,15 @@ def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
     dtypes = [row["dtype"] for row in experiment.runs if row["dtype"] in given.ceilings.matrix]
     if not dtypes:
         return
-    dtype, ceiling = dtypes[0], _Rate.of(given.ceilings, dtypes[0])
+    dtype = dtypes[0]
+    ceiling = _Rate.of(given.ceilings, dtype, experiment.benchmark.rate_unit)
     drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & given.ceilings.drifted else []
     timed = [metric for metric in experiment.benchmark.measured if metric.work]
     for series in each_series(experiment, timed):
         groups: dict[tuple[str, bool], list[_Standing]] = {}
         along = _standings(series, given.ceilings, given.estimates)
         for standing in along:
-            if standing.verdict is not None:
-                key = standing.verdict, standing.bytes_counted
-                groups.setdefault(key, []).append(standing)
+            groups.setdefault((standing.verdict, standing.bytes_counted), []).append(standing)
         for (verdict, _), found in sorted(groups.items()):
             exceeds = any(rounded(standing.copy.ratio) > 100 for standing in found)
             above = [Reason("above_copy_rate")] if exceeds else []

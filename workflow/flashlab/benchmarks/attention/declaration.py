@@ -60,6 +60,7 @@ RATE = Quantity(
     exact=False,
     labels={"zh_TW": "運算速率", "en": "Rate"},
     logarithmic=False,
+    unit_on={"cpu": ("GFLOP/s", 1e3)},
 )
 MEMORY = Quantity(
     "memory", "MiB", "lower", exact=True, labels={"zh_TW": "峰值記憶體", "en": "Peak memory"}
