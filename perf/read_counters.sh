@@ -1,5 +1,5 @@
 #!/bin/sh
-# Reads the hardware counters of runs of config/h200.yaml on this GPU, and adds them to data/h200.
+# Reads the hardware counters of runs of config/record/attention.yaml on this GPU, and adds them to data/h200.
 #
 #   perf/read_counters.sh [EXPERIMENT,... [SECONDS]]
 #
@@ -13,6 +13,6 @@ experiments=${1:-causal}
 seconds=${2:-420}
 # Interrupted, Snakemake ends its jobs; what they have not read is left out below.
 timeout --signal=INT --kill-after=30 "$seconds" \
-    snakemake --cores 8 --keep-going counters --configfile config/h200.yaml \
+    snakemake --cores 8 --keep-going counters --configfile config/record/attention.yaml \
     --config counters=yes "experiments=[$experiments]" || echo "not all counters were read" >&2
 python -m flashlab freeze-counters --name h200 --data data results/local/plan/records/*.json

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-CONFIGS = ("config/config.yaml", "config/h200-lab5.yaml")
+CONFIGS = ("config/config.yaml", "config/record/lab5.yaml")
 
 
 def planned_runs(clone: Path) -> list[list[str]]:

@@ -144,9 +144,10 @@ class Project:
         config: Sequence[str] = TINY,
         own_group: bool = False,
         python: str = sys.executable,
+        module: str = "snakemake",
         **environment: str,
     ) -> subprocess.Popen[str]:
-        """Start `snakemake` with these arguments; its output streams are one text.
+        """Start Snakemake, or another module, with these arguments; its output is one text.
 
         In its own process group it can be interrupted as by a terminal.
         """
@@ -156,7 +157,7 @@ class Project:
             "PYTHONDONTWRITEBYTECODE": "",  # a job need not compile the package again
         }
         return subprocess.Popen(
-            [python, "-m", "snakemake", *arguments, *config],
+            [python, "-m", module, *arguments, *config],
             cwd=self.folder,
             env={**os.environ, **own, **environment},
             stdin=subprocess.DEVNULL,
@@ -488,7 +489,10 @@ class Held:
 
     def start(self, *arguments: str, **options: Any) -> Any:
         """Start a call of Snakemake, and wait until it measures a record."""
-        call = self.project.start("--cores", "1", *arguments, "records", **options)
+        return self.wait_for(self.project.start("--cores", "1", *arguments, "records", **options))
+
+    def wait_for(self, call: Any) -> Any:
+        """Wait until a call measures a record."""
         held = self.kernels / "held"
         wait_until(lambda: held.exists() or call.poll() is not None, "the first measurement", 120)
         assert held.exists(), call.communicate()[0]

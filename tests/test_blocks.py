@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,14 @@ def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
     assert {each.run["seq_len"] for each in again} == {128}
     assert {each.process for each in again} == {0}
     assert len(again) == len(NAMES)
+
+
+@pytest.mark.parametrize(("minutes", "measured_again"), [(1, 0), (9, len(NAMES))])
+def test_a_block_that_was_cut_off_is_completed_while_it_is_young(
+    tmp_path: Path, record_of: Callable[..., Record], minutes: int, measured_again: int
+) -> None:
+    plan = planned(tmp_path, processes=1)
+    begun = plan[RUNS[0]]
+    started = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat()
+    write_record(begun.path, replace(record_of(begun.run), started=started))
+    assert len(broken_blocks(blocks_of(plan))) == measured_again

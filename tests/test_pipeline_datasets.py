@@ -87,6 +87,19 @@ def test_a_name_that_is_taken_is_refused_and_what_it_holds_is_kept(frozen: Any) 
     assert manifest(frozen) == before
 
 
+def test_counters_are_added_to_a_dataset_of_the_same_runs(frozen: Any) -> None:
+    path = frozen.folder / "data" / "mine" / "manifest.json"
+    before = manifest(frozen)
+    timed = [entry for entry in before["records"] if entry["protocol"]["name"] != "counters"]
+    for entry in before["records"]:
+        if entry not in timed:
+            (path.parent / entry["file"]).unlink()
+    path.write_text(json.dumps({**before, "records": timed}), encoding="utf-8")
+    frozen.make("freeze_counters", "--config", "name=mine")
+    after = manifest(frozen)["records"]
+    assert {entry["file"] for entry in after} == {entry["file"] for entry in before["records"]}
+
+
 def test_freezing_without_a_name_says_how(frozen: Any) -> None:
     done = frozen.snakemake("--cores", "1", "freeze")
     assert done.returncode != 0

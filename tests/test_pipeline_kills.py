@@ -6,11 +6,15 @@ import json
 import os
 import re
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import psutil
 from waiting import wait_until
+
+from flashlab.plan.datasets import read_dataset
+from flashlab.records import read_record
 
 
 def at_work_in(folder: Path) -> list[str]:
@@ -50,6 +54,37 @@ def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself
     for name in new:
         path = project.folder / "results" / "local" / "records" / name
         assert json.loads(path.read_text(encoding="utf-8"))["record"]["status"] == "ok"
+
+
+def test_a_dataset_is_recorded_from_where_it_was_cut_off_and_is_the_same_where_it_is_unpacked(
+    held: Any, tmp_path: Path
+) -> None:
+    project = held.project
+
+    def record() -> Any:
+        return project.start("mine", "attention", module="flashlab.terminal.record")
+
+    first = held.wait_for(record())
+    first.kill()
+    first.wait()
+    wait_until(lambda: not at_work_in(project.folder), "the end of Snakemake and its jobs")
+    before = project.records
+
+    held.let_go()
+    second = record()
+    said, _ = second.communicate()
+    assert second.returncode == 0, said
+    assert "attention  2 of 5 records left" in said
+    assert "attention  complete (5 ok)" in said and "training   is missing: 0 of" in said
+    assert project.records.items() >= before.items(), "a record was measured again"
+
+    data = project.folder / "data"
+    assert "data/mine.tar.xz (0.0 MiB) holds data/mine as it is now" in said
+    subprocess.run(["tar", "-xf", data / "mine.tar.xz", "-C", tmp_path], check=True)
+    there = read_dataset(data / "mine")
+    for entry in read_dataset(tmp_path / "data" / "mine").entries:
+        read_record(entry.path, entry.run, entry.sha256)
+    assert len(there.entries) == 5
 
 
 def test_ctrl_c_says_what_is_kept_without_a_traceback(held: Any) -> None:

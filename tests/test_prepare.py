@@ -156,7 +156,7 @@ def test_the_recorded_dataset_holds_the_experiments_of_its_configuration_file(
     config: dict[str, Any],
 ) -> None:
     recorded = prepared_from(config, {"dataset": "h200"})
-    file = read_layer(CONFIG.parent / "h200.yaml")
+    file = read_layer(CONFIG.parent / "record" / "attention.yaml")
     asked_for = prepare(Layer(str(CONFIG), config), [file])
     assert recorded.config["experiments"] == asked_for.config["experiments"]
     assert recorded.config["summary"] == asked_for.config["summary"]

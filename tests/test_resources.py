@@ -8,6 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from flashlab import machine
+from flashlab.__main__ import main
+
 TOLD = """
 import json
 from snakemake.executors.dryrun import Executor
@@ -47,3 +52,28 @@ def test_the_configuration_limits_the_time_and_the_memory_of_jobs_and_groups(
     assert group == {"runtime": 3 * (runs + 1), "mem_mb": 700, "gpu": 0, "_cores": 1}
     for rule in ("findings", "overview", "report"):
         assert asked[rule,]["mem_mb"] == 900
+
+
+@pytest.mark.parametrize(("alone", "gpus"), [("false", 0), ("true", 4)])
+def test_a_run_that_is_to_be_alone_takes_every_gpu_of_the_host(
+    tmp_path: Path,
+    make_clone: Callable[[Path], Any],
+    monkeypatch: pytest.MonkeyPatch,
+    alone: str,
+    gpus: int,
+) -> None:
+    clone = make_clone(tmp_path / "clone")
+    monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", "NVIDIA H200")])
+    monkeypatch.setattr(machine, "torch_has_cuda", lambda: True)
+    file = clone.folder / "config" / "machines" / "lab.json"
+    assert main(["describe-machine", "--device", "cuda", "--output", str(file)]) == 0
+    tmp_path.joinpath("sitecustomize.py").write_text(TOLD)
+    done = clone.snakemake(
+        *("--dry-run", "--cores", "8", "records", "--resources", "gpu=4"),
+        *("--config", "device=cuda", "machine=lab", f"alone={alone}"),
+        PYTHONPATH=f"{tmp_path}:{clone.folder / 'workflow'}",
+    )
+    assert done.returncode == 0, done.stdout
+    asked = re.findall(r'^ASKED \[\["(\w+)"\], (.*)\]$', done.stdout, re.M)
+    amounts = {(rule, json.loads(resources)["gpu"]) for rule, resources in asked}
+    assert amounts == {("measure", gpus), ("ceilings", 1), ("records", None)}

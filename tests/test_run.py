@@ -27,6 +27,7 @@ case "$*" in
 *"-m pip"*) sleep "${{PIP_SECONDS:-0}}"
     while [ -e "${{PIP_HELD:-}}" ]; do sleep 0.02; done
     case "$*" in *"${{PIP_FAILS:-nothing}}"*) echo "pip: no" >&2; exit 1 ;; esac ;;
+*"-m flashlab.terminal.record"*) shift 2; echo record; for a; do echo "<$a>"; done ;;
 *"-m flashlab.terminal"*) shift 2; echo snakemake; for a; do echo "<$a>"; done ;;
 *"-m pytest"*) shift 2; echo pytest; for a; do echo "<$a>"; done ;;
 *"-m flashlab"*) shift 2; echo flashlab; for a; do echo "<$a>"; done ;;
@@ -115,10 +116,19 @@ def test_unknown_verb(checkout: Checkout) -> None:
     assert not (checkout.folder / ".venv").exists()
 
 
+def test_record_wants_a_name(checkout: Checkout) -> None:
+    done = checkout.run("record")
+    assert done.returncode == 2
+    assert "as in: ./run record h100" in done.stderr
+    assert not (checkout.folder / ".venv").exists()
+
+
 SNAKEMAKE = ["snakemake", "<--cores>", "<1>", "<--logger=flashlab>", "<report/lab5.pdf>"]
 
 
-@pytest.mark.parametrize(("verb", "before"), [("report", SNAKEMAKE), ("test", ["pytest"])])
+@pytest.mark.parametrize(
+    ("verb", "before"), [("report", SNAKEMAKE), ("record", ["record"]), ("test", ["pytest"])]
+)
 def test_arguments_go_through_unaltered(checkout: Checkout, verb: str, before: list[str]) -> None:
     args = ["--config", "author=A  B", "*", "$HOME", "", "it's"]
     done = checkout.run(verb, *args)

@@ -80,3 +80,12 @@ def test_a_damaged_record_is_no_reason(tmp_path: Path, record_of: Callable[..., 
     for path in (tmp_path / "records").glob("*.json"):
         path.write_text("{")
     assert notices(tmp_path, KERNEL.replace("...", "return 1")) == []
+
+
+def test_records_by_another_protocol_are_no_older_ones(
+    tmp_path: Path, record_of: Callable[..., Record]
+) -> None:
+    measured(tmp_path, record_of)
+    by = {"name": "lab5", "repeats": 30, "timeout_s": 300}
+    planned = plan_local(ATTENTION, RUNS, by, kernel(tmp_path), tmp_path / "records")
+    assert upgrade_notices(ATTENTION, planned, by, kernel(tmp_path), HERE) == []

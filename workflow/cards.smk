@@ -23,6 +23,11 @@ def on_card(name, card, amount):
 
 
 def gpu_resources(name="{record}.json", amount=1):
-    """The resources of a job that measures on a GPU: where cards are known, so much of its own."""
+    """The resources of a job that measures on a GPU: where cards are known, so much of its own.
+
+    A run that is to be alone takes all of them.
+    """
+    if CARDS and PREPARED.config["alone"]:
+        return {"gpu": CARDS}
     cards = {f"card{card}": on_card(name, card, amount) for card in range(CARDS)}
     return {"gpu": int(PREPARED.device == "cuda" and not cards), **cards}

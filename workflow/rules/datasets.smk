@@ -41,11 +41,13 @@ if PREPARED.dataset == LOCAL and PREPARED.orders:
         params:
             name=PREPARED.config.get("name", ""),
             data=str(DATA),
+            anyway="--anyway" if PREPARED.config["freeze_anyway"] else "",
         message:
             "Freezing the local records into {params.data}"
         shell:
             "python -m flashlab freeze --name {params.name:q} --config {input.config:q} "
-            "--ceilings {input.ceilings:q} --data {params.data:q} {input.plans:q} > {log:q} 2>&1"
+            "--ceilings {input.ceilings:q} --data {params.data:q} {params.anyway} {input.plans:q} "
+            "> {log:q} 2>&1"
 
 
 if PREPARED.orders:
@@ -53,7 +55,7 @@ if PREPARED.orders:
     # Adds the counters to a recorded dataset of the same runs.
     rule freeze_counters:
         input:
-            config=freeze_config,
+            config=named_config,
             records=PREPARED.counters,
             plans=expand(f"{PLAN}/records/{{experiment}}.json", experiment=PREPARED.experiments),
         log:

@@ -260,6 +260,11 @@ class Configuration(Keys):
         "the experiments, a section of the report each"
     )
     name: Name = _unreported("the name to freeze or import a dataset under")
+    freeze_anyway: bool = _unreported(
+        "whether to freeze parted blocks, and records of several commits or uncommitted code",
+        False,
+    )
+    alone: bool = _unreported("whether nothing else is measured on the host meanwhile", False)
     nonce: Annotated[Text, Field(max_length=200)] = _key(
         "a word that proves when records were measured", None
     )

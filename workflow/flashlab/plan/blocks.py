@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from flashlab.plan.planning import PlannedRun
 from flashlab.records import Record, RecordError, read_record
@@ -16,6 +16,11 @@ from flashlab.runs import Run
 
 REACH = timedelta(minutes=10)
 """Farthest that the processes of a block may have started from one another."""
+
+
+def _block(run: Run, process: int) -> tuple[object, ...]:
+    """What the runs of a block have in common."""
+    return (process, *run.words, run.dtype, run.device)
 
 
 def blocks_of(planned: Mapping[Run, PlannedRun]) -> list[list[PlannedRun]]:
@@ -27,8 +32,7 @@ def blocks_of(planned: Mapping[Run, PlannedRun]) -> list[list[PlannedRun]]:
     blocks: dict[tuple[object, ...], list[PlannedRun]] = {}
     every = [entry for run in planned.values() for entry in run.processes]
     for entry in sorted(every, key=lambda entry: entry.process):
-        run = entry.run
-        blocks.setdefault((entry.process, *run.words, run.dtype, run.device), []).append(entry)
+        blocks.setdefault(_block(entry.run, entry.process), []).append(entry)
     for key, block in blocks.items():
         block.sort(key=lambda entry: entry.run.implementation)
         random.Random(" ".join(map(str, key))).shuffle(block)
@@ -53,14 +57,30 @@ def _is_whole(records: Sequence[Record]) -> bool:
     return len(cards) == 1 and max(starts) - min(starts) <= REACH
 
 
+def parted_blocks(records: Iterable[Record]) -> list[list[Record]]:
+    """The blocks of which a record was measured on another card, or later than `REACH`."""
+    blocks: dict[tuple[object, ...], list[Record]] = {}
+    for record in records:
+        blocks.setdefault(_block(record.run, record.process), []).append(record)
+    return [block for block in blocks.values() if not _is_whole(block)]
+
+
 def broken_blocks(blocks: Iterable[Sequence[PlannedRun]]) -> list[PlannedRun]:
-    """The runs of the blocks of which a record is missing, or was measured elsewhere or later."""
+    """The runs of the blocks of which a record is missing, or was measured elsewhere or later.
+
+    A block that began a short while ago can still be completed, such as where a call was cut off.
+    """
     found: list[PlannedRun] = []
     for block in blocks:
-        try:
-            records = [read_record(entry.path, entry.run) for entry in block]
-        except RecordError:
+        records = []
+        for entry in block:
+            try:
+                records.append(read_record(entry.path, entry.run))
+            except RecordError:
+                continue
+        ends = datetime.now(UTC) + REACH / 2  # when the others may be measured
+        began = [datetime.fromisoformat(record.started) for record in records]
+        is_cut_off = len(records) < len(block) and ends - min(began, default=ends) > REACH
+        if is_cut_off or (records and not _is_whole(records)):
             found += block
-        else:
-            found += [] if _is_whole(records) else block
     return found

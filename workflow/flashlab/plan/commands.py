@@ -59,9 +59,14 @@ def _describe_machine(device: str, output: Path) -> None:
     machines.describe_machine(device, packages, output)
 
 
-def _freeze(name: str, config: Path, ceilings: Path, data: Path, plans: Sequence[Path]) -> None:
+def _freeze(
+    name: str, config: Path, ceilings: Path, data: Path, anyway: bool, plans: Sequence[Path]
+) -> None:
     from flashlab.plan.datasets import freeze
+    from flashlab.plan.doubts import refuse_doubtful
 
+    if not anyway:
+        refuse_doubtful(plans)
     folder = freeze(name, config, plans, ceilings, data)
     print(f"{folder} now holds these records; render it with --config dataset={folder.name}")
 
@@ -127,6 +132,7 @@ COMMANDS = (
             path("--config", "the resolved configuration"),
             path("--ceilings", "the device's ceilings"),
             DATA,
+            option("--anyway", action="store_true", help="also what leaves doubts"),
             PLANS,
         ),
     ),

@@ -193,7 +193,7 @@ def _manifest(
     }
 
 
-def _planned_files(plan: Mapping[str, Any]) -> Iterator[tuple[Run, Path]]:
+def planned_files(plan: Mapping[str, Any]) -> Iterator[tuple[Run, Path]]:
     """Each run of a plan with each of its records, and with its counters where there are any."""
     benchmark = find_benchmark(plan["benchmark"])
     for entry in plan["records"]:
@@ -224,7 +224,7 @@ def _collect(plans: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return {
         path.name: _entry(run, path, plan.get("anonymous", False))
         for plan in plans
-        for run, path in _planned_files(plan)
+        for run, path in planned_files(plan)
     }
 
 
@@ -300,7 +300,7 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
     known = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
     counted: dict[str, dict[str, Any]] = {}
     for plan in plans:
-        for run, path in _planned_files(plan):
+        for run, path in planned_files(plan):
             if path.name in counted or run not in known or not path.is_file():
                 continue
             record = read_record(path, run)

@@ -59,7 +59,7 @@ def upgrade_notices(
         path = older[entry.path.parent].get(entry.path.stem.rpartition("-")[0])
         try:
             before = json.loads(path.read_bytes())["record"] if path else None
-            if before is None:
+            if before is None or before["protocol"]["name"] != protocol["name"]:
                 continue
             implementation = implementations[entry.run.implementation]
             now = identity(benchmark, entry.run, protocol, implementation, entry.process, on)

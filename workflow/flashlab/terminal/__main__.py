@@ -15,6 +15,7 @@ try:
 
     from snakemake import cli
 
+    from flashlab.calls.watching import WorkflowGoneError, end_with_workflow
     from flashlab.config import ConfigError, parse_override, read_config
 except KeyboardInterrupt:
     sys.exit(130)
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     """Call Snakemake; its exit status, 130 where it is interrupted from the keyboard."""
     said = io.StringIO()
     try:
+        end_with_workflow()  # of a `flashlab.terminal.record` that has started this
         try:
             with redirect_stderr(said):
                 parser, options = cli.parse_args(arguments)
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0 if cli.args_to_api(options, parser) else 1
     except KeyboardInterrupt:
         return 130
-    except ConfigError as error:
+    except (ConfigError, WorkflowGoneError) as error:
         print(f"error: {error}", file=sys.stderr)
     except Exception as error:
         cli.print_exception(error)

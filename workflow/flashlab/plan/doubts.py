@@ -1,0 +1,86 @@
+"""Why records are kept as a dataset only if asked for: they could mislead who reads them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flashlab.files import read_json
+from flashlab.plan.blocks import REACH, parted_blocks
+from flashlab.plan.datasets import DatasetError, planned_files
+from flashlab.records import Record, read_record
+
+DIGITS = 12
+"""Of a commit, as it is printed."""
+
+
+def commit_here() -> dict[str, Any]:
+    """The commit of this code and whether it was changed, as a record's environment has them."""
+
+    def git(*arguments: str) -> str | None:
+        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return done.stdout.strip()
+
+    changes = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changes)}
+
+
+def commit_doubts(environments: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What leaves open which code has measured: several commits, or uncommitted changes.
+
+    Where there was no git, an environment says nothing of either.
+    """
+    commits = Counter(
+        ((each.get("commit") or "no known commit")[:DIGITS], bool(each.get("dirty")))
+        for each in environments
+    )
+    if len(commits) < 2 and not any(is_changed for _, is_changed in commits):
+        return []
+    listed = ", ".join(
+        f"{count} at {commit}{' with uncommitted changes' if is_changed else ''}"
+        for (commit, is_changed), count in commits.most_common()
+    )
+    return [
+        f"Not all of them are of one commit without changes ({listed}): commit what is changed, "
+        "and measure again with --config again=all."
+    ]
+
+
+def block_doubts(records: Iterable[Record]) -> list[str]:
+    """Which runs were not measured beside those that they are compared with."""
+    parted = parted_blocks(record for record in records if not record.has_counters)
+    if not parted:
+        return []
+    first, minutes = parted[0][0], REACH.total_seconds() / 60
+    return [
+        f"In {len(parted)} of their blocks (such as {' '.join(first.run.words)}, process "
+        f"{first.process + 1}) the runs were measured on several cards or more than {minutes:.0f} "
+        "minutes apart: measure these again with --config again=blocks."
+    ]
+
+
+def refuse(doubts: Sequence[str]) -> None:
+    """DatasetError where there are any doubts about records that are to be frozen."""
+    if doubts:
+        raise DatasetError(
+            f"These records are not to be frozen. {' '.join(doubts)} Or keep them as they are "
+            "with --config freeze_anyway=true."
+        )
+
+
+def refuse_doubtful(plan_files: Iterable[Path]) -> None:
+    """Refuse to freeze the records that plans name, where anything about them is in doubt.
+
+    Raises:
+        DatasetError: they are of several commits or changed code, or of parted blocks.
+    """
+    files = {path: run for plan in map(read_json, plan_files) for run, path in planned_files(plan)}
+    records = [read_record(path, run) for path, run in files.items()]
+    refuse([*commit_doubts(record.environment for record in records), *block_doubts(records)])
