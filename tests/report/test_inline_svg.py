@@ -73,14 +73,29 @@ def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> N
     styles = FigureStyles()
     drawn = inline(FigureEntry("figure-1", path, "", ""), styles, LANGUAGES, {}, "Time & rate")
     assert re.sub(r"\s+", " ", drawn) == (
-        '<svg viewBox="0 0 247.12 100" style="width: 50.1%" role="img" '
+        '<svg viewBox="0 0 247.1 100" style="width: 50.1%" role="img" '
         'aria-label="Time &amp; rate">'
-        '<g data-implementation="Flash2"><path d="M 1.23 -0.5 L 2 2" '
-        'clip-path="url(#figure-1-0)" id="figure-1-1" class="f0" /></g>'
-        '<use x="3.99" href="#figure-1-1" class="f0" />'
+        '<path d="M 1.2 -0.5 L 2 2" clip-path="url(#figure-1-0)" id="figure-1-1" class="f0" '
+        'data-implementation="Flash2" />'
+        '<use x="3.9" href="#figure-1-1" class="f0" />'
         '<text class="f1"><tspan lang="zh-TW">序列長度</tspan><tspan> </tspan>'
         '<tspan lang="en">Sequence length</tspan><tspan> N</tspan></text>'
         '<defs><clipPath id="figure-1-0"><rect x="0" y="0" width="5" height="5" /></clipPath>'
         "</defs></svg>"
     )
     assert styles.sheet == ".f0{stroke: #ab1700}.f1{font-size: 7px}"
+
+
+def test_lines_that_are_clipped_alike_are_clipped_together(tmp_path: Path) -> None:
+    line = '<path d="M 1 1 L 2 2" clip-path="url(#panel)" />'
+    moved = line.replace(" />", ' transform="translate(1 1)" />')
+    clip = '<defs><clipPath id="panel"><rect x="0" y="0" width="5" height="5"/></clipPath></defs>'
+    path = tmp_path / "lines.svg"
+    path.write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="10pt" height="10pt" version="1.1">'
+        f'<g id="implementation:A">{line}{line}</g><g id="implementation:B">{line}{moved}</g>'
+        f"{clip}</svg>"
+    )
+    drawn = inline(FigureEntry("f", path, "", ""), FigureStyles(), LANGUAGES, {}, "")
+    assert '<g data-implementation="A" clip-path="url(#f-0)"><path d="M 1 1 L 2 2" /><path' in drawn
+    assert drawn.count("clip-path=") == 3  # of A's group, and of B's lines each

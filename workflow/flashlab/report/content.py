@@ -24,7 +24,7 @@ from flashlab.report.front import overview_figures, render_front, render_headlin
 from flashlab.report.ledger import render_ledger
 from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
-from flashlab.report.statements import FindingRenderer
+from flashlab.report.statements import MOST_RUNS, FindingRenderer
 from flashlab.telling.values import say
 
 
@@ -47,12 +47,14 @@ def compose(
     ]
     chapters = render_chapters(data, renderer, sections)
     front = render_front(data, renderer, chapters)
+    heat = [figure for id, figure in overview_figures(data).items() if id.startswith("heat")]
     return Report(
         languages=tuple(config["languages"]),
         benchmark=data.benchmark,
         front=front,
         headline=None if front.headline else render_headline(data),
-        heat=[figure for id, figure in overview_figures(data).items() if id.startswith("heat")],
+        heat=heat,
+        printed_heat=heat[:1] if len(data.runs) > MOST_RUNS else heat,
         chapters=chapters,
         sections=sections,
         implementations=render_implementations(data, renderer),

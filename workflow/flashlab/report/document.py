@@ -295,6 +295,7 @@ class Report:
     front: Front
     headline: Table | None
     heat: Sequence[FigureEntry]
+    printed_heat: Sequence[FigureEntry]
     chapters: Sequence[Chapter]
     sections: Sequence[Section]
     implementations: Implementations

@@ -23,7 +23,9 @@ LEAST_PART = 6
 """The fewest characters by which a line is recognised as a part of a longer Latin text."""
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
-_DECIMALS = re.compile(r"(\d+\.\d{2})\d+")
+_DECIMALS = re.compile(r"(\d+\.\d)\d+")
+"""A tenth of a point is a fifth of a pixel where a figure is as wide as the page."""
+
 _FONT = re.compile(r"font-family: [^;]+;? ?")
 _HAN = re.compile("[\u3000-\u9fff]")
 _LENGTHS = ("d", "x", "y", "transform", "viewBox", "width", "height")
@@ -193,11 +195,38 @@ def _take_apart(text: Element, languages: FigureLanguages) -> None:
 
 
 def _collapse(parent: Element) -> None:
-    """Put the children of a group that says nothing in its place."""
+    """Put the children of a group that says nothing in its place.
+
+    A single one takes what the group says of the data; a clip that all share becomes the group's.
+    """
     children: list[Element] = []
     for child in parent:
         _collapse(child)
         if child.tag in ("g", "defs") and not len(child):
             continue
-        children.extend(child if child.tag == "g" and not child.attrib else [child])
+        if child.tag != "g":
+            children.append(child)
+        elif not child.attrib:
+            children.extend(child)
+        elif len(child) == 1 and all(key.startswith("data-") for key in child.attrib):
+            child[0].attrib.update(child.attrib)
+            children.append(child[0])
+        else:
+            _share_clip(child)
+            children.append(child)
     parent[:] = children
+
+
+def _share_clip(group: Element) -> None:
+    """Clip a group where all of its children are clipped alike, and none is moved."""
+    clips = {child.get("clip-path") for child in group}
+    is_moved = any(child.tag != "path" or child.get("transform") for child in group)
+    if (
+        len(clips) == 1
+        and (clip := clips.pop())
+        and not is_moved
+        and "clip-path" not in group.attrib
+    ):
+        group.set("clip-path", clip)
+        for child in group:
+            del child.attrib["clip-path"]

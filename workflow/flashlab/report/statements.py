@@ -42,16 +42,23 @@ FIGURES_OF_MANY = 2
 """Figures of an experiment that are printed where its implementations are too many for all."""
 
 
+MOST_RUNS = 2000
+"""Runs of a report beyond which paper has one figure of each section."""
+
+
 def printed_figures(data: ReportData, group: Sequence[Experiment]) -> list[tuple[str, str]]:
     """The figures of a section that are on paper, by experiment and id.
 
     All of one experiment with the headline's implementations alone, or of alternatives; the first
-    ones of another; of several experiments the first one of each.
+    ones of another; of several experiments the first one of each. One of each section where there
+    are many runs.
     """
     figures = [
         [(experiment.name, figure["id"]) for figure in experiment.plan["figures"]]
         for experiment in group
     ]
+    if len(data.runs) > MOST_RUNS:
+        return next((each[:1] for each in figures if each), [])
     if len(group) > 1:
         return [figure for each in figures for figure in each[:1]]
     if set(data.implementations) <= set(data.headline) or group[0].has_alternatives:
