@@ -151,19 +151,6 @@ def test_grading_stands_on_the_public_face_of_flashlab_alone() -> None:
     assert private == []
 
 
-def test_the_command_line_loads_nothing_large_before_it_is_needed(root: Path) -> None:
-    large = {"torch", "matplotlib", "weasyprint", "scipy", "pikepdf"}
-    code = (
-        "import sys, flashlab.__main__\n"
-        f"assert not (loaded := {large} & sys.modules.keys()), loaded"
-    )
-    subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
-        check=True,
-    )
-
-
 @pytest.mark.parametrize("word", ["grading", "submissions", "reproduce", "pdf="])
 def test_the_pipeline_does_not_mention_grading(root: Path, word: str) -> None:
     """All of it is in two files of rules, so that it can be read, changed or left out alone."""
