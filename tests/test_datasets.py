@@ -211,21 +211,17 @@ def test_every_process_of_a_run_is_frozen_and_said_which_it_is(
         frozen(*records)
 
 
-def test_a_manifest_of_version_1_has_one_process_of_each_run(
-    frozen: Callable[..., Path], run: Run, record_of: Build
+@pytest.mark.parametrize(
+    ("version", "remedy"),
+    [(1, "FlashLab 0.2.0 is the last that reads it"), (3, r"update it \(git pull\)")],
+)
+def test_a_manifest_of_another_version_says_who_reads_it(
+    frozen: Callable[..., Path], run: Run, record_of: Build, version: int, remedy: str
 ) -> None:
     path = frozen(record_of(run)) / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 1}))
-    (entry,) = read_dataset(path.parent).find(run, "sampled")
-    assert entry.process == 0
-
-
-def test_a_manifest_of_a_later_version_is_an_error(
-    frozen: Callable[..., Path], run: Run, record_of: Build
-) -> None:
-    path = frozen(record_of(run)) / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 3}))
-    with pytest.raises(DatasetError, match="is of version 3, but this FlashLab reads 1 and 2"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": version}))
+    stated = f"is of version {version}, but this FlashLab reads 2; {remedy}"
+    with pytest.raises(DatasetError, match=stated):
         read_dataset(path.parent)
 
 

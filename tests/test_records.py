@@ -10,10 +10,8 @@ import pytest
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import read_json, sha256_of
-from flashlab.plan.datasets import read_dataset
 from flashlab.records import (
     STATUSES,
-    Measurement,
     Record,
     RecordError,
     parse_record,
@@ -80,7 +78,7 @@ def test_a_run_that_failed_has_no_numbers_and_a_message(
         ("record.benchmark", "swimming"),
         ("record.run.seq_len", 0),
         ("record.run", {"implementation": "Flash2", "dtype": "float16", "device": "cpu"}),
-        ("record.version", 3),
+        ("record.version", "new"),
         ("record.colour", "red"),
         ("colour", "red"),
     ],
@@ -118,40 +116,20 @@ def test_neither_counters_nor_times_stand_for_the_other(
             parse_record(mixed, "here")
 
 
-# Version 1
+# Other versions
 
 
-def former(root: Path) -> list[Path]:
-    entries = read_dataset(root / "data" / "h200").entries
-    return [e.path for e in entries if read_json(e.path)["record"]["version"] == 1]
-
-
-@pytest.mark.parametrize("samples", [[], [0.001, 0.002, 0.003]])
-def test_a_record_of_version_1_reads_like_the_present_one(root: Path, samples: list[float]) -> None:
-    document = read_json(former(root)[0])
-    document["record"]["samples"] = {"forward": samples, "backward": samples}
-    record, inner = parse_record(document, "here"), document["record"]
-    assert record.benchmark == "attention"
-    assert record.metrics["forward_time"] == Measurement(
-        document["forward"]["time(s)"] * 1e3,
-        tuple(seconds * 1e3 for seconds in inner["samples"]["forward"]),
-        inner["stopped"]["forward"],
-    )
-    assert record.metrics["peak_memory"].value == document["peak_memory_usage(MB)"]
-    assert parse_record(record.to_json(), "there") == record
-
-
-def test_a_warning_of_version_1_about_a_pass_names_its_metric(root: Path) -> None:
-    document = read_json(former(root)[0])
-    document["record"]["warnings"] = [{"code": "drift", "pass": "backward", "share": 0.1}]
-    (warning,) = parse_record(document, "here").warnings
-    assert warning == {"code": "drift", "metric": "backward_time", "share": 0.1}
-
-
-def test_version_1_still_has_no_keys_but_its_own(root: Path) -> None:
-    document = read_json(former(root)[0])
-    with pytest.raises(RecordError, match="colour"):
-        parse_record(document | {"colour": "red"}, "here")
+@pytest.mark.parametrize(
+    ("version", "remedy"),
+    [(1, "FlashLab 0.2.0 is the last that reads it"), (3, r"update it \(git pull\)")],
+)
+def test_a_record_of_another_version_says_who_reads_it(
+    run: Run, record_of: Build, version: int, remedy: str
+) -> None:
+    other = changed(record_of(run).to_json(), "record.version", version)
+    stated = f"^here: is a record of version {version}, but this FlashLab reads 2; {remedy}$"
+    with pytest.raises(RecordError, match=stated):
+        parse_record(other, "here")
 
 
 # Reading
@@ -201,17 +179,3 @@ def test_a_reader_refuses_a_time_that_is_not_a_number(
 def test_a_missing_record_is_an_error_that_names_the_run(tmp_path: Path, run: Run) -> None:
     with pytest.raises(RecordError, match="Flash2 B2 N64"):
         read_record(tmp_path / "nowhere.json", run)
-
-
-def test_an_incorrect_run_of_version_1_has_its_errors_as_data(root: Path) -> None:
-    document = read_json(former(root)[0])
-    nothing = {"time(s)": None, "FLOPS(TFLOPs/s)": None}
-    document |= dict.fromkeys(("forward", "backward", "forward_backward"), nothing)
-    document["peak_memory_usage(MB)"] = None
-    document["record"] |= {"status": "incorrect", "gate": None, "warnings": [], "stopped": {}}
-    document["record"]["samples"] = {"forward": [], "backward": []}
-    document["record"]["message"] = (
-        "relative error against float64: dqkv 0.471; at most 0.005 is allowed (batch_size 8)"
-    )
-    record = parse_record(document, "here")
-    assert record.gate == {"errors": {"dqkv": 0.471}, "tolerance": 0.005}

@@ -363,26 +363,22 @@ def _read_proof(
 
 
 def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
-    """Seconds of each timed call: version 1 of a record holds them so, version 2 has ms."""
-    found = {}
+    """Seconds of each timed call, of which a record has ms; empty for a block without metrics."""
+    found: dict[str, tuple[float, ...]] = {}
+    if "metrics" not in record:
+        return found
+    metrics = _read_mapping(record, "metrics", "record.")
     for name in ("forward", "backward"):
-        if "metrics" in record:
-            key, scale = f"record.metrics.{name}_time.samples", 1e3
-            metrics = _read_mapping(record, "metrics", "record.")
-            metric = _read_mapping(metrics, f"{name}_time", "record.metrics.")
-            values = metric.get("samples", [])
-        elif record.get("samples") is None:
-            return {}
-        else:
-            key, scale = f"record.samples.{name}", 1.0
-            values = _read_mapping(record, "samples", "record.").get(name, [])
+        key = f"record.metrics.{name}_time.samples"
+        metric = _read_mapping(metrics, f"{name}_time", "record.metrics.")
+        values = metric.get("samples", [])
         if not isinstance(values, list):
             raise UnsoundFileError("form.record", key=key)
         if len(values) > MAX_SAMPLES:
             raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
         if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
             raise UnsoundFileError("form.record", key=key)
-        found[name] = tuple(_read_number(value / scale, key, TIME) for value in values)
+        found[name] = tuple(_read_number(value / 1e3, key, TIME) for value in values)
     return found
 
 

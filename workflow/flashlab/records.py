@@ -2,22 +2,17 @@
 
 A record is written atomically and never changed afterwards.
 
-History of the format:
-    1: attention alone. The four keys of the course's script, and under ``record`` the samples of
-       both passes in seconds.
-    2: any benchmark. Under ``record`` its name and ``metrics``, each with unit, value, samples and
-       why sampling stopped; warnings name a metric. What the benchmark adds at the top level, such
-       as the course's keys, is for other readers. Under the protocol ``counters`` a record holds
-       the benchmark's counters in the place of its metrics, and `details`. ``curves``, where the
-       benchmark declares any, hold a value for each step.
+Under ``record`` are the benchmark's name and ``metrics``, each with unit, value, samples and why
+sampling stopped; warnings name a metric. What the benchmark adds at the top level, such as the
+course's keys, is for other readers. Under the protocol ``counters`` a record holds the benchmark's
+counters in the place of its metrics, and `details`. ``curves``, where the benchmark declares any,
+hold a value for each step.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -37,10 +32,10 @@ VERSION = 2
 STATUSES = ("ok", "oom", "unsupported", "incorrect", "error")
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
-SCHEMA_OF_VERSION = {1: "record-1.schema.json", 2: "record.schema.json"}
+SCHEMA = SCHEMAS / "record.schema.json"
 
-BENCHMARK_OF_VERSION_1 = "attention"
-PASSES_OF_VERSION_1 = ("forward", "backward")
+LAST_READERS = {1: "0.2.0"}
+"""The last release of FlashLab that reads an older version."""
 
 COUNTERS = "counters"
 """Name of the protocol by which a run's passes are counted (`benchmarks.counters`), not timed."""
@@ -170,69 +165,34 @@ def _check_items(
 
 
 @cache
-def _validator(version: int) -> Any:
-    schema = json.loads((SCHEMAS / SCHEMA_OF_VERSION[version]).read_text(encoding="utf-8"))
+def _validator() -> Any:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     extended: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
         jsonschema.Draft202012Validator, {"items": _check_items}
     )
     return extended(schema)
 
 
-def _version(document: Any) -> int:
-    """The version that a document states; the present one where it states none that we know."""
+def _check_version(document: Any, where: str) -> None:
+    """Refuse a record of a version that is read no more, or not yet."""
     try:
         version = document["record"]["version"]
     except (TypeError, KeyError):
-        return VERSION
-    return version if type(version) is int and version in SCHEMA_OF_VERSION else VERSION
+        return  # the schema says what is missing
+    if type(version) is not int or version == VERSION:
+        return
+    reader = LAST_READERS.get(version)
+    remedy = f"FlashLab {reader} is the last that reads it" if reader else "update it (git pull)"
+    raise RecordError(
+        f"{where}: is a record of version {version}, but this FlashLab reads {VERSION}; {remedy}"
+    )
 
 
 def _check_schema(document: Any, where: str) -> None:
-    validator = _validator(_version(document))
-    error = jsonschema.exceptions.best_match(validator.iter_errors(document))
+    error = jsonschema.exceptions.best_match(_validator().iter_errors(document))
     if error is not None:
         key = ".".join(str(part) for part in error.absolute_path) or "the document"
         raise RecordError(f"{where}: {key}: {error.message}")
-
-
-def _measurements_of_version_1(document: Mapping[str, Any]) -> dict[str, Measurement]:
-    inner = document["record"]
-    if inner["status"] != "ok":
-        return {}
-    found = {
-        f"{name}_time": Measurement(
-            document[name]["time(s)"] * 1e3,
-            tuple(seconds * 1e3 for seconds in inner["samples"][name]),
-            inner["stopped"].get(name),
-        )
-        for name in PASSES_OF_VERSION_1
-    }
-    return {**found, "peak_memory": Measurement(document["peak_memory_usage(MB)"])}
-
-
-def _warning_of_version_1(warning: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        ("metric" if key == "pass" else key): f"{value}_time" if key == "pass" else value
-        for key, value in warning.items()
-    }
-
-
-_GATE_OF_VERSION_1 = re.compile(
-    r"relative error against float64: (?P<errors>.+); at most (?P<tolerance>\S+) is allowed"
-)
-
-
-def _gate_of_version_1(inner: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What the gate compared; of an incorrect run, version 1 has the errors in its message only."""
-    found = _GATE_OF_VERSION_1.match(inner["message"] or "")
-    if inner["status"] != "incorrect" or not found:
-        gate: Mapping[str, Any] | None = inner["gate"]
-        return gate
-    errors = {name: float(error) for name, error in map(str.split, found["errors"].split(", "))}
-    return {
-        "tolerance": float(found["tolerance"]),
-        "errors": {k: error if math.isfinite(error) else None for k, error in errors.items()},
-    }
 
 
 def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measurement]:
@@ -269,37 +229,30 @@ def _check_metrics(
 
 
 def parse_record(document: Any, where: str) -> Record:
-    """A record of any version from its JSON; RecordError naming `where` if it is none."""
+    """A record from its JSON; RecordError naming `where` if it is none."""
+    _check_version(document, where)
     _check_schema(document, where)
     inner = document["record"]
-    old = inner["version"] == 1
     try:
-        benchmark = find_benchmark(BENCHMARK_OF_VERSION_1 if old else inner["benchmark"])
+        benchmark = find_benchmark(inner["benchmark"])
         run = Run.of(benchmark, inner["run"])
     except UnknownNameError as error:
         raise RecordError(f"{where}: record.benchmark: {error}") from error
     except KeyError as error:
         raise RecordError(f"{where}: record.run: {error.args[0]} is missing") from error
-    if old:
-        metrics = _measurements_of_version_1(document)
-        warnings = [_warning_of_version_1(warning) for warning in inner["warnings"]]
-        gate = _gate_of_version_1(inner)
-    else:
-        protocol = inner["protocol"]["name"]
-        counted, in_part = protocol == COUNTERS, protocol == INTERLEAVED
-        declared = benchmark.all_counters(run.device) if counted else benchmark.measured
-        _check_metrics(inner["metrics"], declared, in_part, benchmark, where)
-        metrics = read_metrics(inner["metrics"])
-        warnings, gate = inner["warnings"], inner["gate"]
+    protocol = inner["protocol"]["name"]
+    counted, in_part = protocol == COUNTERS, protocol == INTERLEAVED
+    declared = benchmark.all_counters(run.device) if counted else benchmark.measured
+    _check_metrics(inner["metrics"], declared, in_part, benchmark, where)
     record = Record(
         benchmark=benchmark.name,
         run=run,
         status=inner["status"],
         message=inner["message"],
         protocol=inner["protocol"],
-        metrics=metrics,
-        gate=gate,
-        warnings=tuple(warnings),
+        metrics=read_metrics(inner["metrics"]),
+        gate=inner["gate"],
+        warnings=tuple(inner["warnings"]),
         environment=inner["environment"],
         sources=inner["sources"],
         started=inner["started"],

@@ -41,8 +41,7 @@ from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_bounded, read_within
 
 MANIFEST = "manifest.json"
-MANIFEST_VERSIONS = (1, 2)
-"""In version 2 the entry of a further process of a run says which one it is."""
+MANIFEST_VERSION = 2
 CEILINGS = "ceilings.json"
 CONFIG_KEYS = ("baseline", "summary", "experiments")
 """What a dataset keeps of the configuration that it was measured for."""
@@ -113,9 +112,8 @@ def dataset_folder(data: Path, name: str, benchmark: Benchmark) -> Path:
 
 
 def run_of(entry: Mapping[str, Any]) -> Run:
-    """The run of a manifest's entry; older manifests hold attention alone and do not say so."""
-    name = dict(entry).get("benchmark", DEFAULT.name)
-    return Run.of(find_benchmark(name), entry["run"])
+    """The run of a manifest's entry."""
+    return Run.of(find_benchmark(entry["benchmark"]), entry["run"])
 
 
 def recorded_names(data: Path, benchmark: Benchmark) -> list[str]:
@@ -141,10 +139,12 @@ def read_dataset(folder: Path) -> Dataset:
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        if manifest["version"] not in MANIFEST_VERSIONS:
+        if manifest["version"] != MANIFEST_VERSION:
+            older = manifest["version"] == 1
+            remedy = "FlashLab 0.2.0 is the last that reads it" if older else "update it (git pull)"
             raise DatasetError(
                 f"{path}: is of version {manifest['version']}, but this FlashLab reads "
-                f"{' and '.join(map(str, MANIFEST_VERSIONS))}; update it (git pull)"
+                f"{MANIFEST_VERSION}; {remedy}"
             )
         entries = tuple(
             Entry(
@@ -182,7 +182,7 @@ def _manifest(
     ceilings: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     return {
-        "version": MANIFEST_VERSIONS[-1],
+        "version": MANIFEST_VERSION,
         "name": name,
         "device": device,
         "dtype": dtype,
@@ -277,7 +277,6 @@ def _add(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     refuse_overlap(folder, [(run_of(record), record["protocol"]["name"]) for record in records])
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["records"] += _copy_records(records, folder)
-    manifest["version"] = MANIFEST_VERSIONS[-1]
     write_json(folder / MANIFEST, manifest)
 
 

@@ -4,13 +4,10 @@ A record is named by its run and by a digest of everything that decides its numb
 else: so a run is measured again exactly when one of these changes, with or without Snakemake's own
 bookkeeping.
 
-History of the scheme:
-    1: the bytes of the kernel's file and of every file of ``measuring/``; the whole protocol.
-    2: sources as syntax trees (comments and layout do not count): the kernel with what it imports
-       below ``kernels/`` and the files in its ``SOURCES``; what the measuring process imports. The
-       time limit, which decides whether there are numbers but not which, no longer counts. The
-       benchmark, the process (replicates) and the counters have their place.
-    3: the form of the inputs.
+Sources count as syntax trees, without comments and layout: the kernel with what it imports below
+``kernels/`` and the files in its ``SOURCES``, and what the measuring process imports. The
+benchmark, the process (replicates), the counters and the form of the inputs have their place; the
+time limit, which decides whether there are numbers but not which, has none.
 """
 
 from __future__ import annotations
