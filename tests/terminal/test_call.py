@@ -14,7 +14,7 @@ import pytest
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.records import write_record
+from flashlab.records import Measurement, write_record
 from flashlab.runs import Run
 from flashlab.terminal.call import MEASURE, STAGES, Call, Job, duration, quantity
 
@@ -41,6 +41,9 @@ class Lab:
         plan.joinpath("records", "summary.json").write_text(
             json.dumps({"benchmark": "attention", "records": records})
         )
+        plan.joinpath("experiments").mkdir()
+        summary = {"name": "summary", "sweep": None}
+        plan.joinpath("experiments", "summary.json").write_text(json.dumps(summary))
 
     def path(self, run: Run) -> str:
         return f"results/{self.dataset}/records/{run.slug}-0123456789ab.json"
@@ -84,6 +87,36 @@ def lab(tmp_path: Path, record_of: Callable[..., dict[str, Any]]) -> Lab:
 
 def text(lines: Sequence[str]) -> str:
     return "\n".join(lines)
+
+
+def test_after_a_minute_a_call_says_what_is_known_by_then(lab: Lab) -> None:
+    """Pytorch takes 1 + 2 ms and Flash2 half of that, at N 128; of N 1024 one run is there."""
+    plan = lab.root / "results" / "local" / "plan"
+    plan.joinpath("experiments.json").write_text('["summary", "seq_len"]')
+    experiment = {
+        "name": "seq_len",
+        "title": {"zh_TW": "調整序列長度", "en": "Sequence length"},
+        "sweep": "seq_len",
+        "baseline": "Pytorch",
+        "implementations": [{"name": "Pytorch"}, {"name": "Flash2"}],
+        "runs": [run.to_json() for run in RUNS],
+    }
+    plan.joinpath("experiments", "seq_len.json").write_text(json.dumps(experiment))
+    (plan / "records" / "seq_len.json").write_text((plan / "records" / "summary.json").read_text())
+    call = lab.call(measure=4)
+
+    def metrics(factor: float) -> dict[str, Measurement]:
+        times = {"forward_time": factor, "backward_time": 2 * factor, "peak_memory": 1.0}
+        return {name: Measurement(value, stopped="count") for name, value in times.items()}
+
+    assert "So far" not in text(lab.measure(call, RUNS[0], metrics=metrics(1.0)))
+    assert "So far" not in text(lab.measure(call, RUNS[1], metrics=metrics(0.5)))
+    lab.seconds += 30
+    assert lab.measure(call, RUNS[2], metrics=metrics(1.0))[-2:] == [
+        "So far, from one process of each run, the speed as a multiple of Pytorch's (total time):",
+        "  Sequence length: Flash2 2× at 1 of 2 settings",
+    ]
+    assert "So far" not in text(lab.measure(call, RUNS[3], metrics=metrics(1.0)))
 
 
 def test_each_run_is_one_line_of_a_table(lab: Lab) -> None:

@@ -72,8 +72,8 @@ class LogHandler(LogHandlerBase):
             return
         try:
             is_row = getattr(record, "event", None) == LogEvent.JOB_FINISHED
-            for line in self._lines(record):
-                self._display.line(line, crop=is_row)
+            for number, line in enumerate(self._lines(record)):
+                self._display.line(line, crop=is_row and not number)
             activity = self._call.activity()
             self._display.progress(activity, *self._call.step)
         except BrokenPipeError:

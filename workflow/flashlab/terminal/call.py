@@ -36,6 +36,10 @@ from flashlab.terminal.outcomes import (
     run_words,
     shown_dataset,
 )
+from flashlab.terminal.so_far import told_so_far
+
+SO_FAR_SECONDS = 50.0
+"""When a call that still measures tells what is known so far: nobody waits a minute for it."""
 
 LOCAL = "local"
 MEASURE = "measure"
@@ -171,6 +175,8 @@ class Call:
         self._clock = clock
         self._command = ""
         self._began = False
+        self._began_at = clock()
+        self._told_so_far = False
         self._interrupted = False
         self._nothing_to_do = False
         self._stopped = False
@@ -193,6 +199,7 @@ class Call:
     def begins(self, command: str) -> None:
         """Snakemake starts working; `command` is its command line."""
         self._began = True
+        self._began_at = self._clock()
         self._command = command
 
     def plans(self, counts: Mapping[str, int]) -> None:
@@ -219,13 +226,22 @@ class Call:
         self._written += [path for path in job.outputs if path.startswith("report/")]
         if job.rule == MEASURE:
             self._measured_at.append(self._clock())
-            return [self._run_line(job)]
+            return [self._run_line(job), *self._so_far()]
         total = self._counts.get(job.rule, 1)
         if self._finished[job.rule] < total:
             return []
         result = self._result_in_log(job) if job.rule in RESULT_IN_LOG else []
         title = STAGES.get(job.rule, job.message or job.rule)
         return [*([self._stage_line(title, total)] if title else []), *result]
+
+    def _so_far(self) -> list[str]:
+        """Once, after `SO_FAR_SECONDS`, what is known by then, where much is left to measure."""
+        left = self._counts.get(MEASURE, 0) - self._finished[MEASURE]
+        is_late = self._clock() - self._began_at >= SO_FAR_SECONDS
+        if self._told_so_far or not (is_late and left and self._benchmark and self._home):
+            return []
+        self._told_so_far = True
+        return told_so_far(self._root, Path(self._home), self._benchmark, self._planned)
 
     def fails(self, job: Job) -> list[str]:
         """A job has failed; jobs that do not depend on it continue."""
@@ -383,7 +399,8 @@ class Call:
         if not outcome.measured:
             return f"{outcome.status}: {first_line(outcome.message)}"
         return " ".join(
-            f"{quantity(value, unit):>{MEASURED_WIDTH}}" for value, unit in outcome.measured
+            f"{quantity(value, unit):>{MEASURED_WIDTH}}"
+            for value, unit in outcome.measured.values()
         )
 
     # Stages

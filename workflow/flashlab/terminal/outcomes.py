@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flashlab.benchmarks.model import Benchmark, UnknownNameError
@@ -19,14 +19,14 @@ UNMEASURED = "unmeasured"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a record says of its run: each metric's value and unit if `status` is ``ok``.
+    """What a record says of its run: each metric's name, with value and unit, if it is ``ok``.
 
     `status` is a record's, or ``unmeasured`` where there is no readable record.
     """
 
     status: str
     message: str = ""
-    measured: tuple[tuple[float, str], ...] = ()
+    measured: Mapping[str, tuple[float, str]] = field(default_factory=dict)
 
 
 def shown_dataset(root: Path, report: str) -> str | None:
@@ -66,11 +66,11 @@ def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
     except (OSError, ValueError, RecordError):
         return None, Outcome(UNMEASURED)
     benchmark = find_benchmark(record.benchmark)
-    measured = tuple(
-        (record.metrics[metric.name].value, metric.unit)
+    measured = {
+        metric.name: (record.metrics[metric.name].value, metric.unit)
         for metric in benchmark.compared
         if metric.name in record.metrics and not metric.optional
-    )
+    }
     return record.run, Outcome(record.status, record.message or "", measured)
 
 
