@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jsonschema
+from analysis.findings_schema import findings_schema
 
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import Given, Kind
-from flashlab.analysis.registry import findings_schema
 from flashlab.benchmarks.model import Benchmark
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Measured, Number, Value, from_json, to_json

@@ -117,18 +117,10 @@ COUNTED = (
     _counter("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
     _counter("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
     _counter("dram_bytes", "B", "lower", "DRAM 存取量", "DRAM traffic"),
-    _counter(
-        "global_load_bytes", "B", "lower", "全域記憶體讀取量", "global-memory loads", L1_BYTES
-    ),
-    _counter(
-        "global_store_bytes", "B", "lower", "全域記憶體寫入量", "global-memory stores", L1_BYTES
-    ),
-    _counter(
-        "shared_load_bytes", "B", "lower", "共享記憶體讀取量", "shared-memory loads", L1_BYTES
-    ),
-    _counter(
-        "shared_store_bytes", "B", "lower", "共享記憶體寫入量", "shared-memory stores", L1_BYTES
-    ),
+    _bytes("global_load_bytes", "全域記憶體讀取量", "global-memory loads"),
+    _bytes("global_store_bytes", "全域記憶體寫入量", "global-memory stores"),
+    _bytes("shared_load_bytes", "共享記憶體讀取量", "shared-memory loads"),
+    _bytes("shared_store_bytes", "共享記憶體寫入量", "shared-memory stores"),
     _counter("bank_conflicts", "1", "lower", "bank conflict 數", "bank conflicts", 1.0),
     _counter("instructions", "1", "lower", "執行的指令數", "instructions executed", SCHEDULERS),
     _counter("warp_efficiency", "%", "higher", "warp 執行效率", "warp execution efficiency"),
