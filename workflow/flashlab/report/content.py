@@ -20,7 +20,7 @@ from flashlab.report.data import ReportData
 from flashlab.report.document import Report
 from flashlab.report.environment import render_environment
 from flashlab.report.exploration import explore
-from flashlab.report.front import overview_figures, render_front, render_headline
+from flashlab.report.front import IN_OVERVIEW, overview_figures, render_front, render_headline
 from flashlab.report.ledger import render_ledger
 from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
@@ -52,7 +52,9 @@ def compose(
         benchmark=data.benchmark,
         front=front,
         headline=None if front.headline else render_headline(data),
-        heat=[figure for id, figure in overview_figures(data).items() if id.startswith("heat")],
+        overview=[
+            figure for id, figure in overview_figures(data).items() if id.startswith(IN_OVERVIEW)
+        ],
         chapters=chapters,
         sections=sections,
         implementations=render_implementations(data, renderer),
