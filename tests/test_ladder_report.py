@@ -13,6 +13,8 @@ from planted.ladder import ON_GPU, SIMULATED
 from planted.results import PlantedReport, find
 
 from flashlab.analysis.finding import read_findings
+from flashlab.benchmarks.ladder.declaration import LADDER
+from flashlab.telling.teller import Teller
 
 Make = Callable[[PlantedReport], Path]
 
@@ -33,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Make:
 @pytest.mark.parametrize(
     ("name", "verdict", "ratio", "moved"),
     [
-        ("SharedTiles", "helps", 2.0, ("global-memory loads", 8000.0, 1000.0)),
+        ("SharedTiles", "helps", 2.0, ("global-memory loads", 8e12, 1e12)),
         ("Padded", "no_difference", 1.01, None),
         ("Coalesced", "hurts", 0.743, None),  # it was not counted
     ],
@@ -55,9 +57,29 @@ def test_the_whole_process_is_judged_from_single_times_in_several_processes(made
     (best,) = found.facts["told"]  # the fastest kernel is its own
     assert (found.verdict, found.facts["at"], best["name"]) == ("level", 28, "Padded")
     assert best["median"] == 1740  # three digits
-    assert best["shares"]["process_start"] == pytest.approx(1000 / 1636, rel=1e-3)
+    assert best["shares"]["process_start"] == pytest.approx(1000 / 1736, rel=1e-3)
     assert found.facts["level"] == ["Padded", "SharedTiles", "Coalesced"]
     assert found.facts["open"] == []
+
+
+def test_a_step_that_helps_in_another_experiment_alone_is_told_to(made: Make) -> None:
+    """Padded makes no difference on t10 and t28 (N = 16384), and is twice as fast at N = 4096."""
+    found = read_findings(made(ON_GPU) / "findings.json")
+    (told,) = (f for f in found if f.kind == "conclusion" and f.subject.get("topic") == "steps")
+    (padded,) = (s for s in told.statements if s.key == "conclusion.front.steps.mixed")
+    assert padded.values["step"] == "Padded"
+    assert Teller("en", LADDER).tell(padded) == (
+        "The kernel time of Padded: faster at N = 4096, no difference elsewhere."
+    )
+
+
+def test_all_kernels_that_cannot_be_told_from_the_fastest_are_named_with_it(made: Make) -> None:
+    found = read_findings(made(ON_GPU) / "findings.json")
+    (told,) = (f for f in found if f.kind == "conclusion" and f.subject.get("topic") == "climb")
+    (top,) = (s for s in told.statements if s.key == "conclusion.front.top")
+    assert Teller("en", LADDER).tell(top) == (
+        "The kernel is fastest with SharedTiles, Padded: 2.02 TFLOP/s (t = 28)."
+    )
 
 
 def test_the_claims_about_the_ladder_are_decided(made: Make) -> None:
@@ -72,6 +94,13 @@ def test_the_parts_of_the_whole_process_are_drawn(made: Make) -> None:
     drawn = (made(ON_GPU) / "overview" / "split.svg").read_text(encoding="utf-8")
     for expected in ("整個程式的時間", "Reading the file", "implementation:SharedTiles"):
         assert expected in drawn
+
+
+def test_the_counters_are_drawn_along_a_sweep_of_sizes(made: Make) -> None:
+    drawn = (made(ON_GPU) / "overview" / "profile.svg").read_text(encoding="utf-8")
+    for expected in ("實際占用率", "Achieved occupancy", "implementation:SharedTiles"):
+        assert expected in drawn
+    assert "Bank conflicts" not in drawn  # neither a share nor a throughput
 
 
 def test_of_a_simulator_no_times_are_compared(made: Make) -> None:

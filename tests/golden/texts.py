@@ -119,7 +119,7 @@ class Planted:
 GOLDEN: Sequence[Golden] = (
     Recorded("attention", "config.yaml", drawn=("summary", "heat-map-1", "roofline-float16")),
     Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("summary", "roofline-float16")),
-    Recorded("ladder", "ladder.yaml", drawn=("steps", "split", "roofline-float32")),
+    Recorded("ladder", "ladder.yaml", drawn=("steps", "split", "profile", "roofline-float32")),
     Recorded("training", "training.yaml", drawn=("summary",)),
     Recorded(
         "cpu",

@@ -47,16 +47,18 @@ def title_metric(metric: Metric, languages: Sequence[str]) -> str:
     return in_languages(metric.part or capitalised(metric.labels), languages)
 
 
-def title_with_unit(metric: Metric, languages: Sequence[str], relative: bool = False) -> list[str]:
+def title_with_unit(
+    metric: Metric, languages: Sequence[str], relative: bool = False, unit: str | None = None
+) -> list[str]:
     """A metric with its unit, in every language: ``["前向時間", "Forward time (ms)"]``.
 
-    With `relative`, the values are multiples of the least.
+    With `relative`, the values are multiples of the least; they may be in another `unit`.
     """
     texts = capitalised(metric.labels)
     if relative:
         return said("relative", languages, metric=texts)
     *others, last = dict.fromkeys(texts[language] for language in languages)
-    return [*others, f"{last} ({metric.unit})"]
+    return [*others, f"{last} ({unit or metric.unit})"]
 
 
 def label_product(product: Ceiling, unit: str, languages: Sequence[str]) -> str:

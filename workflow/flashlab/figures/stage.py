@@ -19,7 +19,7 @@ from flashlab.figures.curves import draw_curves
 from flashlab.figures.heat_map import compare, draw_heat_map, heat_map_pages
 from flashlab.figures.lines import draw_lines, draw_small
 from flashlab.figures.roofline import draw_rooflines
-from flashlab.figures.steps import draw_split, draw_steps
+from flashlab.figures.steps import draw_profile, draw_split, draw_steps
 from flashlab.figures.style import drawing, save
 from flashlab.figures.summary import draw_summary
 from flashlab.files import read_json, write_json
@@ -124,6 +124,11 @@ def _across(
             yield "steps", draw_steps(ladder, findings, languages)
         if split := draw_split(ladder, languages):
             yield "split", split
+        climbing = (each for each in swept if each.steps and not each.is_of_problems)
+        for profile in (draw_profile(each, languages) for each in climbing):
+            if profile is not None:
+                yield "profile", profile
+                break
     elif len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS and not any(
         experiment.has_alternatives for experiment in swept
     ):

@@ -1,27 +1,32 @@
-"""The figures of a ladder of steps: how fast each one is, and where its time is spent.
+"""The figures of a ladder of steps: how fast each is, where its time goes, what was counted.
 
 The shade of a step's bar shows its finding: the step helps, makes no difference, hurts, or is
-undecided. A time is split into its parts, as shares of the whole.
+undecided. A time is split into its parts, as shares of the whole. Counters are drawn along a sweep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.analysis.finding import Finding
+from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit
+from flashlab.figures.panel import draw_panel, value_limits
 from flashlab.figures.style import (
     COLOURS,
     GREY,
     PAGE_INCHES,
     Style,
     draw_legend,
+    handle,
     lay_out,
+    looks_of,
     name_artists,
     name_rows,
     new_panels,
@@ -56,6 +61,14 @@ PART_SHADES = (
 """Greys of what comes before the work; then the file, the copies and the kernel between them."""
 
 MOST_PANELS = 2
+
+PROFILED = {"%": ("%", 1.0), "B": ("GB/s", 1e6)}
+"""By the unit of the counters that are drawn: the unit shown, and what a value is divided by.
+
+Bytes are drawn per second: those of a millisecond in millions are those of a second in billions.
+"""
+
+PROFILE_INCHES = 0.75
 
 
 def _step_names(experiment: Experiment) -> list[str]:
@@ -158,4 +171,65 @@ def draw_split(experiment: Experiment, languages: Sequence[str]) -> Figure | Non
     handles = [Patch(color=shades[p], label=in_languages(t, languages)) for p, t in labels.items()]
     draw_legend(figure, handles, columns=4)
     lay_out(figure, ROW_INCHES * len(times))
+    return figure
+
+
+def _profile_frame(experiment: Experiment, counters: Sequence[Metric]) -> pd.DataFrame:
+    """A row for each run and counter, as lines along the sweep (`figures.panel`)."""
+    rows = [
+        {
+            "implementation": run["implementation"],
+            "variant": 0,
+            "place": experiment.value_of(run),
+            "metric": counter.name,
+            "status": "ok",
+            "level": 0,
+            "value": counted[counter.quantity.name]
+            / PROFILED[counter.unit][1]
+            / (counted["busy_time"] if counter.unit == "B" else 1),
+            "low": None,
+            "high": None,
+        }
+        for run in experiment.runs
+        if (counted := experiment.counters_of(run, step_metric(experiment).name))
+        for counter in counters
+    ]
+    return pd.DataFrame(rows).astype({"low": float, "high": float}) if rows else pd.DataFrame()
+
+
+def draw_profile(experiment: Experiment, languages: Sequence[str]) -> Figure | None:
+    """The shares and throughputs that were counted of each step along a sweep; None without any."""
+    declared = experiment.benchmark.counters_on(experiment.runs[0]["device"])
+    every = declared.get(step_metric(experiment).name, ())
+    groups = [[c for c in every if c.unit == unit] for unit in PROFILED]
+    data = _profile_frame(experiment, [counter for group in groups for counter in group])
+    if data.empty or data["place"].nunique() < 2:
+        return None
+    shown = list(dict.fromkeys(data["implementation"]))
+    looks = looks_of([e for e in experiment.plan["implementations"] if e["name"] in shown])
+    figure, panels = new_panels(PAGE_INCHES, len(groups), max(map(len, groups)))
+    for counters, row in zip(groups, panels, strict=True):
+        for axes in row[len(counters) :]:
+            axes.set_axis_off()
+        for counter, axes in zip(counters, row, strict=False):
+            is_share = counter.unit == "%"
+            values = data[(data["metric"] == counter.name) & (is_share | (data["value"] > 0))]
+            draw_panel(
+                axes,
+                experiment,
+                values,
+                looks,
+                title_with_unit(counter, languages, unit=PROFILED[counter.unit][0]),
+                PROFILE_INCHES,
+                ticks=[str(value) for value in experiment.values],
+                limits=(0, 105) if is_share else value_limits(values, logarithmic=True),
+                logarithmic=not is_share,
+                labelled=(),
+                rows=0,
+            )
+    handles = [
+        handle(name, name, color=looks[name].shade, marker=looks[name].marker) for name in shown
+    ]
+    draw_legend(figure, handles, len(handles))
+    lay_out(figure, PROFILE_INCHES)
     return figure

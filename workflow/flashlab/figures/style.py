@@ -240,11 +240,16 @@ def fitting(
     return sparse([pixel / axes.figure.dpi for pixel in pixels], widths, gap)
 
 
+BESIDE_INCHES = 0.3
+"""What the labels of the ticks take of a column, where a title does not begin at its edge."""
+
+
 def title_panel(axes: Axes, texts: Sequence[str], above: float = 0.0) -> None:
     """Write a panel's title so many points above it, its texts in as few lines as they fit into."""
-    width = axes.figure.bbox.width / axes.figure.dpi
+    width, columns = axes.figure.bbox.width / axes.figure.dpi, _grid_of(axes).ncols
     points = LABEL_POINTS if width >= HALF_INCHES else SMALL_POINTS
-    lines = wrap_texts(texts, points, width / _grid_of(axes).ncols, bold=True)
+    room = width if columns == 1 else width / columns - BESIDE_INCHES
+    lines = wrap_texts(texts, points, room, bold=True)
     place: Style = {"x": 0, "ha": "left", "pad": above + 3, "linespacing": 1.15}
     axes.set_title("\n".join(lines), fontsize=points, **place)
 

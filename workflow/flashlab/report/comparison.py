@@ -12,7 +12,7 @@ from flashlab.analysis.select import MIN_CHOICES
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table, table_of
-from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
+from flashlab.report.front import IN_OVERVIEW, SUMMARY_FIGURE, overview_figures
 from flashlab.report.kernels import render_kernels
 from flashlab.report.profile import render_profile
 from flashlab.report.statements import FindingRenderer
@@ -212,7 +212,7 @@ def render_implementations(data: ReportData, renderer: FindingRenderer) -> Imple
     figures = {
         id: figure
         for id, figure in figures.items()
-        if id not in (SUMMARY_FIGURE, STEPS_FIGURE) and not id.startswith("heat")
+        if id != SUMMARY_FIGURE and not id.startswith(IN_OVERVIEW)
     }
     rooflines = [id for id in figures if id.startswith("roofline")]
     return Implementations(

@@ -20,7 +20,7 @@ from flashlab.report.data import ReportData
 from flashlab.report.document import Report
 from flashlab.report.environment import render_environment
 from flashlab.report.exploration import explore
-from flashlab.report.front import overview_figures, render_front, render_headline
+from flashlab.report.front import IN_OVERVIEW, overview_figures, render_front, render_headline
 from flashlab.report.ledger import render_ledger
 from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
@@ -47,14 +47,15 @@ def compose(
     ]
     chapters = render_chapters(data, renderer, sections)
     front = render_front(data, renderer, chapters)
-    heat = [figure for id, figure in overview_figures(data).items() if id.startswith("heat")]
+    figures = overview_figures(data)
+    overview = [figure for id, figure in figures.items() if id.startswith(IN_OVERVIEW)]
     return Report(
         languages=tuple(config["languages"]),
         benchmark=data.benchmark,
         front=front,
         headline=None if front.headline else render_headline(data),
-        heat=heat,
-        printed_heat=heat[:1] if len(data.runs) > MOST_RUNS else heat,
+        overview=overview,
+        printed_overview=overview[:1] if len(data.runs) > MOST_RUNS else overview,
         chapters=chapters,
         sections=sections,
         implementations=render_implementations(data, renderer),

@@ -63,7 +63,7 @@ class Table:
 
     columns: Sequence[Tellable]
     rows: Sequence[Row]
-    numeric: range = range(0)
+    numeric: Sequence[int] = ()
     caption: Tellable | None = None
     id: str = ""
     groups: Sequence[tuple[Tellable, int]] = ()
@@ -204,17 +204,18 @@ class PrintedMap:
 class Front:
     """Page one; `author_name` is the name as written, for the file's properties.
 
-    `wrong` are the failed checks of correctness. Either `answer` and `experiments`, or `map` and
-    `conclusions` have the decision. What does not fit is left out from the end of `conclusions` or
-    `experiments`; `cut` says how many of them were. A `tight` page is set in smaller type, one with
-    `small_figures` has smaller ones beside its experiments.
+    Without `names`, the headline says what each implementation is. `wrong` are the failed checks of
+    correctness. Either `answer` and `experiments`, or `map` and `conclusions` have the decision.
+    What does not fit is left out from the end of `conclusions` or `experiments`; `cut` says how
+    many of them were. A `tight` page is set in smaller type, one with `small_figures` has smaller
+    ones beside its experiments.
     """
 
     title: Tellable
     author_name: str
     author: Sequence[tuple[Tellable, str]]
     facts: Sequence[Tellable]
-    names: Tellable
+    names: Tellable | None
     notices: Sequence[Tellable]
     wrong: Sequence[PrintedStatement]
     answer: Conclusion | None
@@ -294,8 +295,8 @@ class Report:
     benchmark: Benchmark
     front: Front
     headline: Table | None
-    heat: Sequence[FigureEntry]
-    printed_heat: Sequence[FigureEntry]
+    overview: Sequence[FigureEntry]
+    printed_overview: Sequence[FigureEntry]
     chapters: Sequence[Chapter]
     sections: Sequence[Section]
     implementations: Implementations

@@ -25,6 +25,7 @@ from flashlab.report.document import (
     Row,
     Table,
 )
+from flashlab.report.profile import render_steps
 from flashlab.report.sections import sign_of
 from flashlab.report.statements import FindingRenderer
 from flashlab.telling.glyphs import legible
@@ -51,10 +52,14 @@ OVERVIEW = {
     "roofline": ("roofline.label", "caption.roofline", "caption.roofline.short"),
     "steps": ("steps.label", "caption.steps"),
     "split": ("split.label", "caption.split"),
+    "profile": ("profile.label", "caption.profile.sizes"),
 }
 """The label of each kind of figure across experiments, its caption, and that in short."""
 
-SUMMARY_FIGURE, STEPS_FIGURE = "summary", "steps"
+SUMMARY_FIGURE = "summary"
+IN_OVERVIEW = ("heat", "steps")
+"""How the ids of the figures after page one begin."""
+
 ROW_FIGURES = {"row-speedup": "caption.row-speedup", "row-memory": "caption.row-memory"}
 """The small figures of an experiment on page one, and their captions."""
 
@@ -381,9 +386,8 @@ def _wrong(data: ReportData, renderer: FindingRenderer) -> Sequence[PrintedState
 
 
 def _front_figure(data: ReportData, has_map: bool) -> FigureEntry | None:
-    """The figure of page one: that of the steps, or the summary beside a map; None for none."""
-    figures = overview_figures(data)
-    return figures.get(STEPS_FIGURE) or (figures.get(SUMMARY_FIGURE) if has_map else None)
+    """The figure of page one: the summary beside a map; None for none."""
+    return overview_figures(data).get(SUMMARY_FIGURE) if has_map else None
 
 
 def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence[Chapter]) -> Front:
@@ -402,6 +406,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
     others = [finding for finding in ranked if finding not in [*maps, *answers]]
     conclusions = [renderer.conclusion(finding) for finding in others]
     experiments = _experiments(data, chapters) if answers else []
+    steps = render_steps(data)  # which say what each implementation is
     return Front(
         title=say("title", benchmark=data.benchmark.name),
         author_name=author.get("name", "FlashLab"),
@@ -411,7 +416,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
             if entry in author
         ],
         facts=_facts(data),
-        names=_names(data),
+        names=None if steps else _names(data),
         notices=notices,
         wrong=_wrong(data, renderer),
         answer=renderer.conclusion(answers[0]) if answers else None,
@@ -419,5 +424,5 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         conclusions=conclusions,
         experiments=experiments,
         figure=_front_figure(data, bool(maps)),
-        headline=render_headline(data) if answers else None,
+        headline=steps or (render_headline(data) if answers else None),
     )

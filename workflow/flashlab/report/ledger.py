@@ -107,6 +107,8 @@ class _LedgerRenderer:
             told = [say("ledger.summary.device", device=devices.pop(), **values)]
         if elsewhere:
             told.append(say("ledger.other_device", count=elsewhere))
+        if others:
+            told.append(say("ledger.untested", count=len(others)))
         return in_turn(told)
 
     def _claim(self, claim: Finding) -> Tellable:

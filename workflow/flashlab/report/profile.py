@@ -1,16 +1,30 @@
-"""What was counted of the headline's problem, step by step: a row a counter, a column a step."""
+"""A ladder step by step: what each step does and gains, and what was counted of its kernels."""
 
 from __future__ import annotations
 
-from flashlab.analysis.experiment import step_metric
+from flashlab.analysis.experiment import Experiment, step_metric
+from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
-from flashlab.report.data import ReportData
+from flashlab.report.compact import printed_value, ratio_cell
+from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
-from flashlab.telling.values import Heading, Label, Listed, Short, Tellable, say, settings
+from flashlab.telling.values import (
+    Heading,
+    Label,
+    Listed,
+    Short,
+    Tellable,
+    heading,
+    say,
+    settings,
+)
 
 SHOWN_IN = {"B": (1e6, "GB/s"), "1": (1e6, "M"), "%": (1.0, "%"), "ms": (1.0, "ms")}
 """By a counter's unit: what its value is divided by, and the unit of the row. Bytes are shown per
 second: those of a millisecond in millions are those of a second in billions."""
+
+
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def _cell(counter: Metric, counted: dict[str, float]) -> Cell:
@@ -22,12 +36,70 @@ def _cell(counter: Metric, counted: dict[str, float]) -> Cell:
     return Cell(Short(value).text)
 
 
+def _ladder(data: ReportData) -> Experiment | None:
+    """The first experiment whose implementations are steps; None for none."""
+    return next((each for each in data.experiments if each.steps), None)
+
+
+def _gain(data: ReportData, step: Finding | None, value: int) -> Cell:
+    """How many times as good as the step before a step is at a value."""
+    found = [each for each in step.estimates if each["value"] == value] if step else []
+    return ratio_cell(data, found[0]["estimate"], found[0]["verdict"]) if found else Cell("–")
+
+
+def _scaled(value: float, unit: str) -> str:
+    """A count or a number of bytes in two digits: ``4.5 TB``, ``71 G``."""
+    divisor, prefix = next((each for each in PREFIXES if value >= each[0]), (1.0, ""))
+    return f"{Short(value / divisor).text} {prefix}{unit}".strip()
+
+
+def _moved(step: Finding | None) -> list[Cell | Tellable]:
+    """What fell most with a step, and how far, where it helps and was counted."""
+    moved = step.facts.get("moved") if step else None
+    if moved is None:
+        return [Cell("–"), Cell("")]
+    before, after = (_scaled(moved[key], moved["unit"]) for key in ("before", "after"))
+    return [Heading(moved["counter"]), Cell(f"{before} → {after}")]
+
+
+def render_steps(data: ReportData) -> Table | None:
+    """What each step does, its time, its gain, and what fell with it, at the ladder's last value.
+
+    None without steps, and where a simulator ran them.
+    """
+    ladder = _ladder(data)
+    if ladder is None or ladder.is_simulated:
+        return None
+    metric, value, rows = step_metric(ladder), ladder.values[-1], []
+    for name in dict.fromkeys(name for pair in ladder.steps for name in pair):
+        step = data.find(ladder, "step", implementation=name, metric=metric.name)
+        run = ladder.run_at(name, ladder.variants[0], value)
+        cells = [
+            Cell(name),
+            Heading(Label(data.implementations[name]["label"])),
+            printed_value(data, ladder, run, metric.name),
+            _gain(data, step, value),
+            *_moved(step),
+        ]
+        rows.append(Row(cells, implementation=name))
+    columns = [
+        *map(say, ("column.implementation", "column.label")),
+        with_unit(heading(metric.labels), metric),
+        *map(say, ("column.gain", "column.moved")),
+        "",
+    ]
+    at = settings(data.benchmark, {ladder.parameter.name: value})
+    return Table(
+        columns, rows, numeric=(2, 3, 5), caption=say("caption.steps.table", at=Listed(at))
+    )
+
+
 def render_profile(data: ReportData) -> Table | None:
     """The counters of the decisive metric's pass at the headline's problem; None without steps.
 
     Without the number of kernels.
     """
-    ladder = next((each for each in data.experiments if each.steps), None)
+    ladder = _ladder(data)
     if ladder is None:
         return None
     metric = step_metric(ladder)

@@ -252,7 +252,10 @@ def _doubts(
         cards: dict[frozenset[str], list[_Alternative]] = {}
         for each in compared:
             cards.setdefault(_cards(experiment, each.run), []).append(each)
-        told = clauses(_runs(known.benchmark, of_card) for of_card in cards.values())
+        told = clauses(
+            Listed([f"({number}) ", _runs(known.benchmark, of_card)], "")
+            for number, of_card in enumerate(cards.values(), start=1)
+        )
         yield tell(CARDS, cards=told)
     processes = known.find("processes", None)
     single = [each for each in compared if len(experiment.processes_of(each.run)) == 1]

@@ -28,37 +28,29 @@ from flashlab.telling.values import (
     Listed,
     Measured,
     Range,
+    Setting,
     Short,
-    Statement,
-    Within,
+    clauses,
     percent,
     say,
+    setting,
     settings,
 )
 
-VERDICTS = ("helps", "hurts", "no_difference", "mixed", "inconclusive")
-
-TOLD_OF_STEPS = {
-    "hurts": ("conclusion.front.steps.hurts", "steps_hurts"),
-    "no_difference": ("conclusion.front.steps.no_difference", "steps_no_difference"),
-    "mixed": ("conclusion.front.steps.mixed", "steps_mixed"),
+OUTCOMES = {
+    "helps_at": "conclusion.each.step.helps",
+    "hurts_at": "conclusion.each.step.hurts",
+    "equal_at": "conclusion.each.step.no_difference",
+    "undecided_at": "conclusion.each.step.inconclusive",
 }
-"""By verdict the message that names the steps, and what it calls them."""
+"""What a step does, by the parameter of a finding that lists the values where it does so."""
 
-UNDECIDED_STEPS = {
-    "inconclusive": (
-        ("conclusion.front.steps.inconclusive", "conclusion.front.steps.inconclusive.few"),
-        "steps_inconclusive",
-    ),
-    "in_part": (
-        ("conclusion.front.steps.in_part", "conclusion.front.steps.in_part.few"),
-        "steps_in_part",
-    ),
+ALIKE = {
+    "hurts_at": "conclusion.front.steps.hurts",
+    "equal_at": "conclusion.front.steps.no_difference",
+    "undecided_at": "conclusion.front.steps.inconclusive",
 }
-"""The same of undecided steps, with the message where too few calls were timed."""
-
-DECIDED_AT = {"helps": "helps_at", "hurts": "hurts_at", "no_difference": "equal_at"}
-"""The parameter of a finding that lists the values where a verdict was reached."""
+"""The message that names the steps that do the same wherever they were measured."""
 
 
 def ladder_of(known: Known) -> Experiment | None:
@@ -72,10 +64,8 @@ def step_conclusions(known: Known) -> Iterator[Finding]:
     assert experiment is not None
     every = (
         _whole(known, experiment),
-        _climb(known, experiment),
-        _verdicts(known, experiment),
-        _top(known, experiment),
-        _first(experiment),
+        [*_climb(known, experiment), *_top(known, experiment), *_first(experiment)],
+        _verdicts(known, experiment, known.sections),
     )
     for told in [without_times(known.experiments)] if experiment.is_simulated else every:
         if told:
@@ -148,17 +138,19 @@ def _whole(known: Known, experiment: Experiment) -> list[Told]:
                 fastest_unit=unit,
             )
         )
-    longest: dict[str, list[Statement]] = {}
+    parts = []
     for each in (best, *fastest):
-        name, share = max(each["shares"].items(), key=lambda item: item[1])
-        told_share = say(
-            "conclusion.each.share", share_name=each["name"], share_percent=percent(share)
-        )
-        longest.setdefault(name, []).append(told_share)
-    for name, shares in longest.items():
-        part = Within(Label(experiment.benchmark.metric(name).labels))
-        told.append(tell("conclusion.front.whole.part", part=part, shares=Listed(shares)))
-    return told
+        longest = sorted(each["shares"].items(), key=lambda item: -item[1])[:LONGEST_PARTS]
+        shares = [
+            say(
+                "conclusion.each.share",
+                share_name=Label(experiment.benchmark.metric(name).labels),
+                share_percent=percent(share),
+            )
+            for name, share in longest
+        ]
+        parts.append(say("conclusion.each.shares", shares_of=each["name"], shares=Listed(shares)))
+    return [*told, tell("conclusion.front.whole.parts", parts=clauses(parts))]
 
 
 def _best(experiment: Experiment, medians: Mapping[str, float]) -> str:
@@ -166,97 +158,85 @@ def _best(experiment: Experiment, medians: Mapping[str, float]) -> str:
     return choose(medians, key=lambda name: medians[name])
 
 
-def _verdicts(known: Known, experiment: Experiment) -> list[Told]:
-    """Which steps help, which make no difference, and which hurt."""
-    found = known.every("step", experiment.name, metric=step_metric(experiment).name)
-    by_verdict: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
-    for finding in found:
-        by_verdict[_decided_verdict(finding)].append(finding.subject["implementation"])
+def _verdicts(known: Known, experiment: Experiment, every: Sequence[Experiment]) -> list[Told]:
+    """Which steps of an experiment help, and what the others do in every experiment of these."""
+    metric = step_metric(experiment).name
+    found = known.every("step", experiment.name, metric=metric)
     if not found:
         return []
-    counts = {"step_count": len(found), "helping": len(by_verdict["helps"])}
+    alike: dict[str, list[str]] = {key: [] for key in OUTCOMES}
+    others: list[Told] = []
+    for step in found:
+        about = {"implementation": step.subject["implementation"], "other": step.subject["other"]}
+        places = _places(known, known.across(every, "step", metric=metric, **about))
+        decided = places.keys() - {"undecided_at"} or places.keys()
+        if len(decided) == 1:
+            alike[next(iter(decided))].append(about["implementation"])
+        if len(places) > 1:
+            others.append(_tell_step(about["implementation"], places))
+        if "helps_at" not in places:
+            others += _elsewhere(known, experiment, every, about)
+    counts = {"step_count": len(found), "helping": len(alike["helps_at"])}
     told = [tell("conclusion.front.steps", sources=found, **counts)]
-    told += [
-        Told(Statement(key, {name: Listed(by_verdict[verdict])}))
-        for verdict, (key, name) in TOLD_OF_STEPS.items()
-        if by_verdict[verdict]
-    ]
-    undecided = [finding for finding in found if finding.facts["undecided_at"]]
-    by_verdict["in_part"] = [
-        name
-        for finding in undecided
-        if (name := finding.subject["implementation"]) not in by_verdict["inconclusive"]
-    ]
-    few = all(_has_few_calls(finding) for finding in undecided)
-    told += [
-        Told(Statement(keys[few], {name: Listed(by_verdict[which])}))
-        for which, (keys, name) in UNDECIDED_STEPS.items()
-        if by_verdict[which]
-    ]
-    told += _elsewhere(known, experiment, by_verdict["no_difference"])
-    told += _tell_counter(found)
-    return told
+    told += [tell(ALIKE[key], steps=Listed(alike[key])) for key in ALIKE if alike[key]]
+    return [*told, *others]
 
 
-def _elsewhere(known: Known, experiment: Experiment, names: Sequence[str]) -> Iterator[Told]:
-    """What else steps improve that make no difference by the decisive metric."""
+def _places(known: Known, found: Sequence[Finding]) -> dict[str, list[Setting]]:
+    """Where a step does what: by the keys of `OUTCOMES`, those where it does the least often first.
+
+    A problem that several experiments have is there once for each name of it.
+    """
+    places: dict[str, dict[str, list[int]]] = {}
+    for finding, key in itertools.product(found, OUTCOMES):
+        at = places.setdefault(key, {})
+        for value in finding.facts[key]:
+            values = at.setdefault(known.experiment_of(finding).parameter.name, [])
+            values += [value] if value not in values else []
+    count = {key: sum(map(len, at.values())) for key, at in places.items()}
+    return {
+        key: settings(known.benchmark, {name: sorted(each) for name, each in places[key].items()})
+        for key in sorted(places, key=lambda key: count[key])
+        if count[key]
+    }
+
+
+def _outcomes(places: Mapping[str, list[Setting]]) -> Listed:
+    """What a step does where; what it does most often, elsewhere."""
+    told = []
+    for key, at in places.items():
+        where = say("conclusion.each.step.at", at=Listed(at))
+        if len(places) > 1 and key == list(places)[-1]:
+            where = say("conclusion.each.step.elsewhere")
+        told.append(say(OUTCOMES[key], step_where=where))
+    return Listed(told)
+
+
+def _tell_step(name: str, places: Mapping[str, list[Setting]]) -> Told:
+    return tell("conclusion.front.steps.mixed", step=name, outcomes=_outcomes(places))
+
+
+def _elsewhere(
+    known: Known, experiment: Experiment, every: Sequence[Experiment], about: Mapping[str, str]
+) -> Iterator[Told]:
+    """What a step does to the other metrics that it improves at the experiment's last value."""
     value = experiment.values[-1]
-    for name, finding in itertools.product(names, known.every("step", experiment.name)):
-        if finding.subject["implementation"] == name and value in finding.facts["helps_at"]:
+    for finding in known.every("step", experiment.name, **about):
+        if value in finding.facts["helps_at"]:
             metric = experiment.benchmark.metric(str(finding.metric))
-            other = str(finding.subject["other"])
-            before, after = (
-                median_at(experiment, each, experiment.variants[0], value, metric.name)
-                for each in (other, name)
-            )
-            assert before is not None and after is not None  # the step helps there
+            found = known.across(every, "step", metric=metric.name, **about)
+            medians = _medians(experiment, value, metric)
             yield tell(
                 "conclusion.front.steps.elsewhere",
-                sources=[finding],
-                else_step=name,
-                else_metric=Within(Label(metric.labels)),
-                else_before=in_units(before),
-                else_after=in_units(after),
+                sources=found,
+                else_step=about["implementation"],
+                else_metric=Label(metric.labels),
+                else_before=in_units(medians[about["other"]]),
+                else_after=in_units(medians[about["implementation"]]),
                 else_unit=metric.unit,
-                else_at=value,
-                else_symbol=experiment.parameter.symbol,
+                else_at=setting(experiment.parameter, value),
+                outcomes=_outcomes(_places(known, found)),
             )
-
-
-def _tell_counter(found: Sequence[Finding]) -> list[Told]:
-    """What fell most with the step that gains most, of those of which it was counted."""
-    moved = [finding for finding in found if "moved" in finding.facts]
-    if not moved:
-        return [tell("conclusion.front.steps.uncounted")]
-    most = max(moved, key=lambda finding: float(finding.facts["high"]))
-    counter = most.facts["moved"]
-    gain = next(e["estimate"] for e in most.estimates if e["value"] == counter["at"])
-    return [
-        tell(
-            "conclusion.front.steps.counter",
-            sources=[most],
-            counter_step=most.subject["implementation"],
-            counter_factor=Short(gain),
-            counter=Within(counter["counter"]),
-            counter_unit=counter["unit"],
-            counter_before=Measured(counter["before"]),
-            counter_after=Measured(counter["after"]),
-        )
-    ]
-
-
-def _decided_verdict(finding: Finding) -> str:
-    """The verdict that a step has wherever it is decided; ``mixed`` where it has several."""
-    decided = [verdict for verdict, at in DECIDED_AT.items() if finding.facts[at]]
-    if not decided:
-        return "inconclusive"
-    return decided[0] if len(decided) == 1 else "mixed"
-
-
-def _has_few_calls(finding: Finding) -> bool:
-    """Whether a step is undecided only where too few calls were timed for an interval."""
-    undecided_at = finding.facts["undecided_at"]
-    return all(e["low"] is None for e in finding.estimates if e["value"] in undecided_at)
 
 
 def _where(experiment: Experiment, name: str, value: int) -> Listed:
@@ -288,6 +268,9 @@ def _peak(known: Known, experiment: Experiment, rate: float) -> tuple[str, str, 
     return None
 
 
+LONGEST_PARTS = 2
+"""Of how many parts of the whole time the share is told."""
+
 WHOLES = {False: "conclusion.front.whole", True: "conclusion.front.whole.near"}
 """What is told of the time of the whole process, by whether others cannot be told from the best."""
 
@@ -305,13 +288,21 @@ def _top(known: Known, experiment: Experiment) -> list[Told]:
     if not rates:
         return []
     best = max(rates, key=lambda name: rates[name])
+    found = known.every("step", experiment.name, metric=step_metric(experiment).name)
+    near = [
+        finding
+        for finding in found
+        if best in (finding.subject["implementation"], finding.subject["other"])
+        and value in (*finding.facts["equal_at"], *finding.facts["undecided_at"])
+    ]
+    names = {f.subject[role] for f in near for role in ("implementation", "other")} | {best}
     told = [
         tell(
             "conclusion.front.top",
-            top_name=best,
+            sources=near,
+            top_names=Listed([name for name in rates if name in names]),
             top_rate=Measured(rounded(rates[best])),
-            top_at=value,
-            top_symbol=experiment.parameter.symbol,
+            top_at=setting(experiment.parameter, value),
         )
     ]
     if peak := _peak(known, experiment, rates[best]):
@@ -343,7 +334,8 @@ def _tell_busiest(experiment: Experiment, name: str, value: int) -> Iterator[Tol
         busiest = max(units, key=lambda counter: counted[counter.quantity.name])
         yield tell(
             "conclusion.front.top.busiest",
-            busiest=Within(Label(busiest.labels)),
+            busiest=Label(busiest.labels),
+            busiest_of=name,
             busiest_percent=Short(counted[busiest.quantity.name]),
         )
 
@@ -360,15 +352,13 @@ def _first(experiment: Experiment) -> list[Told]:
     if not found:
         return []
     value, factor, best = found[-1]
-    symbol = experiment.parameter.symbol
     return [
         tell(
             "conclusion.front.start",
             start_name=start,
             start_best=best,
             start_factor=Short(factor),
-            start_at=value,
-            start_symbol=symbol,
+            start_at=setting(experiment.parameter, value),
         )
     ]
 
@@ -381,10 +371,7 @@ def without_times(experiments: Sequence[Experiment]) -> list[Told]:
 
 
 def section_steps(known: Known, experiment: Experiment) -> list[Told]:
-    """What a section says of steps: from the first to the best at each value, and each verdict.
-
-    The verdicts of the experiment that page one is about stand there.
-    """
+    """What a section says of steps: from the first to the best. Page one tells of each step."""
     gains = []
     for value in experiment.values:
         medians = _medians(experiment, value)
@@ -404,5 +391,4 @@ def section_steps(known: Known, experiment: Experiment) -> list[Told]:
         steps_range=Range(Short(least), Short(most)),
         steps_count=len(gains),
     )
-    is_on_front = experiment is ladder_of(known)
-    return [headed] if is_on_front else [headed, *_verdicts(known, experiment)[1:]]
+    return [headed]

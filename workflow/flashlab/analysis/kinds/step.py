@@ -24,9 +24,6 @@ VERDICTS = {"above": "helps", "below": "hurts", "equal": "no_difference"}
 MOVED = 1.25
 """Least factor by which a counter must change to be named."""
 
-SHOWN_IN = {"B": (1e9, " GB"), "1": (1e9, " G")}
-"""By a counter's unit: the divisor of its value in sentences, and the text that follows it."""
-
 
 def _counted(experiment: Experiment, name: str, value: int, metric: Metric) -> dict[str, float]:
     """The counters of an implementation's run at a value; empty where there are none."""
@@ -57,10 +54,9 @@ def _moved_counter(experiment: Experiment, name: str, value: int, metric: Metric
     if not saved:
         return {}
     _, counter = max(saved.values(), key=lambda entry: entry[0])
-    divisor, unit = SHOWN_IN[counter.unit]
-    before, after = (rounded(each[counter.quantity.name] / divisor) for each in (earlier, now))
-    label = Label(counter.labels)
-    told = {"counter": label, "unit": unit, "before": before, "after": after, "at": value}
+    before, after = (rounded(each[counter.quantity.name]) for each in (earlier, now))
+    unit = "B" if counter.unit == "B" else ""
+    told = {"counter": Label(counter.labels), "unit": unit, "before": before, "after": after}
     return {"moved": told}
 
 

@@ -13,13 +13,16 @@ from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.kinds.choice import Choice, place
 from flashlab.analysis.ratios import rounded
+from flashlab.benchmarks.model import Metric
 from flashlab.statistics import Estimate
 
 
-def _shares(experiment: Experiment, run: Row, parts: tuple[str, ...]) -> Mapping[str, float]:
-    """The share of each part in the sum of all, of those that a run has."""
-    times = {name: experiment.metric_row(run, name)["value"] or 0.0 for name in parts}
-    total = sum(times.values())
+def _shares(
+    experiment: Experiment, run: Row, whole: Metric, parts: tuple[str, ...]
+) -> Mapping[str, float]:
+    """The share of each part that a run has in the whole; they may leave some of it out."""
+    times = {name: experiment.metric_row(run, name)["value"] for name in parts}
+    total = experiment.metric_row(run, whole.name)["value"]
     return {name: rounded(time / total) for name, time in times.items() if time}
 
 
@@ -73,7 +76,7 @@ def wholes(experiment: Experiment, given: Given) -> Iterator[Finding]:
             {
                 "name": name,
                 "median": rounded(times[name].median),
-                "shares": _shares(experiment, runs[name], parts),
+                "shares": _shares(experiment, runs[name], whole, parts),
             }
             for name in dict.fromkeys((chosen.best, fastest))
         ]

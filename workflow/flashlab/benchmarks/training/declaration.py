@@ -262,7 +262,7 @@ TRAINING = Benchmark(
     gated={
         "gradient": {"zh_TW": "所有權重的梯度", "en": "gradient of all weights"},
         "query_key_gradient": {
-            "zh_TW": "q 與 k 的權重的梯度",
+            "zh_TW": "權重的梯度（限 q 與 k）",
             "en": "gradient of q's and k's weights",
         },
     },
