@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.select import MIN_CHOICES
 from flashlab.remarks import Remark
 from flashlab.report.appendix import (
     count_checks,
@@ -47,11 +48,12 @@ def compose(
     ]
     chapters = render_chapters(data, renderer, sections)
     front = render_front(data, renderer, chapters)
+    is_of_few = front.map is not None and len(data.headline) < MIN_CHOICES  # the sections have it
     return Report(
         languages=tuple(config["languages"]),
         benchmark=data.benchmark,
         front=front,
-        headline=None if front.headline else render_headline(data),
+        headline=None if front.headline or is_of_few else render_headline(data),
         heat=[figure for id, figure in overview_figures(data).items() if id.startswith("heat")],
         chapters=chapters,
         sections=sections,
