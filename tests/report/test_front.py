@@ -128,7 +128,7 @@ def test_a_doubt_is_told_once_in_words_where_it_first_matters(results: Any) -> N
     report = results.compose()
     conclusions = [report.front.answer, *(chapter.conclusion for chapter in report.chapters)]
     told = [en(each.body) if each.body else "" for each in conclusions]
-    assert re.search(r"GPU clocks throttled \((\d+) of \1 runs\)", told[0])
+    assert re.search(r"GPU clocks throttled \((\d+) of all \1 runs\)", told[0])
     assert not any("throttled" in each for each in told[1:])
     assert not any("outliers" in each for each in told)  # those widen the intervals
 
@@ -204,3 +204,10 @@ def test_the_maps_colours_are_those_of_the_figures() -> None:
     style = Path(__file__).parents[2].joinpath("templates", "report.css").read_text("utf-8")
     found = re.findall(r"^\.style-(\d) \{ background: (#\w+);", style, re.MULTILINE)
     assert [colour.upper() for _, colour in sorted(found)] == [c.upper() for c in COLOURS]
+
+
+def test_an_exact_ratio_beyond_the_margin_is_bold_as_the_tables_caption_says(results: Any) -> None:
+    (table, *_) = (chapter.table for chapter in results.compose().chapters)
+    of, value, ratio = table.rows[-1].cells[-3:]
+    assert ratio.text == f"{float(value.text) / float(of.text):.3g}×"
+    assert ratio.strong

@@ -12,7 +12,6 @@ from flashlab.analysis.finding import Reason, read_findings
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report import statements
 from flashlab.report.evidence import statement_lines
-from flashlab.report.sections import _level
 from flashlab.report.statements import MOST_NAMED, number_figures, told_reasons
 from flashlab.telling.teller import Teller
 
@@ -106,20 +105,3 @@ def test_each_statement_is_printed_above_the_rows_that_it_rests_on(results: Any)
     assert {"estimate", "low", "high"} <= found["forward_backward_time"].keys()
     told = [finding for finding in findings if finding.statements]
     assert sum(line.startswith("[") for line in lines) == len(told)
-
-
-def test_a_figures_end_names_all_that_cannot_be_told_from_it() -> None:
-    def row(name: str, value: float, low: float | None = None, high: float | None = None) -> Any:
-        return {"implementation": name, "value": value, "low": low, "high": high}
-
-    def names(rows: list[Any], end: Any) -> list[str]:
-        return [row["implementation"] for row in _level(rows, end)]
-
-    rows = [
-        row("A", 1.0, 0.99, 1.01),
-        row("B", 1.04, 1.03, 1.05),
-        row("C", 1.2, 1.05, 1.3),
-        row("D", 2.0),
-    ]
-    assert names(rows, rows[0]) == ["A", "B", "C"]
-    assert names(rows, rows[-1]) == ["D"]

@@ -66,6 +66,7 @@ LABEL = Label({"zh_TW": "前向", "en": "forward"})
         (Number(8.0), "8", None),
         (Number(0.125), "0.125", None),
         (Number(12345.678, 4), "12,350", None),
+        (Number(-0.0), "0", None),
         (Number(None), "–", None),
         # In short
         (Short(1234.5), "1,200", None),

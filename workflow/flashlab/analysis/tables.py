@@ -52,6 +52,9 @@ STATED = ("device_name", "provider", "driver", "gpu_uuid", "boot")
 GATED = ("errors", "plain_errors", "tolerance")
 """What it takes of what the correctness gate compared."""
 
+NEGLIGIBLE = 1e-4
+"""Share of an exact value up to which processes agree: an allocator's block more or less."""
+
 
 @dataclass(frozen=True)
 class Series:
@@ -191,14 +194,16 @@ def _value(metric: Metric, record: Record) -> float:
 def _plain_estimate(metric: Metric, measured: _Measured) -> _Estimate:
     """An exact metric, or one of which only means are known: no interval.
 
-    Where processes differ in an exact value, it is the worst, and all lie between low and high.
+    Where processes differ in an exact value, it is the worst; where by more than `NEGLIGIBLE`, all
+    lie between low and high.
     """
     values = [_value(metric, record) for record in measured.with_numbers]
     stopped = _stopped(metric, measured)
     if not metric.exact:
         return _Estimate(geometric_mean(values), None, None, 0, stopped)
     worst = min(values) if metric.higher_is_better else max(values)
-    low, high = (min(values), max(values)) if len(set(values)) > 1 else (None, None)
+    least, most = min(values), max(values)
+    low, high = (least, most) if most - least > NEGLIGIBLE * abs(most) else (None, None)
     return _Estimate(worst, low, high, 0, stopped)
 
 

@@ -132,6 +132,11 @@ def ratio_cell(data: ReportData, ratio: float, verdict: str) -> Cell:
     return Cell(f"{prefix}{data.ratio(ratio)}×", strong=decided)
 
 
+def _exact_ratio(data: ReportData, of: float, value: float) -> Cell:
+    """A value as a multiple of another, both exact; bold where they differ by over the margin."""
+    return Cell(f"{data.ratio(value / of)}×", strong=_is_beyond(of, value))
+
+
 def _pair_row(
     data: ReportData, experiment: Experiment, variant: Variant, value: int, names: Sequence[str]
 ) -> list[Cell | Tellable]:
@@ -149,7 +154,7 @@ def _pair_row(
             for run in runs
             if run is not None and run["status"] == "ok"
         ]
-        cells.append(Cell(f"{data.ratio(values[1] / values[0])}×" if len(values) == 2 else "–"))
+        cells.append(_exact_ratio(data, *values) if len(values) == 2 else Cell("–"))
     return cells
 
 

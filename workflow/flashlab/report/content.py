@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.select import MIN_CHOICES
 from flashlab.remarks import Remark
 from flashlab.report.appendix import (
     count_checks,
@@ -47,13 +48,14 @@ def compose(
     ]
     chapters = render_chapters(data, renderer, sections)
     front = render_front(data, renderer, chapters)
+    is_of_few = front.map is not None and len(data.headline) < MIN_CHOICES  # the sections have it
     figures = overview_figures(data)
     overview = [figure for id, figure in figures.items() if id.startswith(IN_OVERVIEW)]
     return Report(
         languages=tuple(config["languages"]),
         benchmark=data.benchmark,
         front=front,
-        headline=None if front.headline else render_headline(data),
+        headline=None if front.headline or is_of_few else render_headline(data),
         overview=overview,
         printed_overview=overview[:1] if len(data.runs) > MOST_RUNS else overview,
         chapters=chapters,

@@ -8,12 +8,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from flashlab import statistics
 from flashlab.analysis.experiment import Experiment, Variant, metrics_of
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.remarks import Remark
+from flashlab.report.compact import printed_value
 from flashlab.report.data import BETTER, ReportData, with_unit
 from flashlab.report.document import Cell, FigureEntry, Row, Section, Table
 from flashlab.report.remarks import rendered
@@ -94,46 +94,26 @@ def _question(data: ReportData, experiment: Experiment) -> Tellable:
 
 # Figures
 
-MOST_LEVEL = 4
-"""Most runs that cannot be told apart of which a caption names each."""
-
 
 def _range(
     data: ReportData, experiment: Experiment, runs: Sequence[RunRow], metric: Metric, several: bool
 ) -> Tellable:
-    """The lowest and the highest of several runs in one metric, and whose they are.
-
-    Each end names all that cannot be told from it, and none is named where some are at both.
-    """
-    every = [experiment.metric_row(run, metric.name) for run in runs]
-    rows = sorted((r for r in every if r["value"] is not None), key=lambda r: r["value"])
+    """The lowest and the highest of several runs in one metric, by the medians, and whose it is."""
+    values = {run["record"]: experiment.metric_row(run, metric.name)["value"] for run in runs}
+    measured = [run for run in runs if values[run["record"]] is not None]
+    measured.sort(key=lambda run: values[run["record"]])
     told: dict[str, Tellable] = {"metric": Label(metric.labels), "unit": metric.unit}
-    told |= {end: data.value(row).text for end, row in (("low", rows[0]), ("high", rows[-1]))}
-    lowest, highest = (_level(rows, row) for row in (rows[0], rows[-1]))
-    if lowest[-1]["value"] >= highest[0]["value"]:
-        return say("see.range.level", **told)
 
-    def label(row: RunRow) -> Tellable:
-        variant = data.variant(experiment.variant_of(row))
+    def label(run: RunRow) -> Tellable:
+        variant = data.variant(experiment.variant_of(run))
         if several and len(experiment.variants) > 1:
-            return say("of_variant", implementation=row["implementation"], variant=variant)
-        return row["implementation"] if several else variant
+            return say("of_variant", implementation=run["implementation"], variant=variant)
+        return run["implementation"] if several else variant
 
-    for end, level in (("low_of", lowest), ("high_of", highest)):
-        few = len(level) <= MOST_LEVEL
-        told[end] = Listed([*map(label, level)]) if few else say("see.level", count=len(level))
-    return say("see.range", **told)
-
-
-def _level(rows: Sequence[RunRow], end: RunRow) -> list[RunRow]:
-    """The rows of a metric whose values may be within the margin of that of one of them."""
-
-    def ends(row: RunRow) -> tuple[float, float]:
-        value = row["value"]
-        return value if row["low"] is None else row["low"], row["high"] or value
-
-    (low, high), margin = ends(end), 1 + statistics.MARGIN
-    return [r for r in rows if ends(r)[0] <= high * margin and ends(r)[1] * margin >= low]
+    for end, run in (("low", measured[0]), ("high", measured[-1])):
+        told[end] = printed_value(data, experiment, run, metric.name).text
+        told[f"{end}_of"] = label(run)
+    return say("see.level" if told["low"] == told["high"] else "see.range", **told)
 
 
 def _see(data: ReportData, experiment: Experiment, figure: Mapping[str, Any]) -> list[Tellable]:
@@ -185,7 +165,7 @@ def _figure(
     number = renderer.numbers[experiment.name, figure["id"]]
     names = figure["implementations"]
     count = say("implementations.count", count=len(names))
-    told: Tellable = count if len(names) > 2 else Listed(names)
+    told: Tellable = count if len(names) > 2 else Listed(names, "and")
     curve = next((c for c in data.benchmark.curves if c.name == figure["quantity"]), None)
     if curve is not None:
         shown, caption = set(), [_curve_caption(data, experiment, curve, told)]

@@ -168,7 +168,7 @@ class Number(Value):
         if self.value is None:
             return "–"
         value = self.value if self.digits is None else float(f"{self.value:.{self.digits}g}")
-        return narrator.number(value, 0)
+        return narrator.number(value or 0.0, 0)  # never "-0"
 
 
 @dataclass(frozen=True)

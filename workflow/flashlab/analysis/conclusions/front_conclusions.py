@@ -385,7 +385,7 @@ def _avoid(known: Known) -> Iterator[Finding]:
     if not found:
         return
     found.sort(key=lambda f: (-f.facts["count"] / f.facts["of"], f.subject["implementation"]))
-    worst, *others = found
+    worst = found[0]
     facts, everywhere = worst.facts, worst.facts["count"] == worst.facts["of"]
     told = [
         tell(
@@ -404,22 +404,5 @@ def _avoid(known: Known) -> Iterator[Finding]:
             avoid_range=Range(Short(facts["low"]), Short(facts["high"])),
         ),
     ]
-    if others:
-        also = [
-            say(
-                "conclusion.each.of",
-                name=f.subject["implementation"],
-                count=f.facts["count"],
-                of=f.facts["of"],
-            )
-            for f in others
-        ]
-        told.append(
-            tell(
-                "conclusion.front.avoid.others",
-                sources=others,
-                naive=worst.subject["baseline"],
-                also=Listed(also),
-            )
-        )
+    told += tell_cause(known, known.sections, worst.subject["implementation"])
     yield build_conclusion("avoid", "avoid", told, metric=known.decisive.name)

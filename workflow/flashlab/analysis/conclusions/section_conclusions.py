@@ -391,7 +391,7 @@ def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]
             *known.about,
             sources=sources,
             switched=Label(switched.labels),
-            outcomes=Listed(outcomes, "clause.separator"),
+            outcomes=Listed(outcomes, "outcomes.separator"),
             **at,
         )
     elif whole:
