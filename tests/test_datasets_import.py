@@ -64,13 +64,6 @@ def test_an_imported_record_has_the_scripts_numbers_and_no_samples(
     assert [warning["code"] for warning in record.warnings] == ["imported"]
 
 
-def test_a_changed_result_gets_another_record(folder: Path) -> None:
-    (before,) = import_plan(folder, "mine")["records"]
-    (folder / "a.json").write_text(json.dumps(result(0.008)))
-    (after,) = import_plan(folder, "mine")["records"]
-    assert before["file"] != after["file"]
-
-
 WRONG_ROWS = {
     "no run": (HEADER, "declares no run; add a row"),
     "twice": (HEADER + ROW + ROW, "line 3: .*is declared in line 2 already; keep one"),
@@ -91,14 +84,6 @@ def test_an_unsound_runs_csv_is_an_error_that_says_where(folder: Path, wrong: st
     (folder / "runs.csv").write_text(text)
     (folder / "b").mkdir()
     with pytest.raises(DatasetError, match=said):
-        import_plan(folder, "mine")
-
-
-def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "secret.json").write_text(json.dumps(result()))
-    (folder / "a.json").unlink()
-    (folder / "a.json").symlink_to(tmp_path / "secret.json")
-    with pytest.raises(DatasetError, match="symbolic link"):
         import_plan(folder, "mine")
 
 

@@ -179,9 +179,3 @@ def test_a_file_that_cannot_be_opened_is_broken(tmp_path: Path) -> None:
     found = find_implementations(tmp_path)
     assert not found
     assert "gone.py" in available(found)
-
-
-def test_the_repository_has_the_courses_two_implementations() -> None:
-    found = find_implementations()
-    assert {"Pytorch", "Flash2"} <= found.keys()
-    assert "flash-attn" in found["Flash2"].packages

@@ -158,14 +158,6 @@ def test_nested_keys_on_the_command_line_merge_with_their_types(
     assert (config["languages"], config["author"]) == (["en"], {"name": "王小明"})
 
 
-def test_a_value_on_the_command_line_that_is_no_yaml_is_refused(
-    refused: Callable[..., str],
-) -> None:
-    output = refused("--config", "measure={sampled: {max_seconds: 1}")
-    assert "--config: measure: " in output
-    assert 'for example {"sampled": {"max_seconds": 1}}' in output
-
-
 def test_a_half_written_kernel_stops_only_a_call_that_needs_it(
     make_clone: Callable[[Path], Any], tmp_path: Path
 ) -> None:

@@ -96,14 +96,6 @@ def test_a_sweep_of_head_dim_gives_the_shapes_that_follow(
     assert [shape.head_dim for shape in shapes_of(experiment)] == [16, 32]
 
 
-def test_a_list_of_head_dim_goes_with_another_sweep() -> None:
-    block = {"batch_size": 8, "seq_len": [64, 128], "num_heads": 2, "head_dim": [16, 32]}
-    (_, experiment, *_) = plan.experiments(
-        resolved(cuda={**block, "causal": True}), ATTENTION, "cuda"
-    )
-    assert shapes_of(experiment) == [Shape(8, 64, 2, 32, True), Shape(8, 128, 2, 64, True)]
-
-
 def test_however_a_shape_is_given_its_run_is_the_same(tmp_path: Path) -> None:
     given = {"batch_size": 8, "seq_len": [64], "num_heads": 2, "emb_dim": 32, "causal": True}
     by_head_dim = {**given, "head_dim": 16}

@@ -148,12 +148,6 @@ def test_a_warning_of_version_1_about_a_pass_names_its_metric(root: Path) -> Non
     assert warning == {"code": "drift", "metric": "backward_time", "share": 0.1}
 
 
-def test_version_1_still_has_no_keys_but_its_own(root: Path) -> None:
-    document = read_json(former(root)[0])
-    with pytest.raises(RecordError, match="colour"):
-        parse_record(document | {"colour": "red"}, "here")
-
-
 # Reading
 
 

@@ -20,8 +20,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from flashlab.analysis.experiment import Experiment
-from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.benchmarks.model import UnknownNameError
 from flashlab.figures.lines import draw_small
 from flashlab.figures.style import COLOURS, looks_of, muted
 
@@ -107,11 +105,6 @@ def test_what_varies_along_with_the_experiment_stands_below_its_ticks() -> None:
     assert {"64\n16", "128\n32", "E", "d", "嵌入維度 Embedding dimension E"} <= set(said)
 
 
-def test_an_unknown_quantity_is_an_error() -> None:
-    with pytest.raises(UnknownNameError, match=r"power is no quantity of attention.*time"):
-        drawn(experiment_of(TIMES), "power")
-
-
 def many(*names: str) -> Experiment:
     """So many implementations, all at different times."""
     return experiment_of({name: [1.0 + i] * 4 for i, name in enumerate(names)})
@@ -184,8 +177,3 @@ def test_a_small_figure_is_legible_as_small_as_it_is_printed(root: Path) -> None
 
 def test_only_an_experiment_of_two_implementations_has_small_figures() -> None:
     assert list(draw_small(many("Pytorch", "Flash2", "Flex"), ["en"])) == []
-
-
-def test_all_quantities_are_drawn() -> None:
-    for quantity in ATTENTION.quantities:
-        assert len(drawn(experiment_of(TIMES), quantity).axes) == len(ATTENTION.panels(quantity))

@@ -79,21 +79,6 @@ def test_too_few_of_a_device_are_not_searched_for_jittered_copies(
     assert found.of("eve")["copies"] == "not_checked"
 
 
-def test_a_group_of_copies_is_one_cluster(
-    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
-) -> None:
-    submissions = write_class(tmp_path, sound, measured_again)
-    for seed, name in enumerate(("eve", "eva")):
-        jittered(submissions[2], 5e-5, seed).write(tmp_path / name)
-    group = {"s02", "eve", "eva"}
-    found = graded(tmp_path)
-    told = copies(found)
-    assert told == {name: {f"fail {other}" for other in group - {name}} for name in group}
-    (cluster,) = clusters_of(found.grades.lines)
-    assert cluster.members == ("eva", "eve", "s02")
-    assert len(cluster.pairs) == 3 and cluster.confidence == "certain"
-
-
 @pytest.mark.parametrize("altered", ["decoys", "device", "labels", "undeclared"])
 def test_nothing_declared_hides_equal_times(
     altered: str, sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path

@@ -7,43 +7,12 @@ from typing import Any
 
 import pytest
 
-from flashlab.analysis.finding import Reason
-from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report import statements
-from flashlab.report.statements import MOST_NAMED, number_figures, told_reasons
-from flashlab.telling.teller import Teller
+from flashlab.report.statements import number_figures
 
 RUN = {"implementation": "Pytorch", "causal": False, "seq_len": 512}
 WHOLE = {**RUN, "batch_size": 16, "num_heads": 32, "emb_dim": 2048}
 ON_CUDA = {**WHOLE, "dtype": "float16", "device": "cuda"}
-
-
-@pytest.mark.parametrize(
-    ("reasons", "en", "zh_tw"),
-    [
-        ([Reason("excluded", RUN, "oom")],
-         ["Pytorch [N = 512, full] (out of memory)"], "Pytorch [N = 512、無遮罩]（記憶體不足）"),
-        ([Reason("missing", ON_CUDA)],
-         ["Pytorch [B = 16, N = 512, H = 32, E = 2048, full, float16, cuda]"], "float16、cuda]"),
-        # What is about no run comes first; a run of each code in an order of its own.
-        ([Reason("missing", RUN), Reason("excluded", RUN, "error"), Reason("no_samples")],
-         ["without samples", "(error)", "no record of"], ""),
-        # Of many, some are named and the others counted.
-        ([Reason("excluded", {**RUN, "seq_len": n}, "oom") for n in range(MOST_NAMED + 12)],
-         ["[N = 0, full]", f"[N = {MOST_NAMED - 1}, full]", "and 12 more"], "12"),
-        ([Reason("missing", {**RUN, "seq_len": n}) for n in range(MOST_NAMED + 12)],
-         ["[N = 0, full]", "and 12 more"], "12"),
-    ],
-)  # fmt: skip
-def test_what_a_verdict_lacks_is_told(reasons: list[Reason], en: list[str], zh_tw: str) -> None:
-    told = told_reasons(ATTENTION, reasons)
-    text, chinese = (
-        " ".join(map(Teller(language, ATTENTION).tell, told)) for language in ("en", "zh_TW")
-    )
-    places = [text.index(said) for said in en]
-    assert places == sorted(places)
-    assert zh_tw in chinese
-    assert text.count("Pytorch [N") <= MOST_NAMED
 
 
 # The numbers of the figures: none is missing on paper, whatever the HTML page has besides
