@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flashlab.benchmarks.attention import costs
@@ -101,32 +100,6 @@ wild_rows = st.tuples(st.sampled_from([0, 0, *range(8)]), wild_cells).map(
         for column, cell in enumerate(ROW.strip().split(","))
     )
 )
-wild_tables = st.lists(wild_rows, min_size=1, max_size=3).map(lambda rows: HEADER + "\n".join(rows))
-
-
-@given(wild_tables.map(lambda text: text.encode(errors="replace")) | st.binary())
-@settings(
-    max_examples=400,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-def test_a_wild_runs_csv_raises_nothing_but_a_dataset_error(folder: Path, content: bytes) -> None:
-    (folder / "runs.csv").write_bytes(content)
-    try:
-        manifest = import_plan(folder, "mine")
-    except DatasetError as error:
-        assert "runs.csv" in str(error)
-    else:
-        assert manifest["records"]
-
-
-@pytest.mark.parametrize(
-    ("file", "said"), [("a\0b.json", "NUL"), ("x" * 300, "no such result file")]
-)
-def test_a_name_that_no_file_can_have_is_refused(folder: Path, file: str, said: str) -> None:
-    (folder / "runs.csv").write_text(HEADER + ROW.replace("a.json", file))
-    with pytest.raises(DatasetError, match=said):
-        import_plan(folder, "mine")
 
 
 WRONG_SUM = result()

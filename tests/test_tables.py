@@ -82,16 +82,6 @@ def test_a_time_has_its_median_and_its_interval_and_a_rate_follows(
     assert both["low"] < both["value"] < both["high"]
 
 
-def test_a_rate_that_follows_from_a_sum_has_the_interval_of_the_sum(
-    plan: dict[str, Any], run: Run
-) -> None:
-    found = metrics_of(plan)
-    time, rate = found["forward_backward_time"], found["forward_backward_rate"]
-    flops = costs.flops(Shape.of(run))["forward_backward"]
-    for end, other in (("value", "value"), ("low", "high"), ("high", "low")):
-        assert rate[end] == pytest.approx(flops / time[other] / 1e9)
-
-
 def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
     plan: dict[str, Any], failed: Run
 ) -> None:

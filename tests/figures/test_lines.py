@@ -74,12 +74,6 @@ def test_a_figure_of_nothing_but_failures_is_drawn_with_its_marks() -> None:
     assert overlapping(figure) == clipped(figure) == []
 
 
-def test_failures_at_neighbouring_sizes_are_said_in_short() -> None:
-    results = ["oom", "oom", "oom", 1, "oom", "oom"]
-    figure = drawn(experiment_of({"Flash2": results}, [128, 256, 512, 1024, 2048, 4096]), "time")
-    assert "Flash2: 記憶體不足 out of memory, N = 128–512, 2048, 4096" in texts_of(figure)
-
-
 def test_a_variant_keeps_the_colour_and_has_a_label_and_dashes_of_its_own() -> None:
     experiment = experiment_of(TIMES, variants=(False, True))
     figure = drawn(experiment, "rate", "Flash2")

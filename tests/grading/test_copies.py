@@ -111,8 +111,7 @@ MEANS: dict[str, tuple[dict[str, float], bool]] = {
 }
 
 
-@pytest.mark.parametrize("mean", MEANS)
-@pytest.mark.parametrize("original", [0, 4])
+@pytest.mark.parametrize(("mean", "original"), [*zip(MEANS, (0, 4, 0, 4), strict=True)])
 def test_means_of_others_are_found(
     mean: str,
     original: int,
@@ -141,14 +140,13 @@ def test_means_of_others_are_found(
     assert (line.submission, set(line.params["others"].split("\0"))) == ("eve", set(weights))
 
 
-@pytest.mark.parametrize("jitter", [0.0, 1e-5])
 def test_a_published_dataset_is_a_source(
-    jitter: float, sound: Any, measured_again: Measure, tmp_path: Path
+    sound: Any, measured_again: Measure, tmp_path: Path
 ) -> None:
     write_class(tmp_path / "class", sound, measured_again, 8)
     published = recorded_results()
     assert published.keys() == {"data/h200 (lab5)", "data/h200 (sampled)", "the course's slides"}
-    jittered(sound, jitter, 5).write(tmp_path / "class" / "eve")
+    jittered(sound, 1e-5, 5).write(tmp_path / "class" / "eve")
     found = grade_folder(tmp_path / "class", **published)
     told = {
         (line.submission, line.verdict, line.params["other"])
@@ -185,7 +183,7 @@ def write_quiet(folder: Path, own: Any, seed: int, scatter: float, devices: str 
     own.write(folder)
 
 
-@pytest.mark.parametrize("scatter", [1e-4, 5e-4, 2e-3])
+@pytest.mark.parametrize("scatter", [1e-4, 2e-3])
 def test_locked_clocks_accuse_nobody(
     scatter: float, sound: Any, graded: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -209,7 +207,7 @@ def test_two_quiet_machines_are_no_copies(
     assert copies(graded(tmp_path)) == {}
 
 
-@pytest.mark.parametrize("uncommon", [2, 3, 10])
+@pytest.mark.parametrize("uncommon", [2, 10])
 def test_who_shares_an_uncommon_gpu_is_accused_of_nothing(
     uncommon: int,
     sound: Any,

@@ -92,11 +92,11 @@ def same(content: bytes, original: bytes) -> bool:
     return after[:-1] == pytest.approx(before[:-1], rel=1e-8) and rounded
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_nothing_altered_passes_and_nothing_crashes(
     seed: int, sound: Any, graded: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """200 mutated files a seed, 1,600 in all, each beside its declaration."""
+    """200 mutated files a seed, 1,000 in all, each beside its declaration."""
     chance = random.Random(seed)
     original, rows = sound.documents, sound.rows
     names = list(original)
