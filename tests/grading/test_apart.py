@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.conftest import measured_again
 
 from flashlab_grading import apart, files
 from flashlab_grading.apart import check_apart
@@ -19,9 +20,7 @@ from flashlab_grading.submissions import read_submission
 FLASH = "flash2-b16-n512-h32-e2048-full"
 
 
-def test_what_is_checked_apart_is_what_is_checked_here(
-    sound: Any, measured_again: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_what_is_checked_apart_is_what_is_checked_here(sound: Any, tmp_path: Path) -> None:
     names = ["ann", "ben", "cem"]
     for seed, name in enumerate(names):
         measured_again(sound, seed).write(tmp_path / name)

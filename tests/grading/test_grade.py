@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.conftest import graded, measured_again
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
@@ -194,7 +195,7 @@ def test_a_point_that_contradicts_its_neighbours_is_a_warning(
      (1.0, 3e-5, "copies.same")],
 )  # fmt: skip
 def test_a_copy_that_was_scaled_or_jittered_is_one(
-    factor: float, jitter: float, code: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+    factor: float, jitter: float, code: str, sound: Any, tmp_path: Path
 ) -> None:
     chance = random.Random(1)
     sound.write(tmp_path / "ann")
@@ -207,9 +208,7 @@ def test_a_copy_that_was_scaled_or_jittered_is_one(
     assert told == {("ann", "ben"), ("ben", "ann")}
 
 
-def test_a_few_copied_files_among_own_ones_are_found(
-    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_few_copied_files_among_own_ones_are_found(sound: Any, tmp_path: Path) -> None:
     sound.write(tmp_path / "ann")
     other = measured_again(sound, 2)
     for name in sorted(sound.documents)[::9]:
@@ -219,9 +218,7 @@ def test_a_few_copied_files_among_own_ones_are_found(
     assert set(found.fails().values()) == {"copies.same"}
 
 
-def test_a_single_file_that_is_the_same_is_a_warning(
-    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_single_file_that_is_the_same_is_a_warning(sound: Any, tmp_path: Path) -> None:
     sound.write(tmp_path / "ann")
     other = measured_again(sound, 3)
     other.documents[sound.file(LONG)] = sound.document(LONG)
@@ -231,17 +228,13 @@ def test_a_single_file_that_is_the_same_is_a_warning(
     assert {line.code for line in found.lines("warn")} == {"copies.file"}
 
 
-def test_a_class_of_sound_submissions_raises_no_alarm(
-    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_class_of_sound_submissions_raises_no_alarm(sound: Any, tmp_path: Path) -> None:
     for seed in range(12):
         measured_again(sound, seed).write(tmp_path / f"s{seed:02}")
     assert graded(tmp_path).alarms() == []
 
 
-def test_a_whole_recorded_dataset_raises_no_alarm(
-    graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_whole_recorded_dataset_raises_no_alarm(tmp_path: Path) -> None:
     """Seven implementations, two protocols, runs out of memory: records with all their samples."""
     shutil.copytree(H200 / "records", tmp_path / "ann")
     found = graded(tmp_path)
@@ -266,13 +259,7 @@ AGAINST_THE_CLASS: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("altered", AGAINST_THE_CLASS)
-def test_what_is_far_from_the_class_is_a_warning(
-    altered: str,
-    sound: Any,
-    measured_again: Callable[..., Any],
-    graded: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
+def test_what_is_far_from_the_class_is_a_warning(altered: str, sound: Any, tmp_path: Path) -> None:
     change, code = AGAINST_THE_CLASS[altered]
     for seed in range(6):
         own = measured_again(sound, seed)
@@ -285,9 +272,7 @@ def test_what_is_far_from_the_class_is_a_warning(
     assert code in {line.code for line in found.lines("warn")}
 
 
-def test_other_gpus_in_the_class_are_no_measure(
-    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_other_gpus_in_the_class_are_no_measure(sound: Any, tmp_path: Path) -> None:
     """Six of one GPU and two of another, which is slower in one of the implementations."""
     for seed in range(8):
         own = measured_again(sound, seed)
@@ -299,7 +284,7 @@ def test_other_gpus_in_the_class_are_no_measure(
 
 
 def test_a_submission_of_another_gpu_is_told_once_and_not_point_by_point(
-    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
+    sound: Any, tmp_path: Path
 ) -> None:
     for seed in range(6):
         own = measured_again(sound, seed)
@@ -315,9 +300,7 @@ def test_a_submission_of_another_gpu_is_told_once_and_not_point_by_point(
     ] == [("s3", "plausibility.level")]
 
 
-def test_the_configured_device_is_that_of_files_that_name_none(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_the_configured_device_is_that_of_files_that_name_none(sound: Any, tmp_path: Path) -> None:
     """An H200's results are too fast for an RTX 3070, and hold an H200's cuBLAS workspace."""
     for row in sound.rows.values():
         row[-1] = ""

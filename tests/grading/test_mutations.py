@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.conftest import graded
 
 PASSES = ("forward", "backward", "forward_backward")
 KEYS = [(name, key) for name in PASSES for key in ("time(s)", "FLOPS(TFLOPs/s)")]
@@ -93,9 +93,7 @@ def same(content: bytes, original: bytes) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_nothing_altered_passes_and_nothing_crashes(
-    seed: int, sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_nothing_altered_passes_and_nothing_crashes(seed: int, sound: Any, tmp_path: Path) -> None:
     """200 mutated files a seed, 1,000 in all, each beside its declaration."""
     chance = random.Random(seed)
     original, rows = sound.documents, sound.rows
