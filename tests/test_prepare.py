@@ -48,11 +48,6 @@ def changed_documents(config: dict[str, Any], change: Callable[[dict[str, Any]],
     return {name.removeprefix("results/local/plan/") for name in differing}
 
 
-def test_nothing_is_written(config: dict[str, Any]) -> None:
-    prepared_from(config)
-    assert list(Path().iterdir()) == []
-
-
 def test_a_changed_experiment_changes_its_own_plan_alone(config: dict[str, Any]) -> None:
     def change(config: dict[str, Any]) -> None:
         config["experiments"][2]["cpu"]["batch_size"] = [1, 2]
@@ -74,10 +69,6 @@ def test_a_damaged_report_is_made_again_wherever_it_is(config: dict[str, Any]) -
 def test_the_order_of_the_experiments_is_part_of_the_plan(config: dict[str, Any]) -> None:
     changed = changed_documents(config, lambda config: config["experiments"].reverse())
     assert changed == {"config.json", "experiments.json"}
-
-
-def test_measuring_again_is_no_part_of_the_report(config: dict[str, Any]) -> None:
-    assert changed_documents(config, lambda config: config.update(again="all")) == set()
 
 
 def test_the_number_of_processes_decides_what_the_tables_are_made_of_and_nothing_else(

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashlab.statistics import (
-    DRAWS,
     Estimate,
     Floats,
     estimate_median,
@@ -137,11 +136,6 @@ def interval_of(
     return function_interval(function, [estimate_median(values) for values in samples])
 
 
-def test_an_interval_is_the_same_at_every_call() -> None:
-    a, b = np.random.default_rng(2).lognormal(size=(2, 20)).tolist()
-    assert interval_of(operator.add, a, b) == interval_of(operator.add, a, b)
-
-
 def test_the_interval_of_a_sum_covers_it_as_often_as_it_says() -> None:
     random = np.random.default_rng(7)
     covered = 0
@@ -173,17 +167,6 @@ def test_two_runs_of_equal_samples_vary_independently_and_one_run_does_not() -> 
     apart = function_interval(operator.truediv, [one, other])
     assert apart is not None and apart[0] < 0.9 < 1.1 < apart[1]
     assert function_interval(operator.truediv, [one, one]) == (1, 1)
-
-
-@pytest.mark.parametrize("count", [10, 11, 40])
-def test_the_interval_of_one_median_as_a_function_is_that_of_the_median(count: int) -> None:
-    sample = np.random.default_rng(6).lognormal(size=count)
-    estimate, interval = estimate_median(sample.tolist()), median_interval(sample)
-    assert estimate.quantiles is not None
-    assert estimate.quantiles.shape == (DRAWS,)
-    assert estimate.median == np.median(sample)
-    found = function_interval(lambda median: median, [estimate])
-    assert found == pytest.approx((interval.low, interval.high), rel=1e-9)
 
 
 def test_the_interval_of_a_ratio_covers_it_as_often_as_it_says() -> None:

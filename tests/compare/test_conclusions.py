@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,28 @@ def test_identical_code_is_concluded_to_state_no_difference() -> None:
         "No difference can be claimed: of 12 comparisons, 12 are equal within ±5% and 0 are "
         "undecided."
     )
+
+
+def test_differences_of_the_environments_are_told_first() -> None:
+    measured = runs()
+    one, other = record(measured, 1), record(measured, 2)
+    agreeing = compared(one, other)
+    assert Sentences(agreeing, "en").environments == [
+        "The recorded environments do not differ.",
+        "The kernels and the measuring code are the same on both sides.",
+    ]
+    changed = {
+        run: [
+            replace(r, environment={**r.environment, "driver": "2", "device_name": "Slate"})
+            for r in records
+        ]
+        for run, records in other.items()
+    }
+    rows = {row["field"]: row for row in compared(one, changed)["environments"]}
+    assert (rows["device_name"]["one"], rows["device_name"]["other"]) == (["Abacus"], ["Slate"])
+    assert rows["device_name"]["verdict"] == "differs"
+    assert rows["driver"]["verdict"] == "unstated"
+    assert rows["torch"]["verdict"] == "agrees"
 
 
 def test_an_interval_without_bounds_is_not_printed_to_the_digit() -> None:
